@@ -126,6 +126,12 @@ fn day(at: Millis) -> String {
     )
 }
 
+/// Returns whether a link leads to a page, and does not run anything.
+fn is_harmless(url: &str) -> bool {
+    let lower = url.to_ascii_lowercase();
+    ["https://", "http://", "mailto:"].iter().any(|scheme| lower.starts_with(scheme))
+}
+
 /// Returns the word for a status.
 fn status_word(status: CallStatus) -> &'static str {
     match status {

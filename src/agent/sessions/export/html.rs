@@ -2,7 +2,7 @@
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use super::{CallBody, CallPassage, Conversation, Passage, status_word};
+use super::{CallBody, CallPassage, Conversation, Passage, is_harmless, status_word};
 use crate::session::CallStatus;
 
 /// The page's only style. It loads nothing, and its policy lets nothing be loaded or run.
@@ -147,12 +147,6 @@ fn element(tag: TagEnd) -> &'static str {
     }
 }
 
-/// Returns whether a link leads to a page, and does not run anything.
-fn is_harmless(url: &str) -> bool {
-    let lower = url.to_ascii_lowercase();
-    ["https://", "http://", "mailto:"].iter().any(|scheme| lower.starts_with(scheme))
-}
-
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -187,6 +181,9 @@ mod tests {
             "<p><a href=\"http://h/&quot;y\" rel=\"noreferrer\">x</a></p>\n",
         );
         check("```html\n<i>\n```", "<pre><code>&lt;i&gt;\n</code></pre>\n");
-        check("a | b\n--|--\n1 | 2", "<table><tr><td>a</td>\n<td>b</td>\n</tr>\n<tr><td>1</td>\n<td>2</td>\n</tr>\n</table>\n");
+        check(
+            "a | b\n--|--\n1 | 2",
+            "<table><tr><td>a</td>\n<td>b</td>\n</tr>\n<tr><td>1</td>\n<td>2</td>\n</tr>\n</table>\n",
+        );
     }
 }

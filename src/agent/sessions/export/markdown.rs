@@ -2,7 +2,7 @@
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag};
 
-use super::{CallBody, Conversation, Passage, status_word};
+use super::{CallBody, Conversation, Passage, is_harmless, status_word};
 
 pub(super) fn write(conversation: &Conversation) -> String {
     let [id, directory, day, turns] = conversation.facts();
@@ -87,7 +87,8 @@ fn literal(text: &str) -> String {
     out
 }
 
-/// Returns Markdown of somebody else's with its HTML and its images written out, and its last code
+/// Returns Markdown of somebody else's with its HTML, its images and its links that lead to no page
+/// written out, and its last code
 /// block closed: whoever shows the document loads nothing and is shown all that follows.
 fn harmless(markdown: &str) -> String {
     let mut escaped: Vec<usize> = Vec::new();
@@ -99,6 +100,11 @@ fn harmless(markdown: &str) -> String {
                 escaped.extend(tags.map(|(at, _)| range.start + at));
             }
             Event::Start(Tag::Image { .. }) => escaped.push(range.start),
+            Event::Start(Tag::Link { dest_url, .. })
+                if dest_url.contains(':') && !is_harmless(&dest_url) =>
+            {
+                escaped.push(range.start);
+            }
             Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))) => {
                 open = open_fence(&markdown[range]);
             }
@@ -145,6 +151,7 @@ mod tests {
         check("![x](http://host/y)", "\\![x](http://host/y)");
         check("**bold** [x](y)", "**bold** [x](y)");
         check("1 < 2 & 3", "1 < 2 & 3");
+        check("[x](javascript:y) <data:z>", "\\[x](javascript:y) \\<data:z>");
     }
 
     #[test]
