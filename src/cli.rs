@@ -359,6 +359,8 @@ impl AgentArgs {
     /// Returns the session to go on with, if one is asked for.
     pub(crate) fn wanted_session(&self) -> WantedSession {
         match &self.resume {
+            // Gemini CLI's word.
+            Some(Some(text)) if text == "latest" => WantedSession::Newest,
             Some(Some(text)) => WantedSession::Named(text.clone()),
             Some(None) => WantedSession::Pick,
             None if self.r#continue => WantedSession::Newest,
