@@ -10,6 +10,7 @@ mod making;
 mod models;
 mod parts;
 mod replay;
+mod retention;
 mod search;
 mod servers;
 mod sessions;

@@ -144,6 +144,11 @@ impl Session {
         self.engine.log.kept_len()
     }
 
+    /// Tells people something that the model need not know.
+    pub fn notify(&self, text: String) {
+        self.engine.log.append(Event::Notice(text));
+    }
+
     /// Records an event of a front end with tasks.
     pub fn record(&self, event: TaskEvent) {
         self.engine.log.append(Event::Task(event));

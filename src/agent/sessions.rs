@@ -4,6 +4,7 @@
 mod export;
 mod find;
 mod fork;
+mod retention;
 mod search;
 
 use std::any::Any;
@@ -20,6 +21,7 @@ use tokio::time::Instant;
 pub use self::export::{CallBody, CallPassage, Conversation, Passage};
 pub use self::find::{FindError, WantedSession, find};
 pub use self::fork::fork;
+pub use self::retention::{Retention, remove_old};
 pub use self::search::{SearchHit, search};
 use crate::session::{Millis, Session, Storage, Store, StoreError, StoredSession};
 use tandem_tools::preimages::ContentId;

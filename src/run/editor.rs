@@ -9,6 +9,7 @@ use super::a2a::SessionServer;
 use super::ending::{BAD_INPUT, EndSignals, ExitReason, LAST_WORDS, drained, saved};
 use super::keys::authenticate;
 use super::making::Making;
+use super::retention::Cleanup;
 use crate::cli::AgentArgs;
 use crate::record;
 use tandem_a2a::CLOSING;
@@ -49,6 +50,7 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
         options,
     );
     tokio::pin!(served);
+    let cleanup = Cleanup::begin(&settings, &sessions, session);
     let end = tokio::select! {
         served = &mut served => match served {
             Ok(()) => ExitReason::Done,
@@ -82,6 +84,7 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     }
     joined.end().await;
     supervisor.end_all().await;
+    cleanup.end().await;
     saved(&sessions).await;
     Ok(end)
 }

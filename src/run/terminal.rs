@@ -12,6 +12,7 @@ use super::ending::{EndSignals, ExitReason, saved};
 use super::keys::check;
 use super::making::Making;
 use super::models;
+use super::retention::Cleanup;
 use super::sessions::below_home;
 use crate::cli::AgentArgs;
 use tandem_a2a::CLOSING;
@@ -48,6 +49,7 @@ pub(crate) async fn terminal(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
             &settings,
         )
     };
+    let cleanup = Cleanup::begin(&settings, &sessions, session);
     let end = tokio::select! {
         served = tui::run(service) => {
             served.map(|signal| signal.map_or(ExitReason::Done, ExitReason::Signal))
@@ -61,6 +63,7 @@ pub(crate) async fn terminal(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     sessions.close(CLOSING);
     joined.end().await;
     making.supervisor.end_all().await;
+    cleanup.end().await;
     saved(&sessions).await;
     end
 }

@@ -41,6 +41,7 @@ use super::origin::{Layer, SettingOrigin};
 use super::take;
 use tandem_agent::permission::Mode;
 use tandem_agent::permission::consent::Executable;
+use tandem_agent::sessions::Retention;
 use tandem_model::provider::Provider;
 
 /// All settings that mean anything here, merged and checked.
@@ -128,6 +129,8 @@ pub struct GeneralSettings {
     /// `true` if the terminal calls the user with a bell, a notification (OSC 9) and its title when
     /// a question waits or a long turn has ended. On here; Gemini CLI's own default is off.
     pub enable_notifications: bool,
+    /// Removal of old sessions.
+    pub session_retention: SessionRetention,
 }
 
 impl Default for GeneralSettings {
@@ -137,7 +140,31 @@ impl Default for GeneralSettings {
             checkpointing: Checkpointing::default(),
             max_attempts: None,
             enable_notifications: true,
+            session_retention: SessionRetention::default(),
         }
+    }
+}
+
+/// Removal of old sessions, which is off unless a person turns it on.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SessionRetention {
+    /// `true` if sessions are removed that exceed one of the limits.
+    pub enabled: bool,
+    /// Time after which a session is removed, such as `30d`.
+    #[serde(deserialize_with = "take::age")]
+    pub max_age: Option<String>,
+    /// Number of sessions that stay; at least 1.
+    #[serde(deserialize_with = "take::count")]
+    pub max_count: Option<usize>,
+}
+
+impl SessionRetention {
+    /// Returns what is to be kept, if anything is to be removed.
+    pub fn retention(&self) -> Option<Retention> {
+        let max_age = self.max_age.as_deref().and_then(take::time);
+        let retention = Retention { max_age, max_count: self.max_count };
+        (self.enabled && retention != Retention::default()).then_some(retention)
     }
 }
 

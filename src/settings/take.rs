@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
+use std::time::Duration;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -46,6 +47,39 @@ pub(super) fn attempts<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>
         return Err(D::Error::custom("must be at least 1"));
     }
     Ok(attempts)
+}
+
+/// Reads a time that people write, such as `30d`.
+pub(super) fn age<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let age = Option::<String>::deserialize(from)?;
+    if age.as_deref().is_some_and(|age| time(age).is_none()) {
+        return Err(D::Error::custom(
+            "must be a number of hours, days, weeks or months, such as 12h, 30d, 4w or 6m",
+        ));
+    }
+    Ok(age)
+}
+
+/// Returns a time of at least an hour, as Gemini CLI's settings write it: a month has 30 days.
+pub(super) fn time(text: &str) -> Option<Duration> {
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let hours = match unit {
+        "h" => 1,
+        "d" => 24,
+        "w" => 7 * 24,
+        "m" => 30 * 24,
+        _ => return None,
+    };
+    let number: u64 = number.parse().ok().filter(|number| *number > 0)?;
+    Some(Duration::from_secs(number.checked_mul(hours * 3600)?))
+}
+
+pub(super) fn count<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
+    let count = Option::<usize>::deserialize(from)?;
+    if count == Some(0) {
+        return Err(D::Error::custom("must be at least 1"));
+    }
+    Ok(count)
 }
 
 pub(super) fn threshold<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {

@@ -51,10 +51,7 @@ impl fmt::Display for FindError {
                  `--resume NUMBER` goes on with one of them, and `--continue` with the newest",
             ),
             Self::Unknown(name) => {
-                write!(
-                    f,
-                    "there is no stored session `{name}`; `tandem sessions --all` lists all"
-                )
+                write!(f, "there is no stored session `{name}`; `tandem sessions --all` lists all")
             }
             Self::Several(name, sessions) => {
                 write!(f, "several stored sessions match `{name}`; give more of the id:")?;

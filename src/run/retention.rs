@@ -1,0 +1,52 @@
+//! Removal of old sessions, in the background, for whoever has set that up.
+
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::ending::LAST_WORDS;
+use tandem_agent::session::{Listed, Session};
+use tandem_agent::sessions::{Sessions, remove_old};
+use tandem_settings::Settings;
+
+/// Removal of old sessions that may still go on.
+pub(super) struct Cleanup(Option<JoinHandle<()>>);
+
+impl Cleanup {
+    /// Begins it, if `general.sessionRetention` asks for it. The session is told what was removed.
+    pub(super) fn begin(settings: &Settings, sessions: &Sessions, session: &Arc<Session>) -> Self {
+        let retention = settings.general.session_retention.retention();
+        let (Some(retention), Some(store)) = (retention, sessions.store().cloned()) else {
+            return Self(None);
+        };
+        let session = Arc::clone(session);
+        let now = jiff::Timestamp::now().as_millisecond();
+        Self(Some(tokio::spawn(async move {
+            match remove_old(&*store, retention, now).await {
+                Ok(removed) if removed.is_empty() => {}
+                Ok(removed) => {
+                    let removed = told(&removed);
+                    tracing::info!("{removed}");
+                    session.notify(removed);
+                }
+                Err(err) => tracing::warn!("old sessions are not removed: {err}"),
+            }
+        })))
+    }
+
+    /// Waits for its end, for some time: what is half removed would stay on the disk.
+    pub(super) async fn end(self) {
+        if let Some(task) = self.0 {
+            let _ = timeout(LAST_WORDS, task).await;
+        }
+    }
+}
+
+fn told(removed: &[Listed]) -> String {
+    let count = match removed.len() {
+        1 => "1 old session was".to_owned(),
+        count => format!("{count} old sessions were"),
+    };
+    format!("{count} removed, as `general.sessionRetention` in the settings says.")
+}
