@@ -47,6 +47,7 @@ mod search_path;
 mod secrecy;
 mod session;
 mod sessions;
+mod sessions_cli;
 mod settings;
 mod shared;
 mod store;
