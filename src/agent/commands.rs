@@ -8,6 +8,7 @@ mod about;
 mod clear;
 mod compress;
 mod custom;
+mod go_on;
 mod help;
 mod init;
 mod mcp;
@@ -18,6 +19,7 @@ mod permissions;
 mod plan;
 mod prompts;
 mod registry;
+mod rename;
 mod restore;
 mod shells;
 mod stats;
@@ -44,6 +46,8 @@ const ALL: &[Command] = &[
     own::COMMAND,
     stats::COMMAND,
     compress::COMMAND,
+    go_on::COMMAND,
+    rename::COMMAND,
     clear::COMMAND,
 ];
 

@@ -164,6 +164,8 @@ async fn help_lists_every_command_with_what_it_takes() {
             "commands",
             "stats",
             "compress [ABOUT]",
+            "continue",
+            "rename [TITLE]",
             "clear"
         ]
     );

@@ -62,6 +62,7 @@ fn is_listed(event: &Event) -> bool {
         Event::Masked(_) => true,
         Event::Forgotten => true,
         Event::MessageCompleted => true,
+        Event::SessionRenamed { .. } => true,
         Event::ModelChanged { .. } => true,
         Event::ModeChanged { .. } => true,
         Event::AlwaysAllowed { .. } => true,
@@ -485,6 +486,7 @@ fn every() -> Vec<Event> {
         Event::Masked(vec![Masked { call: "c1".to_owned(), text: "short".to_owned() }]),
         Event::Forgotten,
         Event::MessageCompleted,
+        Event::SessionRenamed { title: "a title".to_owned() },
         Event::ModelChanged { model: "m".to_owned() },
     ]);
     all.extend(modes().map(|mode| Event::ModeChanged { mode, before_plan: None }));

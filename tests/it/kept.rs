@@ -1,5 +1,7 @@
 //! Sessions that are kept: what is in the store when, and how a session goes on after a restart.
 
+mod going_on;
+
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -18,6 +18,7 @@ use super::event::{Compressed, Event, PromptPart, StopReason};
 use super::fill::{Template, fill};
 use super::log::Reader;
 use super::memory::MemoryFile;
+use super::state::title_of;
 use super::undo::{self, CallChange, Selection, Undo};
 use crate::blocking::{FAULT, blocking};
 use crate::permission::consent::Consent;
@@ -51,7 +52,8 @@ pub trait Commands: Send + Sync {
 pub enum CommandReply {
     /// This is shown, Markdown, and the turn ends. The model is told nothing of it.
     Say(String),
-    /// The model is asked this in the same turn, with all that belongs to it.
+    /// The model is asked this in the same turn, with all that belongs to it; if it is nothing, with
+    /// the messages that there are.
     Ask(Vec<Part>),
     /// The model is asked this in the same turn, when its gaps have been filled.
     Fill(Template),
@@ -158,6 +160,24 @@ impl CommandTurn<'_> {
         self.engine.log.append(Event::Forgotten);
         self.engine.instructions.forget_places();
         self.engine.compression.reset();
+    }
+
+    /// Returns the session's title.
+    pub(crate) fn title(&self) -> String {
+        self.engine.state.look(|state| state.title.clone())
+    }
+
+    /// Gives the session another title, and returns it: one line of what is wanted. `None` if there
+    /// is nothing in that.
+    pub(crate) fn rename(&self, wanted: &str) -> Option<String> {
+        let title = Some(title_of(wanted)).filter(|title| !title.is_empty())?;
+        self.engine.log.append(Event::SessionRenamed { title: title.clone() });
+        Some(title)
+    }
+
+    /// Returns `true` if the model has not answered what it was told last, or not to the end.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.engine.transcript.lock().is_unanswered()
     }
 
     /// Lets the model be told in short what came before. `about` is what the user wants that to be

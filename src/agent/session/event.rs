@@ -152,7 +152,8 @@ pub enum Event {
     /// A command does not work, or there is none of that name; why: Markdown for people, and not
     /// told to the model.
     CommandFailed(String),
-    /// A command asks the model this, in place of what the user said.
+    /// A command asks the model this, in place of what the user said. If it is nothing, the model is
+    /// asked with the messages that there are, without what an answer had before it was cut off.
     Asked(Vec<Part>),
     /// The model is told this too: with the result of a call, or else with the prompt.
     Told { call: Option<String>, text: String },
@@ -167,6 +168,8 @@ pub enum Event {
     Masked(Vec<Masked>),
     /// The model forgets all that came before.
     Forgotten,
+    /// The session has another title from now on.
+    SessionRenamed { title: String },
     /// Another model answers from now on; its id.
     ModelChanged { model: String },
     /// More, or less, is allowed without a question from now on. `before_plan`: the mode that ends

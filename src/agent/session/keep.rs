@@ -37,6 +37,8 @@ pub(super) struct Keeper {
     written: Instant,
     /// Number of turns so far.
     turns: u64,
+    /// The session's title, if it is not the head's.
+    title: Option<String>,
     /// The turns that have not ended.
     open: BTreeSet<TurnId>,
     /// `true` while the store refuses.
@@ -75,7 +77,7 @@ pub(super) async fn keep_new(
             () = closed.cancelled() => {}
         }
     };
-    let mut keeper = Keeper { is_failing, ..Keeper::new(log, claim, 0) };
+    let mut keeper = Keeper { is_failing, ..Keeper::new(log, claim, 0, None) };
     if is_failing {
         // It has waited for this long enough.
         keeper.write().await;
@@ -87,17 +89,18 @@ pub(super) async fn keep_new(
 pub(super) async fn keep_on(
     claim: Box<dyn Claim>,
     turns: u64,
+    title: Option<String>,
     log: Log,
     closed: CancellationToken,
 ) {
-    Keeper::new(log, claim, turns).run(closed).await;
+    Keeper::new(log, claim, turns, title).run(closed).await;
 }
 
 impl Keeper {
-    fn new(log: Log, claim: Box<dyn Claim>, turns: u64) -> Self {
+    fn new(log: Log, claim: Box<dyn Claim>, turns: u64, title: Option<String>) -> Self {
         let reader = log.read(claim.next());
         let (open, written) = (BTreeSet::new(), Instant::now());
-        Self { log, reader, claim, written, turns, open, is_failing: false }
+        Self { log, reader, claim, written, turns, title, open, is_failing: false }
     }
 
     async fn run(mut self, closed: CancellationToken) {
@@ -184,14 +187,14 @@ impl Keeper {
             }
             let Some(batch) = batches.last_mut() else { break };
             if self.note(&entry.event, ends_turn) {
-                batch.summary = Some(BatchSummary { turns: self.turns, title: None });
+                batch.summary = Some(BatchSummary { turns: self.turns, title: self.title.clone() });
             }
             batch.events.push((entry.at, entry.event));
         }
         batches
     }
 
-    /// Notes the turns that begin and end. Returns `true` if a list of sessions shows it.
+    /// Notes the turns that begin and end, and the title. Returns `true` if a list of sessions shows it.
     fn note(&mut self, event: &Event, ends_turn: &mut bool) -> bool {
         match event {
             Event::TurnQueued { turn, .. } => {
@@ -202,6 +205,7 @@ impl Keeper {
                 self.open.remove(turn);
                 *ends_turn = true;
             }
+            Event::SessionRenamed { title } => self.title = Some(title.clone()),
             _ => return false,
         }
         true

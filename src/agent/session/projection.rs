@@ -145,6 +145,7 @@ impl Projection {
             }
             Event::TurnFinished { reason, .. } => UpdateKind::TurnFinished(reason),
             Event::Forgotten => UpdateKind::Forgotten,
+            Event::SessionRenamed { title } => UpdateKind::SessionRenamed(title),
             Event::ModelChanged { model } => UpdateKind::ModelChanged(model),
             Event::ModeChanged { mode, .. } => UpdateKind::ModeChanged(*mode),
             Event::Unknown(_) => UpdateKind::Note { text: NEWER.into(), usage: None },

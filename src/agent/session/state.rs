@@ -38,7 +38,7 @@ pub struct SessionState {
     pub system: Option<Arc<str>>,
     /// The scopes that were always allowed, in this order.
     pub always: Vec<Scope>,
-    /// First line of the first prompt, or its beginning.
+    /// Title that the session was given, else the first line of the first prompt, or its beginning.
     pub title: String,
     /// First line of the last prompt, or its beginning.
     pub last_prompt: String,
@@ -74,6 +74,7 @@ impl SessionState {
                 self.model.clone_from(&started.model);
                 self.mode = started.mode;
             }
+            Event::SessionRenamed { title } => self.title.clone_from(title),
             Event::SystemPrompt(system) => self.system = Some(Arc::clone(system)),
             Event::ToldNext(text) => {
                 self.plan_told = told_plan_mode(text).unwrap_or(self.plan_told);
@@ -97,7 +98,7 @@ impl SessionState {
         match event {
             Event::TurnQueued { turn, prompt, .. } => {
                 let line = first_line(prompt);
-                if self.turns == 0 {
+                if self.turns == 0 && self.title.is_empty() {
                     self.title.clone_from(&line);
                 }
                 self.last_prompt = line;
@@ -137,7 +138,17 @@ impl SessionState {
 /// Returns the first line of a prompt, or its beginning.
 fn first_line(prompt: &[PromptPart]) -> String {
     let prompt: String = prompt.iter().map(PromptPart::to_string).collect();
-    prompt.lines().next().unwrap_or_default().chars().take(LONGEST_LINE).collect()
+    line_of(&prompt)
+}
+
+/// Returns the first line of a text, or its beginning.
+fn line_of(text: &str) -> String {
+    text.lines().next().unwrap_or_default().chars().take(LONGEST_LINE).collect()
+}
+
+/// Returns the title that a person means: one line without control characters.
+pub(super) fn title_of(wanted: &str) -> String {
+    line_of(wanted.trim()).trim_end().chars().filter(|c| !c.is_control()).collect()
 }
 
 /// Returns `true` if a text tells the model that plan mode is on, `false` if it tells that it has

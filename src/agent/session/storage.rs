@@ -40,7 +40,8 @@ pub(super) struct OpenedLog {
 enum Storing {
     Nowhere,
     New(Arc<dyn Store>, SessionStarted),
-    Stored(Box<dyn Claim>, u64),
+    /// The claim, the number of turns so far, and the title, if it is not the head's.
+    Stored(Box<dyn Claim>, u64, Option<String>),
 }
 
 impl Storage {
@@ -79,7 +80,8 @@ impl Storage {
         let (id, store) = match self {
             Self::Stored(stored) => {
                 let StoredSession { head, log, claim, state, notices, .. } = *stored;
-                let storing = Storing::Stored(claim, state.turns);
+                let title = Some(state.title).filter(|title| *title != head.title);
+                let storing = Storing::Stored(claim, state.turns, title);
                 if log.len() == 0 {
                     // The process ended between the head and the first event.
                     log.append(Event::SessionStarted(Arc::new(started(head.id.clone()))));
@@ -124,8 +126,8 @@ impl OpenedLog {
                 };
                 tasks.spawn(keep_new(store, log, head, closing));
             }
-            Storing::Stored(claim, turns) => {
-                tasks.spawn(keep_on(claim, turns, log, closing));
+            Storing::Stored(claim, turns, title) => {
+                tasks.spawn(keep_on(claim, turns, title, log, closing));
             }
         }
         tasks.close();

@@ -44,6 +44,8 @@ pub(super) struct Transcript {
     shell: bool,
     /// Text so far of the answer that is being streamed.
     text: String,
+    /// The message with the part of an answer that came before it was cut off, if that was so last.
+    cut_off: Option<Arc<Message>>,
     /// The calls of the last answer, and what has come of each.
     calls: Vec<(Call, Option<ToolOutcome>)>,
     /// Those of them that were allowed to begin.
@@ -77,6 +79,7 @@ impl Transcript {
             mentioned: Vec::new(),
             shell: false,
             text: String::new(),
+            cut_off: None,
             calls: Vec::new(),
             begun: HashSet::new(),
             objections: HashMap::new(),
@@ -96,6 +99,19 @@ impl Transcript {
     pub(super) fn is_message_open(&mut self) -> bool {
         self.catch_up();
         !self.user.is_empty() || !self.text.is_empty() || !self.calls.is_empty()
+    }
+
+    /// Returns `true` if the model has not answered what it was told last, or not to the end.
+    pub(super) fn is_unanswered(&mut self) -> bool {
+        self.catch_up();
+        let last = self.conversation.messages().last();
+        last.is_some_and(|last| !matches!(**last, Message::Assistant(_))) || self.is_cut_off()
+    }
+
+    /// Returns `true` if the last message is a part of an answer that was cut off.
+    fn is_cut_off(&self) -> bool {
+        let last = self.conversation.messages().last();
+        last.zip(self.cut_off.as_ref()).is_some_and(|(last, cut_off)| Arc::ptr_eq(last, cut_off))
     }
 
     /// Returns the size of the prompt in tokens; `beside` returns the tokens that are not messages.
@@ -141,6 +157,7 @@ impl Transcript {
                 self.user_index = self.index;
             }
             Event::CommandStarted { .. } => self.user.clear(),
+            Event::Asked(prompt) if prompt.is_empty() => self.ask_again(),
             Event::Asked(prompt) => {
                 self.user.clone_from(prompt);
                 self.user_index = self.index;
@@ -178,6 +195,7 @@ impl Transcript {
             | Event::Notice(_)
             | Event::Output(_)
             | Event::CommandFailed(_)
+            | Event::SessionRenamed { .. }
             | Event::ModelChanged { .. }
             | Event::ModeChanged { .. }
             | Event::CallProgress { .. }
@@ -253,6 +271,18 @@ impl Transcript {
         }
     }
 
+    /// Takes the part of an answer away that was cut off: the model begins that answer anew.
+    fn ask_again(&mut self) {
+        if !self.is_cut_off() {
+            return;
+        }
+        let len = self.conversation.messages().len() - 1;
+        self.conversation.truncate(len);
+        if let Some((_, begins)) = &mut self.running {
+            *begins = len.min(*begins);
+        }
+    }
+
     fn mask(&mut self, masked: &[Masked]) {
         self.flush();
         self.conversation.mask(masked);
@@ -306,6 +336,7 @@ impl Transcript {
             let text = mem::take(&mut self.text);
             let answer = Assistant { text, ..Assistant::default() };
             self.conversation.push(Message::Assistant(answer), self.answer_index);
+            self.cut_off = self.conversation.messages().last().map(Arc::clone);
         }
         if !self.calls.is_empty() {
             let calls = mem::take(&mut self.calls);

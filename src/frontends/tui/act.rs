@@ -11,6 +11,7 @@ use futures::FutureExt as _;
 use futures::future::join_all;
 use tokio::time::Instant;
 
+use self::login::GO_ON;
 use super::clock::now;
 use super::complete;
 use super::input::{Edit, TextInput};
@@ -182,6 +183,10 @@ impl Ui {
     fn submit(&mut self) {
         let parts = prompt::parts(self.state.input.text());
         if parts.is_empty() {
+            if self.state.can_go_on && self.state.running().is_none() && !self.state.is_lost() {
+                self.state.can_go_on = false;
+                self.send(GO_ON);
+            }
             return;
         }
         let local = local::of(self.state.input.text());

@@ -282,7 +282,11 @@ fn composer(state: &ScreenState, columns: usize, height: usize) -> LiveRows {
         rows.push(Line::from(vec![mark, Span::raw(line.to_owned())]));
     }
     if state.input.is_empty() {
-        let hint = "a prompt; /command, @file, !shell, ? for the keys";
+        let hint = if state.can_go_on {
+            "Enter goes on; or a prompt, /command, @file, !shell, ? for the keys"
+        } else {
+            "a prompt; /command, @file, !shell, ? for the keys"
+        };
         rows.pop();
         let hint = Span::styled(cut(hint, columns.saturating_sub(2)), DIM);
         rows.push(Line::from(vec![Span::styled("› ", USER), hint]));

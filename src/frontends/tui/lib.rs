@@ -95,6 +95,7 @@ async fn show(setup: TerminalSetup) -> anyhow::Result<Option<i32>> {
         workspace: setup.workspace.clone(),
         a2a: setup.a2a.as_ref().map(|(address, clients)| (address.clone(), *clients.borrow())),
         elsewhere: setup.session.elsewhere().map(|place| Elsewhere { place, lost: false }),
+        title: None,
         input_limit: None,
     };
     let mut ui = Ui {

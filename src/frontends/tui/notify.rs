@@ -1,6 +1,6 @@
 //! Signals to a person who looks at another window: a bell, a notification (OSC 9), a title.
 //!
-//! None of it has a word of a model or a peer in it.
+//! None of it has a word of a model in it.
 
 use super::state::{LongTurn, ScreenState};
 use super::wrap::cut;
@@ -50,7 +50,9 @@ pub(super) fn title(state: &ScreenState) -> String {
     } else {
         ""
     };
-    cut(&format!("{standing}tandem - {}", folder(&state.about.workspace)), TITLE)
+    let given = state.about.title.as_deref().map(|title| format!(": {}", visible_line(title)));
+    let given = given.unwrap_or_default();
+    cut(&format!("{standing}tandem - {}{given}", folder(&state.about.workspace)), TITLE)
 }
 
 /// The name of the directory, with nothing in it that a terminal obeys.
@@ -79,5 +81,7 @@ mod tests {
         let mut state = ScreenState::default();
         state.about.workspace = "~/a\x07\x1bb".to_owned();
         assert_eq!(title(&state), "tandem - a␇␛b");
+        state.about.title = Some("the\x1bbug".to_owned());
+        assert_eq!(title(&state), "tandem - a␇␛b: the␛bug");
     }
 }

@@ -76,6 +76,8 @@ pub(super) struct ScreenState {
     /// `true` if the last thing that went into the history was a call.
     after_call: bool,
     pub(super) long_turn: LongTurn,
+    /// `true` if the last turn was interrupted or has failed, so that it can go on.
+    pub(super) can_go_on: bool,
     pub(super) answer: LastAnswer,
 }
 
@@ -143,6 +145,7 @@ impl ScreenState {
                 self.about.input_limit = None;
             }
             UpdateKind::ModeChanged(mode) => self.about.mode = mode,
+            UpdateKind::SessionRenamed(title) => self.about.title = Some(title.to_owned()),
             UpdateKind::TurnQueued(_)
             | UpdateKind::CommandStarted(_)
             | UpdateKind::CommandAsked
@@ -152,6 +155,7 @@ impl ScreenState {
 
     fn begin(&mut self, turn: Option<TurnId>) {
         self.close();
+        self.can_go_on = false;
         let begun = turn.and_then(|turn| self.projection.turn(turn));
         if let Some(TurnRecord { prompt, origin: Some(origin), .. }) = begun {
             let prompt = ItemBody::Prompt(prompt.clone(), self.other(origin));
@@ -161,9 +165,22 @@ impl ScreenState {
 
     fn end(&mut self, turn: Option<TurnId>, reason: &StopReason, at: Millis) {
         let Some(ended) = turn.and_then(|turn| self.projection.turn(turn)) else { return };
-        // A prompt that only waited leaves nothing behind.
-        let Some(since) = ended.started else { return };
+        let Some(since) = ended.started else {
+            // A prompt that only waited leaves nothing behind, unless nobody took it back.
+            if *reason == StopReason::Interrupted {
+                let prompt = ended.prompt.clone();
+                self.close();
+                self.note(
+                    Tone::Error,
+                    format!("Not sent, because the agent ended before: {prompt}"),
+                );
+            }
+            return;
+        };
+        let is_cut_off = matches!(reason, StopReason::Interrupted | StopReason::Failed(_));
+        let can_go_on = is_cut_off && !ended.prompt.starts_with('!');
         let own = ended.origin.as_ref().is_some_and(|origin| self.other(origin).is_none());
+        self.can_go_on = can_go_on;
         self.close();
         if at - since >= LONG_TURN_MILLIS && !matches!(reason, StopReason::Cancelled { .. }) {
             self.long_turn = LongTurn::Ended(at);

@@ -66,5 +66,5 @@ fn every_command_says_what_it_does() {
     let registry = Registry::default();
     registry.list().iter().for_each(visit);
     let streaming: Vec<_> = registry.list().iter().filter(|it| it.asks_model).collect();
-    assert_eq!(streaming.iter().map(|it| it.name).collect::<Vec<_>>(), ["init"]);
+    assert_eq!(streaming.iter().map(|it| it.name).collect::<Vec<_>>(), ["init", "continue"]);
 }

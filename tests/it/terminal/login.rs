@@ -125,7 +125,7 @@ async fn a_key_that_is_refused_is_replaced_and_the_conversation_goes_on() {
     let seen = terminal.until("Going on.");
     assert!(seen.contains("The key is good, and is stored in"), "{seen}");
     assert!(seen.contains("later ones use GEMINI_API_KEY in the environment"), "{seen}");
-    assert_eq!(prompts(&seen)[..2], ["say something", "continue"]);
+    assert_eq!(prompts(&seen)[..2], ["say something", "/continue"]);
     assert!(!seen.contains("new-key") && !seen.contains("another-bad"), "{seen}");
     terminal.line("and more");
     terminal.until("More.");

@@ -69,8 +69,7 @@ pub fn explain_stop(reason: &StopReason) -> Option<String> {
         ),
         StopReason::Failed(error) => explain_error(error),
         StopReason::Interrupted => {
-            "The agent was stopped before this turn had ended. Say \"continue\" to go on."
-                .to_owned()
+            "Interrupted: the agent ended before this turn did. `/continue` goes on.".to_owned()
         }
         StopReason::Crashed => {
             "The turn ended because of a fault in the agent; its log (`--log-file`) says more."

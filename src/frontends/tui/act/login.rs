@@ -14,6 +14,9 @@ use tandem_agent::session::{Millis, ModelError, PromptPart};
 /// The command that changes the model.
 const SET_MODEL: &str = "/model set";
 
+/// The command that asks the model again, with nothing new.
+pub(super) const GO_ON: &str = "/continue";
+
 /// The demonstration's id.
 const DEMO: &str = "replay";
 
@@ -164,7 +167,7 @@ impl Ui {
         match then {
             Then::Nothing => {}
             Then::Say(typed) => self.send(&typed),
-            Then::GoOn => self.send("continue"),
+            Then::GoOn => self.send(GO_ON),
         }
     }
 

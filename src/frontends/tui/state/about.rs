@@ -14,6 +14,8 @@ pub(in super::super) struct StatusInfo {
     /// Address at which others can join, and their number of connections: a client may have
     /// several.
     pub(in super::super) a2a: Option<(String, usize)>,
+    /// Title that the session was given.
+    pub(in super::super) title: Option<String>,
     /// Place of the session, if it is not of this process.
     pub(in super::super) elsewhere: Option<Elsewhere>,
     /// Maximum number of tokens that the model can be told.

@@ -1,0 +1,23 @@
+//! `/continue`: a turn that was cut off goes on.
+
+use super::registry::Command;
+use crate::session::CommandReply;
+
+pub(super) const COMMAND: Command = Command {
+    name: "continue",
+    description: "go on with a turn that was interrupted, cancelled or failed; the model is told nothing new",
+    arguments: &[],
+    sub_commands: &[],
+    asks_model: true,
+    run: Some(|request| {
+        Box::pin(async move {
+            if request.turn.is_unanswered() {
+                Ok(CommandReply::Ask(Vec::new()))
+            } else {
+                Err("There is nothing to go on with: the model has answered what it was told \
+                     last. Say what to do next."
+                    .to_owned())
+            }
+        })
+    }),
+};

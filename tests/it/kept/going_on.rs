@@ -1,0 +1,116 @@
+//! A session that goes on where it was cut off, and the title by which it is found again.
+
+use serde_json::Value;
+
+use super::*;
+
+/// Cuts a log before its first event of this kind.
+fn cut_before(place: &Place, id: &str, kind: &str) {
+    let log = fs::read_to_string(place.log(id)).unwrap();
+    let mut kept = String::new();
+    for line in log.lines() {
+        let mut batch: Value = serde_json::from_str(line).unwrap();
+        let events = batch["e"].as_array_mut();
+        let cut =
+            events.as_deref().and_then(|all| all.iter().position(|it| it.get(kind).is_some()));
+        if let (Some(events), Some(cut)) = (events, cut) {
+            events.truncate(cut);
+        }
+        kept.push_str(&format!("{batch}\n"));
+        if cut.is_some() {
+            return fs::write(place.log(id), kept).unwrap();
+        }
+    }
+    panic!("no {kind} in {log}");
+}
+
+/// Returns what the model is told with `/continue`, after an agent was killed that had answered
+/// `answers`, before the first line that has `cut` in it was written.
+async fn told_when_going_on(answers: Answers, cut: &str) -> Vec<String> {
+    let place = Place::new();
+    let (sessions, _) = registry(place.store(), answers, vec![look()]);
+    let loaded = create(&sessions);
+    ask(&loaded, "one").await;
+    let id = loaded.id().to_owned();
+    end(&sessions).await;
+    cut_before(&place, &id, cut);
+    let (sessions, told) = registry(place.store(), vec![says("on")], vec![look()]);
+    let loaded = load(&sessions, &id).await;
+    ask(&loaded, "/continue").await;
+    let reason = events(loaded.session()).pop().unwrap().1;
+    assert!(
+        matches!(reason, Event::TurnFinished { reason: StopReason::EndTurn, .. }),
+        "{reason:?}"
+    );
+    told.lock().unwrap().clone()
+}
+
+#[tokio::test]
+async fn a_turn_goes_on_with_the_messages_that_the_model_knows_and_no_other() {
+    let answered = told_when_going_on(vec![says("half an answer")], "AnswerFinished").await;
+    assert_eq!(answered, ["user: one"]);
+    let called = told_when_going_on(vec![calls(&["a"]), says("done")], "CallFinished").await;
+    assert_eq!(called.len(), 3, "{called:?}");
+    assert!(called[2].starts_with("results: a! The agent was stopped"), "{called:?}");
+}
+
+#[tokio::test]
+async fn an_answer_that_was_cut_off_is_begun_anew() {
+    let place = Place::new();
+    let fails = [says("half"), vec![Err(Error::BadAnswer("cut".to_owned()))]].concat();
+    let answers = vec![fails.clone(), says("whole"), says("next"), fails, says("more")];
+    let (sessions, told) = registry(place.store(), answers, Vec::new());
+    let loaded = create(&sessions);
+    ask(&loaded, "one").await;
+    ask(&loaded, "/continue").await;
+    assert_eq!(*told.lock().unwrap(), ["user: one"]);
+    ask(&loaded, "two").await;
+    assert_eq!(*told.lock().unwrap(), ["user: one", "assistant: whole []", "user: two"]);
+    // Who says something new is answered to all that was said.
+    ask(&loaded, "three").await;
+    ask(&loaded, "four").await;
+    let told = told.lock().unwrap();
+    assert_eq!(told[4..], ["user: three", "assistant: half []", "user: four"]);
+}
+
+#[tokio::test]
+async fn what_is_answered_does_not_go_on() {
+    let place = Place::new();
+    let (sessions, told) = registry(place.store(), vec![says("whole")], Vec::new());
+    let loaded = create(&sessions);
+    for prompt in ["/continue", "one", "/continue"] {
+        ask(&loaded, prompt).await;
+    }
+    let is_failure = |(_, event): &(usize, Event)| matches!(event, Event::CommandFailed(_));
+    let failures = events(loaded.session()).into_iter().filter(is_failure).count();
+    assert_eq!((failures, told.lock().unwrap().len()), (2, 1));
+}
+
+#[tokio::test]
+async fn a_title_is_listed_and_outlives_later_turns_and_restarts() {
+    let place = Place::new();
+    let (sessions, _) = registry(place.store(), vec![says("1"), says("2")], Vec::new());
+    let loaded = create(&sessions);
+    let id = loaded.id().to_owned();
+    let title = async || place.store().list(&Query::default()).await.unwrap().remove(0).title;
+    ask(&loaded, "one").await;
+    assert_eq!(title().await, "one");
+    ask(&loaded, "/rename  the\x1b bug \nand more").await;
+    assert_eq!(title().await, "the bug");
+    ask(&loaded, "two").await;
+    assert_eq!(title().await, "the bug");
+    assert_eq!(sessions.list()[0].title, "the bug");
+    end(&sessions).await;
+    let (sessions, _) = registry(place.store(), vec![says("3")], Vec::new());
+    let loaded = load(&sessions, &id).await;
+    ask(&loaded, "three").await;
+    assert_eq!(title().await, "the bug");
+    ask(&loaded, "/rename").await;
+    let said = events(loaded.session()).into_iter().rev().find_map(|(_, event)| match event {
+        Event::Output(said) => Some(said),
+        _ => None,
+    });
+    assert!(said.unwrap().contains("the bug"));
+    end(&sessions).await;
+    assert_eq!(title().await, "the bug");
+}
