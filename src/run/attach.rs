@@ -47,7 +47,7 @@ pub(crate) async fn attach(attach: &AttachArgs) -> anyhow::Result<ExitReason> {
     let service = terminal::service(session, Path::new(&directory), &credentials, &settings);
     tokio::select! {
         served = tui::run(service) => {
-            served.map(|signal| signal.map_or(ExitReason::Done, ExitReason::Signal))
+            served.map(terminal::exit_reason)
         }
         // An interrupt is the screen's: an editor may have the terminal.
         signal = signals.end() => Ok(ExitReason::Signal(signal)),

@@ -13,7 +13,7 @@ use tandem_agent::commands::Registry;
 use tandem_agent::permission::Mode;
 use tandem_agent::session::{Parts, Session, Storage, Store, Upkeep};
 use tandem_agent::sessions::{
-    LoadedSession, SessionLimits, SessionRequest, Sessions, WantedSession, find,
+    LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions, WantedSession, find,
 };
 use tandem_mcp::{self as mcp, Hub};
 use tandem_model::{Model, Models as _};
@@ -79,19 +79,14 @@ impl Making {
         Some(Arc::new(FileStore::new(self.env().sessions_dir()?)))
     }
 
-    /// Makes the registry of a program that has one session, and that session: a new one in the
-    /// working directory, or the stored one that is asked for.
-    pub(super) async fn one_session(
-        &self,
-        agent: &AgentArgs,
-        settings: &Settings,
-    ) -> anyhow::Result<(Arc<Sessions>, Arc<LoadedSession>)> {
+    /// Returns what makes the sessions of a program that has one at a time: in the working
+    /// directory, or where a stored one was.
+    pub(super) fn maker(&self, agent: &AgentArgs, settings: &Settings) -> MakeSession {
         let (making, settings) = (self.clone(), settings.clone());
         let included: Vec<_> =
             agent.include_directories.iter().map(|dir| self.directory().join(dir)).collect();
         let interactive = agent.prompt.is_none() || agent.a2a_port.is_some();
-        let log_bytes = self.limits(&settings).log_bytes;
-        let maker = move |request: &SessionRequest, storage: Storage| {
+        Arc::new(move |request: &SessionRequest, storage: Storage| {
             // A stored session goes on where it was, whatever directory this process is in.
             let elsewhere = request.directory.as_deref().map(|dir| making.in_directory(dir));
             let (making, settings) = match &elsewhere {
@@ -108,20 +103,43 @@ impl Making {
                     making.session(settings, workspace, mode, interactive, storage)
                 })
                 .map_err(|err| format!("{err:#}"))
-        };
+        })
+    }
+
+    /// Makes the registry of a program that has one session.
+    fn registry(&self, make: MakeSession, settings: &Settings) -> Arc<Sessions> {
+        let log_bytes = self.limits(settings).log_bytes;
         let limits = SessionLimits { loaded: 1, idle: None, log_bytes };
-        let sessions = Sessions::with_store(Arc::new(maker), limits, self.store());
+        Sessions::with_store(make, limits, self.store())
+    }
+
+    /// Makes such a registry, and its session: a new one in the working directory, or the stored one
+    /// that is asked for.
+    pub(super) async fn one_session(
+        &self,
+        agent: &AgentArgs,
+        settings: &Settings,
+    ) -> anyhow::Result<OpenedSession> {
+        let sessions = self.registry(self.maker(agent, settings), settings);
         let session = match self.wanted(agent, &sessions).await? {
-            Some(id) => {
-                let loaded = sessions.load(&id, |_| ()).await;
-                let loaded = loaded.map_err(|error| anyhow!(error.to_string()))?;
-                loaded.context("the session is gone")?
-            }
+            Some(id) => load(&sessions, &id).await?,
             None => {
                 let session = sessions.create(&SessionRequest::default(), |_| ());
                 session.map_err(|error| anyhow!(error.to_string()))?
             }
         };
+        Ok((sessions, session))
+    }
+
+    /// Makes such a registry, and the stored session of an id.
+    pub(super) async fn stored_session(
+        &self,
+        make: MakeSession,
+        settings: &Settings,
+        id: &str,
+    ) -> anyhow::Result<OpenedSession> {
+        let sessions = self.registry(make, settings);
+        let session = load(&sessions, id).await?;
         Ok((sessions, session))
     }
 
@@ -211,6 +229,15 @@ impl Making {
             storage,
         }))
     }
+}
+
+/// A registry of one session, and that.
+pub(super) type OpenedSession = (Arc<Sessions>, Arc<LoadedSession>);
+
+/// Loads a stored session.
+async fn load(sessions: &Sessions, id: &str) -> anyhow::Result<Arc<LoadedSession>> {
+    let loaded = sessions.load(id, |_| ()).await;
+    loaded.map_err(|error| anyhow!(error.to_string()))?.context("the session is gone")
 }
 
 /// The day that it is, in UTC.

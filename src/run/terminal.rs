@@ -1,16 +1,17 @@
 //! The session of a person in a terminal, which others may join.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 
 use super::a2a::SessionServer;
 use super::ending::{EndSignals, ExitReason, saved};
 use super::keys::check;
-use super::making::Making;
+use super::making::{Making, OpenedSession};
 use super::models;
 use super::retention::Cleanup;
 use super::sessions::below_home;
@@ -25,47 +26,112 @@ use tandem_tui as tui;
 /// Maximum time for an Ollama of this machine to say which models it has.
 const OLLAMA: Duration = Duration::from_millis(500);
 
-/// Serves a person in the terminal, until they quit.
+/// Reason that others are given for which a session ends whose terminal goes over to another.
+const LEFT: &str = "the terminal has gone over to another session";
+
+/// Serves a person in the terminal, until they quit: one session, and then each that they go over to.
 pub(crate) async fn terminal(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     let mut signals = EndSignals::listen()?;
     let (making, settings) = Making::new(&agent.work)?;
-    let env = making.env();
-    let (sessions, loaded) = making.one_session(agent, &settings).await?;
-    let session = loaded.session();
-    let limits = making.limits(&settings);
-    let joined = SessionServer::begin(agent, &loaded, &making.credentials, &limits).await?;
+    let mut opened = making.one_session(agent, &settings).await?;
     if let Some(prompt) = agent.first_prompt() {
-        session.prompt(vec![PromptPart::Text(prompt)], Origin::Terminal);
+        opened.1.session().prompt(vec![PromptPart::Text(prompt)], Origin::Terminal);
     }
+    let cleanup = Cleanup::begin(&settings, &opened.0, opened.1.session());
+    let end = loop {
+        match show(agent, &making, &settings, &opened, &mut signals).await {
+            Ok(Shown::Other(other)) => opened = other,
+            Ok(Shown::End(end)) => break Ok(end),
+            Err(error) => break Err(error),
+        }
+    };
+    making.supervisor.end_all().await;
+    cleanup.end().await;
+    saved(&opened.0).await;
+    end
+}
+
+/// End of a session on the screen.
+enum Shown {
+    /// Another session is to be shown.
+    Other(OpenedSession),
+    /// The program ends.
+    End(ExitReason),
+}
+
+/// Shows a session until the user quits or goes over to another one; then it is closed.
+async fn show(
+    agent: &AgentArgs,
+    making: &Making,
+    settings: &Settings,
+    (sessions, loaded): &OpenedSession,
+    signals: &mut EndSignals,
+) -> anyhow::Result<Shown> {
+    let session = loaded.session();
+    let limits = making.limits(settings);
+    let joined = SessionServer::begin(agent, loaded, &making.credentials, &limits).await?;
+    let other = Arc::<Mutex<Option<OpenedSession>>>::default();
+    let directory = session.roots().first().map_or(making.directory(), PathBuf::as_path);
     let service = tui::TerminalSetup {
         a2a: joined.place(),
+        sessions: stored_sessions(agent, making, settings, &other),
         login: Some(Box::new(login(&making.credentials))),
-        providers: providers(&making, &settings),
+        providers: providers(making, settings),
         ollama: Some(Box::new(ollama(&making.credentials))),
         ..service(
             tui::Conversation::here(Arc::clone(session)),
-            env.directory(),
+            directory,
             &making.credentials,
-            &settings,
+            settings,
         )
     };
-    let cleanup = Cleanup::begin(&settings, &sessions, session);
     let end = tokio::select! {
-        served = tui::run(service) => {
-            served.map(|signal| signal.map_or(ExitReason::Done, ExitReason::Signal))
-        }
+        served = tui::run(service) => served,
         // An interrupt is the screen's: an editor may have the terminal.
-        signal = signals.end() => Ok(ExitReason::Signal(signal)),
+        signal = signals.end() => Ok(tui::TerminalEnd::Signal(signal)),
     };
-    if matches!(end, Ok(ExitReason::Signal(_))) {
-        joined.drain(session, agent.drain_timeout, &mut signals).await;
+    if matches!(end, Ok(tui::TerminalEnd::Signal(_))) {
+        joined.drain(session, agent.drain_timeout, signals).await;
     }
-    sessions.close(CLOSING);
+    let other = other.lock().take().filter(|_| matches!(end, Ok(tui::TerminalEnd::Opened)));
+    sessions.close(if other.is_some() { LEFT } else { CLOSING });
     joined.end().await;
-    making.supervisor.end_all().await;
-    cleanup.end().await;
-    saved(&sessions).await;
-    end
+    let Some(other) = other else { return end.map(|end| Shown::End(exit_reason(end))) };
+    saved(sessions).await;
+    Ok(Shown::Other(other))
+}
+
+/// Returns the sessions that a person may go over to, if they are stored. One that is opened is put
+/// into `opened`.
+fn stored_sessions(
+    agent: &AgentArgs,
+    making: &Making,
+    settings: &Settings,
+    opened: &Arc<Mutex<Option<OpenedSession>>>,
+) -> Option<tui::StoredSessions> {
+    let store = making.store()?;
+    let directory = making.directory().to_owned();
+    let make = making.maker(agent, settings);
+    let (making, settings, opened) = (making.clone(), settings.clone(), Arc::clone(opened));
+    let open = move |id: String| {
+        let (making, settings) = (making.clone(), settings.clone());
+        let (make, opened) = (Arc::clone(&make), Arc::clone(&opened));
+        let open = async move {
+            let session = making.stored_session(make, &settings, &id).await;
+            *opened.lock() = Some(session.map_err(|error| format!("{error:#}"))?);
+            Ok(())
+        };
+        open.boxed()
+    };
+    Some(tui::StoredSessions { store, directory, open: Box::new(open) })
+}
+
+/// Returns what the end of a terminal means for the program.
+pub(super) fn exit_reason(end: tui::TerminalEnd) -> ExitReason {
+    match end {
+        tui::TerminalEnd::Quit | tui::TerminalEnd::Opened => ExitReason::Done,
+        tui::TerminalEnd::Signal(signal) => ExitReason::Signal(signal),
+    }
 }
 
 /// Returns what a person is shown of a session that works in `directory`, as they have set up
@@ -87,6 +153,7 @@ pub(super) fn service(
         colour: env.var("NO_COLOR").is_none(),
         notifies: settings.general.enable_notifications,
         in_tmux: env.var("TMUX").is_some(),
+        sessions: None,
         login: None,
         providers: None,
         ollama: None,

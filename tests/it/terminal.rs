@@ -7,6 +7,7 @@ mod ending;
 mod keys;
 mod login;
 mod outside;
+mod resuming;
 mod typing;
 
 use std::fs;

@@ -4,6 +4,7 @@ mod completing;
 mod login;
 mod mode;
 mod question;
+mod resuming;
 
 use std::time::Duration;
 
@@ -38,6 +39,7 @@ impl Ui {
                 Some(LoginStage::Providers | LoginStage::Choosing) => Focus::Offer,
                 Some(LoginStage::Typing(_)) => Focus::Key,
                 Some(LoginStage::Checking | LoginStage::Browser(_)) => Focus::Waiting,
+                None if self.state.picker.is_some() => Focus::Picker,
                 None => Focus::Input {
                     empty: self.state.input.is_empty(),
                     completing: self.state.completion.is_some(),
@@ -58,8 +60,10 @@ impl Ui {
             Intent::Edit(edit) => self.edit(&edit),
             Intent::Enter => return self.enter(focus).await,
             Intent::Up | Intent::Down => self.vertical(intent == Intent::Down, focus),
+            Intent::Complete if focus == Focus::Picker => self.change_scope(),
             Intent::Complete => self.complete(),
             Intent::Escape => self.escape(focus, had_help),
+            Intent::Interrupt if focus == Focus::Picker => self.leave_sessions(),
             Intent::Interrupt => self.interrupt(),
             Intent::Quit => self.quits = Some(Quit::Wanted),
             Intent::Suspend => return self.suspend(),
@@ -103,7 +107,7 @@ impl Ui {
 
     /// While the user is typing, postpones a newly opened dialog so that keystrokes don't answer it.
     fn defer_dialog(&mut self, focus: Focus) {
-        if !matches!(focus, Focus::Input { .. }) {
+        if !matches!(focus, Focus::Input { .. } | Focus::Picker) {
             return;
         }
         match (self.state.dialogs.front_mut(), &mut self.state.offer) {
@@ -118,7 +122,9 @@ impl Ui {
         self.defer_dialog(focus);
         match focus {
             Focus::Question | Focus::Reader | Focus::Offer | Focus::Waiting => {}
-            Focus::Saying | Focus::Key | Focus::Input { .. } => self.edit(&Edit::Insert(text)),
+            Focus::Saying | Focus::Key | Focus::Picker | Focus::Input { .. } => {
+                self.edit(&Edit::Insert(text))
+            }
         }
     }
 
@@ -130,6 +136,9 @@ impl Ui {
             && let Some(key) = self.state.offer.as_mut().and_then(LoginOffer::typing)
         {
             return key.edit(edit);
+        }
+        if let Some(picker) = &mut self.state.picker {
+            return picker.edit(edit);
         }
         let searches = self.state.completion.as_ref().is_some_and(|it| it.searches);
         self.state.input.edit(edit);
@@ -163,6 +172,7 @@ impl Ui {
                 }
             }
             Focus::Key => self.check_key(),
+            Focus::Picker => self.open_session(),
             Focus::Reader | Focus::Waiting => {}
             Focus::Input { .. } => {
                 if self.state.input.continue_line() {
@@ -183,7 +193,12 @@ impl Ui {
     fn submit(&mut self) {
         let parts = prompt::parts(self.state.input.text());
         if parts.is_empty() {
-            if self.state.can_go_on && self.state.running().is_none() && !self.state.is_lost() {
+            let is_empty = self.state.input.text().trim().is_empty();
+            if is_empty
+                && self.state.can_go_on
+                && self.state.running().is_none()
+                && !self.state.is_lost()
+            {
                 self.state.can_go_on = false;
                 self.send(GO_ON);
             }
@@ -203,6 +218,7 @@ impl Ui {
                 self.state.aside(HistoryItem::new(ItemBody::Help(local::names())));
             }
             Some((Local::Mode, name)) => self.name_mode(&name),
+            Some((Local::Resume, filter)) => self.offer_sessions(&filter),
             Some((Local::Quit, _)) => self.quits = Some(Quit::Wanted),
             None if self.no_key(&parts) => self.offer_login(Cause::Missing, None, Then::Say(typed)),
             None => self.send(&typed),
@@ -263,6 +279,9 @@ impl Ui {
         if let (Focus::Offer, Some(offer)) = (focus, &mut self.state.offer) {
             return offer.select(down);
         }
+        if let (Focus::Picker, Some(picker)) = (focus, &mut self.state.picker) {
+            return picker.select(down);
+        }
         if let Some(completion) = &mut self.state.completion {
             return completion.select(down);
         }
@@ -305,6 +324,8 @@ impl Ui {
             self.read_question(false);
         } else if matches!(focus, Focus::Offer | Focus::Key | Focus::Waiting) {
             self.leave_login();
+        } else if focus == Focus::Picker {
+            self.leave_sessions();
         } else if self.state.completion.take().is_none() && !had_help {
             self.cancel("Esc");
         }

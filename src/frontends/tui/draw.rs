@@ -5,6 +5,7 @@ mod content;
 mod diff;
 mod help;
 mod login;
+mod picker;
 mod question;
 mod status;
 
@@ -95,7 +96,10 @@ pub(super) fn live(state: &ScreenState, columns: usize, height: usize, now: Mill
             Some(offer) if offer.ready(now) || state.input.is_empty() => {
                 login::rows(offer, columns, room, now)
             }
-            _ => composer(state, columns, room),
+            _ => match &state.picker {
+                Some(picker) => picker::rows(picker, columns, room, now),
+                None => composer(state, columns, room),
+            },
         },
     };
     frame.rows.extend(status);

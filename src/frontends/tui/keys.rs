@@ -24,6 +24,8 @@ pub(super) enum Focus {
     Offer,
     /// The key, while it is typed.
     Key,
+    /// The choice among the stored sessions.
+    Picker,
     /// Something that only waits.
     Waiting,
 }
@@ -108,6 +110,9 @@ pub(super) fn intent(key: KeyPress, focus: Focus, attached: bool) -> Option<Inte
     if attached && control && code == Code::Char('d') {
         return Some(Intent::Quit);
     }
+    if focus == Focus::Picker {
+        return picker(key);
+    }
     if let Some(intent) = everywhere(key) {
         return Some(intent);
     }
@@ -119,7 +124,7 @@ pub(super) fn intent(key: KeyPress, focus: Focus, attached: bool) -> Option<Inte
             Code::Enter if !alt && !shift => Some(Intent::Enter),
             _ => edit(key).map(Intent::Edit),
         },
-        Focus::Waiting => None,
+        Focus::Picker | Focus::Waiting => None,
         Focus::Input { empty, completing } => match code {
             Code::Enter if !alt && !shift => Some(Intent::Enter),
             Code::Tab => Some(Intent::Complete),
@@ -134,6 +139,26 @@ pub(super) fn intent(key: KeyPress, focus: Focus, attached: bool) -> Option<Inte
             _ => edit(key).map(Intent::Edit),
         },
     }
+}
+
+/// Nothing of the session can be changed meanwhile.
+fn picker(key: KeyPress) -> Option<Intent> {
+    Some(match key.code {
+        Code::Enter => Intent::Enter,
+        Code::Tab => Intent::Complete,
+        Code::Up => Intent::Up,
+        Code::Down => Intent::Down,
+        Code::Char('p') if key.control => Intent::Up,
+        Code::Char('n') if key.control => Intent::Down,
+        Code::Char('d') if key.control => Intent::Escape,
+        _ => match everywhere(key) {
+            Some(
+                intent @ (Intent::Interrupt | Intent::Suspend | Intent::Redraw | Intent::Escape),
+            ) => intent,
+            Some(_) => return None,
+            None => Intent::Edit(edit(key)?),
+        },
+    })
 }
 
 fn everywhere(key: KeyPress) -> Option<Intent> {
@@ -296,6 +321,19 @@ mod tests {
         check(plain('q'), Focus::Reader, Some(Intent::Read));
         check(plain('y'), Focus::Reader, Some(Intent::Choose('y')));
         check(KeyPress::new(Code::Enter), Focus::Reader, None);
+    }
+
+    #[test]
+    fn a_choice_of_sessions_has_the_keys_and_nothing_else_changes() {
+        check(plain('?'), Focus::Picker, Some(Intent::Edit(Edit::Insert("?".to_owned()))));
+        check(control('n'), Focus::Picker, Some(Intent::Down));
+        check(control('d'), Focus::Picker, Some(Intent::Escape));
+        check(control('c'), Focus::Picker, Some(Intent::Interrupt));
+        check(KeyPress::new(Code::Tab), Focus::Picker, Some(Intent::Complete));
+        let tab = KeyPress { shift: true, ..KeyPress::new(Code::Tab) };
+        check(KeyPress { control: true, ..plain('o') }, Focus::Picker, None);
+        check(KeyPress { alt: true, ..plain('o') }, Focus::Picker, None);
+        check(tab, Focus::Picker, Some(Intent::Complete));
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod memo;
 mod news;
 mod notify;
 mod offer;
+mod picker;
 mod prompt;
 mod remote;
 mod screen;
@@ -60,7 +61,8 @@ use self::offer::{Cause, Then};
 pub use self::remote::{Attached, LocalAgent, Remote, attach};
 use self::screen::Screen;
 pub use self::setup::{
-    GotKey, KeyProvider, KeyProviders, LogIn, Login, Ollama, Opened, TerminalSetup,
+    GotKey, KeyProvider, KeyProviders, LogIn, Login, Ollama, OpenSession, Opened, StoredSessions,
+    TerminalEnd, TerminalSetup,
 };
 use self::signals::{Came, TerminalSignals};
 use self::state::{Elsewhere, LongTurn, ScreenState, StatusInfo};
@@ -73,14 +75,14 @@ pub use tandem_wire::attach::{ListedSession, SessionSelector};
 /// Time limit for writing the last rows.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Runs until the user quits, or a signal comes that a terminal sends, whose number it returns; an
-/// error says why it ended by itself. The terminal is given back even if this is dropped, or panics.
-pub async fn run(setup: TerminalSetup) -> anyhow::Result<Option<i32>> {
+/// Runs until the user quits, opens another session, or a signal comes that a terminal sends; an error
+/// says why it ended by itself. The terminal is given back even if this is dropped, or panics.
+pub async fn run(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
     let ran = AssertUnwindSafe(show(setup)).catch_unwind().await;
     ran.unwrap_or_else(|panic| Err(anyhow!("a fault in the screen ended it: {}", words(&*panic))))
 }
 
-async fn show(setup: TerminalSetup) -> anyhow::Result<Option<i32>> {
+async fn show(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
     anyhow::ensure!(
         terminal::kind() != "dumb",
         "this terminal has no rows that change (TERM=dumb), which a conversation needs: `tandem -p \
@@ -117,6 +119,7 @@ async fn show(setup: TerminalSetup) -> anyhow::Result<Option<i32>> {
         finding: false,
         prompts: Vec::new(),
         replies: FuturesUnordered::new(),
+        sessions: setup.sessions,
         login: setup.login,
         providers: setup.providers,
         ollama: setup.ollama,
@@ -147,7 +150,7 @@ fn words(panic: &(dyn Any + Send)) -> &str {
 }
 
 impl Ui {
-    async fn run(mut self) -> anyhow::Result<Option<i32>> {
+    async fn run(mut self) -> anyhow::Result<TerminalEnd> {
         while self.quits.is_none() {
             let turning = self.state.turns().then(|| self.last_drawn + spin());
             let due = match (self.due, turning) {
@@ -199,9 +202,10 @@ impl Ui {
             let _ = tokio::time::timeout(LAST_WORDS, all).await;
         }
         match self.quits.take() {
-            Some(Quit::Signal(signal)) => Ok(Some(signal)),
+            Some(Quit::Signal(signal)) => Ok(TerminalEnd::Signal(signal)),
+            Some(Quit::Opened) => Ok(TerminalEnd::Opened),
             Some(Quit::Ended(why)) => Err(anyhow!(why)),
-            Some(Quit::Wanted) | None => Ok(None),
+            Some(Quit::Wanted) | None => Ok(TerminalEnd::Quit),
         }
     }
 

@@ -10,15 +10,21 @@ pub(super) enum Local {
     Help,
     Mode,
     Quit,
+    Resume,
 }
 
 /// Names as they are typed, commands, and descriptions.
-pub(super) const LOCAL: [(&str, Local, &str); 5] = [
+pub(super) const LOCAL: [(&str, Local, &str); 6] = [
     ("/auth", Local::Auth, "log in with a key, or take the demonstration"),
     ("/copy", Local::Copy, "put the last answer on the clipboard; /copy code: its last code block"),
     ("/help", Local::Help, "what matters, on one screen"),
     ("/mode", Local::Mode, "which approval mode it is; /mode NAME: another one"),
     ("/quit", Local::Quit, "leave"),
+    (
+        "/resume",
+        Local::Resume,
+        "go on with another session; /resume WORDS: one with these in its title",
+    ),
 ];
 
 /// Returns the command of the screen that is typed, and its argument. `/help COMMAND` is the
@@ -33,7 +39,7 @@ pub(super) fn of(typed: &str) -> Option<(Local, &str)> {
         "/login" => Local::Auth,
         name => LOCAL.iter().find(|(known, ..)| *known == name).map(|(_, local, _)| *local)?,
     };
-    let takes_more = matches!(local, Local::Copy | Local::Mode);
+    let takes_more = matches!(local, Local::Copy | Local::Mode | Local::Resume);
     (takes_more || rest.is_empty()).then_some((local, rest.trim()))
 }
 

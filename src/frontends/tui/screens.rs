@@ -8,6 +8,7 @@ mod attached;
 mod first;
 mod hidden;
 mod manual;
+mod picking;
 mod reading;
 mod short;
 

@@ -1,12 +1,14 @@
 //! Everything that the screen is given by its caller.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use tokio::sync::watch;
 
 use super::conversation::Conversation;
 use super::editor::ExternalEditor;
+use tandem_agent::session::Store;
 
 /// Session and services of a terminal.
 pub struct TerminalSetup {
@@ -26,12 +28,39 @@ pub struct TerminalSetup {
     pub notifies: bool,
     /// `true` if the terminal is one of tmux.
     pub in_tmux: bool,
+    /// Sessions that the user may go on with instead, if they are stored.
+    pub sessions: Option<StoredSessions>,
     /// Ways to log in, if that can be done here.
     pub login: Option<LogIn>,
     /// Providers whose keys the user may give, unless the provider is settled.
     pub providers: Option<KeyProviders>,
     /// Tells which models Ollama has on this machine, if it runs there.
     pub ollama: Option<Ollama>,
+}
+
+/// The stored sessions.
+pub struct StoredSessions {
+    /// Store of the sessions.
+    pub store: Arc<dyn Store>,
+    /// The directory whose sessions are offered first.
+    pub directory: PathBuf,
+    /// Opens the session of an id, which is shown when this terminal has ended; an error says why
+    /// that cannot be.
+    pub open: OpenSession,
+}
+
+/// Opens the session of an id.
+pub type OpenSession = Box<dyn Fn(String) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+
+/// Reason for which a terminal has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TerminalEnd {
+    /// The user quit.
+    Quit,
+    /// A signal came that a terminal sends; its number.
+    Signal(i32),
+    /// The user has opened another session.
+    Opened,
 }
 
 /// A provider of models whose key the user may give.

@@ -15,6 +15,7 @@ use super::input::TextInput;
 use super::item::{CallCard, HistoryItem, ItemBody, Tone};
 use super::markdown::Growing;
 use super::offer::{LoginOffer, Then};
+use super::picker::Picker;
 use tandem_agent::session::{
     Activity, CallStarted, CallStatus, CallStep, Entry, LastAnswer, Millis, ModelError, Origin,
     Projection, StopReason, ToolOutcome, TurnId, TurnRecord, TurnResult, Update, UpdateKind,
@@ -64,6 +65,8 @@ pub(super) struct ScreenState {
     pub(super) offer: Option<LoginOffer>,
     /// A turn has ended because the key was refused: when, and what follows when there is another.
     pub(super) refused: Option<(Millis, Then)>,
+    /// The choice among the stored sessions, if it is made.
+    pub(super) picker: Option<Picker>,
     pub(super) input: TextInput,
     pub(super) completion: Option<Completion>,
     /// `true` if everything is shown in full.

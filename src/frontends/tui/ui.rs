@@ -21,7 +21,7 @@ use super::login_attempt::LoginAttempt;
 use super::news::Reply;
 use super::notify::{self, Alert};
 use super::screen::Screen;
-use super::setup::{KeyProviders, LogIn, Ollama};
+use super::setup::{KeyProviders, LogIn, Ollama, StoredSessions};
 use super::signals::{self, TerminalSignals};
 use super::state::ScreenState;
 use super::terminal::{self, RawTerminal, size};
@@ -51,6 +51,7 @@ pub(super) struct Ui {
     pub(super) prompts: Vec<SessionCommand>,
     /// Replies of the session that are awaited, each with its continuation.
     pub(super) replies: FuturesUnordered<BoxFuture<'static, Next>>,
+    pub(super) sessions: Option<StoredSessions>,
     pub(super) login: Option<LogIn>,
     pub(super) providers: Option<KeyProviders>,
     pub(super) ollama: Option<Ollama>,
@@ -82,6 +83,8 @@ pub(super) enum Quit {
     Wanted,
     /// A signal came; its number.
     Signal(i32),
+    /// Another session was opened, which is to be shown.
+    Opened,
     /// The session is over; why.
     Ended(String),
 }
@@ -200,6 +203,7 @@ impl Drop for Ui {
         }
         self.state.dialogs.clear();
         self.state.offer = None;
+        self.state.picker = None;
         let columns = self.screen.columns();
         let mut rows = Vec::new();
         for item in &self.state.items {

@@ -94,6 +94,7 @@ fn a_screen_with_a_fault() {
             in_tmux: true,
             providers: None,
             ollama: None,
+            sessions: None,
             login: Some(Box::new(|_| panic!("this is wanted"))),
         })
         .await

@@ -1,0 +1,115 @@
+//! The choice among the stored sessions.
+
+use std::path::Path;
+
+use ratatui_core::style::Style;
+use ratatui_core::text::{Line, Span};
+
+use super::super::picker::Picker;
+use super::super::theme::{ASKS, BAD, BOLD, CODE, DIM, USER};
+use super::super::wrap::{cut, width};
+use super::{LiveRows, rule};
+use tandem_agent::session::{Listed, Millis};
+use tandem_content::visible::visible_line;
+
+/// Maximum number of sessions that are shown at once.
+const SHOWN: usize = 12;
+
+/// Width from which on a row has more than a title.
+const WIDE: usize = 50;
+
+/// Returns the rows of a choice, at most `height`.
+pub(super) fn rows(picker: &Picker, columns: usize, height: usize, now: Millis) -> LiveRows {
+    let line = |text: &str, style| Line::styled(cut(text, columns), style);
+    let (scope, other) = if picker.all {
+        ("all directories", "of this directory only")
+    } else {
+        ("this directory", "of all directories")
+    };
+    let label = "Search: ";
+    let filter = picker.filter.text();
+    let room = columns.saturating_sub(label.len() + 1);
+    // Of a long filter the end is shown, where the cursor is.
+    let over = filter.chars().count().saturating_sub(room);
+    let filter: String = visible_line(filter).chars().skip(over).collect();
+    let mut above = vec![
+        Line::default(),
+        rule(ASKS, columns),
+        line(&format!("Go on with a session of {scope}"), BOLD),
+        Line::from(vec![Span::styled(label, ASKS), Span::raw(filter.clone())]),
+    ];
+    let cursor = (above.len() - 1, label.len() + width(&filter));
+    let mut below = Vec::new();
+    match picker.count() {
+        _ if picker.opening => below.push(line("Opening it ...", DIM)),
+        None => below.push(line("Reading ...", DIM)),
+        Some((0, 0)) => below.push(line("There is no other session.", DIM)),
+        Some((0, _)) => below.push(line("No session has these words in its title.", DIM)),
+        Some((fitting, all)) if fitting < all => {
+            below.push(line(&format!("{fitting} of {all} sessions"), DIM));
+        }
+        Some((_, 1)) => below.push(line("1 session", DIM)),
+        Some((_, all)) => below.push(line(&format!("{all} sessions"), DIM)),
+    }
+    if let Some(why) = &picker.failure {
+        below.push(line(&visible_line(why), BAD));
+    }
+    let keys = format!("Enter opens it; Tab: those {other}; Esc goes back");
+    below.push(line(&keys, DIM));
+    let room = height.saturating_sub(above.len() + below.len()).min(SHOWN);
+    let first = (picker.selected + 1).saturating_sub(room);
+    let sessions = picker.fitting().enumerate().skip(first).take(room);
+    above.extend(sessions.map(|(at, it)| row(picker, it, at == picker.selected, columns, now)));
+    above.append(&mut below);
+    // Where there is no room for all of it, what is typed and the end are shown.
+    let over = above.len().saturating_sub(height);
+    above.drain(..over);
+    let cursor = cursor.0.checked_sub(over).map(|row| (row, cursor.1));
+    LiveRows { rows: above, cursor }
+}
+
+fn row(
+    picker: &Picker,
+    listed: &Listed,
+    marked: bool,
+    columns: usize,
+    now: Millis,
+) -> Line<'static> {
+    let (mark, style) = if marked { ("› ", USER) } else { ("  ", CODE) };
+    let words = if marked { BOLD } else { Style::new() };
+    let turns = if listed.turns == 1 { "turn" } else { "turns" };
+    let mut facts = format!("  {} {turns}, {}", listed.turns, age(now - listed.changed));
+    if let Some(directory) = picker.other_directory(listed) {
+        facts.push_str(&format!(", {}", visible_line(name(directory))));
+    }
+    let facts = if columns < WIDE { String::new() } else { cut(&facts, columns / 2) };
+    let room = columns.saturating_sub(2 + width(&facts));
+    let title = match visible_line(&listed.title) {
+        title if title.trim().is_empty() => "(no title)".into(),
+        title => title,
+    };
+    let title = cut(&title, room);
+    let gap = " ".repeat(room - width(&title));
+    Line::from(vec![
+        Span::styled(mark, style),
+        Span::styled(title, words),
+        Span::styled(format!("{gap}{facts}"), DIM),
+    ])
+}
+
+/// Returns the last part of a path.
+fn name(directory: &Path) -> &str {
+    directory.file_name().and_then(|name| name.to_str()).unwrap_or("/")
+}
+
+/// Describes how long ago something was.
+fn age(millis: Millis) -> String {
+    let minutes = millis.max(0) / 60_000;
+    match (minutes, minutes / 60, minutes / (24 * 60)) {
+        (0, ..) => "now".to_owned(),
+        (minutes, 0, _) => format!("{minutes} min ago"),
+        (_, hours, 0) => format!("{hours} h ago"),
+        (.., 1) => "1 day ago".to_owned(),
+        (.., days) => format!("{days} days ago"),
+    }
+}

@@ -1,0 +1,102 @@
+//! The choice among the stored sessions.
+
+use std::path::{Path, PathBuf};
+
+use super::super::input::Edit;
+use super::super::picker::Picker;
+use super::*;
+use tandem_agent::session::{Head, Listed};
+
+const HERE: &str = "/home/me/src/project";
+const MINUTE: Millis = 60_000;
+
+fn listed(id: &str, title: &str, turns: u64, directory: &str, age: Millis, now: Millis) -> Listed {
+    let head = Head {
+        id: id.to_owned(),
+        created: 0,
+        directory: PathBuf::from(directory),
+        title: title.to_owned(),
+        by: String::new(),
+        from: None,
+    };
+    Listed { head, title: title.to_owned(), turns, changed: now - age, bytes: 0 }
+}
+
+/// The sessions of this directory, or of all.
+fn sessions(all: bool, now: Millis) -> Vec<Listed> {
+    let here = |id, title, turns, age| listed(id, title, turns, HERE, age, now);
+    let mut sessions = vec![
+        here("0", "what is on the screen", 3, 0),
+        here("1", "Why does the parser lose the last line of a file?", 1, 5 * MINUTE),
+        here("2", "refactor\x1b[2J the lexer", 12, 26 * 60 * MINUTE),
+    ];
+    if all {
+        let other = "/home/me/src/other";
+        sessions.insert(2, listed("3", "release notes", 4, other, 3 * 60 * MINUTE, now));
+    }
+    sessions
+}
+
+fn picking(stage: Stage) -> Stage {
+    let mut stage = stage;
+    let mut picker = Picker::new(Path::new(HERE), Some("0".to_owned()), "");
+    let query = picker.first_query();
+    assert!(!picker.read(&query, Ok(sessions(false, stage.now))));
+    stage.state.picker = Some(picker);
+    stage
+}
+
+fn picker(stage: &mut Stage) -> &mut Picker {
+    stage.state.picker.as_mut().unwrap()
+}
+
+fn ids(stage: &mut Stage) -> Vec<String> {
+    picker(stage).fitting().map(|listed| listed.head.id.clone()).collect()
+}
+
+#[test]
+fn the_sessions_of_this_directory_are_offered() {
+    picking(Stage::new()).check("sessions.txt");
+}
+
+#[test]
+fn the_sessions_of_all_directories_are_offered_and_filtered() {
+    let mut stage = picking(Stage::new());
+    picker(&mut stage).change_scope();
+    assert_eq!(picker(&mut stage).count(), None);
+    let late = Picker::new(Path::new(HERE), None, "").first_query();
+    // What was asked for before comes too late.
+    picker(&mut stage).read(&late, Ok(Vec::new()));
+    assert_eq!(picker(&mut stage).count(), None);
+    let (query, now) = (picker(&mut stage).query(), stage.now);
+    picker(&mut stage).read(&query, Ok(sessions(true, now)));
+    picker(&mut stage).select(true);
+    stage.check("sessions_all.txt");
+    for (typed, expected) in [("RE", &["3", "2"][..]), (" other", &["3"]), (" fac", &[])] {
+        picker(&mut stage).edit(&Edit::Insert(typed.to_owned()));
+        assert_eq!(ids(&mut stage), expected, "{typed}");
+    }
+    assert_eq!(picker(&mut stage).marked(), None);
+    picker(&mut stage).failure = Some("Not opened: there is no session `3`.".to_owned());
+    stage.check("sessions_none.txt");
+}
+
+#[test]
+fn what_was_marked_stays_marked_when_all_are_read() {
+    let mut stage = picking(Stage::new());
+    picker(&mut stage).select(true);
+    let query = picker(&mut stage).query();
+    let mut more = sessions(false, stage.now);
+    more.insert(0, listed("9", "newer", 1, HERE, 0, stage.now));
+    picker(&mut stage).read(&query, Ok(more));
+    assert_eq!(picker(&mut stage).marked().unwrap().head.id, "2");
+    picker(&mut stage).select(true);
+    assert_eq!(picker(&mut stage).marked().unwrap().head.id, "2");
+}
+
+#[test]
+fn a_low_terminal_shows_the_marked_session() {
+    let mut stage = picking(Stage::new().sized(40, 8));
+    picker(&mut stage).select(true);
+    stage.check("sessions_low.txt");
+}

@@ -1,0 +1,105 @@
+//! Sessions that are left and found again.
+
+use super::*;
+
+fn says(text: &str) -> Value {
+    json!([[{ "text": text }]])
+}
+
+impl Terminal {
+    /// Starts the agent again, with a script of one line.
+    fn again(&self, answers: &Value, args: &str) {
+        let script = json!({ "when": "", "answers": answers }).to_string();
+        fs::write(self.home.path().join("script.jsonl"), script).unwrap();
+        self.line("clear");
+        let home = self.home.path().display();
+        self.agent("", &format!("--model replay:{home}/script.jsonl {args}"));
+        self.until(HINT);
+    }
+
+    /// Has a prompt answered, and quits.
+    fn ask_and_quit(&self, prompt: &str, answer: &str) {
+        self.line(prompt);
+        self.until(answer);
+        self.wait("the end", |seen| seen.contains(HINT));
+        self.keys(&["C-d"]);
+        self.check_given_back();
+    }
+}
+
+#[test]
+fn a_killed_turn_is_shown_as_interrupted_and_enter_goes_on() {
+    let hangs = json!([[{ "text": "Half of it.\n\nMore" }, { "hang": null }]]);
+    let Some(terminal) = Terminal::start(hangs, "") else { return };
+    terminal.line("tell me");
+    terminal.until("Half of it.");
+    terminal.signal("KILL");
+    terminal.until("Killed");
+    // Nobody has given the terminal back.
+    terminal.text("stty sane");
+    terminal.keys(&["C-j"]);
+    terminal.line("clear");
+    terminal.wait("the shell", |seen| seen.trim() == "ready>");
+    terminal.again(&says("All of it."), "-c");
+    let seen = terminal.until("Interrupted: the agent ended before this turn did.");
+    assert!(seen.contains("› tell me") && seen.contains("Half of it."), "{seen}");
+    terminal.until("Enter goes on;");
+    terminal.keys(&["Enter"]);
+    let seen = terminal.until("All of it.");
+    assert!(!seen.contains("Enter goes on;"), "{seen}");
+}
+
+#[test]
+fn another_session_is_found_by_its_title_and_shown() {
+    let Some(terminal) = Terminal::start(says("Apples it is."), "") else { return };
+    terminal.ask_and_quit("about apples", "Apples it is.");
+    terminal.again(&says("Plums it is."), "");
+    terminal.ask_and_quit("about plums", "Plums it is.");
+    terminal.again(&says("Pears it is."), "");
+    terminal.line("about pears");
+    terminal.until("Pears it is.");
+    terminal.line("/rename Fruit of a tree");
+    terminal.until("The session's title is now: Fruit of a tree");
+    terminal.line("/resume");
+    let seen = terminal.until("2 sessions");
+    assert!(seen.contains("  about apples") && seen.contains("› about plums"), "{seen}");
+    terminal.text("apples");
+    let seen = terminal.until("1 of 2 sessions");
+    assert!(seen.contains("› about apples"), "{seen}");
+    terminal.keys(&["Enter"]);
+    terminal.until("Apples it is.");
+    terminal.line("/resume fruit");
+    let seen = terminal.until("1 of 2 sessions");
+    assert!(seen.contains("› Fruit of a tree"), "{seen}");
+    terminal.keys(&["Escape"]);
+    terminal.wait("the line to type in", |seen| !seen.contains("1 of 2 sessions"));
+    // What is said now belongs to the session that was opened.
+    terminal.ask_and_quit("more", "Pears it is.");
+    terminal.again(&says("Hello."), "-c");
+    terminal.until("Apples it is.");
+}
+
+#[test]
+fn a_session_that_is_open_elsewhere_stays_there() {
+    let Some(terminal) = Terminal::start(says("Apples it is."), "") else { return };
+    let Some(other) = Terminal::start(says("Pears it is."), "") else { return };
+    terminal.line("about apples");
+    terminal.until("Apples it is.");
+    other.keys(&["C-d"]);
+    other.check_given_back();
+    let sessions = terminal.home.path().join(".local/share/tandem/sessions");
+    let script = other.home.path().join("script.jsonl");
+    let vars = format!("TANDEM_SESSIONS={}", sessions.display());
+    other.agent(&vars, &format!("--model replay:{}", script.display()));
+    other.until(HINT);
+    other.line("/resume");
+    other.until("There is no other session.");
+    other.keys(&["Tab"]);
+    other.until("› about apples");
+    other.keys(&["Enter"]);
+    other.until("Not opened: the session is open in process");
+    other.keys(&["Escape"]);
+    other.until(HINT);
+    other.line("about pears");
+    other.until("Pears it is.");
+}
