@@ -469,3 +469,52 @@ async fn a_store_that_refuses_is_said_once_and_tried_again() {
     assert_eq!(notices(loaded.session()), 2);
     assert_eq!(stored(&*place.store(), loaded.id()).await, events(loaded.session()));
 }
+
+/// Says a word each time so many milliseconds have passed; returns after how many each was shown.
+async fn shown_at(gap: u64, words: usize) -> Vec<u128> {
+    let place = Place::new();
+    let step = [json!({ "delay": gap }), json!({ "text": "word " })];
+    let answer: Vec<_> = std::iter::repeat_n(step, words).flatten().collect();
+    let script = json!({ "when": "", "answers": [answer] }).to_string();
+    let make = move |_: &SessionRequest, storage| {
+        let model = Arc::new(Replay::from_script(&script).unwrap());
+        Ok(Session::new(Parts { storage, ..parts(model) }))
+    };
+    let limits = SessionLimits { loaded: 9, idle: None, log_bytes: 1 << 20 };
+    let sessions = Sessions::with_store(Arc::new(make), limits, Some(place.store()));
+    let loaded = create(&sessions);
+    // The session's file is made with the first prompt.
+    ask(&loaded, "first").await;
+    let mut log = loaded.session().events(loaded.session().position());
+    loaded.session().prompt(text("second"), Origin::Terminal);
+    let begins =
+        |event: &Event| matches!(event, Event::SystemPrompt(_) | Event::TurnStarted { .. });
+    until(&mut log, begins).await;
+    let begun = tokio::time::Instant::now();
+    let mut shown = Vec::new();
+    while shown.len() < words {
+        if matches!(&*log.next().await, Event::Text(_)) {
+            shown.push(begun.elapsed().as_millis());
+        }
+    }
+    shown
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_chunks_of_a_slow_model_are_shown_as_they_come() {
+    let shown = shown_at(20, 20).await;
+    // A timer has whole milliseconds.
+    let late = shown.iter().zip(1..).map(|(at, n)| at - n * 20).max().unwrap();
+    assert!(late <= 20, "{shown:?}");
+    let gaps: Vec<_> = shown.windows(2).map(|two| two[1] - two[0]).collect();
+    assert!(gaps.iter().all(|gap| (19..=22).contains(gap)), "{gaps:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_chunks_of_a_fast_model_are_shown_several_at_once_and_soon() {
+    let shown = shown_at(2, 100).await;
+    let times: std::collections::BTreeSet<_> = shown.iter().copied().collect();
+    assert!(times.len() < 50, "{shown:?}");
+    let gaps = shown.windows(2).map(|two| two[1] - two[0]);
+    assert!(gaps.max().unwrap() <= 14, "{shown:?}");
+}
