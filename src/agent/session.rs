@@ -73,7 +73,7 @@ pub use self::projection::{
 };
 pub use self::question::AnswerError;
 use self::queue::TurnQueue;
-pub use self::recover::StoredSession;
+pub use self::recover::{StoredSession, read_stored};
 pub use self::state::SessionState;
 use self::storage::Keeping;
 pub use self::storage::Storage;

@@ -9,7 +9,7 @@ mod search;
 
 use std::any::Any;
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub use self::find::{FindError, WantedSession, find};
 pub use self::fork::fork;
 pub use self::retention::{Retention, remove_old};
 pub use self::search::{SearchHit, search};
-use crate::session::{Millis, Session, Storage, Store, StoreError, StoredSession};
+use crate::session::{Listed, Millis, Query, Session, Storage, Store, StoreError, StoredSession};
 use tandem_tools::preimages::ContentId;
 
 /// A client's wishes for a new session.
@@ -239,10 +239,13 @@ impl Sessions {
             directory: Some(stored.head().directory.clone()),
             auto_approve: false,
         };
+        // Clients may ask for it by the store's id, which a list gives, or by their own.
+        let name = stored.name().filter(|name| stored_id(name) == stored.head().id);
+        let name = name.unwrap_or(stored.head().id.clone());
         let loaded = {
             let _creation = self.creation.lock();
             let storage = Storage::Stored(Box::new(stored));
-            self.add(Some(id), &request, storage, prepare).map_err(LoadError::Create)?
+            self.add(Some(&name), &request, storage, prepare).map_err(LoadError::Create)?
         };
         // So that nobody is shown as open what the last process left open.
         loaded.session.synced().await;
@@ -261,12 +264,14 @@ impl Sessions {
         if self.loaded.lock().len() >= most && !self.unload_abandoned() && !self.unload_unused() {
             return Err(CreateError::Full(most));
         }
+        let stored_before = storage.next();
         let session = (self.make)(request, storage).map_err(CreateError::Refused)?;
         prepare(&session);
         let id = id.unwrap_or(session.id()).to_owned();
         let added = Arc::new(LoadedSession {
             id: id.clone(),
             session,
+            stored_before,
             last_use: Arc::new(LastUse::now()),
             views: Mutex::default(),
         });
@@ -274,17 +279,33 @@ impl Sessions {
         Ok(added)
     }
 
-    /// Returns the session of an id, and notes that somebody uses it. It stays loaded as long as the
-    /// caller holds it.
+    /// Returns the session of an id, its own or the one that a client chose, and notes that somebody
+    /// uses it. It stays loaded as long as the caller holds it.
     pub fn open(&self, id: &str) -> Option<Arc<LoadedSession>> {
-        let opened = self.loaded.lock().get(id).map(Arc::clone)?;
+        let opened = self.find_loaded(id)?;
         opened.last_use.used();
         Some(opened)
     }
 
     /// Returns `true` if a session of this id is loaded.
     pub fn contains(&self, id: &str) -> bool {
-        self.loaded.lock().contains_key(id)
+        self.find_loaded(id).is_some()
+    }
+
+    fn find_loaded(&self, id: &str) -> Option<Arc<LoadedSession>> {
+        let loaded = self.loaded.lock();
+        let of_id = || loaded.values().find(|loaded| loaded.session.id() == id);
+        loaded.get(id).or_else(of_id).map(Arc::clone)
+    }
+
+    /// Lists the sessions that are stored and not loaded, the last changed first.
+    pub async fn stored(&self) -> Result<Vec<Listed>, StoreError> {
+        let Some(store) = &self.store else { return Ok(Vec::new()) };
+        let mut stored = store.list(&Query::default()).await?;
+        let loaded = self.loaded.lock();
+        let ids: HashSet<_> = loaded.values().map(|loaded| loaded.session.id()).collect();
+        stored.retain(|listed| !ids.contains(listed.head.id.as_str()));
+        Ok(stored)
     }
 
     /// Returns all sessions, in no order.
@@ -391,6 +412,8 @@ fn stored_id(id: &str) -> String {
 pub struct LoadedSession {
     id: String,
     session: Arc<Session>,
+    /// Index after the last event that was stored when the session was loaded; `None` if it is new.
+    stored_before: Option<usize>,
     last_use: Arc<LastUse>,
     /// One of each type: the views of different front ends.
     views: Mutex<Vec<Arc<dyn SessionView>>>,
@@ -406,6 +429,12 @@ impl LoadedSession {
     /// Returns the session.
     pub fn session(&self) -> &Arc<Session> {
         &self.session
+    }
+
+    /// Returns the index after the last event that was stored when the session was loaded from a
+    /// store; `None` if it is new. What comes after it, nobody has been told of.
+    pub fn stored_before(&self) -> Option<usize> {
+        self.stored_before
     }
 
     /// Returns the times of use, which a view may hold: they do not count as a watcher.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 
-use super::event::{Event, StopReason, ToolOutcome};
+use super::event::{Event, StopReason, TaskEvent, ToolOutcome};
 use super::log::{self, Log, Millis, Shelf};
 use super::state::SessionState;
 use super::store::{Claim, Head, Store, StoreError, Stored};
@@ -19,6 +19,8 @@ pub struct StoredSession {
     pub(super) claim: Box<dyn Claim>,
     pub(super) state: SessionState,
     pub(super) directory: Option<PathBuf>,
+    /// Index after the last stored event.
+    pub(super) next: usize,
     /// Faults of the stored log, for people.
     pub(super) notices: Vec<String>,
 }
@@ -34,6 +36,7 @@ impl StoredSession {
         let log = Log::new(Shelf::new(Arc::new(scratch), log_bytes));
         let damaged = read(store, id, &log).await?;
         let mut state = SessionState::of(&mut log.read(0));
+        let next = log.len();
         log.stored();
         let mut notices: Vec<_> = claim.repaired().map(ToOwned::to_owned).into_iter().collect();
         if let Some(first) = damaged.first() {
@@ -46,13 +49,39 @@ impl StoredSession {
             state.fold(&event);
             log.append(event);
         }
-        Ok(Self { head, log, claim, state, directory, notices })
+        Ok(Self { head, log, claim, state, directory, next, notices })
     }
 
     /// Returns the session's beginning.
     pub fn head(&self) -> &Head {
         &self.head
     }
+
+    /// Returns the name that a client has given the session, if one has.
+    pub fn name(&self) -> Option<String> {
+        let mut log = self.log.read(0);
+        // It is recorded before the first prompt.
+        std::iter::from_fn(|| log.try_next_entry())
+            .take_while(|entry| !matches!(*entry.event, Event::TurnQueued { .. }))
+            .find_map(|entry| match &*entry.event {
+                Event::Task(TaskEvent::ContextNamed { context }) => Some(context.clone()),
+                _ => None,
+            })
+    }
+}
+
+/// Reads the log of a session that is not opened by it, of which at most `log_bytes` bytes stay in
+/// memory. What a process that has ended left open is ended there, as if the session were opened.
+pub async fn read_stored(store: &dyn Store, id: &str, log_bytes: usize) -> Result<Log, StoreError> {
+    let scratch = Scratch::new(None);
+    let log = Log::new(Shelf::new(Arc::new(scratch), log_bytes));
+    read(store, id, &log).await?;
+    let ends = ends(&SessionState::of(&mut log.read(0)));
+    // In another process, it goes on.
+    if !ends.is_empty() && store.claim(id).await.is_ok() {
+        ends.into_iter().for_each(|event| _ = log.append(event));
+    }
+    Ok(log)
 }
 
 /// Reads a stored log into memory; returns the pieces that cannot be read.

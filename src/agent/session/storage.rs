@@ -54,6 +54,14 @@ impl Storage {
         }
     }
 
+    /// Returns the index after the last stored event, if the session is not new.
+    pub fn next(&self) -> Option<usize> {
+        match self {
+            Self::Stored(stored) => Some(stored.next),
+            Self::Nowhere | Self::New { .. } => None,
+        }
+    }
+
     /// Returns the id of the model that answered last, if the session is not new.
     pub fn model(&self) -> Option<&str> {
         match self {
