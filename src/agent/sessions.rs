@@ -401,7 +401,7 @@ impl Sessions {
 
 /// Returns the id under which a store has a session that clients call so: the id itself if it is a
 /// UUID, else one made of it, so that no index of names is needed.
-fn stored_id(id: &str) -> String {
+pub fn stored_id(id: &str) -> String {
     match uuid::Uuid::try_parse(id) {
         Ok(uuid) if uuid.as_hyphenated().to_string() == id => id.to_owned(),
         _ => ContentId::of(id.as_bytes()).to_uuid().to_string(),

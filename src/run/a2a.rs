@@ -117,9 +117,14 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
         idle: Some(limits.a2a.session_idle),
         log_bytes: limits.log_bytes,
     };
-    let registry = Sessions::with_store(maker(serve, making)?, loaded, store);
-    let sessions = Arc::clone(&registry);
-    let sessions = ServedSessions::PerContext { sessions, question: limits.a2a.question };
+    let allowed = Arc::new(allowed(serve, &making)?);
+    let make = maker(serve.allow_auto_execute, making, Arc::clone(&allowed));
+    let registry = Sessions::with_store(make, loaded, store);
+    let sessions = ServedSessions::PerContext {
+        sessions: Arc::clone(&registry),
+        lists: Arc::new(move |directory| allowed.holds(directory).is_ok()),
+        question: limits.a2a.question,
+    };
     let listener = a2a::listen(serve.port).await?;
     announce(&address(&listener)?);
     let ending = a2a::Ending::default();
@@ -144,17 +149,19 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     Ok(ExitReason::Signal(signal))
 }
 
-/// Makes sessions below the directories that the user has named.
-fn maker(serve: &ServeArgs, making: Making) -> anyhow::Result<MakeSession> {
+/// Returns the directories that the user has named.
+fn allowed(serve: &ServeArgs, making: &Making) -> anyhow::Result<Workspace> {
     let directory = making.directory().to_owned();
     let roots: Vec<PathBuf> = match serve.workspace_root.as_slice() {
         [] => vec![directory],
         roots => roots.iter().map(|root| directory.join(root)).collect(),
     };
-    let allowed =
-        Workspace::new(&roots[0], &roots[1..]).context("cannot serve these directories")?;
-    let auto_execute = serve.allow_auto_execute;
-    Ok(Arc::new(move |request: &SessionRequest, storage| {
+    Workspace::new(&roots[0], &roots[1..]).context("cannot serve these directories")
+}
+
+/// Makes sessions below the directories that the user has named.
+fn maker(auto_execute: bool, making: Making, allowed: Arc<Workspace>) -> MakeSession {
+    Arc::new(move |request: &SessionRequest, storage| {
         let directory = request.directory.as_deref().unwrap_or(allowed.root());
         allowed.holds(directory)?;
         let workspace = Workspace::new(directory, &[]).map_err(|err| err.to_string())?;
@@ -165,7 +172,7 @@ fn maker(serve: &ServeArgs, making: Making) -> anyhow::Result<MakeSession> {
             settings.general.default_approval_mode
         };
         making.session(&settings, workspace, mode, true, storage).map_err(|err| format!("{err:#}"))
-    }))
+    })
 }
 
 fn address(listener: &TcpListener) -> anyhow::Result<String> {

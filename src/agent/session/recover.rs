@@ -79,7 +79,10 @@ pub async fn read_stored(store: &dyn Store, id: &str, log_bytes: usize) -> Resul
     let ends = ends(&SessionState::of(&mut log.read(0)));
     // In another process, it goes on.
     if !ends.is_empty() && store.claim(id).await.is_ok() {
-        ends.into_iter().for_each(|event| _ = log.append(event));
+        let last = log.read(log.len().saturating_sub(1)).try_next_entry().map_or(0, |last| last.at);
+        for event in ends {
+            log.put_back(log.len(), last, Arc::new(event));
+        }
     }
     Ok(log)
 }

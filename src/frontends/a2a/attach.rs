@@ -14,8 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::context::SessionContext;
 use super::contexts::AgentSettings;
+use super::requests::SessionId;
 use super::server::A2aServer;
-use tandem_agent::session::{Answer, Origin, PromptPart, PromptTags, Reader, TurnId};
+use tandem_agent::session::{Answer, Listed, Origin, PromptPart, PromptTags, Reader, TurnId};
 use tandem_agent::sessions::SessionSummary;
 use tandem_wire::attach::{
     ANSWER, AnswerParams, CANCEL, EVENTS, EventsParams, EventsResult, FILES, FilesParams,
@@ -55,7 +56,7 @@ pub(super) async fn serve(server: Arc<A2aServer>, stream: DuplexStream) {
         ..rpc::ConnectionOptions::new(max_line)
     };
     let waiting = Arc::new(Semaphore::new(WAITING));
-    let seat = Seat { server, joined: OnceLock::new(), waiting, ended };
+    let seat = Seat { server, joined: Arc::default(), waiting, ended };
     if let Err(err) = rpc::serve(input, output, options, |_| seat).await {
         tracing::debug!("an attached terminal has gone: {err:#}");
     }
@@ -65,7 +66,7 @@ pub(super) async fn serve(server: Arc<A2aServer>, stream: DuplexStream) {
 struct Seat {
     server: Arc<A2aServer>,
     /// The session, when one is opened.
-    joined: OnceLock<JoinedSession>,
+    joined: Arc<OnceLock<JoinedSession>>,
     waiting: Arc<Semaphore>,
     ended: CancellationToken,
 }
@@ -86,7 +87,17 @@ impl Drop for JoinedSession {
 impl rpc::Handler for Seat {
     fn request(&self, method: &str, params: Params<'_>, responder: Responder) {
         if method == OPEN {
-            return responder.send(self.open(params));
+            let open = open_params(params);
+            let (server, seat) = (Arc::clone(&self.server), Arc::clone(&self.joined));
+            // The session may have to be loaded.
+            tokio::spawn(async move {
+                let opened = match open {
+                    Ok(open) => open_session(&server, &seat, open).await,
+                    Err(error) => Err(error),
+                };
+                responder.send(opened);
+            });
+            return;
         }
         let Some(joined) = self.joined.get() else {
             return responder.send(Err::<(), _>(refused("no session is open")));
@@ -96,7 +107,15 @@ impl rpc::Handler for Seat {
             EVENTS => self.events(joined, params, responder),
             FILES => self.files(joined, params, responder),
             PROMPTS => self.prompts(joined, responder),
-            PROMPT => responder.send(self.prompt(joined, params)),
+            PROMPT => {
+                let taken = self.prompt(joined, params);
+                let session = Arc::clone(session);
+                // A prompt that is accepted is not lost.
+                tokio::spawn(async move {
+                    session.synced().await;
+                    responder.send(taken);
+                });
+            }
             SET_MODE => responder.send(self.set_mode(joined, params)),
             CANCEL => {
                 let turn = params.parse::<TurnParams>();
@@ -116,82 +135,105 @@ impl rpc::Handler for Seat {
     }
 }
 
-impl Seat {
-    fn open(&self, params: Params<'_>) -> Result<OpenResult, Error> {
-        let VersionParams { version } = params.parse()?;
-        if version != VERSION {
-            let own = env!("CARGO_PKG_VERSION");
-            return Err(refused(format!(
-                "the agent (tandem {own}) lets terminals of version {VERSION} attach, and this one \
-                 is of version {version}: use the same tandem for both"
-            )));
-        }
-        let open: OpenParams = params.parse()?;
-        if open.terminal.len() > LONGEST_NAME {
-            return Err(refused("the terminal's name is too long"));
-        }
-        let context = match self.wanted(&open.session)? {
-            Ok(context) => context,
-            Err(all) => return Ok(OpenResult::Choose(all)),
-        };
-        let session = &context.session;
-        let client = {
-            let mut terminals = context.terminals.lock();
-            context.story(|story| terminals.client(&open.terminal, story))
-        };
-        let opened = OpenedSession {
-            session: context.id.clone(),
-            number: client.number,
-            directory: directory(&context),
-            model: session.model(),
-            mode: session.mode().to_string(),
-            modes: session.modes().iter().map(ToString::to_string).collect(),
-            frame_bytes: self.server.options.body,
-        };
-        context.attached.fetch_add(1, Ordering::Relaxed);
-        let joined = JoinedSession {
-            context,
-            terminal: client.name.clone(),
-            origin: Origin::Attached(client),
-        };
-        match self.joined.set(joined) {
-            Ok(()) => Ok(OpenResult::Opened(opened)),
-            Err(_) => Err(refused("a session is open already")),
-        }
+/// Reads what a terminal wants to open.
+fn open_params(params: Params<'_>) -> Result<OpenParams, Error> {
+    let VersionParams { version } = params.parse()?;
+    if version != VERSION {
+        let own = env!("CARGO_PKG_VERSION");
+        return Err(refused(format!(
+            "the agent (tandem {own}) lets terminals of version {VERSION} attach, and this one \
+             is of version {version}: use the same tandem for both"
+        )));
     }
+    let open: OpenParams = params.parse()?;
+    if open.terminal.len() > LONGEST_NAME {
+        return Err(refused("the terminal's name is too long"));
+    }
+    Ok(open)
+}
 
-    /// The session that is meant; all there are if that is not clear.
-    fn wanted(
-        &self,
-        wanted: &SessionSelector,
-    ) -> Result<Result<Arc<SessionContext>, Vec<ListedSession>>, Error> {
-        let contexts = &self.server.contexts;
-        let new = |directory: &str| {
-            let workspace = Some(PathBuf::from(directory));
-            let settings = AgentSettings { workspace, ..AgentSettings::default() };
-            contexts.context(None, &settings).map_err(|error| refused(error.message))
-        };
-        let list = contexts.list();
-        let found: Vec<_> = match wanted {
-            SessionSelector::New(_) if contexts.shared().is_some() => {
-                return Err(refused("this agent has one session, and begins no other"));
-            }
-            SessionSelector::New(directory) => return Ok(Ok(new(directory)?)),
-            SessionSelector::Only(directory) if list.is_empty() => return Ok(Ok(new(directory)?)),
-            SessionSelector::Only(_) => list.iter().collect(),
-            SessionSelector::Id(id) => match list.iter().find(|session| session.id == *id) {
-                Some(exactly) => vec![exactly],
-                None => list.iter().filter(|session| is_named(&session.id, id)).collect(),
-            },
-        };
-        if let [session] = found.as_slice()
-            && let Some(context) = contexts.get(&session.id)
-        {
+/// Opens a session for a terminal.
+async fn open_session(
+    server: &A2aServer,
+    seat: &OnceLock<JoinedSession>,
+    open: OpenParams,
+) -> Result<OpenResult, Error> {
+    let context = match wanted(server, &open.session).await? {
+        Ok(context) => context,
+        Err(all) => return Ok(OpenResult::Choose(all)),
+    };
+    let session = &context.session;
+    let client = {
+        let mut terminals = context.terminals.lock();
+        context.story(|story| terminals.client(&open.terminal, story))
+    };
+    let opened = OpenedSession {
+        session: context.id.clone(),
+        number: client.number,
+        directory: directory(&context),
+        model: session.model(),
+        mode: session.mode().to_string(),
+        modes: session.modes().iter().map(ToString::to_string).collect(),
+        frame_bytes: server.options.body,
+    };
+    context.attached.fetch_add(1, Ordering::Relaxed);
+    let joined =
+        JoinedSession { context, terminal: client.name.clone(), origin: Origin::Attached(client) };
+    match seat.set(joined) {
+        Ok(()) => Ok(OpenResult::Opened(opened)),
+        Err(_) => Err(refused("a session is open already")),
+    }
+}
+
+/// The session that is meant; all there are if that is not clear. One alone that is loaded is meant
+/// if none is named.
+async fn wanted(
+    server: &A2aServer,
+    wanted: &SessionSelector,
+) -> Result<Result<Arc<SessionContext>, Vec<ListedSession>>, Error> {
+    let contexts = &server.contexts;
+    let new = |directory: &str| {
+        let workspace = Some(PathBuf::from(directory));
+        let settings = AgentSettings { workspace, ..AgentSettings::default() };
+        contexts.context(None, &settings).map_err(|error| refused(error.message))
+    };
+    let list = contexts.list();
+    let is_shared = contexts.shared().is_some();
+    let stored = contexts.stored().await.map_err(|error| refused(error.message))?;
+    let all: Vec<_> = list.iter().map(listed).chain(stored.iter().map(listed_stored)).collect();
+    let found: Vec<&str> = match wanted {
+        SessionSelector::New(_) if is_shared => {
+            return Err(refused("this agent has one session, and begins no other"));
+        }
+        SessionSelector::New(directory) => return Ok(Ok(new(directory)?)),
+        SessionSelector::Only(directory) if list.is_empty() => return Ok(Ok(new(directory)?)),
+        SessionSelector::Only(_) => list.iter().map(|session| &*session.id).collect(),
+        SessionSelector::Id(id) => match all.iter().find(|session| session.id == *id) {
+            Some(exactly) => vec![&exactly.id],
+            None => all.iter().map(|it| &*it.id).filter(|it| is_named(it, id)).collect(),
+        },
+    };
+    if let [id] = found[..] {
+        let named = SessionId { task: None, context: Some(id) };
+        let _stays_loaded = server.load(&named).await.map_err(|error| refused(error.message))?;
+        if let Some(context) = contexts.get(id) {
             return Ok(Ok(context));
         }
-        Ok(Err(list.into_iter().map(listed).collect()))
     }
+    // One that a client has named is stored under another id.
+    if let SessionSelector::Id(id) = wanted
+        && found.is_empty()
+    {
+        let named = SessionId { task: None, context: Some(id) };
+        let _stays_loaded = server.load(&named).await.map_err(|error| refused(error.message))?;
+        if let Some(context) = contexts.get(id) {
+            return Ok(Ok(context));
+        }
+    }
+    Ok(Err(all))
+}
 
+impl Seat {
     /// Answers when something has happened.
     fn events(&self, joined: &JoinedSession, params: Params<'_>, responder: Responder) {
         let (since, slot) = match self.asked::<EventsParams>(params) {
@@ -257,9 +299,8 @@ impl Seat {
         joined.context.used();
         let context = &joined.context;
         // It may have been taken, and the terminal not know. Of two at once, one is.
-        let _recording = context.recording.lock();
-        let taken = context.story(|story| story.terminal(&joined.terminal));
-        if taken.is_none_or(|taken| prompt.number > taken.prompts) {
+        let mut terminals = context.terminals.lock();
+        if context.story(|story| terminals.takes(&joined.terminal, prompt.number, story)) {
             let tags = PromptTags::key(prompt.number.to_string());
             context.session.prompt_tagged(prompt.parts, joined.origin.clone(), tags);
         }
@@ -333,14 +374,26 @@ fn directory(context: &SessionContext) -> String {
 }
 
 /// A session as a terminal is shown it in the list.
-fn listed(summary: SessionSummary) -> ListedSession {
+fn listed(summary: &SessionSummary) -> ListedSession {
     ListedSession {
-        id: summary.id,
+        id: summary.id.clone(),
         directory: summary.directory.display().to_string(),
         prompts: usize::try_from(summary.prompts).unwrap_or(usize::MAX),
         last: summary.last_prompt.chars().take(BEGINNING).collect(),
         at: summary.last_activity.unwrap_or_default(),
         busy: summary.busy,
+    }
+}
+
+/// The same of a session that is stored and not loaded.
+fn listed_stored(stored: &Listed) -> ListedSession {
+    ListedSession {
+        id: stored.head.id.clone(),
+        directory: stored.head.directory.display().to_string(),
+        prompts: usize::try_from(stored.turns).unwrap_or(usize::MAX),
+        last: stored.title.chars().take(BEGINNING).collect(),
+        at: stored.changed,
+        busy: false,
     }
 }
 

@@ -86,7 +86,11 @@ fn full(command: &Command, above: &str) -> Value {
 impl A2aServer {
     /// `command/execute`: begins a command; what comes of it are updates of the task
     /// `execution_id`.
-    pub(super) fn execute(&self, request: &Execute, caller: &CallOrigin) -> Result<Value, Error> {
+    pub(super) async fn execute(
+        &self,
+        request: &Execute,
+        caller: &CallOrigin,
+    ) -> Result<Value, Error> {
         let Execute { path, args, session } = request;
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         let named = session.context.as_deref().filter(|_| session.task.is_none());
@@ -96,7 +100,7 @@ impl A2aServer {
         let (id, status, message) = match self.commands.prompt(&path, args, own) {
             Ok(prompt) => {
                 let context = self.commanded(session)?;
-                let turn = context.execute(prompt, caller);
+                let turn = context.execute(prompt, caller).await;
                 (context.execution(turn), "STARTED", String::new())
             }
             Err(why) => (String::new(), "FAILED_TO_START", why.to_string()),
@@ -146,11 +150,13 @@ fn command_asks_model(commands: &[Command], path: &str) -> bool {
 }
 
 impl SessionContext {
-    /// Runs a command in a task of its own.
-    pub(super) fn execute(&self, prompt: String, caller: &CallOrigin) -> TurnId {
+    /// Runs a command in a task of its own, which outlives the process when this returns.
+    pub(super) async fn execute(&self, prompt: String, caller: &CallOrigin) -> TurnId {
         let tags = PromptTags { key: None, own_task: true };
         let prompt = vec![PromptPart::Text(prompt)];
-        self.session.prompt_tagged(prompt, caller.origin.clone(), tags)
+        let turn = self.session.prompt_tagged(prompt, caller.origin.clone(), tags);
+        self.session.synced().await;
+        turn
     }
 
     /// The id of the task that a command has for itself.

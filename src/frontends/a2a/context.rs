@@ -11,7 +11,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::dialect::Dialect;
 use super::frames::Frames;
 use super::notifiers::Push;
-use super::story::{self, Story, state};
+use super::story::{self, Story};
 use super::terminals::AttachedTerminals;
 use super::tool_call::question;
 use super::updates::{artifact, explanation, source, timestamp};
@@ -33,8 +33,11 @@ pub(super) struct SessionContext {
     story: Arc<Mutex<Story>>,
     /// Keeps it up to date.
     _keeps_up: AbortOnDropHandle<()>,
-    /// Held while something is looked up in the log and then recorded there.
-    pub(super) recording: Mutex<()>,
+    /// Held while the cancellation of a task that has ended is looked up and recorded.
+    cancelling: tokio::sync::Mutex<()>,
+    /// Place in the log of a session that was loaded from which on receivers of notifications have
+    /// to be notified, until they are.
+    pub(super) restores_from: Mutex<Option<usize>>,
     last_use: Arc<LastUse>,
     /// The calls that are asked about, and since when no person was there to answer.
     asking: Mutex<HashMap<String, Instant>>,
@@ -60,7 +63,8 @@ impl SessionContext {
             terminals: Mutex::default(),
             story,
             _keeps_up: AbortOnDropHandle::new(tokio::spawn(keeping)),
-            recording: Mutex::default(),
+            cancelling: tokio::sync::Mutex::default(),
+            restores_from: Mutex::new(loaded.stored_before()),
             last_use: Arc::clone(loaded.last_use()),
             asking: Mutex::default(),
             attached: AtomicUsize::new(0),
@@ -98,34 +102,26 @@ impl SessionContext {
     }
 
     /// Notes that the task was cancelled after the last turn had ended. False if it was already.
-    pub(super) fn cancel_ended(&self, turn: TurnId) -> bool {
-        let _recording = self.recording.lock();
+    pub(super) async fn cancel_ended(&self, turn: TurnId) -> bool {
+        let _cancelling = self.cancelling.lock().await;
         let is_new = self.story(|story| story.canceled() != Some(turn));
         if is_new {
             self.session.record(TaskEvent::Cancelled { turn });
+            // From then on it is in the story.
+            self.session.synced().await;
         }
         is_new
     }
 
     /// Returns the state of a turn's task; without a turn, of the session's task (0.3).
     pub(super) fn state(&self, turn: Option<TurnId>) -> TaskState {
-        self.story(|story| {
-            if let Some(turn) = turn {
-                return story.turn(turn).map_or(TaskState::Submitted, state);
-            }
-            let latest = story.projection().latest();
-            // Before any turn, it is the one of number 0 that was cancelled.
-            if story.canceled() == Some(latest.map_or(TurnId(0), |turn| turn.id)) {
-                return TaskState::Canceled;
-            }
-            latest.map_or(TaskState::Submitted, state)
-        })
+        self.story(|story| story.state(turn))
     }
 
     /// The task of a turn as it is now; without a turn, the session's task (0.3). `history`: how
     /// many messages at most, the last ones.
     pub(super) fn task(&self, turn: Option<TurnId>, history: Option<usize>) -> Task {
-        self.snapshot(turn, history, true)
+        self.story(|story| task(&self.id, story, turn, history))
     }
 
     /// The session's task (0.3) for whoever has begun a turn: where that stands, and what came of
@@ -142,39 +138,7 @@ impl SessionContext {
 
     /// The same for whoever is then told all of the turn that runs: without what was said in it.
     pub(super) fn standing(&self, turn: Option<TurnId>) -> Task {
-        self.snapshot(turn, None, false)
-    }
-
-    fn snapshot(&self, turn: Option<TurnId>, history: Option<usize>, whole: bool) -> Task {
-        let state = self.state(turn);
-        self.story(|story| {
-            let (turns, last): (Vec<_>, _) = match turn.and_then(|turn| story.turn(turn)) {
-                Some(turn) => (vec![turn], Some(turn)),
-                None => (story.turns().collect(), story.projection().latest()),
-            };
-            let id =
-                turn.map_or_else(|| self.id.clone(), |turn| Dialect::V1.task_id(&self.id, turn));
-            let teller = Teller { context: &self.id, task: &id };
-            let message = last.and_then(|turn| teller.standing(story, turn));
-            let at = last.map_or(0, |turn| turn.changed_at);
-            let wanted = history.unwrap_or(usize::MAX);
-            let told = turns.iter().rev().flat_map(|turn| {
-                let unsaid = if whole || turn.ended.is_some() { 0 } else { turn.answers.len() };
-                teller.said(turn).skip(unsaid)
-            });
-            let mut said: Vec<Message> = told.take(wanted).collect();
-            said.reverse();
-            let came =
-                last.filter(|turn| turn.ended.is_some()).and_then(|turn| turn.answers.last());
-            Task {
-                context_id: self.id.clone(),
-                status: TaskStatus { state, message, timestamp: timestamp(at) },
-                history: said,
-                artifacts: came.map(|text| artifact(text.clone())).into_iter().collect(),
-                unknown_context: None,
-                id,
-            }
-        })
+        self.story(|story| snapshot(&self.id, story, turn, None, false))
     }
 
     /// The id of the task that a turn is part of.
@@ -217,6 +181,51 @@ impl SessionView for SessionContext {
 
     fn unloaded(&self) {
         self.push.clear();
+    }
+}
+
+/// The task of a turn of a session, as its log tells it; without a turn, the session's task (0.3).
+/// `history`: how many messages at most, the last ones.
+pub(super) fn task(
+    context: &str,
+    story: &Story,
+    turn: Option<TurnId>,
+    history: Option<usize>,
+) -> Task {
+    snapshot(context, story, turn, history, true)
+}
+
+/// The same; not `whole`: without what was said in the turn that runs.
+fn snapshot(
+    context: &str,
+    story: &Story,
+    turn: Option<TurnId>,
+    history: Option<usize>,
+    whole: bool,
+) -> Task {
+    let (turns, last): (Vec<_>, _) = match turn.and_then(|turn| story.turn(turn)) {
+        Some(turn) => (vec![turn], Some(turn)),
+        None => (story.turns().collect(), story.projection().latest()),
+    };
+    let id = turn.map_or_else(|| context.to_owned(), |turn| Dialect::V1.task_id(context, turn));
+    let teller = Teller { context, task: &id };
+    let message = last.and_then(|turn| teller.standing(story, turn));
+    let at = last.map_or(0, |turn| turn.changed_at);
+    let wanted = history.unwrap_or(usize::MAX);
+    let told = turns.iter().rev().flat_map(|turn| {
+        let unsaid = if whole || turn.ended.is_some() { 0 } else { turn.answers.len() };
+        teller.said(turn).skip(unsaid)
+    });
+    let mut said: Vec<Message> = told.take(wanted).collect();
+    said.reverse();
+    let came = last.filter(|turn| turn.ended.is_some()).and_then(|turn| turn.answers.last());
+    Task {
+        context_id: context.to_owned(),
+        status: TaskStatus { state: story.state(turn), message, timestamp: timestamp(at) },
+        history: said,
+        artifacts: came.map(|text| artifact(text.clone())).into_iter().collect(),
+        unknown_context: None,
+        id,
     }
 }
 

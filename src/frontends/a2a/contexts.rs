@@ -1,14 +1,17 @@
 //! The sessions that a server offers: the one it shares, or as many as clients begin.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::context::{SessionContext, UnknownContext};
 use super::servers::{self, Allowed};
-use tandem_agent::session::{ServerConfig, Session, TaskEvent, TurnId};
+use super::story::Story;
+use tandem_agent::session::{
+    Listed, ServerConfig, Session, StoreError, TaskEvent, TurnId, read_stored,
+};
 use tandem_agent::sessions::{
-    CreateError, LoadedSession, SessionRequest, SessionSummary, Sessions,
+    CreateError, LoadError, LoadedSession, SessionRequest, SessionSummary, Sessions,
 };
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
@@ -24,6 +27,9 @@ pub(super) struct AgentSettings {
     pub(super) servers: Vec<ServerConfig>,
 }
 
+/// Decides whether the stored sessions of a directory are listed to clients.
+pub type ListsDirectory = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
+
 /// Sessions that a server gives its clients.
 pub enum ServedSessions {
     /// The one session that somebody drives from elsewhere. Clients join it; the server neither
@@ -33,6 +39,8 @@ pub enum ServedSessions {
     PerContext {
         /// The registry that the sessions are in.
         sessions: Arc<Sessions>,
+        /// Decides whether stored sessions that started in a directory are listed.
+        lists: ListsDirectory,
         /// Time that a question waits for an answer while no terminal is attached.
         question: Duration,
     },
@@ -87,6 +95,46 @@ impl Contexts {
             ServedSessions::Shared(loaded) => vec![loaded.summary()],
             ServedSessions::PerContext { sessions, .. } => sessions.list(),
         }
+    }
+
+    /// Lists the stored sessions that are not loaded, the last changed first.
+    pub(super) async fn stored(&self) -> Result<Vec<Listed>, Error> {
+        let ServedSessions::PerContext { sessions, lists, .. } = &self.served else {
+            return Ok(Vec::new());
+        };
+        let stored = sessions.stored().await;
+        let mut stored = stored.map_err(|error| Error::new(Error::INTERNAL, error.to_string()))?;
+        stored.retain(|listed| lists(&listed.head.directory));
+        Ok(stored)
+    }
+
+    /// Reads the log of a stored session, which is not loaded by it; nothing if it cannot be read.
+    /// Also returns the id by which clients know the session.
+    pub(super) async fn read(&self, id: &str) -> Option<(String, Story)> {
+        let sessions = self.sessions()?;
+        let store = sessions.store()?;
+        let log = match read_stored(&**store, id, sessions.limits().log_bytes).await {
+            Ok(log) => log,
+            Err(error) => {
+                tracing::debug!(id, "a stored session is not listed: {error}");
+                return None;
+            }
+        };
+        let story = Story::read(log.read(0)).await;
+        Some((story.name().unwrap_or(id).to_owned(), story))
+    }
+
+    /// Loads the session of an id, unless it is loaded. It stays loaded as long as the caller holds
+    /// it; nothing if there is none, or it is the shared one.
+    pub(super) async fn load(&self, id: &str) -> Result<Option<Arc<LoadedSession>>, Error> {
+        let Some(sessions) = self.sessions() else { return Ok(None) };
+        sessions.load(id, Session::start_servers).await.map_err(|error| match error {
+            LoadError::Create(error) => refused(error),
+            LoadError::Store(error @ (StoreError::Held(_) | StoreError::Newer(_))) => {
+                Error::new(error::UNSUPPORTED_OPERATION, error.to_string())
+            }
+            LoadError::Store(error) => Error::new(Error::INTERNAL, error.to_string()),
+        })
     }
 
     /// Returns the context of exactly this id.
@@ -191,10 +239,7 @@ impl Contexts {
             Some(id) => sessions.open_or_create(id, &request, prepare),
             None => sessions.create(&request, prepare).map(|created| (created, true)),
         };
-        let (loaded, is_new) = begun.map_err(|error| match error {
-            CreateError::Full(_) => Error::new(error::UNSUPPORTED_OPERATION, error.to_string()),
-            CreateError::Refused(why) => error::invalid_params(why),
-        })?;
+        let (loaded, is_new) = begun.map_err(refused)?;
         Ok((SessionContext::of(&loaded), is_new))
     }
 
@@ -203,7 +248,7 @@ impl Contexts {
     pub(super) fn patience(&self) -> Option<Duration> {
         match &self.served {
             ServedSessions::Shared(_) => None,
-            ServedSessions::PerContext { sessions, question } => {
+            ServedSessions::PerContext { sessions, question, .. } => {
                 Some(sessions.limits().idle.map_or(*question, |idle| idle.min(*question)))
             }
         }
@@ -230,20 +275,33 @@ impl Contexts {
         }
     }
 
-    /// Ends a session that nobody will ask for, if it is only this server's.
-    pub(super) fn forget(&self, context: &SessionContext) {
-        if let Some(sessions) = self.sessions() {
-            sessions.delete(&context.id);
+    /// Ends and deletes a session that nobody will ask for, if it is only this server's.
+    pub(super) async fn forget(&self, context: &SessionContext) {
+        let Some(sessions) = self.sessions() else { return };
+        sessions.delete(&context.id);
+        if let Some(store) = sessions.store() {
+            context.session.saved().await;
+            if let Err(error) = store.delete(context.session.id()).await {
+                tracing::warn!(id = context.session.id(), "a session cannot be deleted: {error}");
+            }
         }
     }
 
     /// Ends the turns whose questions nobody has answered in time, and unloads the sessions that
     /// nobody has used for long.
     pub(super) fn sweep(&self) {
-        let ServedSessions::PerContext { sessions, question } = &self.served else { return };
+        let ServedSessions::PerContext { sessions, question, .. } = &self.served else { return };
         for context in self.all() {
             context.expire_questions(*question);
         }
         sessions.unload_idle();
+    }
+}
+
+/// Returns the error for a session that cannot be.
+fn refused(error: CreateError) -> Error {
+    match error {
+        CreateError::Full(_) => Error::new(error::UNSUPPORTED_OPERATION, error.to_string()),
+        CreateError::Refused(why) => error::invalid_params(why),
     }
 }

@@ -37,6 +37,11 @@ impl Dialect {
         }
     }
 
+    /// Returns the dialect of a name in the log.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        [Self::V03, Self::V1, Self::Flat].into_iter().find(|dialect| dialect.name() == name)
+    }
+
     /// Returns the id of the task that a turn is part of: the session's own, for 0.3; version 1.0
     /// has a task a turn.
     pub(super) fn task_id(self, context: &str, turn: TurnId) -> String {

@@ -57,6 +57,11 @@ impl Follow {
         }
     }
 
+    /// Returns the dialect that is spoken.
+    pub(super) fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
     /// From the next entry on, speaks another dialect.
     pub(super) fn speak(&mut self, dialect: Dialect) {
         self.dialect = dialect;

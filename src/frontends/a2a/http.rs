@@ -142,7 +142,7 @@ async fn call(server: &A2aServer, request: Request, bare: bool) -> Response {
     {
         return match unknown {
             Some(error) => json_body(failure("null", &error)),
-            None => bare_stream(server, &body, &caller),
+            None => bare_stream(server, &body, &caller).await,
         };
     }
     let (id, method, params) = match envelope(&body) {
@@ -166,9 +166,11 @@ async fn call(server: &A2aServer, request: Request, bare: bool) -> Response {
     }
 }
 
-fn bare_stream(server: &A2aServer, body: &Value, caller: &CallOrigin) -> Response {
-    let streaming =
-        read::bare_message(body).and_then(|sent| server.stream(sent, caller, Dialect::V03));
+async fn bare_stream(server: &A2aServer, body: &Value, caller: &CallOrigin) -> Response {
+    let streaming = match read::bare_message(body) {
+        Ok(sent) => server.stream(sent, caller, Dialect::V03).await,
+        Err(error) => Err(error),
+    };
     match streaming {
         Ok(streaming) => {
             sse::response("null".to_owned(), streaming.subscribe(), server.over.clone())

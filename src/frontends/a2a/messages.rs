@@ -16,7 +16,6 @@ use super::subscription::Streaming;
 use super::turns;
 use parking_lot::Mutex;
 use tandem_agent::session::TurnId;
-use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
 
 /// Number of messages that are remembered, of all sessions; the oldest are forgotten.
@@ -73,7 +72,7 @@ impl MessageEffect {
         let context = self.context.upgrade()?;
         context.used();
         let span = if self.began {
-            turns::joined(&context, self.turn, self.from, self.unknown, dialect)
+            turns::joined(&context, self.turn, self.from)
         } else {
             turns::answered(&context, self.turn, self.from, dialect)
         };
@@ -98,10 +97,7 @@ impl Messages {
             if done.as_ref().is_some_and(|done| done.content == content) {
                 return Ok(streaming);
             }
-            return Err(error::invalid_params(format!(
-                "`messageId` {id} was sent before, with other content: every message needs an id \
-                 of its own"
-            )));
+            return Err(turns::sent_before(id));
         }
         let (streaming, effect) = carry_out()?;
         *done = Some(Done { content, effect });

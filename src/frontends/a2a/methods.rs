@@ -14,7 +14,8 @@ use super::frames::StreamEnd;
 use super::messages::MessageEffect;
 use super::read::{self, Configuration, Sent, SentContent};
 use super::requests::{
-    Execute, GetTask, ListTasks, PushName, SessionName, Subscribe, push_task, set_push, task_id,
+    self, Execute, GetTask, ListTasks, PushName, SessionId, SessionName, Subscribe, push_task,
+    set_push, task_id,
 };
 use super::server::{A2aServer, CallOrigin};
 use super::subscription::{Span, Streaming};
@@ -95,6 +96,12 @@ impl A2aServer {
             return Err(Error::new(Error::METHOD_NOT_FOUND, message));
         };
         let params = Value::Object(fields::object(params)?);
+        let loaded = match method {
+            // Messages name it elsewhere, and a list reads what it needs.
+            Method::Send | Method::Stream | Method::List | Method::ExtendedCard => Ok(None),
+            _ => self.load(&requests::named(&params)).await,
+        };
+        let _stays_loaded = loaded.map_err(|error| dialect.error(error))?;
         let reply = match method {
             Method::Send => {
                 let sent = read::message(&params)?;
@@ -102,7 +109,7 @@ impl A2aServer {
             }
             Method::Stream => {
                 let sent = read::message(&params)?;
-                self.stream(sent, caller, dialect).map(Reply::Stream)
+                self.stream(sent, caller, dialect).await.map(Reply::Stream)
             }
             Method::Get => self.get(&GetTask::read(&params)?, dialect),
             Method::Cancel => self.cancel(&task_id(&params)?, dialect).await,
@@ -111,13 +118,13 @@ impl A2aServer {
             }
             Method::List => {
                 let request = ListTasks::read(&params)?;
-                Ok(value(&list::tasks(&self.contexts, &request, dialect).await))
+                list::tasks(&self.contexts, &request, dialect).await.map(|page| value(&page))
             }
-            Method::SetPush => self.set_push(&set_push(&params)?, dialect).map(Reply::Value),
+            Method::SetPush => self.set_push(&set_push(&params)?, dialect).await.map(Reply::Value),
             Method::GetPush => self.get_push(&PushName::read(&params)?, dialect).map(Reply::Value),
             Method::ListPush => self.list_push(&push_task(&params)?, dialect).map(Reply::Value),
             Method::DeletePush => {
-                self.delete_push(&PushName::read(&params)?).map(|()| value(&Value::Null))
+                self.delete_push(&PushName::read(&params)?).await.map(|()| value(&Value::Null))
             }
             Method::Commands => {
                 let known = self.known(&SessionName::read(&params));
@@ -125,21 +132,29 @@ impl A2aServer {
                 Ok(value(&commands::all(&self.commands, session)))
             }
             Method::Execute => {
-                self.execute(&Execute::read(&params)?, caller).map(|found| value(&found))
+                self.execute(&Execute::read(&params)?, caller).await.map(|found| value(&found))
             }
             Method::ExtendedCard => self.extended_card(dialect),
         };
         reply.map_err(|error| dialect.error(error))
     }
 
-    /// Begins what a message asks for, and gives all that comes of it. What was sent before has
-    /// begun already.
-    pub(super) fn stream(
+    /// Begins what a message asks for, and gives all that comes of it, when that outlives the
+    /// process. What was sent before has begun already.
+    pub(super) async fn stream(
         &self,
         sent: Sent,
         caller: &CallOrigin,
         dialect: Dialect,
     ) -> Result<Streaming, Error> {
+        let named = SessionId { task: sent.task.as_deref(), context: sent.context.as_deref() };
+        let _stays_loaded = self.load(&named).await?;
+        Ok(self.begin(sent, caller, dialect)?.promised().await)
+    }
+
+    /// Begins what a message asks for, unless it was sent before. Waits for nothing, so that it is
+    /// done as a whole although the client may go.
+    fn begin(&self, sent: Sent, caller: &CallOrigin, dialect: Dialect) -> Result<Streaming, Error> {
         let Some(id) = sent.id.clone() else {
             return self.carry_out(sent, caller, dialect).map(|(streaming, _)| streaming);
         };
@@ -188,15 +203,19 @@ impl A2aServer {
         match said {
             SentContent::Answers(answers) => {
                 let span = turns::answer(&context, &answers, &caller.origin, dialect)?;
-                self.push_with(&context, span.turn, push, dialect)?;
+                self.push_with(&context, &span, push, dialect)?;
                 Ok((Streaming { context, span, dialect, unknown: None }, false))
             }
             SentContent::Prompt(prompt) => {
                 self.check_open()?;
-                let target =
-                    MessageTarget { task: sent.task.is_some(), turn, unknown, id: sent.id };
+                if let Some(id) = &sent.id
+                    && let Some(span) = turns::begun_before(&context, id, &prompt)?
+                {
+                    return Ok((Streaming { context, span, dialect, unknown }, true));
+                }
+                let target = MessageTarget { task: sent.task.is_some(), turn, id: sent.id };
                 let span = turns::begin(&context, prompt, &caller.origin, &target, dialect)?;
-                self.push_with(&context, span.turn, push, dialect)?;
+                self.push_with(&context, &span, push, dialect)?;
                 Ok((Streaming { context, span, dialect, unknown }, true))
             }
         }
@@ -209,7 +228,7 @@ impl A2aServer {
         dialect: Dialect,
     ) -> Result<Reply, Error> {
         let (history, at_once) = (sent.configuration.history, sent.configuration.at_once);
-        let streaming = self.stream(sent, caller, dialect)?;
+        let streaming = self.stream(sent, caller, dialect).await?;
         let (context, turn) = (Arc::clone(&streaming.context), streaming.span.turn);
         let unknown = streaming.unknown;
         if !at_once {
@@ -279,14 +298,14 @@ impl A2aServer {
                 ending(session, running).await;
                 if turn.is_none() {
                     // The session's task can be cancelled once.
-                    context.cancel_ended(running);
+                    context.cancel_ended(running).await;
                 }
             }
             Some(_) => return Err(ended()),
             None => {
                 let last = context
                     .story(|story| story.projection().latest().map_or(TurnId(0), |turn| turn.id));
-                if context.state(None) == TaskState::Canceled || !context.cancel_ended(last) {
+                if context.state(None) == TaskState::Canceled || !context.cancel_ended(last).await {
                     return Err(ended());
                 }
             }
@@ -348,13 +367,13 @@ impl A2aServer {
     fn push_with(
         &self,
         context: &Arc<SessionContext>,
-        turn: TurnId,
+        span: &Span,
         configuration: &Configuration,
         dialect: Dialect,
     ) -> Result<(), Error> {
         let Some(push) = &configuration.push else { return Ok(()) };
-        let turn = (dialect == Dialect::V1).then_some(turn);
-        self.add_push(context, turn, push, dialect).map(drop)
+        let turn = (dialect == Dialect::V1).then_some(span.turn);
+        self.add_push(context, (turn, span.from), push, dialect).map(drop)
     }
 }
 
@@ -363,9 +382,10 @@ async fn ending(session: &Arc<Session>, turn: TurnId) {
     let mut log = session.events(session.position());
     while session.pending(turn) {
         if matches!(&*log.next().await, Event::TurnFinished { turn: ended, .. } if *ended == turn) {
-            return;
+            break;
         }
     }
+    session.synced().await;
 }
 
 /// The task that a message was for, as it stands.

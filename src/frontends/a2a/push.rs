@@ -48,27 +48,16 @@ impl A2aServer {
     pub(super) fn add_push(
         &self,
         context: &Arc<SessionContext>,
-        turn: Option<TurnId>,
+        (turn, from): (Option<TurnId>, usize),
         config: &PushNotificationConfig,
         dialect: Dialect,
     ) -> Result<TaskPushNotificationConfig, Error> {
-        let target = self.check_config(config)?;
         let task =
             turn.map_or_else(|| context.id.clone(), |turn| dialect.task_id(&context.id, turn));
         let key = format!("{task}/{}", config.id);
         context.push.room(&context.session, Some(&key))?;
-        let notify = Notify {
-            // What has begun already is told of from its beginning.
-            follow: Follow::new(context, from(context, turn), dialect),
-            key: key.clone(),
-            target,
-            headers: headers(config),
-            webhooks: self.webhooks.clone(),
-            dialect,
-            turn,
-            over: self.over.clone(),
-        };
-        let notifies = AbortOnDropHandle::new(tokio::spawn(notify.run()));
+        let follow = Follow::new(context, from, dialect);
+        let notifies = self.notify(follow, &key, turn, config)?;
         let set = TaskPushNotificationConfig { task_id: task.clone(), config: config.clone() };
         let protocol = dialect.name().to_owned();
         // In the log it has the form of 0.3, which has room for all schemes.
@@ -80,13 +69,60 @@ impl A2aServer {
         Ok(set)
     }
 
-    pub(super) fn set_push(
+    /// Begins to notify the receiver of a configuration.
+    fn notify(
+        &self,
+        follow: Follow,
+        key: &str,
+        turn: Option<TurnId>,
+        config: &PushNotificationConfig,
+    ) -> Result<AbortOnDropHandle<()>, Error> {
+        let notify = Notify {
+            key: key.to_owned(),
+            target: self.check_config(config)?,
+            headers: headers(config),
+            webhooks: self.webhooks.clone(),
+            dialect: follow.dialect(),
+            follow,
+            turn,
+            over: self.over.clone(),
+        };
+        Ok(AbortOnDropHandle::new(tokio::spawn(notify.run())))
+    }
+
+    /// Notifies on of a session that was loaded, from what comes after its stored events.
+    pub(super) fn restore_push(&self, context: &Arc<SessionContext>) {
+        let Some(from) = context.restores_from.lock().take() else { return };
+        let configs: Vec<_> = context.story(|story| {
+            let is_over = |turn| {
+                let ended = story.turn(turn).and_then(|turn| turn.ended.as_ref());
+                ended.is_some_and(|(index, _)| *index < from)
+            };
+            let configs = story.push().iter().map(|(key, config)| (key.clone(), config.clone()));
+            configs.filter(|(_, config)| !config.turn.is_some_and(is_over)).collect()
+        });
+        let mut push = context.push.0.lock();
+        for (key, config) in configs {
+            let Some(dialect) = Dialect::named(&config.protocol) else { continue };
+            let follow = Follow::new(context, from, dialect);
+            let set = read::push_config(&config.set);
+            match set.and_then(|set| self.notify(follow, &key, config.turn, &set)) {
+                Ok(notifies) => _ = push.insert(key, notifies),
+                Err(error) => tracing::warn!(key, "nobody is notified any more: {error}"),
+            }
+        }
+    }
+
+    pub(super) async fn set_push(
         &self,
         request: &TaskPushNotificationConfig,
         dialect: Dialect,
     ) -> Result<Bytes, Error> {
         let (context, turn) = self.contexts.task(&request.task_id)?;
-        let set = self.add_push(&context, turn, &request.config, dialect)?;
+        // What has begun already is told of from its beginning.
+        let place = (turn, from(&context, turn));
+        let set = self.add_push(&context, place, &request.config, dialect)?;
+        context.session.synced().await;
         Ok(dialect.push_config(&set))
     }
 
@@ -106,14 +142,15 @@ impl A2aServer {
         Ok(dialect.push_configs(&found))
     }
 
-    pub(super) fn delete_push(&self, name: &PushName) -> Result<(), Error> {
+    pub(super) async fn delete_push(&self, name: &PushName) -> Result<(), Error> {
         let (context, key) = self.config(name)?;
         // One that is gone already is what was wanted.
-        let removed = context.push.0.lock().remove(&key);
-        if removed.is_some() {
+        let notified = context.push.0.lock().remove(&key).is_some();
+        if notified || context.story(|story| story.push().contains_key(&key)) {
             context.session.record(TaskEvent::PushConfigDeleted { key: key.clone() });
         }
         self.webhooks.forget(&key);
+        context.session.synced().await;
         Ok(())
     }
 

@@ -25,6 +25,28 @@ const STATES: [&str; 9] = [
     "unknown",
 ];
 
+/// Session that a call is about, by its task or by itself.
+pub(super) struct SessionId<'a> {
+    pub(super) task: Option<&'a str>,
+    pub(super) context: Option<&'a str>,
+}
+
+impl<'a> SessionId<'a> {
+    /// Returns the id of the context, if there is one: that of a turn's task begins with it.
+    pub(super) fn id(&self) -> Option<&'a str> {
+        let of_task = |task: &'a str| task.rsplit_once('.').map_or(task, |(context, _)| context);
+        self.task.map(of_task).or(self.context).filter(|id| !id.is_empty())
+    }
+}
+
+/// Returns the session that the parameters of any call but a message name.
+pub(super) fn named(params: &Value) -> SessionId<'_> {
+    SessionId {
+        task: text(params, &["taskId", "task_id", "id"]),
+        context: text(params, &["contextId", "context_id"]),
+    }
+}
+
 /// Parameters of `tasks/get`.
 pub(super) struct GetTask {
     pub(super) id: String,

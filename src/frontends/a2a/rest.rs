@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::body::{body, json_response};
 use super::context::SessionContext;
 use super::dialect::Dialect;
-use super::requests::{ExecuteCommand, LARGEST_PAGE, PAGE};
+use super::requests::{ExecuteCommand, LARGEST_PAGE, PAGE, SessionId};
 use super::server::{A2aServer, CallOrigin};
 use super::subscription::{Span, Subscription};
 use super::{commands, fields, read, sse};
@@ -44,7 +44,8 @@ async fn create(State(server): State<Arc<A2aServer>>, request: Request) -> Respo
     let settings = fields::field(&body, &["agentSettings", "agent_settings"]);
     let settings = settings.and_then(read::settings_in).unwrap_or_default();
     let id = fields::text(&body, &["contextId", "context_id"]);
-    match server.contexts.context(id, &settings) {
+    let loaded = server.load(&SessionId { task: None, context: id }).await;
+    match loaded.and_then(|_stays_loaded| server.contexts.context(id, &settings)) {
         Ok(context) => {
             let location = (LOCATION, format!("/tasks/{}", context.id));
             let json = (CONTENT_TYPE, "application/json".to_owned());
@@ -56,6 +57,11 @@ async fn create(State(server): State<Arc<A2aServer>>, request: Request) -> Respo
 
 /// `GET /tasks/ID/metadata`.
 async fn describe(State(server): State<Arc<A2aServer>>, Path(id): Path<String>) -> Response {
+    let loaded = server.load(&SessionId { task: Some(&id), context: None }).await;
+    let _stays_loaded = match loaded {
+        Ok(loaded) => loaded,
+        Err(error) => return bad(&error.message),
+    };
     match server.contexts.task(&id) {
         Ok((context, _)) => {
             json_response(StatusCode::OK, &json!({ "metadata": metadata(&context) }))
@@ -187,6 +193,11 @@ impl A2aServer {
             Err(why) => return failed(StatusCode::BAD_REQUEST, why.to_owned()),
         };
         let ExecuteCommand { command: name, args, session: named } = &request;
+        let id = SessionId { task: named.task.as_deref(), context: named.context.as_deref() };
+        let _stays_loaded = match self.load(&id).await {
+            Ok(loaded) => loaded,
+            Err(error) => return failed(StatusCode::BAD_REQUEST, error.message.into_owned()),
+        };
         let known = self.known(named);
         let session = known.as_ref().map(|context| &*context.session);
         let asks_model = commands::asks_model(&self.commands, name, session);
@@ -203,7 +214,7 @@ impl A2aServer {
             Ok(context) => context,
             Err(error) => return failed(StatusCode::BAD_REQUEST, error.message.into_owned()),
         };
-        let turn = context.execute(prompt, caller);
+        let turn = context.execute(prompt, caller).await;
         let queued = context.story(|story| story.turn(turn).map_or(0, |turn| turn.queued.0));
         let events = Subscription::new(&context, Span::begun(turn, queued, None), Dialect::V03);
         if asks_model {
@@ -213,7 +224,7 @@ impl A2aServer {
         let said = context.story(|story| story.turn(turn).map(|turn| turn.answers.join("\n")));
         // Without a name, nobody knows of the session that was begun.
         if named.task.is_none() && named.context.is_none() {
-            self.contexts.forget(&context);
+            self.contexts.forget(&context).await;
         }
         json_response(StatusCode::OK, &json!({ "name": name, "data": said.unwrap_or_default() }))
     }

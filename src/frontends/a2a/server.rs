@@ -10,11 +10,14 @@ use tokio::io::DuplexStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::context::SessionContext;
 use super::contexts::Contexts;
 use super::messages::Messages;
+use super::requests::SessionId;
 use super::webhook::Webhooks;
 use tandem_agent::commands::Registry;
 use tandem_agent::session::{ClientName, Origin};
+use tandem_agent::sessions::LoadedSession;
 use tandem_wire::jsonrpc::Error;
 
 /// Limits and permissions of the server.
@@ -120,6 +123,20 @@ pub(super) struct CallOrigin {
 }
 
 impl A2aServer {
+    /// Loads the session that a call is about, if it is stored and not loaded, and goes on with its
+    /// notifications: the one place for it. The session stays loaded as long as the caller holds it.
+    pub(super) async fn load(
+        &self,
+        named: &SessionId<'_>,
+    ) -> Result<Option<Arc<LoadedSession>>, Error> {
+        let Some(id) = named.id() else { return Ok(None) };
+        let loaded = self.contexts.load(id).await?;
+        if let Some(loaded) = &loaded {
+            self.restore_push(&SessionContext::of(loaded));
+        }
+        Ok(loaded)
+    }
+
     /// Returns the origin of a request.
     pub(super) fn caller(&self, headers: &HeaderMap) -> CallOrigin {
         let number = self.clients.fetch_add(1, Ordering::Relaxed) + 1;

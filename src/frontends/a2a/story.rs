@@ -39,10 +39,14 @@ pub(super) struct Story {
     own_tasks: HashSet<TurnId>,
     /// The turn after whose end the session's task was cancelled (0.3: a task that has ended can be).
     canceled: Option<TurnId>,
+    /// The id that a client has chosen for the session.
+    name: Option<String>,
     /// Push configurations, by task and configuration.
     push: BTreeMap<String, PushConfig>,
     /// The terminals that have sent a prompt, by their names.
     terminals: HashMap<String, Terminal>,
+    /// The turns that messages began, by the messages' ids.
+    sent: HashMap<String, TurnId>,
 }
 
 /// A terminal that has attached to the session.
@@ -55,7 +59,7 @@ pub(super) struct Terminal {
 }
 
 /// Returns the state of a turn's task.
-pub(super) fn state(turn: &TurnRecord) -> TaskState {
+fn state(turn: &TurnRecord) -> TaskState {
     match &turn.ended {
         Some((_, reason)) => ended_state(reason),
         None if turn.started.is_none() => TaskState::Submitted,
@@ -80,8 +84,23 @@ impl Story {
             projection: Projection::complete(),
             own_tasks: HashSet::new(),
             canceled: None,
+            name: None,
             push: BTreeMap::new(),
             terminals: HashMap::new(),
+            sent: HashMap::new(),
+        }
+    }
+
+    /// Reads a log that nothing is added to.
+    pub(super) async fn read(log: Reader) -> Self {
+        let mut story = Self::new(log);
+        loop {
+            let before = story.log.position();
+            story.fold_some();
+            if story.log.position() == before {
+                return story;
+            }
+            tokio::task::yield_now().await;
         }
     }
 
@@ -122,6 +141,24 @@ impl Story {
         self.projection.call(id)
     }
 
+    /// Returns the id that a client has chosen for the session, if one has.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Returns the state of a turn's task; without a turn, of the session's task (0.3).
+    pub(super) fn state(&self, turn: Option<TurnId>) -> TaskState {
+        if let Some(turn) = turn {
+            return self.turn(turn).map_or(TaskState::Submitted, state);
+        }
+        let latest = self.projection.latest();
+        // Before any turn, it is the one of number 0 that was cancelled.
+        if self.canceled == Some(latest.map_or(TurnId(0), |turn| turn.id)) {
+            return TaskState::Canceled;
+        }
+        latest.map_or(TaskState::Submitted, state)
+    }
+
     /// Returns whether a turn is a task of its own in 0.3, too.
     pub(super) fn is_own_task(&self, turn: TurnId) -> bool {
         self.own_tasks.contains(&turn)
@@ -142,6 +179,11 @@ impl Story {
         self.terminals.get(name).copied()
     }
 
+    /// Returns the turn that a message of this id began.
+    pub(super) fn sent(&self, id: &str) -> Option<&TurnRecord> {
+        self.turn(*self.sent.get(id)?)
+    }
+
     /// Returns the highest number that a terminal has.
     pub(super) fn last_terminal(&self) -> u64 {
         self.terminals.values().map(|terminal| terminal.number).max().unwrap_or(0)
@@ -152,6 +194,9 @@ impl Story {
         match &*entry.event {
             Event::TurnQueued { turn, origin, tags, .. } => {
                 self.count(origin, tags);
+                if let (Origin::A2a(_), Some(id)) = (origin, &tags.key) {
+                    self.sent.insert(id.clone(), *turn);
+                }
                 if tags.own_task {
                     self.own_tasks.insert(*turn);
                 }
@@ -171,7 +216,7 @@ impl Story {
 
     fn record(&mut self, event: &TaskEvent) {
         match event {
-            TaskEvent::ContextNamed { .. } => {}
+            TaskEvent::ContextNamed { context } => self.name = Some(context.clone()),
             TaskEvent::Cancelled { turn } => self.canceled = Some(*turn),
             TaskEvent::PushConfigSet { key, config } => {
                 self.push.insert(key.clone(), config.clone());

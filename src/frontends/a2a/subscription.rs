@@ -19,6 +19,8 @@ pub(super) struct Span {
     pub(super) ends_from: usize,
     /// Event that the stream begins with, before those of the log.
     pub(super) first: Option<Bytes>,
+    /// `true` if the stream begins with the task as it was begun.
+    pub(super) describes: bool,
     /// `true` if the beginning is all.
     pub(super) over: bool,
     /// `true` if the client is told again what it may have been told elsewhere.
@@ -37,6 +39,7 @@ impl Span {
             from,
             ends_from: from,
             first,
+            describes: false,
             over: false,
             again: false,
             after: None,
@@ -94,6 +97,17 @@ pub(super) struct Streaming {
 }
 
 impl Streaming {
+    /// Waits until what the client is promised outlives the process, and describes the task that the
+    /// stream begins with. What is dropped while it waits has begun all the same.
+    pub(super) async fn promised(mut self) -> Self {
+        self.context.session.synced().await;
+        if self.span.describes {
+            let begun = self.context.begun(self.dialect, self.span.turn, self.unknown);
+            self.span.first = Some(self.dialect.first(&begun));
+        }
+        self
+    }
+
     pub(super) fn subscribe(self) -> Subscription {
         Subscription::new(&self.context, self.span, self.dialect)
     }

@@ -1,6 +1,6 @@
 //! Terminals that have attached to a session, and their numbers.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use super::story::Story;
 use tandem_agent::session::ClientName;
@@ -13,6 +13,8 @@ const TERMINALS: usize = 256;
 pub(super) struct AttachedTerminals {
     /// The last ones.
     known: VecDeque<ClientName>,
+    /// Number of the prompt that was taken last from a terminal: it may not be in the story yet.
+    taken: HashMap<String, u64>,
     /// The highest number.
     last: u64,
 }
@@ -24,7 +26,8 @@ impl AttachedTerminals {
             return known.clone();
         }
         if self.known.len() == TERMINALS {
-            self.known.pop_front();
+            let forgotten = self.known.pop_front();
+            forgotten.inspect(|forgotten| _ = self.taken.remove(&forgotten.name));
         }
         let before = story.terminal(name).map(|terminal| terminal.number);
         let number = before.unwrap_or_else(|| self.last.max(story.last_terminal()) + 1);
@@ -32,5 +35,15 @@ impl AttachedTerminals {
         let client = ClientName::new(number, name);
         self.known.push_back(client.clone());
         client
+    }
+
+    /// Returns `true` if the prompt of this number was not taken from a terminal before. From then on
+    /// it was.
+    pub(super) fn takes(&mut self, name: &str, number: u64, story: &Story) -> bool {
+        let before = story.terminal(name).map_or(0, |terminal| terminal.prompts);
+        let taken = self.taken.entry(name.to_owned()).or_insert(before);
+        let is_new = number > before.max(*taken);
+        *taken = number.max(*taken);
+        is_new
     }
 }

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use serde_json::json;
 
-use super::context::{SessionContext, UnknownContext};
+use super::context::SessionContext;
 use super::dialect::Dialect;
 use super::read::ConfirmationAnswer;
 use super::subscription::Span;
@@ -14,7 +13,7 @@ use super::tool_call::{
 };
 use tandem_agent::session::{
     Access, Answer, AnswerError, CallStarted, Origin, PromptPart, PromptTags, Question, Scope,
-    Session, TurnId,
+    Session, TurnId, prompt_text,
 };
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
@@ -28,8 +27,6 @@ pub(super) struct MessageTarget {
     pub(super) task: bool,
     /// The turn of that task, if it is the task of one.
     pub(super) turn: Option<TurnId>,
-    /// Outcome for the context, if it was not known.
-    pub(super) unknown: Option<UnknownContext>,
     /// The id of the message itself.
     pub(super) id: Option<String>,
 }
@@ -52,34 +49,44 @@ pub(super) fn begin(
         }
     }
     let tags = PromptTags { key: target.id.clone(), own_task: false };
+    // It is queued there or after: what is not on the disk yet is not in the story.
+    let from = session.position();
     let turn = session.prompt_tagged(prompt, origin.clone(), tags);
-    let queued = context.story(|story| story.turn(turn).map_or(0, |turn| turn.queued.0));
     let waits = session.running() != Some(turn);
-    let first = (!target.task || waits || dialect == Dialect::V1)
-        .then(|| first(context, turn, target.unknown, dialect));
-    Ok(Span::begun(turn, queued, first))
+    let describes = !target.task || waits || dialect == Dialect::V1;
+    Ok(Span { describes, ..Span::begun(turn, from, None) })
+}
+
+/// Returns the stream of the turn that a message of this id began before, if the log tells of one:
+/// the server may have been started again meanwhile.
+pub(super) fn begun_before(
+    context: &Arc<SessionContext>,
+    id: &str,
+    prompt: &[PromptPart],
+) -> Result<Option<Span>, Error> {
+    let begun = context.story(|story| {
+        let turn = story.sent(id)?;
+        Some((turn.id, turn.queued.0, turn.prompt.clone()))
+    });
+    match begun {
+        Some((turn, from, said)) if said == prompt_text(prompt) => {
+            Ok(Some(joined(context, turn, from)))
+        }
+        Some(_) => Err(sent_before(id)),
+        None => Ok(None),
+    }
+}
+
+/// Returns the error for a message under the id of another.
+pub(super) fn sent_before(id: &str) -> Error {
+    error::invalid_params(format!(
+        "`messageId` {id} was sent before, with other content: every message needs an id of its own"
+    ))
 }
 
 /// The stream of a turn that was begun before, from its beginning.
-pub(super) fn joined(
-    context: &Arc<SessionContext>,
-    turn: TurnId,
-    from: usize,
-    unknown: Option<UnknownContext>,
-    dialect: Dialect,
-) -> Span {
-    let first = Some(first(context, turn, unknown, dialect));
-    Span { first, again: true, ..Span::since(context, turn, from) }
-}
-
-/// Returns the task that the stream of a turn begins with, as JSON.
-fn first(
-    context: &SessionContext,
-    turn: TurnId,
-    unknown: Option<UnknownContext>,
-    dialect: Dialect,
-) -> Bytes {
-    dialect.first(&context.begun(dialect, turn, unknown))
+pub(super) fn joined(context: &Arc<SessionContext>, turn: TurnId, from: usize) -> Span {
+    Span { describes: true, again: true, ..Span::since(context, turn, from) }
 }
 
 /// Returns an error unless one more prompt may wait.

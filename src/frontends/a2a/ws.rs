@@ -100,7 +100,16 @@ struct Active {
     span: Span,
 }
 
-type Call = BoxFuture<'static, (String, Result<Reply, Error>)>;
+type Call = BoxFuture<'static, Called>;
+
+/// A call that was carried out.
+struct Called {
+    /// The call's id, as it stands there; a notification has none.
+    id: Option<String>,
+    /// `true` if the reply is a stream, unless it is an error.
+    streams: bool,
+    reply: Result<Reply, Error>,
+}
 
 /// One client.
 struct SocketClient {
@@ -115,6 +124,8 @@ struct SocketClient {
     follows: Vec<Follow>,
     streams: Vec<Active>,
     calls: FuturesUnordered<Call>,
+    /// Number of calls under way whose reply is a stream. What they begin is not told of before.
+    beginning: usize,
 }
 
 async fn serve(server: Arc<A2aServer>, caller: CallOrigin, socket: WebSocket, flat: bool) {
@@ -129,6 +140,7 @@ async fn serve(server: Arc<A2aServer>, caller: CallOrigin, socket: WebSocket, fl
         follows: Vec::new(),
         streams: Vec::new(),
         calls: FuturesUnordered::new(),
+        beginning: 0,
     };
     // Whoever ends it has said why.
     let _ = connection.run(&mut input).await;
@@ -140,14 +152,16 @@ impl SocketClient {
         self.join().await?;
         let over = self.server.over.clone();
         loop {
-            self.tell().await?;
+            if self.beginning == 0 {
+                self.tell().await?;
+            }
             tokio::select! {
                 // What has come counts before it is judged that nothing has.
                 biased;
                 () = over.cancelled() => {
                     // What has ended by now is answered.
-                    while let Some(Some((id, reply))) = self.calls.next().now_or_never() {
-                        self.reply(id, reply).await?;
+                    while let Some(Some(called)) = self.calls.next().now_or_never() {
+                        self.called(called).await?;
                     }
                     self.tell().await?;
                     return Err(self.out.close(GOING_AWAY, "the agent ends").await);
@@ -168,8 +182,8 @@ impl SocketClient {
                     first = false;
                     self.take(&text).await?;
                 }
-                Some((id, reply)) = self.calls.next() => self.reply(id, reply).await?,
-                () = news(&mut self.follows) => {}
+                Some(called) = self.calls.next() => self.called(called).await?,
+                () = news(&mut self.follows), if self.beginning == 0 => {}
                 due = self.heartbeat.due() => match due {
                     Due::Ping => self.out.ping().await?,
                     Due::Gone => return Err(self.out.close(GOING_AWAY, SILENT).await),
@@ -308,7 +322,7 @@ impl SocketClient {
         }
         let streams = named(&method)
             .is_some_and(|(method, _)| matches!(method, Method::Stream | Method::Subscribe));
-        if streams && self.streams.len() >= STREAMS {
+        if streams && self.streams.len() + self.beginning >= STREAMS {
             let error = Error::new(Error::INTERNAL, format!("{STREAMS} streams are open"));
             return self.out.fail(&id, &error).await;
         }
@@ -321,15 +335,37 @@ impl SocketClient {
             self.follows.iter_mut().for_each(|follow| follow.speak(dialect));
         }
         let (server, caller) = (Arc::clone(&self.server), self.caller.clone());
-        let mut call: Call = Box::pin(async move {
-            let reply = server.call(&method, params, &caller).await;
-            (id, reply)
-        });
-        // What can be done at once is, before anything is told of it.
-        if let Some((id, reply)) = (&mut call).now_or_never() {
-            return self.reply(id, reply).await;
+        self.carry_out(
+            streams,
+            Box::pin(async move {
+                let reply = server.call(&method, params, &caller).await;
+                Called { id: Some(id), streams, reply }
+            }),
+        )
+        .await
+    }
+
+    /// Carries out a call: what can be done at once is, before anything is told of it.
+    async fn carry_out(&mut self, streams: bool, mut call: Call) -> Result<(), Over> {
+        self.beginning += usize::from(streams);
+        if let Some(called) = (&mut call).now_or_never() {
+            return self.called(called).await;
         }
         self.calls.push(call);
+        Ok(())
+    }
+
+    /// Answers a call that was carried out.
+    async fn called(&mut self, called: Called) -> Result<(), Over> {
+        self.beginning -= usize::from(called.streams);
+        match (called.id, called.reply) {
+            (Some(id), reply) => return self.reply(id, reply).await,
+            (None, Ok(Reply::Stream(streaming))) => self.follow(&streaming),
+            (None, Ok(Reply::Value(_))) => {}
+            (None, Err(error)) => {
+                tracing::debug!("a notification could not be carried out: {error}");
+            }
+        }
         Ok(())
     }
 
@@ -348,12 +384,23 @@ impl SocketClient {
             }
             _ => {}
         }
-        let sent = read::early_message(params);
-        match sent.and_then(|sent| self.server.stream(sent, &self.caller, Dialect::V03)) {
-            Ok(streaming) => self.follow(&streaming),
-            Err(error) => tracing::debug!("a notification could not be carried out: {error}"),
+        if self.calls.len() >= CALLS {
+            tracing::debug!("a notification could not be carried out: too many calls");
+            return Ok(());
         }
-        Ok(())
+        let sent = read::early_message(params);
+        let (server, caller) = (Arc::clone(&self.server), self.caller.clone());
+        self.carry_out(
+            true,
+            Box::pin(async move {
+                let reply = match sent {
+                    Ok(sent) => server.stream(sent, &caller, Dialect::V03).await,
+                    Err(error) => Err(error),
+                };
+                Called { id: None, streams: true, reply: reply.map(Reply::Stream) }
+            }),
+        )
+        .await
     }
 
     /// Ends the delivery of a stream; what it is about goes on.

@@ -73,7 +73,7 @@ impl Server {
         let make: MakeSession = Arc::new(move |_, _| Ok(asking(answers.clone())));
         let limits = SessionLimits { loaded: most, idle: Some(10 * question), log_bytes: 1 << 20 };
         let sessions = Sessions::new(make, limits);
-        Self::of(ServedSessions::PerContext { sessions, question }).await
+        Self::of(ServedSessions::PerContext { sessions, lists: Arc::new(|_| true), question }).await
     }
 
     /// The body of the answer to a `POST`.
