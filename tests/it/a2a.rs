@@ -21,6 +21,7 @@ mod permissions;
 mod races;
 mod rest;
 mod retries;
+mod revived;
 mod server;
 mod settings;
 mod socket;

@@ -8,8 +8,10 @@ use expect_test::expect;
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tandem_a2a::{Ending, ServeAcp, ServedSessions, ServerOptions, listen, serve};
-use tandem_agent::session::Session;
+use tandem_agent::session::{Parts, Session};
 use tandem_agent::sessions::{LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions};
+use tandem_model::replay::Replay;
+use tandem_store::FileStore;
 use tandem_tools::ToolKind;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -18,7 +20,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{WebSocketStream, client_async};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::fakes::{Fake, other, session};
+use crate::fakes::{Fake, other, parts, session};
 
 /// Time that nothing may take.
 const LONG: Duration = Duration::from_secs(20);
@@ -72,7 +74,25 @@ impl Server {
     async fn patient(answers: Value, most: usize, question: Duration) -> Self {
         let make: MakeSession = Arc::new(move |_, _| Ok(asking(answers.clone())));
         let limits = SessionLimits { loaded: most, idle: Some(10 * question), log_bytes: 1 << 20 };
-        let sessions = Sessions::new(make, limits);
+        Self::registry(Sessions::new(make, limits), question).await
+    }
+
+    /// The same; the sessions are kept in a store.
+    async fn storing(answers: Value, most: usize, question: Duration) -> Stored {
+        let home = tempfile::tempdir().unwrap();
+        let script = json!({ "when": "", "answers": answers }).to_string();
+        let make: MakeSession = Arc::new(move |_, storage| {
+            let model = Arc::new(Replay::from_script(&script).unwrap());
+            Ok(Session::new(Parts { storage, ..parts(model) }))
+        });
+        let limits = SessionLimits { loaded: most, idle: Some(question), log_bytes: 1 << 20 };
+        let store = Arc::new(FileStore::new(home.path().to_owned()));
+        let sessions = Sessions::with_store(make, limits, Some(store));
+        let server = Self::registry(Arc::clone(&sessions), question).await;
+        Stored { server, sessions, _home: home }
+    }
+
+    async fn registry(sessions: Arc<Sessions>, question: Duration) -> Self {
         Self::of(ServedSessions::PerContext { sessions, lists: Arc::new(|_| true), question }).await
     }
 
@@ -100,6 +120,27 @@ impl Server {
         let url = format!("ws://127.0.0.1:{}/ws", self.port);
         let stream = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
         Socket(client_async(url, stream).await.unwrap().0)
+    }
+}
+
+/// A server whose sessions are kept in a store.
+struct Stored {
+    server: Server,
+    sessions: Arc<Sessions>,
+    _home: tempfile::TempDir,
+}
+
+impl Stored {
+    /// Says something in a context; returns whether it was new, and the number of messages in it.
+    async fn say(&self, context: &str) -> (bool, usize) {
+        let sent = self.server.call("message/send", message(json!({ "contextId": context }))).await;
+        let task = &sent["result"];
+        let history = task["history"].as_array().unwrap_or_else(|| panic!("{sent}")).len();
+        (task["metadata"]["unknownContext"] == "new", history)
+    }
+
+    fn loaded(&self) -> Vec<String> {
+        self.sessions.loaded().iter().map(|loaded| loaded.id().to_owned()).collect()
     }
 }
 
@@ -420,4 +461,54 @@ async fn a_word_for_two_questions_must_say_for_which() {
     timeout(LONG, session.idle()).await.unwrap();
     let got = server.call("tasks/get", json!({ "id": task })).await;
     assert_eq!(got["result"]["status"]["state"], "completed", "{got}");
+}
+
+#[tokio::test]
+async fn beyond_the_limit_sessions_are_unloaded_and_come_back_when_somebody_asks() {
+    let it = Server::storing(said(), 2, LONG).await;
+    for (round, history) in [(0, 2), (1, 4)] {
+        for context in ["a", "b", "c", "d"] {
+            assert_eq!(it.say(context).await, (round == 0, history), "{context}");
+            assert!(it.loaded().len() <= 2);
+        }
+    }
+    let tasks = it.server.call("ListTasks", json!({})).await;
+    assert_eq!(tasks["result"]["totalSize"], 8, "{tasks}");
+    assert!(it.loaded().len() <= 2, "a list loads none");
+}
+
+#[tokio::test]
+async fn an_idle_session_is_unloaded_and_found_by_its_own_id_as_by_its_clients_name() {
+    let hour = Duration::from_hours(1);
+    let it = Server::storing(said(), 9, hour).await;
+    it.say("a").await;
+    let id = it.sessions.open("a").unwrap().session().id().to_owned();
+    pass(2 * hour).await;
+    assert_eq!(it.loaded(), [""; 0]);
+    let got = it.server.call("tasks/get", json!({ "id": id })).await;
+    assert_eq!(got["result"]["contextId"], "a", "{got}");
+    assert_eq!(it.loaded(), ["a"]);
+    assert_eq!(it.say("a").await, (false, 4));
+    assert_eq!(it.loaded(), ["a"]);
+}
+
+#[tokio::test]
+async fn who_reads_a_session_keeps_it_loaded() {
+    let hour = Duration::from_hours(1);
+    let it = Server::storing(hanging(), 1, hour).await;
+    let mut socket = it.server.socket().await;
+    socket.send(1, "message/stream", message(json!({ "contextId": "a" }))).await;
+    socket.until(|frame| frame["result"]["kind"] == "task").await;
+    pass(2 * hour).await;
+    assert_eq!(it.loaded(), ["a"]);
+    let refused = it.server.call("message/send", message(json!({ "contextId": "b" }))).await;
+    assert_eq!(refused["error"]["code"], -32004, "{refused}");
+}
+
+#[tokio::test]
+async fn a_command_without_a_session_leaves_nothing_stored() {
+    let it = Server::storing(said(), 2, LONG).await;
+    it.server.post("/executeCommand", "", &json!({ "command": "about" })).await;
+    let tasks = it.server.call("ListTasks", json!({})).await;
+    assert_eq!(tasks["result"]["totalSize"], 0, "{tasks}");
 }

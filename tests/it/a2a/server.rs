@@ -38,12 +38,23 @@ pub(super) struct Shared {
 
 /// Starts a server of sessions. More arguments come from the setup.
 pub(super) async fn serve(setup: &Setup) -> Served {
-    let home = TempDir::new().unwrap();
+    serve_at(setup, TempDir::new().unwrap()).await
+}
+
+async fn serve_at(setup: &Setup, home: TempDir) -> Served {
     let mut setup = setup.clone();
     setup.args.splice(0..0, ["serve", "--port", "0"].map(ToOwned::to_owned));
     let mut child = setup.command(home.path()).stderr(Stdio::piped()).spawn().unwrap();
     let (port, said) = listen(child.stderr.take().unwrap()).await;
     Served { client: Client { port }, child, said, home }
+}
+
+impl Served {
+    /// Kills the server, and starts another in its place.
+    pub(super) async fn killed(mut self, setup: &Setup) -> Self {
+        self.child.kill().await.unwrap();
+        serve_at(setup, self.home).await
+    }
 }
 
 /// Starts an agent for an editor that has begun to watch.
@@ -176,8 +187,8 @@ pub(super) fn works_in(path: &std::path::Path, mut params: Value) -> Value {
     params
 }
 
-/// The parts of an event's message.
-fn first_part(event: &Value) -> &Value {
+/// The first part of an event's message.
+pub(super) fn first_part(event: &Value) -> &Value {
     &event["status"]["message"]["parts"][0]
 }
 
