@@ -133,6 +133,7 @@ pub(crate) struct ConfigArgs {
 
 /// Options of the agent for an editor, a terminal or one prompt.
 #[derive(Args)]
+#[expect(clippy::option_option, reason = "a flag whose value may be left out, as clap has it")]
 pub(crate) struct AgentArgs {
     /// Speak ACP over standard input and output. This is what happens anyway when standard input
     /// is no terminal; without it, `tandem` in a terminal is for the person there. Editors may pass

@@ -52,18 +52,7 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     tokio::pin!(served);
     let cleanup = Cleanup::begin(&settings, &sessions, session);
     let end = tokio::select! {
-        served = &mut served => match served {
-            Ok(()) => ExitReason::Done,
-            Err(err) if err.is::<rpc::NoMessages>() => {
-                // If standard error is closed there is nobody to tell.
-                let _ = writeln!(stderr(), "{TEXT_ON_STDIN}");
-                ExitReason::Failed(BAD_INPUT)
-            }
-            Err(err) => {
-                tracing::warn!("{err:#}");
-                ExitReason::Unread
-            }
-        },
+        served = &mut served => hung_up(served),
         () = stdio::reader_gone() => ExitReason::Unread,
         end = drained(&input_ended, agent.drain_timeout) => end,
         signal = signals.next() => ExitReason::Signal(signal),
@@ -87,4 +76,20 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     cleanup.end().await;
     saved(&sessions).await;
     Ok(end)
+}
+
+/// Returns how a connection ended that was served to its end.
+fn hung_up(served: anyhow::Result<()>) -> ExitReason {
+    match served {
+        Ok(()) => ExitReason::Done,
+        Err(err) if err.is::<rpc::NoMessages>() => {
+            // If standard error is closed there is nobody to tell.
+            let _ = writeln!(stderr(), "{TEXT_ON_STDIN}");
+            ExitReason::Failed(BAD_INPUT)
+        }
+        Err(err) => {
+            tracing::warn!("{err:#}");
+            ExitReason::Unread
+        }
+    }
 }

@@ -279,7 +279,7 @@ async fn an_open_session_is_not_deleted() {
         std::process::id()
     );
     assert_eq!((refused.code, refused.err), (Some(1), expected));
-    assert_eq!(place.ids(), [open.clone()]);
+    assert_eq!(place.ids(), std::slice::from_ref(&open));
     drop(claim);
     place.out(&["sessions", "delete", "--yes", &open]);
     assert!(place.ids().is_empty());
@@ -311,7 +311,7 @@ fn a_person_is_asked_before_anything_is_deleted() {
     let delete = || place.command("workspace", &["sessions", "delete", &id]);
     let shown = at_a_terminal(delete(), "\n");
     assert!(shown.contains("Delete for ever? [y/N]") && shown.contains("question"), "{shown}");
-    assert_eq!(place.ids(), [id.clone()]);
+    assert_eq!(place.ids(), std::slice::from_ref(&id));
     at_a_terminal(delete(), "y\n");
     assert!(place.ids().is_empty());
 }

@@ -64,19 +64,7 @@ impl Conversation {
         let mut reading = Reading::default();
         let mut pieces = store.read(&listed.head.id).await?;
         while let Some(piece) = pieces.next().await {
-            for stored in piece? {
-                match stored {
-                    Stored::Batch(batch) => {
-                        let entries = (batch.first..).zip(batch.events);
-                        for (index, (at, event)) in entries {
-                            reading.apply(&Entry { index, at, event });
-                        }
-                    }
-                    Stored::Damaged(why) => {
-                        reading.push(Passage::Note(format!("This cannot be read: {why}.")));
-                    }
-                }
-            }
+            piece?.into_iter().for_each(|stored| reading.take(stored));
             tokio::task::consume_budget().await;
         }
         let is_said = |passage: &Passage| match passage {
@@ -157,6 +145,16 @@ struct Reading {
 }
 
 impl Reading {
+    fn take(&mut self, stored: Stored) {
+        match stored {
+            Stored::Batch(batch) => {
+                let entries = (batch.first..).zip(batch.events);
+                entries.for_each(|(index, (at, event))| self.apply(&Entry { index, at, event }));
+            }
+            Stored::Damaged(why) => self.note(format!("This cannot be read: {why}.")),
+        }
+    }
+
     fn apply(&mut self, entry: &Entry) {
         let mut projection = std::mem::take(&mut self.projection);
         if let Some(update) = projection.apply(entry) {

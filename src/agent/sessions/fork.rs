@@ -42,7 +42,12 @@ pub async fn fork(store: &dyn Store, id: &str) -> Result<Head, StoreError> {
     }
     let mut claim = store.create(&head).await?;
     let batches = first.into_iter().chain(rest).flat_map(|batch| copied(batch, &new_id));
-    append(&mut *claim, batches.collect()).await?;
+    if let Err(err) = append(&mut *claim, batches.collect()).await {
+        // Half a copy would look like a whole one.
+        drop(claim);
+        let _ = store.delete(&new_id).await;
+        return Err(err);
+    }
     Ok(head)
 }
 
