@@ -14,6 +14,9 @@ use tandem_agent::session::{
 /// Maximum number of entries to take in before polling the keyboard again.
 const BATCH: usize = 2000;
 
+/// Number of entries from which on only the end of an earlier conversation is shown.
+const LONG: usize = 2000;
+
 /// The session on the screen.
 pub enum Conversation {
     /// One of this process.
@@ -82,6 +85,20 @@ impl Conversation {
         match self {
             Self::Here(session, _) => session.input_limit(),
             Self::There(remote) => remote.input_limit(),
+        }
+    }
+
+    /// Returns the index up to which the conversation is an earlier one, of which only the end is
+    /// shown, if it is long.
+    pub(super) fn long_until(&self) -> Option<usize> {
+        Some(self.session()?.position()).filter(|position| *position > LONG)
+    }
+
+    /// Returns whether all entries before this index have been read.
+    pub(super) fn has_read(&self, until: usize) -> bool {
+        match self {
+            Self::Here(_, log) => log.position() >= until,
+            Self::There(_) => true,
         }
     }
 

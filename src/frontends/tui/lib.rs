@@ -119,6 +119,7 @@ async fn show(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
         finding: false,
         prompts: Vec::new(),
         replies: FuturesUnordered::new(),
+        long_until: None,
         sessions: setup.sessions,
         login: setup.login,
         providers: setup.providers,
@@ -134,6 +135,8 @@ async fn show(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
         confirming: None,
         quits: None,
     };
+    ui.long_until = ui.session.long_until();
+    ui.state.catching_up = ui.long_until.is_some();
     if let Some(session) = ui.session.session() {
         session.start_servers();
     }
@@ -211,12 +214,29 @@ impl Ui {
 
     fn tell(&mut self, news: News) {
         match news {
-            News::Entries(entries) => self.read(&entries),
+            News::Entries(entries) => {
+                self.read(&entries);
+                if self.is_catching_up() {
+                    return;
+                }
+            }
             News::Lost => self.state.set_lost(true),
             News::Restored => self.state.set_lost(false),
             News::Ended(why) => self.quits = Some(Quit::Ended(why)),
         }
         self.changed();
+    }
+
+    /// Returns whether there is more to read of a long conversation, whose end alone is shown.
+    fn is_catching_up(&mut self) -> bool {
+        let Some(until) = self.long_until else { return false };
+        self.state.leave_out();
+        if !self.session.has_read(until) {
+            return true;
+        }
+        self.long_until = None;
+        self.state.caught_up();
+        false
     }
 
     /// Takes in what has happened.

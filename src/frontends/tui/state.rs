@@ -49,6 +49,9 @@ pub(super) enum LongTurn {
     Unseen,
 }
 
+/// Maximum number of items of a long conversation that are shown when it is opened again.
+const MAX_EARLIER: usize = 100;
+
 /// State of the screen.
 #[derive(Default)]
 pub(super) struct ScreenState {
@@ -79,6 +82,10 @@ pub(super) struct ScreenState {
     /// `true` if the last thing that went into the history was a call.
     after_call: bool,
     pub(super) long_turn: LongTurn,
+    /// `true` while the beginning of a long conversation is read: only the end of it is shown.
+    pub(super) catching_up: bool,
+    /// Number of items of that beginning that are not shown.
+    left_out: usize,
     /// `true` if the last turn was interrupted or has failed, so that it can go on.
     pub(super) can_go_on: bool,
     pub(super) answer: LastAnswer,
@@ -336,9 +343,40 @@ impl ScreenState {
         }
     }
 
+    /// Leaves out what is too long ago, while the beginning of a long conversation is read.
+    pub(super) fn leave_out(&mut self) {
+        while self.items.len() > MAX_EARLIER && self.leave_first_out() {}
+    }
+
+    fn leave_first_out(&mut self) -> bool {
+        let is_out = self.items.pop_front_if(|item| item.done).is_some();
+        self.left_out += usize::from(is_out);
+        is_out
+    }
+
+    /// The beginning of a long conversation has been read: its end is shown, from a prompt on.
+    pub(super) fn caught_up(&mut self) {
+        self.catching_up = false;
+        if self.left_out == 0 {
+            return;
+        }
+        let is_prompt = |item: &HistoryItem| matches!(item.body, ItemBody::Prompt(..));
+        if self.items.iter().any(is_prompt) {
+            while !self.items.front().is_some_and(is_prompt) && self.leave_first_out() {}
+        }
+        let note = format!(
+            "The beginning of this conversation is not shown: {} messages, calls and notes.",
+            self.left_out
+        );
+        self.items.push_front(HistoryItem::new(ItemBody::Note(Tone::Aside, note)));
+    }
+
     /// Takes out what has its last form and nothing unfinished above it.
     pub(super) fn take_finished(&mut self) -> Vec<HistoryItem> {
         let mut finished = Vec::new();
+        if self.catching_up {
+            return finished;
+        }
         while let Some(item) = self.items.pop_front_if(|item| item.done) {
             finished.push(item);
         }

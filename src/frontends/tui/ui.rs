@@ -51,6 +51,8 @@ pub(super) struct Ui {
     pub(super) prompts: Vec<SessionCommand>,
     /// Replies of the session that are awaited, each with its continuation.
     pub(super) replies: FuturesUnordered<BoxFuture<'static, Next>>,
+    /// Index up to which a long conversation is read before its end is shown.
+    pub(super) long_until: Option<usize>,
     pub(super) sessions: Option<StoredSessions>,
     pub(super) login: Option<LogIn>,
     pub(super) providers: Option<KeyProviders>,

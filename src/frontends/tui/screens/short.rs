@@ -27,3 +27,27 @@ fn thoughts_in_full() {
     let thought = "**Looking** at the test.\n\nIt asserts that one is two.";
     stage.see(json!({ "Thought": thought })).see(json!({ "Text": "So.\n" })).check("unfolded.txt");
 }
+
+#[test]
+fn of_a_long_conversation_that_is_opened_again_the_end_is_shown_from_a_prompt_on() {
+    let mut stage = Stage::new().sized(60, 12);
+    stage.state.catching_up = true;
+    for turn in 1..=120 {
+        let queued = json!({ "turn": turn, "prompt": [{ "Text": format!("prompt {turn}") }], "origin": "Terminal" });
+        stage = stage
+            .see(json!({ "TurnQueued": queued }))
+            .see(json!({ "TurnStarted": { "turn": turn } }))
+            .see(json!({ "Thought": "Hm." }))
+            .see(json!({ "Text": format!("answer {turn}") }))
+            .see(json!({ "TurnFinished": { "turn": turn, "reason": "EndTurn" } }));
+        stage.state.leave_out();
+        assert!(stage.state.items.len() <= 100 && stage.scrollback.is_empty());
+    }
+    stage.state.caught_up();
+    let stage = stage.scrolled();
+    let shown: Vec<_> = stage.scrollback.iter().map(ToString::to_string).collect();
+    let note = shown[1..3].concat();
+    assert!(note.starts_with("· The beginning") && note.contains("261"), "{note}");
+    assert_eq!(shown.iter().find(|row| row.contains("prompt")).unwrap(), "› prompt 88");
+    assert!(shown.iter().any(|row| row == "answer 120"), "{shown:?}");
+}
