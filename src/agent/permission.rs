@@ -190,17 +190,17 @@ impl Permissions {
             }
             _ => (check.call(), false),
         };
-        match check.doubted(verdict) {
+        let verdict = match check.doubted(verdict) {
             Verdict::Ask(question) => {
                 let scopes = self.offered(question.scopes);
                 let can_save = self.setup.always && self.setup.can_save;
-                Checked::from(Verdict::Ask(Question { scopes, can_save, ..question }))
+                Verdict::Ask(Question { scopes, can_save, ..question })
             }
-            Verdict::Allow if only_reads => {
-                Checked { verdict: Verdict::Allow, variables: environment.of_reading() }
-            }
-            verdict => Checked::from(verdict),
-        }
+            verdict => verdict,
+        };
+        // With a question, too: a yes to reading is no yes to the hooks of a repository.
+        let variables = if only_reads { environment.of_reading() } else { Vec::new() };
+        Checked { verdict, variables }
     }
 
     /// Returns those of the scopes in which "always" is offered.

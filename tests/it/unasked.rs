@@ -22,6 +22,17 @@ fn git(directory: &Path, args: &[&str]) {
 /// Checks whether a line is asked about, in a repository with a program of its own at `program` and
 /// a setting. The program must not run; a question is answered with a rejection.
 async fn check(line: &str, program: &str, setting: (&str, &str), path: &str, asked: bool) {
+    check_answered("reject", line, program, setting, path, asked).await;
+}
+
+async fn check_answered(
+    answer: &str,
+    line: &str,
+    program: &str,
+    setting: (&str, &str),
+    path: &str,
+    asked: bool,
+) {
     let call = json!({ "call": { "name": "run_shell_command", "args": { "command": line } } });
     let setup = Setup::answers(json!([[call], []])).file(program, CANARY).file("a", "1\n");
     let mut agent = setup.var("PATH", path).var("SHLVL", "1").start_with(|command| {
@@ -36,7 +47,7 @@ async fn check(line: &str, program: &str, setting: (&str, &str), path: &str, ask
         command
     });
     let id = agent.prompt("go").await;
-    let shown = agent.until_answered(id, "reject").await;
+    let shown = agent.until_answered(id, answer).await;
     let question = |message: &serde_json::Value| message["method"] == "requestToolCallConfirmation";
     assert_eq!(shown.iter().any(question), asked, "{line} {setting:?} {path}");
     assert!(!agent.workspace().join("../ran").exists(), "{line} {setting:?} {path}");
@@ -49,6 +60,13 @@ async fn git_is_run_without_hooks_when_it_only_reads() {
     let hooks = ("core.hooksPath", "hooks");
     check("git status", "hooks/post-index-change", hooks, SYSTEM, false).await;
     check("git diff", "hooks/post-index-change", hooks, SYSTEM, false).await;
+}
+
+#[tokio::test]
+async fn git_is_run_without_hooks_after_a_yes_to_a_line_that_only_reads() {
+    let hooks = ("core.hooksPath", "hooks");
+    let line = "echo x > b; git status";
+    check_answered("allow", line, "hooks/post-index-change", hooks, SYSTEM, true).await;
 }
 
 #[tokio::test]

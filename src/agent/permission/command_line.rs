@@ -41,9 +41,7 @@ impl CommandQuestion<'_> {
 /// redirections aside. Looks files up: of a very long line, thousands.
 pub(super) fn verdict(check: &Check<'_>, line: &str, directory: &Path) -> (Verdict, bool) {
     let assess = || risk::assess(check.environment, line, directory, check.roots, check.secrets);
-    let only_read = |commands: &[AssessedCommand]| {
-        commands.iter().all(|command| matches!(command.risk, Risk::None | Risk::Writes(_)))
-    };
+    let only_read = |commands: &[AssessedCommand]| commands.iter().all(AssessedCommand::only_reads);
     if check.mode() == Mode::Yolo && !check.policy.restricts() {
         return (Verdict::Allow, assess().is_ok_and(|commands| only_read(&commands)));
     }

@@ -91,6 +91,7 @@ pub fn assess(
     }
     assessed.extend(idle_wrapper(environment, &wrappers, &cwd));
     doubt(&mut assessed, &makers, patterns);
+    rely(&mut assessed);
     Ok(assessed)
 }
 
@@ -197,8 +198,47 @@ fn assess_one(
         program = Some(there);
     }
     let forms = forms(command, repository.as_deref());
+    let relies = relies(command, cwd);
     let hides = every_time::hides_commands(command);
-    Some(AssessedCommand { name, prefix, program, risk, rule, writes, overwrites, forms, hides })
+    Some(AssessedCommand {
+        name,
+        prefix,
+        program,
+        risk,
+        rule,
+        writes,
+        overwrites,
+        forms,
+        relies,
+        hides,
+    })
+}
+
+/// Returns what a command that reads may run where the line is not given the variables of lines that
+/// only read.
+fn relies(command: &SimpleCommand, cwd: &Cwd<'_>) -> Option<String> {
+    match command.name()? {
+        "git" => git::hook(command, cwd),
+        "go" => ["go.mod", "go.work"].iter().find(|file| cwd.has_above(file)).map(|file| {
+            format!("`{}` may run the version of go that `{file}` names", command.brief())
+        }),
+        _ => None,
+    }
+}
+
+/// Assesses anew the commands that rely on the variables of lines that only read, if the line is not
+/// given them: its other commands have their own use for hooks and toolchains.
+fn rely(assessed: &mut [AssessedCommand]) {
+    if assessed.iter().all(AssessedCommand::only_reads) {
+        return;
+    }
+    for part in assessed {
+        if part.only_reads()
+            && let Some(why) = part.relies.clone()
+        {
+            (part.risk, part.rule) = (Risk::Runs(why), "read-only");
+        }
+    }
 }
 
 /// Returns the reason to ask about a command every time.

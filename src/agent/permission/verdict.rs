@@ -22,8 +22,8 @@ pub enum Verdict {
 pub struct Checked {
     /// The verdict.
     pub verdict: Verdict,
-    /// Variables that the command line is given besides its own: its commands only read, and with
-    /// these variables they start no other programs.
+    /// Variables that the command line is given besides its own, at once or after a yes: its commands
+    /// only read, and with these variables they start no other programs.
     pub variables: Vec<(String, String)>,
 }
 

@@ -156,7 +156,7 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
             let answer = engine.approvals.ask(started(Some(question)), cancel).await;
             match engine.approvals.obey(answer.as_ref(), cancel).await {
                 Ok(edited) => {
-                    let grant = Grant { edited, ..Grant::default() };
+                    let grant = Grant { edited, variables };
                     execute(engine, (&id, kind), invocation, grant, cancel).await
                 }
                 Err(outcome) => outcome,
@@ -208,7 +208,6 @@ impl Tooling {
 }
 
 /// Content and variables that a call that may run is given.
-#[derive(Default)]
 struct Grant {
     /// Content that the user has put in the place of the model's.
     edited: Option<String>,

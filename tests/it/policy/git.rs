@@ -12,7 +12,7 @@ use tandem_agent::permission::{
 use tandem_tools::Access;
 use tempfile::TempDir;
 
-use super::questions::SHELL;
+use super::questions::{SHELL, commands};
 
 /// Settings of a repository that name programs, or lead to such settings. `{canary}` is a program,
 /// `{file}` a configuration file with `core.fsmonitor`.
@@ -173,9 +173,15 @@ impl Repository {
         self.checked(Mode::Default, directory, line).verdict
     }
 
+    fn permissions(&self, mode: Mode) -> Permissions {
+        Permissions::new(mode, PolicySetup::default(), std::slice::from_ref(&self.root))
+    }
+
     fn checked(&self, mode: Mode, directory: &Path, line: &str) -> Checked {
-        let permissions =
-            Permissions::new(mode, PolicySetup::default(), std::slice::from_ref(&self.root));
+        self.checked_with(&self.permissions(mode), directory, line)
+    }
+
+    fn checked_with(&self, permissions: &Permissions, directory: &Path, line: &str) -> Checked {
         let access = Access::Execute { command: line.to_owned(), directory: directory.to_owned() };
         let args = serde_json::json!({ "command": line });
         let request = PolicyRequest { tool: SHELL, aliases: &[], args: &args, access: &access };
@@ -348,4 +354,60 @@ fn no_hook_runs_where_a_line_also_writes_a_file() {
     assert_eq!(verdict, Verdict::Allow);
     assert_ne!(repository.run(&repository.root, line, Vec::new()), "");
     assert_eq!(repository.run(&repository.root, line, variables), "");
+}
+
+#[test]
+fn no_hook_runs_after_a_yes_to_a_line_that_only_reads() {
+    let repository = Repository::new();
+    repository.set("core.hooksPath", "{hooks}");
+    let line = "echo x > b; git status";
+    let Checked { verdict, variables } = repository.checked(Mode::Default, &repository.root, line);
+    assert!(matches!(verdict, Verdict::Ask(_)), "{verdict:?}");
+    assert_ne!(repository.run(&repository.root, line, Vec::new()), "");
+    assert_eq!(repository.run(&repository.root, line, variables), "");
+}
+
+/// Checks whether `git status` is asked about in a line whose other command is always allowed.
+#[track_caller]
+fn check_beside_more(repository: &Repository, asked: bool) {
+    for line in [
+        "touch x && git status",
+        "git status; touch x",
+        "touch x; for f in a b; do git status; done",
+        "touch x; timeout 9 git status",
+        "touch x; bash -c 'git status'",
+    ] {
+        let permissions = repository.permissions(Mode::Default);
+        permissions.allow(commands(&["touch"]));
+        let Checked { verdict, variables } =
+            repository.checked_with(&permissions, &repository.root, line);
+        assert_eq!(matches!(verdict, Verdict::Ask(_)), asked, "{line}: {verdict:?}");
+        // Other commands of the line have their own use for hooks.
+        assert_eq!(variables, [], "{line}");
+        if !asked {
+            assert_eq!(repository.run(&repository.root, line, Vec::new()), "", "{line}");
+        }
+    }
+}
+
+#[test]
+fn no_hook_runs_without_a_question_in_a_line_that_does_more_than_read() {
+    let repository = Repository::new();
+    check_beside_more(&repository, false);
+    repository.set("core.hooksPath", "{hooks}");
+    check_beside_more(&repository, true);
+    repository.set("core.hooksPath", "hooks");
+    check_beside_more(&repository, true);
+    // What only changes run is there for these.
+    fs::create_dir(repository.root.join("others")).unwrap();
+    repository.program("others/pre-commit", "#!/bin/sh\n");
+    repository.program("others/post-index-change.sample", "#!/bin/sh\n");
+    repository.set("core.hooksPath", "others");
+    check_beside_more(&repository, false);
+    repository.set("core.hooksPath", "~/hooks");
+    check_beside_more(&repository, true);
+    repository.git(&["config", "--unset", "core.hooksPath"]);
+    fs::create_dir_all(repository.root.join(".git/hooks")).unwrap();
+    repository.program(".git/hooks/post-index-change", "#!/bin/sh\n");
+    check_beside_more(&repository, true);
 }

@@ -24,6 +24,8 @@ pub struct AssessedCommand {
     /// The command as rules know it: first without what does not matter, then as it was written,
     /// then what it is wrapped in.
     pub forms: Vec<Vec<Word>>,
+    /// What it may run where the line is not given the variables of lines that only read.
+    pub relies: Option<String>,
     /// `true` if it runs commands that are not seen here.
     pub hides: bool,
 }
@@ -69,6 +71,7 @@ impl AssessedCommand {
             writes: None,
             overwrites: None,
             forms: Vec::new(),
+            relies: None,
             hides: false,
         }
     }
@@ -76,6 +79,11 @@ impl AssessedCommand {
     /// Returns whether it does no more than go somewhere in the workspace.
     pub fn only_goes(&self) -> bool {
         self.name == "cd" && self.risk == Risk::None
+    }
+
+    /// Returns whether it does no more than read the workspace, with redirections aside.
+    pub(crate) fn only_reads(&self) -> bool {
+        matches!(self.risk, Risk::None | Risk::Writes(_))
     }
 
     /// Returns the reason why it is asked about.

@@ -147,6 +147,11 @@ impl<'a> Cwd<'a> {
         repository::check(&self.here, self.roots)
     }
 
+    /// Returns a hook that git may run while it reads the repositories of this directory.
+    pub(super) fn hook(&self) -> Option<PathBuf> {
+        repository::hook(&self.here)
+    }
+
     /// Returns whether everything that a word names is inside.
     pub(super) fn has(&self, word: &Word) -> bool {
         self.named(word).is_some_and(|named| named.iter().all(|path| self.contains(path)))

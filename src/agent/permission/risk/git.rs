@@ -14,6 +14,13 @@ pub(super) fn other_repository(command: &SimpleCommand, cwd: &Cwd<'_>) -> Option
     cwd.moved(directory).other_repository()
 }
 
+/// Returns the hook that a call which reads may run, for people.
+pub(super) fn hook(command: &SimpleCommand, cwd: &Cwd<'_>) -> Option<String> {
+    let git = Git::read(command.args()).filter(|git| !git.words.is_empty())?;
+    let hook = cwd.moved(git.directory).hook()?;
+    Some(format!("`{}` may run the hook `{}`", command.brief(), hook.display()))
+}
+
 /// Returns the reason why a call is not known to be harmless.
 pub(super) fn check(command: &SimpleCommand, cwd: &Cwd<'_>) -> Result<(), String> {
     let Some(git) = Git::read(command.args()).filter(|git| !git.words.is_empty()) else {

@@ -24,8 +24,56 @@ struct Repository {
     worktree: Option<PathBuf>,
 }
 
+/// Hooks that git runs when something is changed, fetched or sent, and not while it reads. A later
+/// git may know more of those that it does.
+const HOOKS_OF_CHANGES: &[&str] = &[
+    "applypatch-msg",
+    "commit-msg",
+    "post-applypatch",
+    "post-checkout",
+    "post-commit",
+    "post-merge",
+    "post-receive",
+    "post-rewrite",
+    "post-update",
+    "pre-applypatch",
+    "pre-auto-gc",
+    "pre-commit",
+    "pre-merge-commit",
+    "pre-push",
+    "pre-rebase",
+    "pre-receive",
+    "prepare-commit-msg",
+    "proc-receive",
+    "push-to-checkout",
+    "sendemail-validate",
+    "update",
+];
+
 /// Returns the reason why git may do more than read in one of these directories.
 pub(super) fn check(directories: &[PathBuf], roots: &[PathBuf]) -> Result<(), String> {
+    visit(directories, |repository| repository.check(roots))
+}
+
+/// Returns a hook that git may run while it reads in one of these directories, if it is not told to
+/// run none.
+pub(super) fn hook(directories: &[PathBuf]) -> Option<PathBuf> {
+    let mut found = None;
+    // What cannot be read is asked about already.
+    let _ = visit(directories, |repository| {
+        if found.is_none() {
+            found = repository.hook()?;
+        }
+        Ok(())
+    });
+    found
+}
+
+/// Visits the repositories that git may find from these directories, and their submodules.
+fn visit(
+    directories: &[PathBuf],
+    mut visit: impl FnMut(&Repository) -> Result<(), String>,
+) -> Result<(), String> {
     let mut open = Vec::new();
     for directory in directories {
         open.extend(discovered(directory)?);
@@ -37,7 +85,7 @@ pub(super) fn check(directories: &[PathBuf], roots: &[PathBuf]) -> Result<(), St
             return Err("there are too many submodules to look at".to_owned());
         }
         if new {
-            repository.check(roots)?;
+            visit(&repository)?;
             // Git looks into each submodule for changes, as its configuration says.
             open.extend(repository.submodules()?);
         }
@@ -109,18 +157,49 @@ impl Repository {
         names && common.join("objects").is_dir() && common.join("refs").is_dir()
     }
 
-    /// Returns the reason why git may do more than read because of the configuration.
-    fn check(&self, roots: &[PathBuf]) -> Result<(), String> {
+    /// Returns the repository's own settings, with the files that they are in.
+    fn settings(&self) -> Result<Vec<(PathBuf, Vec<Setting>)>, String> {
         let common = self.common()?;
         let files = [
             common.join("config"),
             common.join("config.worktree"),
             self.git.join("config.worktree"),
         ];
+        let mut found = Vec::new();
         for file in files {
             let Some(text) = read(&file, MAX_CONFIG)? else { continue };
             let unclear = || format!("`{}` cannot be parsed", file.display());
-            for setting in settings(&text).ok_or_else(unclear)? {
+            let settings = settings(&text).ok_or_else(unclear)?;
+            found.push((file, settings));
+        }
+        Ok(found)
+    }
+
+    /// Returns a hook that git may run while it reads.
+    fn hook(&self) -> Result<Option<PathBuf>, String> {
+        let mut directories = vec![self.common()?.join("hooks")];
+        for (_, settings) in self.settings()? {
+            for setting in settings.iter().filter(|setting| setting.key == "core.hookspath") {
+                // `~` and `%(prefix)` stand for directories elsewhere.
+                if setting.value.starts_with(['~', '%']) {
+                    return Ok(Some(PathBuf::from(&setting.value)));
+                }
+                let base = self.worktree.as_deref().unwrap_or(&self.git);
+                directories.push(base.join(&setting.value));
+            }
+        }
+        let may_run = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            !name.ends_with(".sample") && !HOOKS_OF_CHANGES.contains(&name) && path.is_file()
+        };
+        let mut entries = directories.iter().filter_map(|dir| fs::read_dir(dir).ok()).flatten();
+        Ok(entries.find_map(|entry| Some(entry.ok()?.path()).filter(may_run)))
+    }
+
+    /// Returns the reason why git may do more than read because of the configuration.
+    fn check(&self, roots: &[PathBuf]) -> Result<(), String> {
+        for (file, settings) in self.settings()? {
+            for setting in settings {
                 if !setting
                     .harmless_if()
                     .any(|rule| rule.is_none_or(|it| self.holds(it, &setting, roots)))
