@@ -166,6 +166,7 @@ fn built_in<'a>(
         (_, Risk::Writes(_)) if edits => CommandVerdict::Runs,
         (_, Risk::Writes(_) | Risk::Runs(_)) => {
             let tool = Scope::Tool(check.request.tool.to_owned());
+            let always = always && !command.own;
             let known = always || check.always.has(&tool) || check.always.covers(command, edits);
             if known { CommandVerdict::Runs } else { asks() }
         }
@@ -197,7 +198,9 @@ fn question(
         let programs = programs.map(|programs| unique(programs.into_iter()));
         let programs = programs.filter(|programs| *programs != prefixes);
         scopes.push(Scope::Commands(prefixes));
-        scopes.push(Scope::Line { line: line.to_owned(), directory: directory.to_owned() });
+        if !asked().any(|command| command.own) {
+            scopes.push(Scope::Line { line: line.to_owned(), directory: directory.to_owned() });
+        }
         scopes.extend(programs.map(Scope::Programs));
         if asked().all(|command| matches!(command.risk, Risk::Writes(_))) {
             scopes.push(Scope::Edits);

@@ -70,10 +70,7 @@ pub fn assess(
                 }
                 let reads = matches!(steps.peek(), Some(Step::Bind(_, None)));
                 if let Some(mut part) = assess_looped(&command, &loops, &cwd, secrets, reads) {
-                    let found = environment.risk(&command, &wrappers, &cwd);
-                    if found.level() > part.risk.level() {
-                        (part.risk, part.rule) = (found, "environment");
-                    }
+                    consider(environment, &command, &wrappers, &cwd, &mut part);
                     part.forms.append(&mut wrappers);
                     assessed.push(part);
                 }
@@ -93,6 +90,31 @@ pub fn assess(
     doubt(&mut assessed, &makers, patterns);
     rely(&mut assessed);
     Ok(assessed)
+}
+
+/// Adds to a command's assessment what the environment makes of it.
+fn consider(
+    environment: &Environment,
+    command: &SimpleCommand,
+    wrappers: &[Vec<Word>],
+    cwd: &Cwd<'_>,
+    part: &mut AssessedCommand,
+) {
+    let runs = part.risk.level() >= 2;
+    let own = command.name().and_then(|name| Some((name, environment.own_program(name, cwd)?)));
+    // A project's own tools are asked about like its scripts: by path, which an "always" for the
+    // name does not cover.
+    if let Some((name, path)) = own.filter(|_| runs) {
+        let path = path.display().to_string();
+        part.prefix = part.prefix.replacen(name, &path, 1);
+        part.program = part.program.take().map(|program| program.replacen(name, &path, 1));
+        part.own = true;
+    }
+    let unnamed = SimpleCommand::default();
+    let found = environment.risk(if runs { &unnamed } else { command }, wrappers, cwd);
+    if found.level() > part.risk.level() {
+        (part.risk, part.rule) = (found, "environment");
+    }
 }
 
 /// Assesses a wrapper that was given nothing to run, and is run all the same; `None` if it is harmless.
@@ -209,6 +231,7 @@ fn assess_one(
         writes,
         overwrites,
         forms,
+        own: false,
         relies,
         hides,
     })

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use tandem_agent::permission::{
-    Mode, Permissions, PolicyRequest, PolicySetup, Question, Scope, Verdict,
+    Environment, Mode, Permissions, PolicyRequest, PolicySetup, Question, Scope, Verdict,
 };
 use tandem_tools::{Access, Hints};
 
@@ -31,9 +31,15 @@ impl Session {
     }
 
     pub(super) fn run(&self, line: &str) -> Verdict {
+        self.run_in(&own_environment(), line)
+    }
+
+    pub(super) fn run_in(&self, environment: &Environment, line: &str) -> Verdict {
         let directory = self.workspace.root.clone();
         let access = Access::Execute { command: line.to_owned(), directory };
-        call(&self.permissions, SHELL, &access)
+        let args = json!({ "command": line });
+        let request = PolicyRequest { tool: SHELL, aliases: &[], args: &args, access: &access };
+        self.permissions.check(&request, environment).verdict
     }
 
     pub(super) fn edit(&self, path: &str) -> Verdict {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-use tandem_agent::permission::{Mode, Scope, Verdict};
+use tandem_agent::permission::{Environment, Mode, Scope, Verdict};
 
 use super::questions::{SHELL, Session, commands, question};
 
@@ -191,4 +191,38 @@ fn always_for_what_find_runs_covers_all_that_it_is_given() {
     // Only behind `{}` the command ends with `+`.
     question(session.run("find src -exec rm + -rf sub \\;"));
     question(session.run("find src -exec echo + ';' -exec sort + -o README.md ';'"));
+}
+
+#[test]
+fn always_for_a_program_does_not_cover_one_of_the_workspace_with_its_name() {
+    let session = Session::new(Mode::Default);
+    session.always(&["ls", "pytest"]);
+    let directory = session.workspace.root.clone();
+    session.permissions.allow(Scope::Line { line: "pytest -q".to_owned(), directory });
+    let bin = session.workspace.root.join("venv/bin");
+    fs::create_dir_all(&bin).unwrap();
+    let path = format!("{}:/usr/bin:/bin", bin.display());
+    let environment = Environment::new([("PATH".into(), path.into())]);
+    let run = |line: &str| session.run_in(&environment, line);
+    for line in ["ls /etc", "pytest -q", "timeout 9 pytest"] {
+        assert_eq!(run(line), Verdict::Allow, "{line}");
+    }
+    for name in ["ls", "pytest", "timeout"] {
+        let path = bin.join(name);
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    // What reads without a question is not replaced for good by one answer.
+    for line in ["ls", "ls src", "timeout 9 pytest", "timeout 9 cat README.md"] {
+        assert_eq!(question(run(line)).scopes, [], "{line}");
+    }
+    question(run("ls /etc"));
+    let asked = question(run("pytest -q"));
+    let own = bin.join("pytest").display().to_string();
+    let tool = || Scope::Tool(SHELL.to_owned());
+    assert_eq!(asked.scopes, [commands(&[&own]), tool()]);
+    session.permissions.allow(asked.scopes[0].clone());
+    assert_eq!(run("pytest -v"), Verdict::Allow);
+    fs::remove_file(bin.join("pytest")).unwrap();
+    assert_eq!(run("pytest -v"), Verdict::Allow);
 }

@@ -24,6 +24,9 @@ pub struct AssessedCommand {
     /// The command as rules know it: first without what does not matter, then as it was written,
     /// then what it is wrapped in.
     pub forms: Vec<Vec<Word>>,
+    /// `true` if its name stands for a program of the workspace: an "always" for the line may have been
+    /// given for another program.
+    pub own: bool,
     /// What it may run where the line is not given the variables of lines that only read.
     pub relies: Option<String>,
     /// `true` if it runs commands that are not seen here.
@@ -71,6 +74,7 @@ impl AssessedCommand {
             writes: None,
             overwrites: None,
             forms: Vec::new(),
+            own: false,
             relies: None,
             hides: false,
         }

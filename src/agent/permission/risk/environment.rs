@@ -17,6 +17,28 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/b
 #[derive(Debug, Clone, Default)]
 pub struct Environment(Vec<(String, String)>);
 
+/// Program of the workspace that a name stands for.
+enum FoundHere {
+    Program(PathBuf),
+    /// It depends on where the command runs.
+    Unsure,
+}
+
+impl FoundHere {
+    /// Returns the reason to ask about a program of this name, for people.
+    fn why(&self, name: &str) -> String {
+        match self {
+            Self::Program(path) => {
+                let path = brief(&path.display().to_string());
+                format!("`{name}` is `{path}`, a program of the workspace")
+            }
+            Self::Unsure => {
+                format!("the program that `{name}` stands for depends on where it is run")
+            }
+        }
+    }
+}
+
 impl Environment {
     /// These variables.
     pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
@@ -44,27 +66,35 @@ impl Environment {
     ) -> Risk {
         let names = command.name().into_iter();
         let names = names.chain(wrappers.iter().filter_map(|words| words.first()?.literal()));
-        let mut why = names.filter_map(|name| self.why(name, cwd));
-        why.next().map_or(Risk::None, Risk::Runs)
+        names.fold(Risk::None, |risk, name| risk.or(self.risk_of(name, cwd)))
     }
 
-    /// Returns the reason why a program may be, or may run, something of the workspace.
-    fn why(&self, name: &str, cwd: &Cwd<'_>) -> Option<String> {
+    /// Returns the risk that a program is, or runs, something of the workspace.
+    fn risk_of(&self, name: &str, cwd: &Cwd<'_>) -> Risk {
         // A path says itself which program it is.
         if name.contains('/') {
-            return None;
+            return Risk::None;
         }
         let others = environment::run_by(name).map(|other| -> &str { other });
         for name in [name].into_iter().chain(others) {
-            if let Some(why) = self.found_here(name, cwd) {
-                return Some(why);
+            if let Some(here) = self.found_here(name, cwd) {
+                // An "always" may have been given for another program of this name.
+                return Risk::Forced(here.why(name));
             }
         }
-        let all = ["bash", "sh"].into_iter().chain([name]);
-        all.filter(|name| self.is_function(name))
-            .map(|name| format!("`{name}` is a function of the agent's environment"))
-            .next()
-            .or_else(|| self.obeyed(name, cwd))
+        let mut all = ["bash", "sh"].into_iter().chain([name]);
+        let function = all
+            .find(|name| self.is_function(name))
+            .map(|name| format!("`{name}` is a function of the agent's environment"));
+        function.or_else(|| self.obeyed(name, cwd)).map_or(Risk::None, Risk::Runs)
+    }
+
+    /// Returns the program of the workspace that a name stands for.
+    pub(super) fn own_program(&self, name: &str, cwd: &Cwd<'_>) -> Option<PathBuf> {
+        match self.found_here(name, cwd).filter(|_| !name.contains('/'))? {
+            FoundHere::Program(path) => Some(path),
+            FoundHere::Unsure => None,
+        }
     }
 
     fn is_function(&self, name: &str) -> bool {
@@ -72,14 +102,9 @@ impl Environment {
         self.0.iter().any(|(known, _)| exported.contains(known))
     }
 
-    /// Returns the reason why the program that a name stands for is one of the workspace, or may come to be.
-    fn found_here(&self, name: &str, cwd: &Cwd<'_>) -> Option<String> {
-        let here = |path: &Path| {
-            Some(format!(
-                "`{name}` is `{}`, a program of the workspace",
-                brief(&path.display().to_string())
-            ))
-        };
+    /// Returns the program of the workspace that a name stands for, or may stand for.
+    fn found_here(&self, name: &str, cwd: &Cwd<'_>) -> Option<FoundHere> {
+        let here = |path: &Path| Some(FoundHere::Program(path.to_owned()));
         for entry in self.get("PATH").unwrap_or(DEFAULT_PATH).split(':') {
             if !entry.starts_with('/') {
                 let found = cwd.here().iter().map(|dir| dir.join(entry).join(name));
@@ -87,9 +112,7 @@ impl Environment {
                     return here(&path);
                 }
                 if cwd.here().is_empty() {
-                    return Some(format!(
-                        "the program that `{name}` stands for depends on where it is run"
-                    ));
+                    return Some(FoundHere::Unsure);
                 }
                 continue;
             }
