@@ -88,7 +88,7 @@ impl ServerConfig {
         match &self.reach {
             ServerReach::Stdio(program) => hidden(said, &program.env),
             ServerReach::Http { url, headers } => {
-                hidden(&said.replace(url, &self.place()), headers)
+                without_parts(hidden(&said.replace(url, &self.place()), headers), url)
             }
             ServerReach::Wrong(_) => said.to_owned(),
         }
@@ -110,6 +110,35 @@ fn hidden(said: &str, values: &[(String, String)]) -> String {
         for word in value.split_whitespace().filter(|word| word.len() >= SECRET) {
             if said.contains(word) {
                 said = said.replace(word, "(hidden)");
+            }
+        }
+    }
+    said
+}
+
+/// Returns a text without what may be secret in an address, as it is written there and as it is meant:
+/// the name and the password of a user, and the values in the query. Short ones are known only by
+/// what stands before them.
+fn without_parts(mut said: String, url: &str) -> String {
+    let Ok(url) = reqwest::Url::parse(url) else { return said };
+    let meant =
+        |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let fields = url.query().into_iter().flat_map(|query| query.split('&'));
+    let mut values = vec![url.username(), url.password().unwrap_or_default()];
+    for field in fields {
+        let Some((name, value)) = field.split_once('=').filter(|(_, value)| !value.is_empty())
+        else {
+            // Without a name, all of it may be the secret.
+            values.push(field);
+            continue;
+        };
+        said = said.replace(field, &format!("{name}=(hidden)"));
+        values.push(value);
+    }
+    for value in values {
+        for value in [value.to_owned(), meant(value), meant(&value.replace('+', " "))] {
+            if value.len() >= SECRET {
+                said = said.replace(&value, "(hidden)");
             }
         }
     }
@@ -179,5 +208,20 @@ mod tests {
         assert_eq!(config.place(), "https://h.test/mcp");
         let said = "no 0123456789 at https://me:pass@h.test/mcp?key=abc";
         assert_eq!(config.concealed(said), "no (hidden) at https://h.test/mcp");
+        let reach = ServerReach::Http {
+            url: "https://someuser:p%40ssword@h.test/mcp?a=1&token=long%20enough&key=abc&b"
+                .to_owned(),
+            headers: Vec::new(),
+        };
+        let config = ServerConfig::new("s", reach, "");
+        for (said, expected) in [
+            ("no key=abc here", "no key=(hidden) here"),
+            ("a=1&token=long%20enough&key=abc", "a=(hidden)&token=(hidden)&key=(hidden)"),
+            ("`long enough` is no token, nor is abc", "`(hidden)` is no token, nor is abc"),
+            ("someuser:p%40ssword and p@ssword", "(hidden):(hidden) and (hidden)"),
+            ("https://h.test/mcp is down", "https://h.test/mcp is down"),
+        ] {
+            assert_eq!(config.concealed(said), expected);
+        }
     }
 }

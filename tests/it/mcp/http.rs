@@ -184,7 +184,7 @@ async fn what_goes_wrong_is_said_without_secrets() {
     let stage = service.stage(vec![says("hi")], slow.clone());
     let told = notices(&stage.turn().await);
     let [told] = &told[..] else { panic!("{told:?}") };
-    expect!["The MCP server `web` is down: unexpected server response: HTTP 404 Not Found: nothing for (hidden) at key=a-secret. Retrying in 60 s"].assert_eq(told);
+    expect!["The MCP server `web` is down: unexpected server response: HTTP 404 Not Found: nothing for (hidden) at key=(hidden). Retrying in 60 s"].assert_eq(told);
 
     let gone = service.config(&[]);
     drop(service);
