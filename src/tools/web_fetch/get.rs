@@ -168,7 +168,9 @@ fn moved(response: &Response, from: &Url) -> Result<Option<Url>, String> {
     let location =
         location.ok_or_else(|| format!("it answered {status} and does not say where"))?;
     let next = from.join(&location).map_err(|err| format!("it redirects to no address: {err}"))?;
-    let next = super::urls::read(next.as_str())?;
+    // Whoever says why ends the sentence.
+    let next =
+        super::urls::read(next.as_str()).map_err(|why| why.trim_end_matches('.').to_owned())?;
     if is_same_site(from, &next) {
         return Ok(Some(next));
     }

@@ -111,7 +111,7 @@ async fn a_redirection_is_followed_on_the_same_host_only() {
     expect![[r#"
         it redirects to https://other.test/y; if you want that, call web_fetch with that address.
         it redirects to http://10.0.0.1/; if you want that, call web_fetch with that address.
-        `file:///etc/passwd` is no address of the web: it must begin with https://..
+        `file:///etc/passwd` is no address of the web: it must begin with https://.
         it answered 301 Moved Permanently and does not say where."#]]
     .assert_eq(&told.join("\n"));
 }
