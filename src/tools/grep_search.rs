@@ -23,7 +23,7 @@ use super::args;
 use super::args::parse;
 use super::blocking::{Deadline, blocking};
 use super::context::ToolContext;
-use super::files::FileKind;
+use super::files::{FileKind, moved};
 use super::invocation::{Access, Invocation, Summary};
 use super::output::{ToolError, ToolOutput};
 use super::shorten::one_line;
@@ -309,6 +309,12 @@ fn run(
         if again.matches == hits.matches {
             hits.files = again.files;
         }
+    }
+    // After the search: a link that comes up at any time since the question, or while files are read,
+    // leads to hits at paths that are not real.
+    let workspace = &cx.host.workspace;
+    if let Some((path, _)) = hits.files.iter().find(|(path, _)| workspace.has_moved(path)) {
+        return Err(moved(path));
     }
     let search = SearchSummary {
         pattern: args.pattern.clone(),

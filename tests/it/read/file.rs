@@ -46,6 +46,10 @@ fn a_file_that_becomes_a_link_before_it_is_read_is_not_followed() {
         ("read_file", json!({ "file_path": "sub/a" })),
         ("read_many_files", json!({ "include": ["sub/a"] })),
         ("read_many_files", json!({ "include": ["sub"] })),
+        (
+            "read_many_files",
+            json!({ "include": [], "excerpts": [{ "path": "sub/a", "start_line": 1, "end_line": 1 }] }),
+        ),
     ] {
         for link in ["sub", "sub/a"] {
             let project = Project::new(&[("sub/a", "inside\n")]);

@@ -1,9 +1,11 @@
 //! `grep_search`.
 
+use std::fs;
+
 use expect_test::expect;
 use serde_json::{Value, json};
 
-use super::Project;
+use super::{Called, Project, tool_named};
 
 /// The answer alone.
 fn answer(project: &Project, args: Value) -> String {
@@ -259,4 +261,28 @@ fn long_lines_are_cut_around_the_match() {
     let text = answer(&project, json!({ "pattern": "needle" }));
     let line = format!("L1: [...] {}needle{}... [truncated]", &a[..100], &b[..394]);
     assert!(text.lines().any(|found| found == line), "{text}");
+}
+
+#[test]
+fn what_becomes_a_link_while_a_question_is_open_is_not_searched() {
+    for (place, link) in [(".secrets", ".secrets"), (".secrets/a", ".secrets"), (".env", ".env")] {
+        let project = Project::new(&[(".secrets/a", "inside\n"), (".env", "inside\n")]);
+        fs::create_dir(project.outside()).unwrap();
+        fs::write(project.outside().join("a"), "not inside\n").unwrap();
+        let cx = project.context();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let args = json!({ "pattern": "inside", "dir_path": place });
+        let call = runtime.block_on(tool_named("grep_search").prepare(args, &cx)).unwrap();
+        let target = if link == ".env" {
+            fs::remove_file(project.root().join(link)).unwrap();
+            project.outside().join("a")
+        } else {
+            fs::remove_dir_all(project.root().join(link)).unwrap();
+            project.outside()
+        };
+        project.link(link, target);
+        let result = runtime.block_on(call.run(cx, None));
+        let told = Called { summary: None, result }.told();
+        assert!(!told.contains("not inside") && told.contains("link"), "{place}: {told}");
+    }
 }
