@@ -16,6 +16,7 @@ use super::context::SessionContext;
 use super::contexts::AgentSettings;
 use super::requests::SessionId;
 use super::server::A2aServer;
+use super::turns;
 use tandem_agent::session::{Answer, Listed, Origin, PromptPart, PromptTags, Reader, TurnId};
 use tandem_agent::sessions::SessionSummary;
 use tandem_wire::attach::{
@@ -300,6 +301,7 @@ impl Seat {
         let context = &joined.context;
         // It may have been taken, and the terminal not know. Of two at once, one is.
         let mut terminals = context.terminals.lock();
+        turns::check_room(&context.session).map_err(|error| refused(error.message))?;
         if context.story(|story| terminals.takes(&joined.terminal, prompt.number, story)) {
             let tags = PromptTags::key(prompt.number.to_string());
             context.session.prompt_tagged(prompt.parts, joined.origin.clone(), tags);

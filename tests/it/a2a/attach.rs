@@ -240,6 +240,23 @@ async fn what_waits_is_taken_back_and_what_runs_is_cancelled() {
 }
 
 #[tokio::test]
+async fn only_so_many_prompts_wait() {
+    let it = shared(&Setup::answers(json!([[{ "hang": null }]]))).await;
+    let mut seat = Seat::open(it.client, "a").await;
+    seat.prompt(1, text("runs")).await;
+    seat.until(|event| event["TurnStarted"]["turn"] == 1).await;
+    for number in 2..=1001 {
+        seat.prompt(number, text("waits")).await;
+    }
+    let more = json!({ "number": 1002, "parts": [text("more")] });
+    assert_eq!(seat.refused("attach/prompt", more.clone()).await, "1000 prompts wait already");
+    // One that is sent again waits already.
+    seat.prompt(1001, text("waits")).await;
+    assert_eq!(seat.result("attach/takeBack", json!({ "turn": 1001 })).await, true);
+    seat.result("attach/prompt", more).await;
+}
+
+#[tokio::test]
 async fn who_reads_nothing_holds_nobody_up_and_is_told_all_of_it_later() {
     let many = json!([[{ "repeat": { "text": "{n} ", "times": 20_000 } }]]);
     let mut it = shared(&Setup::answers(many)).await;
