@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::Bytes;
-use tandem_a2a::webhook::WebhookLimits;
+use tandem_a2a::webhook::{Delivery, WebhookLimits};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tracing::level_filters::LevelFilter;
@@ -198,6 +198,35 @@ async fn there_are_only_so_many_keys_at_once() {
             break;
         }
     }
+}
+
+#[tokio::test]
+async fn a_session_with_many_slow_receivers_leaves_room_for_others() {
+    let held = || Reply::Held(Arc::new(Notify::new()));
+    let mut server = Server::start((0..6).map(|_| held()).collect()).await;
+    let webhooks = webhooks(WebhookLimits { targets: 3, ..hasty() });
+    let (sender, mut let_go) = mpsc::unbounded_channel();
+    let url = server.url("127.0.0.1");
+    let send = |session: &str, key: &str, body: &'static str| {
+        let session = session.to_owned();
+        webhooks.send(Delivery { session, ..delivery(key, &url, watched(&sender, body)) });
+    };
+    for (key, body) in [("1", "a1"), ("2", "a2"), ("3", "a3")] {
+        send("a", key, body);
+        server.bodies(&[body]).await;
+    }
+    send("b", "4", "b1");
+    server.bodies(&["b1"]).await;
+    assert_eq!(soon(let_go.recv()).await, "a1", "the oldest makes room");
+    send("c", "5", "c1");
+    server.bodies(&["c1"]).await;
+    assert_eq!(soon(let_go.recv()).await, "a2");
+    // Each has its share: nobody's makes room.
+    send("d", "6", "d1");
+    assert_eq!(let_go.try_recv(), Ok("d1"));
+    send("b", "7", "b2");
+    assert_eq!(let_go.try_recv(), Ok("b2"));
+    assert!(let_go.try_recv().is_err());
 }
 
 /// Keeps what is logged.

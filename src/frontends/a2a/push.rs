@@ -228,7 +228,8 @@ impl Notify {
             let mut headers = self.headers.clone();
             headers.push(("Content-Type".to_owned(), kind.to_owned()));
             let (key, target) = (self.key.clone(), self.target.clone());
-            self.webhooks.send(Delivery { key, target, headers, body });
+            let session = self.follow.context.id.clone();
+            self.webhooks.send(Delivery { key, session, target, headers, body });
             if frame.end == StreamEnd::Turn && self.turn.is_some() {
                 return;
             }

@@ -55,11 +55,12 @@ struct Lanes {
     by_key: HashMap<String, Lane>,
     /// Number of lanes opened so far: it tells a lane from one of the same key that was forgotten.
     opened: u64,
-    /// Number of notifications that found no lane.
+    /// Number of notifications that found no lane, or for which another lane had to make room.
     turned_away: u64,
 }
 
 struct Lane {
+    session: String,
     number: u64,
     waiting: VecDeque<Delivery>,
     /// Of the bodies that wait.
@@ -134,14 +135,20 @@ impl Lanes {
         if let Some(lane) = open {
             return lane.push(delivery, queue, queue_bytes);
         }
+        let mut crowded = None;
         if self.by_key.len() >= targets && !self.by_key.contains_key(&delivery.key) {
             self.turned_away += 1;
-            return Err(Full { why: "there are too many webhooks", count: self.turned_away });
+            let count = self.turned_away;
+            if !self.make_room(&delivery.session) {
+                return Err(Full { why: "there are too many webhooks", count });
+            }
+            crowded = Some(Full { why: "those of a session with many make room", count });
         }
         self.opened += 1;
-        let key = delivery.key.clone();
+        let (key, session) = (delivery.key.clone(), delivery.session.clone());
         let task = tokio::spawn(work(Arc::clone(shared), key.clone(), self.opened));
         let lane = Lane {
+            session,
             number: self.opened,
             bytes: delivery.body.len(),
             waiting: [delivery].into(),
@@ -149,7 +156,24 @@ impl Lanes {
             task: AbortOnDropHandle::new(task),
         };
         self.by_key.insert(key, lane);
-        Ok(())
+        crowded.map_or(Ok(()), Err)
+    }
+
+    /// Closes a lane of the session that has most of them, for one of this session; not if each has
+    /// its share: then a new one would only drive out another.
+    fn make_room(&mut self, session: &str) -> bool {
+        let mut lanes = HashMap::<&str, usize>::new();
+        for lane in self.by_key.values() {
+            *lanes.entry(&lane.session).or_default() += 1;
+        }
+        let own = lanes.get(session).copied().unwrap_or_default();
+        let Some(most) = lanes.values().copied().max().filter(|most| *most > own + 1) else {
+            return false;
+        };
+        // The oldest is the likeliest to have a receiver that never answers.
+        let of_most = self.by_key.iter().filter(|(_, lane)| lanes[&*lane.session] == most);
+        let oldest = of_most.min_by_key(|(_, lane)| lane.number).map(|(key, _)| key.clone());
+        oldest.and_then(|key| self.by_key.remove(&key)).is_some()
     }
 
     /// Takes the next of a lane. A lane that is empty is closed in the same step.

@@ -111,6 +111,7 @@ impl Server {
 pub(crate) fn delivery(key: &str, url: &str, body: Bytes) -> Delivery {
     Delivery {
         key: key.to_owned(),
+        session: "session".to_owned(),
         target: check(url, true).unwrap(),
         headers: vec![("X-Token".to_owned(), "token".to_owned())],
         body,

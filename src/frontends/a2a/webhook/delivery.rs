@@ -48,6 +48,8 @@ impl Default for WebhookLimits {
 pub struct Delivery {
     /// Key of the configuration; notifications of one key stay in order.
     pub key: String,
+    /// Session that it tells of. When there are too many keys, each session gets its share of them.
+    pub session: String,
     /// Address that the notification is sent to.
     pub target: WebhookUrl,
     /// Sent with it, as they are; see [`check_header`](super::check_header).
