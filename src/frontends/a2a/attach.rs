@@ -301,8 +301,9 @@ impl Seat {
         let context = &joined.context;
         // It may have been taken, and the terminal not know. Of two at once, one is.
         let mut terminals = context.terminals.lock();
-        turns::check_room(&context.session).map_err(|error| refused(error.message))?;
-        if context.story(|story| terminals.takes(&joined.terminal, prompt.number, story)) {
+        if context.story(|story| terminals.is_new(&joined.terminal, prompt.number, story)) {
+            turns::check_room(&context.session).map_err(|error| refused(error.message))?;
+            terminals.take(&joined.terminal, prompt.number);
             let tags = PromptTags::key(prompt.number.to_string());
             context.session.prompt_tagged(prompt.parts, joined.origin.clone(), tags);
         }

@@ -37,13 +37,14 @@ impl AttachedTerminals {
         client
     }
 
-    /// Returns `true` if the prompt of this number was not taken from a terminal before. From then on
-    /// it was.
-    pub(super) fn takes(&mut self, name: &str, number: u64, story: &Story) -> bool {
+    /// Returns `true` if the prompt of this number was not taken from a terminal before.
+    pub(super) fn is_new(&self, name: &str, number: u64, story: &Story) -> bool {
         let before = story.terminal(name).map_or(0, |terminal| terminal.prompts);
-        let taken = self.taken.entry(name.to_owned()).or_insert(before);
-        let is_new = number > before.max(*taken);
-        *taken = number.max(*taken);
-        is_new
+        number > before.max(self.taken.get(name).copied().unwrap_or(0))
+    }
+
+    /// Notes that the prompt of this number was taken.
+    pub(super) fn take(&mut self, name: &str, number: u64) {
+        self.taken.insert(name.to_owned(), number);
     }
 }
