@@ -85,7 +85,7 @@ async fn a_session_is_opened_by_its_own_id_or_by_the_one_that_was_chosen() {
     }
     let (again, is_new) = sessions.open_or_create("mine", &request, |_| ()).unwrap();
     assert!(!is_new && Arc::ptr_eq(&again, &chosen));
-    assert!(sessions.open(chosen.session().id()).is_none());
+    assert!(Arc::ptr_eq(&sessions.open(chosen.session().id()).unwrap(), &chosen));
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! What clients find again after the server was killed and another has taken its place.
 
+use expect_test::expect;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -188,7 +189,8 @@ async fn a_stream_goes_on_where_it_was_and_says_that_it_was_interrupted() {
         assert!(ends(end), "{end}");
         assert_eq!(end["status"]["state"], "failed");
         let why = first_text(end);
-        assert!(why.contains("stopped before this turn had ended"), "{why}");
+        expect!["Interrupted: the agent ended before this turn did. `/continue` goes on."]
+            .assert_eq(&why);
         assert_eq!(first_text(task), why, "the task says so, too");
     }
     let in_1 = it.client.result("GetTask", json!({ "id": "c.1" })).await;
@@ -207,7 +209,8 @@ async fn an_open_question_is_closed_and_the_client_can_go_on() {
     let it = it.killed(&setup).await;
     let task = it.client.result("tasks/get", json!({ "id": "c" })).await;
     assert_eq!(task["status"]["state"], "failed", "{task}");
-    assert!(first_text(&task).contains("stopped"), "{task}");
+    expect!["Interrupted: the agent ended before this turn did. `/continue` goes on."]
+        .assert_eq(&first_text(&task));
     let late = within(&json!("c"), answer(&call, "proceed_once"));
     let (code, why) = it.client.error("message/send", late).await;
     assert!(code != 0, "{why}");

@@ -182,8 +182,10 @@ async fn an_option_that_does_not_fit_leaves_the_question_open() {
 }
 
 #[tokio::test]
-async fn an_idle_session_ends_and_a_watched_one_does_not() {
-    let it = serve(&writes().arg("--limit").arg("session-idle-seconds=1")).await;
+async fn an_idle_session_that_is_not_stored_ends_and_a_watched_one_does_not() {
+    let it =
+        serve(&writes().arg("--limit").arg("session-idle-seconds=1").var("TANDEM_SESSIONS", ""))
+            .await;
     let idle = it.client.result("message/send", prompt("hi")).await["id"].clone();
     let (asking, _) = asked(it.client).await;
     // There is nothing to await but the clock: a session ends when it has been idle for so long.
@@ -199,8 +201,8 @@ async fn an_idle_session_ends_and_a_watched_one_does_not() {
 }
 
 #[tokio::test]
-async fn there_are_only_so_many_sessions() {
-    let it = serve(&writes().arg("--limit").arg("sessions=2")).await;
+async fn there_are_only_so_many_sessions_that_are_not_stored() {
+    let it = serve(&writes().arg("--limit").arg("sessions=2").var("TANDEM_SESSIONS", "")).await;
     for _ in 0..2 {
         it.client.result("message/send", prompt("hi")).await;
     }
