@@ -136,7 +136,7 @@ pub struct Sessions {
     store: Option<Arc<dyn Store>>,
     /// Held while a stored session is loaded, so that two requests for one id get one session.
     loading: tokio::sync::Mutex<()>,
-    /// Sessions that were unloaded, until all of them is stored.
+    /// Sessions that were unloaded, by their own ids, until all of them is stored.
     unloading: Mutex<HashMap<String, Arc<Session>>>,
 }
 
@@ -226,7 +226,7 @@ impl Sessions {
         if let Some(opened) = self.open(id) {
             return Ok(Some(opened));
         }
-        let unloading = self.unloading.lock().remove(id);
+        let unloading = self.unloading.lock().remove(&stored_id(id));
         if let Some(unloading) = unloading {
             unloading.saved().await;
         }
@@ -357,7 +357,7 @@ impl Sessions {
         if self.store.is_some() {
             let mut unloading = self.unloading.lock();
             unloading.retain(|_, session| !session.is_saved());
-            unloading.insert(removed.id.clone(), Arc::clone(&removed.session));
+            unloading.insert(removed.session.id().to_owned(), Arc::clone(&removed.session));
         }
         removed.end();
     }

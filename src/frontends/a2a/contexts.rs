@@ -261,10 +261,11 @@ impl Contexts {
         }
     }
 
-    /// Waits until no turn runs.
+    /// Waits until no turn runs, and readers can be told of all that has happened.
     pub(super) async fn idle_all(&self) {
         for context in self.all() {
             context.session.idle().await;
+            context.session.synced().await;
         }
     }
 

@@ -106,8 +106,8 @@ type Call = BoxFuture<'static, Called>;
 struct Called {
     /// The call's id, as it stands there; a notification has none.
     id: Option<String>,
-    /// `true` if the reply is a stream, unless it is an error.
-    streams: bool,
+    /// `true` if the reply comes before anything is told of what the call begins.
+    begins: bool,
     reply: Result<Reply, Error>,
 }
 
@@ -124,7 +124,7 @@ struct SocketClient {
     follows: Vec<Follow>,
     streams: Vec<Active>,
     calls: FuturesUnordered<Call>,
-    /// Number of calls under way whose reply is a stream. What they begin is not told of before.
+    /// Number of calls under way whose reply comes before anything is told of what they begin.
     beginning: usize,
 }
 
@@ -335,19 +335,20 @@ impl SocketClient {
             self.follows.iter_mut().for_each(|follow| follow.speak(dialect));
         }
         let (server, caller) = (Arc::clone(&self.server), self.caller.clone());
+        let begins = streams || named(&method).is_some_and(|(method, _)| method == Method::Execute);
         self.carry_out(
-            streams,
+            begins,
             Box::pin(async move {
                 let reply = server.call(&method, params, &caller).await;
-                Called { id: Some(id), streams, reply }
+                Called { id: Some(id), begins, reply }
             }),
         )
         .await
     }
 
     /// Carries out a call: what can be done at once is, before anything is told of it.
-    async fn carry_out(&mut self, streams: bool, mut call: Call) -> Result<(), Over> {
-        self.beginning += usize::from(streams);
+    async fn carry_out(&mut self, begins: bool, mut call: Call) -> Result<(), Over> {
+        self.beginning += usize::from(begins);
         if let Some(called) = (&mut call).now_or_never() {
             return self.called(called).await;
         }
@@ -357,7 +358,7 @@ impl SocketClient {
 
     /// Answers a call that was carried out.
     async fn called(&mut self, called: Called) -> Result<(), Over> {
-        self.beginning -= usize::from(called.streams);
+        self.beginning -= usize::from(called.begins);
         match (called.id, called.reply) {
             (Some(id), reply) => return self.reply(id, reply).await,
             (None, Ok(Reply::Stream(streaming))) => self.follow(&streaming),
@@ -397,7 +398,7 @@ impl SocketClient {
                     Ok(sent) => server.stream(sent, &caller, Dialect::V03).await,
                     Err(error) => Err(error),
                 };
-                Called { id: None, streams: true, reply: reply.map(Reply::Stream) }
+                Called { id: None, begins: true, reply: reply.map(Reply::Stream) }
             }),
         )
         .await

@@ -205,18 +205,9 @@ async fn a_command_over_json_rpc_has_a_task_of_its_own() {
     let it = shared(&Setup::answers(json!([[{ "text": "hi" }]]))).await;
     let mut socket = it.client.socket().await;
     let asked = json!({ "command_path": ["memory", "show"], "args": "" });
-    socket.send(1, "command/execute", asked).await;
-    // The answer comes when the command is on the disk: what it says may come before that.
-    let (mut begun, mut events) = (None, Vec::new());
-    while begun.is_none() || !events.last().is_some_and(super::server::ends) {
-        let frame = socket.frame().await.unwrap();
-        match super::socket::event(&frame) {
-            Some(result) if frame["id"] == 1 => begun = Some(result.clone()),
-            event => events.extend(event.cloned()),
-        }
-    }
-    let begun = begun.unwrap();
+    let begun = socket.call(1, "command/execute", asked).await["result"].clone();
     assert_eq!(begun["status"], "STARTED");
+    let events = socket.events(super::server::ends).await;
     assert!(events.iter().all(|event| event["taskId"] == begun["execution_id"]), "{events:?}");
     for path in [json!(["none"]), json!(["memory", "none"]), json!(["memory", "add"])] {
         let found = socket.call(2, "command/execute", json!({ "commandPath": path })).await;
