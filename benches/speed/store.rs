@@ -304,6 +304,9 @@ fn run(agent: &mut Process) -> (f64, Vec<f64>) {
         times.push(begun.elapsed());
     }
     agent.until(r#"{"jsonrpc":"2.0","id":"prompt","result""#);
-    let gaps = times.windows(2).map(|two| (two[1] - two[0]).as_secs_f64() * 1e3).collect();
+    let gaps = times
+        .windows(2)
+        .map(|two| two[1].checked_sub(two[0]).unwrap().as_secs_f64() * 1e3)
+        .collect();
     (times[0].as_secs_f64() * 1e3, gaps)
 }

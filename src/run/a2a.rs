@@ -17,7 +17,7 @@ use tokio::time::sleep;
 
 use super::ending::{EndSignals, ExitReason, saved};
 use super::keys::authenticate;
-use super::making::Making;
+use super::making::{Making, NewSession};
 use crate::cli::{A2aArgs, AgentArgs, ServeArgs};
 use tandem_a2a::{self as a2a, ServeAcp, ServedSessions, ServerOptions};
 use tandem_acp as acp;
@@ -171,7 +171,8 @@ fn maker(auto_execute: bool, making: Making, allowed: Arc<Workspace>) -> MakeSes
         } else {
             settings.general.default_approval_mode
         };
-        making.session(&settings, workspace, mode, true, storage).map_err(|err| format!("{err:#}"))
+        let new = NewSession { workspace, mode, interactive: true, storage };
+        making.session(&settings, new).map_err(|err| format!("{err:#}"))
     })
 }
 

@@ -100,7 +100,7 @@ impl Making {
             workspace
                 .context("cannot work in that directory")
                 .and_then(|workspace| {
-                    making.session(settings, workspace, mode, interactive, storage)
+                    making.session(settings, NewSession { workspace, mode, interactive, storage })
                 })
                 .map_err(|err| format!("{err:#}"))
         })
@@ -121,12 +121,11 @@ impl Making {
         settings: &Settings,
     ) -> anyhow::Result<OpenedSession> {
         let sessions = self.registry(self.maker(agent, settings), settings);
-        let session = match self.wanted(agent, &sessions).await? {
-            Some(id) => load(&sessions, &id).await?,
-            None => {
-                let session = sessions.create(&SessionRequest::default(), |_| ());
-                session.map_err(|error| anyhow!(error.to_string()))?
-            }
+        let session = if let Some(id) = self.wanted(agent, &sessions).await? {
+            load(&sessions, &id).await?
+        } else {
+            let session = sessions.create(&SessionRequest::default(), |_| ());
+            session.map_err(|error| anyhow!(error.to_string()))?
         };
         Ok((sessions, session))
     }
@@ -162,10 +161,7 @@ impl Making {
     pub(super) fn session(
         &self,
         settings: &Settings,
-        workspace: Workspace,
-        mode: Mode,
-        interactive: bool,
-        storage: Storage,
+        NewSession { workspace, mode, interactive, storage }: NewSession,
     ) -> anyhow::Result<Arc<Session>> {
         let limits = self.limits(settings);
         let terminals = Terminals::new(&self.supervisor, environment(&self.credentials, settings));
@@ -238,6 +234,18 @@ pub(super) type OpenedSession = (Arc<Sessions>, Arc<LoadedSession>);
 async fn load(sessions: &Sessions, id: &str) -> anyhow::Result<Arc<LoadedSession>> {
     let loaded = sessions.load(id, |_| ()).await;
     loaded.map_err(|error| anyhow!(error.to_string()))?.context("the session is gone")
+}
+
+/// A session to make.
+pub(super) struct NewSession {
+    /// The directories that it works in.
+    pub(super) workspace: Workspace,
+    /// The approval mode to begin with.
+    pub(super) mode: Mode,
+    /// `true` if somebody can be asked.
+    pub(super) interactive: bool,
+    /// The place where its log is kept.
+    pub(super) storage: Storage,
 }
 
 /// The day that it is, in UTC.

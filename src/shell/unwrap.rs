@@ -279,7 +279,7 @@ fn executed(find: &SimpleCommand, around: Around) -> Read<Vec<Step>> {
         let end = rest.iter().position(is_end).unwrap_or(rest.len());
         // Behind another word GNU's `find` takes `+` for an argument, and others end there.
         if rest.get(end).is_some_and(|word| word.text == "+")
-            && !rest[..end].last().is_some_and(|word| word.text == "{}")
+            && rest[..end].last().is_none_or(|word| word.text != "{}")
         {
             return Err("`find` may take a `+` that does not follow `{}` in two ways".to_owned());
         }

@@ -220,7 +220,7 @@ async fn a_log_that_cannot_be_read_is_named_and_stays_as_it_was() {
     let id = home.id().await;
     let log = home.sessions().join(&id).join("log.jsonl");
     let before = fs::read(&log).unwrap();
-    fs::set_permissions(&log, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&log, fs::Permissions::from_mode(0o0)).unwrap();
     let first = format!("set -- {} \"$@\";", first.replace("exec ", ""));
     let refused = home.refused(&first, &["--resume", &id]).await;
     assert!(refused.contains(&id), "{refused}");

@@ -201,7 +201,7 @@ async fn wherever_a_log_was_cut_the_session_opens_with_an_end_for_everything_and
     let log = fs::read(place.log(&id)).unwrap();
     let head = log.iter().position(|byte| *byte == b'\n').unwrap() + 1;
     // After each line, and here and there in one: what is left of a line is cut off at any byte.
-    let is_cut = |cut: &usize| log[cut - 1] == b'\n' || cut % 61 == 0;
+    let is_cut = |cut: &usize| log[cut - 1] == b'\n' || cut.is_multiple_of(61);
     for cut in (head..=log.len()).filter(is_cut) {
         let place = Place::new();
         fs::create_dir(place.dir.path().join(&id)).unwrap();
@@ -225,7 +225,7 @@ async fn wherever_a_log_was_cut_the_session_opens_with_an_end_for_everything_and
             assert!(is_end, "{event:?} after a cut at {cut}");
         }
         ask(&loaded, "on?").await;
-        let told = told.lock().unwrap();
+        let told = told.lock().unwrap().clone();
         // Each answer's calls have their results right behind them.
         for (n, message) in told.iter().enumerate() {
             let has_calls = message.starts_with("assistant") && !message.ends_with("[]");

@@ -208,8 +208,8 @@ fn compare(seed: u64, shown: &Shown, events: &[(usize, Event)], workspace: &Path
             _ => None,
         })
         .collect();
-    let seen = shown.words();
-    assert_eq!(words(&said)[..seen.len()], seen, "seed {seed}");
+    let on_wire = shown.words();
+    assert_eq!(words(&said)[..on_wire.len()], on_wire, "seed {seed}");
     let calls = count(|it| matches!(it, Event::CallStarted(_)));
     assert!(calls >= shown.calls(), "seed {seed}: {calls} calls of {}", shown.calls());
     let ends = count(|it| matches!(it, Event::CallFinished { .. }));

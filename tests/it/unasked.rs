@@ -22,16 +22,16 @@ fn git(directory: &Path, args: &[&str]) {
 /// Checks whether a line is asked about, in a repository with a program of its own at `program` and
 /// a setting. The program must not run; a question is answered with a rejection.
 async fn check(line: &str, program: &str, setting: (&str, &str), path: &str, asked: bool) {
-    check_answered("reject", line, program, setting, path, asked).await;
+    check_answered(line, program, setting, path, asked.then_some("reject")).await;
 }
 
+/// Checks the same; a question is answered so, if one is expected.
 async fn check_answered(
-    answer: &str,
     line: &str,
     program: &str,
     setting: (&str, &str),
     path: &str,
-    asked: bool,
+    answer: Option<&str>,
 ) {
     let call = json!({ "call": { "name": "run_shell_command", "args": { "command": line } } });
     let setup = Setup::answers(json!([[call], []])).file(program, CANARY).file("a", "1\n");
@@ -47,9 +47,9 @@ async fn check_answered(
         command
     });
     let id = agent.prompt("go").await;
-    let shown = agent.until_answered(id, answer).await;
+    let shown = agent.until_answered(id, answer.unwrap_or("reject")).await;
     let question = |message: &serde_json::Value| message["method"] == "requestToolCallConfirmation";
-    assert_eq!(shown.iter().any(question), asked, "{line} {setting:?} {path}");
+    assert_eq!(shown.iter().any(question), answer.is_some(), "{line} {setting:?} {path}");
     assert!(!agent.workspace().join("../ran").exists(), "{line} {setting:?} {path}");
 }
 
@@ -66,7 +66,7 @@ async fn git_is_run_without_hooks_when_it_only_reads() {
 async fn git_is_run_without_hooks_after_a_yes_to_a_line_that_only_reads() {
     let hooks = ("core.hooksPath", "hooks");
     let line = "echo x > b; git status";
-    check_answered("allow", line, "hooks/post-index-change", hooks, SYSTEM, true).await;
+    check_answered(line, "hooks/post-index-change", hooks, SYSTEM, Some("allow")).await;
 }
 
 #[tokio::test]

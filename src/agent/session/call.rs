@@ -134,14 +134,8 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
             announce(started(None));
             match shown.passed(cancel).await {
                 Ok(()) => {
-                    execute(
-                        engine,
-                        (&id, kind),
-                        invocation,
-                        Grant { edited: None, variables },
-                        cancel,
-                    )
-                    .await
+                    let grant = Grant { edited: None, variables };
+                    execute(engine, (&id, kind), invocation, grant, cancel).await
                 }
                 Err(outcome) => outcome,
             }

@@ -182,7 +182,7 @@ impl Keeper {
             }
             let goes_on =
                 |last: &&mut Batch| last.end() == entry.index && last.events.len() < LONGEST_BATCH;
-            if batches.last_mut().filter(goes_on).is_none() {
+            if batches.last_mut().as_ref().is_none_or(|x| !goes_on(x)) {
                 batches.push(Batch { first: entry.index, ..Batch::default() });
             }
             let Some(batch) = batches.last_mut() else { break };

@@ -69,16 +69,16 @@ impl Parts {
     pub(super) fn assemble(self) -> (Arc<Engine>, Arc<TurnQueue>, Keeping) {
         let host = Arc::new(self.host);
         let roots = host.workspace.roots();
-        let shelf = Shelf::new(Arc::clone(&host.scratch), self.upkeep.log_bytes);
+        let overflow = Shelf::new(Arc::clone(&host.scratch), self.upkeep.log_bytes);
         let (policy, model) = (self.policy, self.model.id());
         let mode = self.storage.mode(self.mode);
         let permissions = Arc::new(Permissions::new(mode, policy, roots));
         let mode = permissions.mode();
         // Before the parts, which fold the log: the first event says what all others build on.
-        let opened = self.storage.open(shelf, |id| SessionStarted::now(id, roots, model, mode));
+        let opened = self.storage.open(overflow, |id| SessionStarted::now(id, roots, model, mode));
         let (id, log) = (opened.id.clone(), opened.log.clone());
         let state = CurrentState::new(log.read(0));
-        let resumed = state.look_with_activity(|state| state.clone());
+        let resumed = state.look_with_activity(std::clone::Clone::clone);
         let resumed = resume(&resumed.0, resumed.1, model, (mode, self.mode));
         for event in resumed {
             log.append(event);

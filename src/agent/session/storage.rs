@@ -82,7 +82,7 @@ impl Storage {
     /// Opens the log: with its first event, if the session is new.
     pub(super) fn open(
         self,
-        shelf: Shelf,
+        overflow: Shelf,
         started: impl FnOnce(String) -> SessionStarted,
     ) -> OpenedLog {
         let (id, store) = match self {
@@ -102,7 +102,7 @@ impl Storage {
             Self::New { id, store } => (id, Some(store)),
             Self::Nowhere => (uuid::Uuid::now_v7().to_string(), None),
         };
-        let log = Log::new(shelf);
+        let log = Log::new(overflow);
         let started = started(id.clone());
         log.append(Event::SessionStarted(Arc::new(started.clone())));
         let storing = match store {

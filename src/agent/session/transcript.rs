@@ -148,14 +148,7 @@ impl Transcript {
             Event::TurnQueued { turn, prompt, .. } => {
                 self.queued.insert(*turn, prompt.clone());
             }
-            Event::TurnStarted { turn } => {
-                self.flush();
-                self.running = Some((*turn, self.conversation.messages().len()));
-                let prompt = self.queued.remove(turn).unwrap_or_default();
-                self.shell = matches!(prompt[..], [PromptPart::Shell(_)]);
-                self.user = user(&prompt);
-                self.user_index = self.index;
-            }
+            Event::TurnStarted { turn } => self.turn_started(*turn),
             Event::CommandStarted { .. } => self.user.clear(),
             Event::Asked(prompt) if prompt.is_empty() => self.ask_again(),
             Event::Asked(prompt) => {
@@ -206,6 +199,15 @@ impl Transcript {
             | Event::Task(_)
             | Event::Unknown(_) => {}
         }
+    }
+
+    fn turn_started(&mut self, turn: TurnId) {
+        self.flush();
+        self.running = Some((turn, self.conversation.messages().len()));
+        let prompt = self.queued.remove(&turn).unwrap_or_default();
+        self.shell = matches!(prompt[..], [PromptPart::Shell(_)]);
+        self.user = user(&prompt);
+        self.user_index = self.index;
     }
 
     fn call_started(&mut self, started: &CallStarted) {

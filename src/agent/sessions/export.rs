@@ -187,7 +187,7 @@ impl Reading {
             UpdateKind::ModelChanged(model) => self.note(format!("The model is now `{model}`.")),
             UpdateKind::ModeChanged(mode) => self.note(mode_note(*mode)),
             UpdateKind::SessionRenamed(title) => {
-                self.note(format!("The session is now called `{title}`."))
+                self.note(format!("The session is now called `{title}`."));
             }
             UpdateKind::TurnFinished(reason) => {
                 if turn.is_some_and(|turn| turn.started.is_none()) {

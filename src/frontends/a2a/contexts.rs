@@ -112,8 +112,8 @@ impl Contexts {
     /// Also returns the id by which clients know the session.
     pub(super) async fn read(&self, id: &str) -> Option<(String, Story)> {
         let sessions = self.sessions()?;
-        let store = sessions.store()?;
-        let log = match read_stored(&**store, id, sessions.limits().log_bytes).await {
+        let stored = sessions.store()?;
+        let log = match read_stored(&**stored, id, sessions.limits().log_bytes).await {
             Ok(log) => log,
             Err(error) => {
                 tracing::debug!(id, "a stored session is not listed: {error}");

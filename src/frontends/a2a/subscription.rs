@@ -11,6 +11,7 @@ use super::frames::{Frame, StreamEnd};
 use tandem_agent::session::TurnId;
 
 /// Events that a stream is made of.
+#[expect(clippy::struct_excessive_bools, reason = "each is a question of its own about the stream")]
 pub(super) struct Span {
     pub(super) turn: TurnId,
     /// The first entry of the log that counts.

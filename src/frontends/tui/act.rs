@@ -123,7 +123,7 @@ impl Ui {
         match focus {
             Focus::Question | Focus::Reader | Focus::Offer | Focus::Waiting => {}
             Focus::Saying | Focus::Key | Focus::Picker | Focus::Input { .. } => {
-                self.edit(&Edit::Insert(text))
+                self.edit(&Edit::Insert(text));
             }
         }
     }

@@ -91,15 +91,7 @@ async fn show(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
     let signals = TerminalSignals::listen()?;
     let terminal = RawTerminal::take(setup.notifies).context("the terminal cannot be used")?;
     let (columns, rows) = size();
-    let about = StatusInfo {
-        model: setup.session.model(),
-        mode: setup.session.mode(),
-        workspace: setup.workspace.clone(),
-        a2a: setup.a2a.as_ref().map(|(address, clients)| (address.clone(), *clients.borrow())),
-        elsewhere: setup.session.elsewhere().map(|place| Elsewhere { place, lost: false }),
-        title: None,
-        input_limit: None,
-    };
+    let about = status_info(&setup);
     let mut ui = Ui {
         screen: Screen::new(
             columns,
@@ -144,6 +136,19 @@ async fn show(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
         ui.offer_login(Cause::Missing, None, Then::Nothing);
     }
     ui.run().await
+}
+
+/// Returns what the status line says at first.
+fn status_info(setup: &TerminalSetup) -> StatusInfo {
+    StatusInfo {
+        model: setup.session.model(),
+        mode: setup.session.mode(),
+        workspace: setup.workspace.clone(),
+        a2a: setup.a2a.as_ref().map(|(address, clients)| (address.clone(), *clients.borrow())),
+        elsewhere: setup.session.elsewhere().map(|place| Elsewhere { place, lost: false }),
+        title: None,
+        input_limit: None,
+    }
 }
 
 /// Returns the message of a panic.

@@ -54,6 +54,7 @@ const MAX_EARLIER: usize = 100;
 
 /// State of the screen.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is on or off on its own")]
 pub(super) struct ScreenState {
     pub(super) about: StatusInfo,
     /// Origin of this terminal's prompts and answers.

@@ -58,7 +58,7 @@ impl FileClaim {
             }
             let _ = fs::remove_dir(dir);
         })?;
-        Ok(Self::new(dir, file, bytes, 0, None))
+        Ok(Self::boxed(dir, file, bytes, 0, None))
     }
 
     /// Opens a session's log, and cuts off what an unclean end has left of a line.
@@ -78,10 +78,10 @@ impl FileClaim {
             ));
         }
         write_owner(dir, &Holder { pid: std::process::id(), port: None })?;
-        Ok(Self::new(dir, file, end, next, repaired))
+        Ok(Self::boxed(dir, file, end, next, repaired))
     }
 
-    fn new(
+    fn boxed(
         dir: &Path,
         file: File,
         bytes: u64,

@@ -57,7 +57,7 @@ fn describe(found: &Found, directory: Option<&Path>) -> Option<Listed> {
     if directory.is_some_and(|directory| directory != head.directory) {
         return None;
     }
-    let summary = last_summary(log.into_inner().into_inner(), found.bytes).ok()?;
+    let summary = last_summary(&log.into_inner().into_inner(), found.bytes).ok()?;
     Some(Listed {
         title: summary.title.unwrap_or_else(|| head.title.clone()),
         turns: summary.turns,
@@ -68,8 +68,8 @@ fn describe(found: &Found, directory: Option<&Path>) -> Option<Listed> {
 }
 
 /// Finds the last summary of a log.
-fn last_summary(file: File, size: u64) -> io::Result<BatchSummary> {
-    let mut lines = Backwards::new(&file, size);
+fn last_summary(file: &File, size: u64) -> io::Result<BatchSummary> {
+    let mut lines = Backwards::new(file, size);
     while let Some(line) = lines.next()? {
         if let Some(summary) = lines::batch_summary(&line.bytes) {
             return Ok(summary);

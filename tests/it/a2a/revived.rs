@@ -173,24 +173,24 @@ async fn a_stream_goes_on_where_it_was_and_says_that_it_was_interrupted() {
     let it = it.killed(&setup).await;
     // It has lost the end of what it was told, and is told exactly that again, and then the end.
     for lost in [0, 1, told.len() - 1] {
-        let last = event_id(&told[told.len() - 1 - lost]).unwrap();
-        let last = format!("Last-Event-ID: {last}");
+        let seen_last = event_id(&told[told.len() - 1 - lost]).unwrap();
+        let header = format!("Last-Event-ID: {seen_last}");
         let params = json!({ "id": "c" });
-        let mut stream = it.client.stream_with("tasks/resubscribe", params, &[&last]).await;
+        let mut stream = it.client.stream_with("tasks/resubscribe", params, &[&header]).await;
         let events = stream.rest().await;
-        let (task, rest) = events.split_first().unwrap();
+        let (task, after) = events.split_first().unwrap();
         assert_eq!(task["status"]["state"], "failed", "{task}");
-        let (again, end) = rest.split_at(lost);
-        let lost = told[told.len() - lost..].iter().cloned().map(timeless);
+        let (again, end) = after.split_at(lost);
+        let missed = told[told.len() - lost..].iter().cloned().map(timeless);
         let again: Vec<_> = again.iter().cloned().map(timeless).collect();
-        assert_eq!(again, lost.collect::<Vec<_>>());
+        assert_eq!(again, missed.collect::<Vec<_>>());
         let [said, end] = end else { panic!("{end:?}") };
         assert_eq!(said["artifact"]["parts"][0]["text"], "onetwo", "{said}");
         assert!(ends(end), "{end}");
         assert_eq!(end["status"]["state"], "failed");
         let why = first_text(end);
         expect!["Interrupted: the agent ended before this turn did. `/continue` goes on."]
-            .assert_eq(&why);
+            .assert_eq(why);
         assert_eq!(first_text(task), why, "the task says so, too");
     }
     let in_1 = it.client.result("GetTask", json!({ "id": "c.1" })).await;
@@ -210,7 +210,7 @@ async fn an_open_question_is_closed_and_the_client_can_go_on() {
     let task = it.client.result("tasks/get", json!({ "id": "c" })).await;
     assert_eq!(task["status"]["state"], "failed", "{task}");
     expect!["Interrupted: the agent ended before this turn did. `/continue` goes on."]
-        .assert_eq(&first_text(&task));
+        .assert_eq(first_text(&task));
     let late = within(&json!("c"), answer(&call, "proceed_once"));
     let (code, why) = it.client.error("message/send", late).await;
     assert!(code != 0, "{why}");

@@ -29,12 +29,15 @@ fn what_was_proposed_and_what_was_written_are_one_text_in_memory() {
     }
 }
 
-/// Calls a tool and returns what was announced, with the file as it was then.
+/// Changes that were announced, each with the content of the file at that time.
+type Announced = Vec<(FileChange, Option<Vec<u8>>)>;
+
+/// Calls a tool and returns what was announced.
 fn announced(
     place: &mut Place,
     args: Value,
     answer: Result<(), ToolError>,
-) -> (Vec<(FileChange, Option<Vec<u8>>)>, Result<ToolOutput, ToolError>) {
+) -> (Announced, Result<ToolOutput, ToolError>) {
     let announced = Arc::<Mutex<Vec<_>>>::default();
     let kept = Arc::clone(&announced);
     place.cx.announce = Arc::new(move |change: FileChange| {

@@ -10,7 +10,7 @@ use tandem_agent::session::{Head, Listed};
 const HERE: &str = "/home/me/src/project";
 const MINUTE: Millis = 60_000;
 
-fn listed(id: &str, title: &str, turns: u64, directory: &str, age: Millis, now: Millis) -> Listed {
+fn listed(id: &str, title: &str, turns: u64, directory: &str, changed: Millis) -> Listed {
     let head = Head {
         id: id.to_owned(),
         created: 0,
@@ -19,12 +19,12 @@ fn listed(id: &str, title: &str, turns: u64, directory: &str, age: Millis, now: 
         by: String::new(),
         from: None,
     };
-    Listed { head, title: title.to_owned(), turns, changed: now - age, bytes: 0 }
+    Listed { head, title: title.to_owned(), turns, changed, bytes: 0 }
 }
 
 /// The sessions of this directory, or of all.
 fn sessions(all: bool, now: Millis) -> Vec<Listed> {
-    let here = |id, title, turns, age| listed(id, title, turns, HERE, age, now);
+    let here = |id, title, turns, age| listed(id, title, turns, HERE, now - age);
     let mut sessions = vec![
         here("0", "what is on the screen", 3, 0),
         here("1", "Why does the parser lose the last line of a file?", 1, 5 * MINUTE),
@@ -32,7 +32,7 @@ fn sessions(all: bool, now: Millis) -> Vec<Listed> {
     ];
     if all {
         let other = "/home/me/src/other";
-        sessions.insert(2, listed("3", "release notes", 4, other, 3 * 60 * MINUTE, now));
+        sessions.insert(2, listed("3", "release notes", 4, other, now - 3 * 60 * MINUTE));
     }
     sessions
 }
@@ -87,7 +87,7 @@ fn what_was_marked_stays_marked_when_all_are_read() {
     picker(&mut stage).select(true);
     let query = picker(&mut stage).query();
     let mut more = sessions(false, stage.now);
-    more.insert(0, listed("9", "newer", 1, HERE, 0, stage.now));
+    more.insert(0, listed("9", "newer", 1, HERE, stage.now));
     picker(&mut stage).read(&query, Ok(more));
     assert_eq!(picker(&mut stage).marked().unwrap().head.id, "2");
     picker(&mut stage).select(true);
