@@ -1,4 +1,4 @@
-//! Where logs of sessions are kept (`docs/sessions.md` has the format): one append-only file of JSON
+//! The place where logs of sessions are kept (`docs/sessions.md` has the format): one append-only file of JSON
 //! Lines a session, and nothing that could disagree with it.
 
 mod backwards;

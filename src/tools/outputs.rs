@@ -21,7 +21,7 @@ pub struct Outputs {
     scratch: Arc<Scratch>,
     /// Bytes that are kept; of more, the oldest files go.
     max_bytes: u64,
-    /// What an earlier process has kept for the session is found at first use.
+    /// The files. Those of an earlier process of the session are found at first use.
     kept: Mutex<Option<OutputFiles>>,
 }
 

@@ -23,12 +23,12 @@ const SETTLED: Duration = Duration::from_secs(10);
 
 /// A directory that only this user can read.
 pub struct Scratch {
-    place: Place,
+    place: ScratchPlace,
     made: Mutex<Option<Made>>,
 }
 
-/// Where the directory is.
-enum Place {
+/// The place of the directory.
+enum ScratchPlace {
     /// In this one, under a name of its own, until the session ends; in the system's directory for
     /// temporary files if there is none.
     In(Option<PathBuf>),
@@ -45,27 +45,27 @@ struct Made {
 impl Scratch {
     /// Nothing is made yet. `parent` need not exist.
     pub fn new(parent: Option<PathBuf>) -> Self {
-        Self { place: Place::In(parent), made: Mutex::default() }
+        Self { place: ScratchPlace::In(parent), made: Mutex::default() }
     }
 
     /// A directory that stays when the session ends. Nothing is made yet.
     pub fn stored(dir: PathBuf) -> Self {
-        Self { place: Place::At(dir), made: Mutex::default() }
+        Self { place: ScratchPlace::At(dir), made: Mutex::default() }
     }
 
     /// Returns its path if there may be something in it.
     pub(super) fn existing(&self) -> Option<PathBuf> {
         match &self.place {
-            Place::At(dir) => Some(dir.clone()),
-            Place::In(_) => self.made.lock().as_ref().map(|made| made.dir.path().to_owned()),
+            ScratchPlace::At(dir) => Some(dir.clone()),
+            ScratchPlace::In(_) => self.made.lock().as_ref().map(|made| made.dir.path().to_owned()),
         }
     }
 
     /// Returns its path. The first call makes it, and removes those of sessions that were killed.
     pub fn dir(&self) -> io::Result<PathBuf> {
         let parent = match &self.place {
-            Place::In(parent) => parent.clone(),
-            Place::At(dir) => {
+            ScratchPlace::In(parent) => parent.clone(),
+            ScratchPlace::At(dir) => {
                 DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
                 return Ok(dir.clone());
             }

@@ -159,8 +159,8 @@ pub enum Event {
     Told { call: Option<String>, text: String },
     /// The model is told this when it is next told something: results of calls, or a prompt.
     ToldNext(String),
-    /// What the model is told next is whole: the user's message, or the results of calls. What comes
-    /// after it is part of a later message.
+    /// The message that the model is told next is whole: the user's, or the results of calls. What comes
+    /// afterwards is part of a later message.
     MessageCompleted,
     /// The messages so far are summarized for the model from now on.
     Compressed(Arc<Compressed>),

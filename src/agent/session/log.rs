@@ -53,7 +53,7 @@ struct LogShared {
     sync_wanted: watch::Sender<usize>,
 }
 
-/// Who says which events are kept. Changes under the lock of the events.
+/// The party that says which events are kept. Changes under the lock of the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keeping {
     /// Nobody: there is no store, or it refuses. What happened is all there is, and counts as kept.

@@ -62,7 +62,7 @@ impl Batch {
     }
 }
 
-/// What a list of sessions shows of a session's progress.
+/// A session's progress, as a list of sessions shows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchSummary {
     /// Number of turns.
@@ -138,7 +138,7 @@ pub enum StoreError {
     Held(Holder),
     /// A newer program wrote the session in a format that this one must not add to; its version.
     Newer(u32),
-    /// What is there is not a stored session; why.
+    /// The log is not that of a stored session; why.
     Invalid(String),
     /// The disk refused.
     Io(io::Error),

@@ -19,7 +19,7 @@ use crate::session::{
 pub struct Conversation {
     /// The session, as a list shows it.
     pub listed: Listed,
-    /// What was said and done, in order.
+    /// Everything that was said and done, in order.
     pub passages: Vec<Passage>,
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::session::{Listed, Millis, Query, Store, StoreError};
 
-/// How long, and how many, stored sessions are kept. Without limits, all are.
+/// Limits on the age and the number of stored sessions. Without limits, all are kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Retention {
     /// Time after its last change at which a session is removed.

@@ -12,7 +12,7 @@ use crate::backwards::Backwards;
 use crate::lines;
 
 /// A log, and the time of its last change.
-struct Found {
+struct StoredLogFile {
     dir: PathBuf,
     id: String,
     changed: Millis,
@@ -28,7 +28,7 @@ pub(super) fn list(root: &Path, query: &Query) -> Result<Vec<Listed>, StoreError
     Ok(described.skip(query.skip).take(query.most.unwrap_or(usize::MAX)).collect())
 }
 
-fn find(root: &Path) -> io::Result<Vec<Found>> {
+fn find(root: &Path) -> io::Result<Vec<StoredLogFile>> {
     let entries = match fs::read_dir(root) {
         Err(err) if err.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
@@ -36,13 +36,13 @@ fn find(root: &Path) -> io::Result<Vec<Found>> {
     Ok(entries.flatten().filter_map(|entry| found(&entry)).collect())
 }
 
-fn found(entry: &fs::DirEntry) -> Option<Found> {
+fn found(entry: &fs::DirEntry) -> Option<StoredLogFile> {
     let id = entry.file_name().into_string().ok()?;
     uuid::Uuid::try_parse(&id).ok()?;
     let dir = entry.path();
     let metadata = fs::metadata(dir.join(LOG)).ok()?;
     let changed = metadata.modified().map_or(0, millis);
-    Some(Found { dir, id, changed, bytes: metadata.len() })
+    Some(StoredLogFile { dir, id, changed, bytes: metadata.len() })
 }
 
 fn millis(time: SystemTime) -> Millis {
@@ -51,7 +51,7 @@ fn millis(time: SystemTime) -> Millis {
 }
 
 /// Describes a session, unless it started in another directory or cannot be read.
-fn describe(found: &Found, directory: Option<&Path>) -> Option<Listed> {
+fn describe(found: &StoredLogFile, directory: Option<&Path>) -> Option<Listed> {
     let mut log = open(&found.dir, &found.id).ok()?;
     let (_, head) = read_head(&mut log).ok()?;
     if directory.is_some_and(|directory| directory != head.directory) {

@@ -27,7 +27,7 @@ pub struct AssessedCommand {
     /// `true` if its name stands for a program of the workspace: an "always" for the line may have been
     /// given for another program.
     pub own: bool,
-    /// What it may run where the line is not given the variables of lines that only read.
+    /// Programs that it may run where the line is not given the variables of lines that only read.
     pub relies: Option<String>,
     /// `true` if it runs commands that are not seen here.
     pub hides: bool,
