@@ -19,6 +19,7 @@ use tandem_net::Backoff;
 use tandem_wire::attach::{
     self, EVENTS, EventsParams, EventsResult, OPEN, OpenParams, OpenResult, REFUSED,
 };
+use tandem_wire::jsonrpc::Error;
 use tandem_wire::rpc::{CallError, Peer};
 
 /// Size of a request apart from its parameters, in bytes.
@@ -121,6 +122,11 @@ impl Link {
                     match happened {
                         Ok(happened) => self.happened(happened).await?,
                         Err(CallError::Gone) => return Ok(()),
+                        // An agent that ends can no longer say what happens, a moment before the
+                        // connection is gone too.
+                        Err(CallError::Refused(error)) if error.code == Error::INTERNAL => {
+                            return Ok(());
+                        }
                         Err(CallError::Refused(error)) => return Err(for_people(&error)),
                         Err(CallError::Unreadable(err)) => {
                             return Err(format!("what the agent tells cannot be read: {err}"));

@@ -17,6 +17,7 @@ fn listed(id: &str, title: &str, turns: u64, directory: &str, changed: Millis) -
         directory: PathBuf::from(directory),
         title: title.to_owned(),
         by: String::new(),
+        served: false,
         from: None,
     };
     Listed { head, title: title.to_owned(), turns, changed, bytes: 0 }
