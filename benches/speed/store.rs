@@ -39,6 +39,7 @@ fn head(id: &str) -> Head {
         directory: "/p".into(),
         title: "a prompt of some words".to_owned(),
         by: "tandem".to_owned(),
+        served: false,
         from: None,
     }
 }

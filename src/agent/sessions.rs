@@ -23,7 +23,9 @@ pub use self::find::{FindError, WantedSession, find};
 pub use self::fork::fork;
 pub use self::retention::{Retention, remove_old};
 pub use self::search::{SearchHit, search};
-use crate::session::{Listed, Millis, Query, Session, Storage, Store, StoreError, StoredSession};
+use crate::session::{
+    Head, Listed, Millis, Query, Session, Storage, Store, StoreError, StoredSession,
+};
 use tandem_tools::preimages::ContentId;
 
 /// A client's wishes for a new session.
@@ -209,6 +211,11 @@ impl Sessions {
             Some(store) => Storage::New { id: stored_id(id), store: Arc::clone(store) },
             None => Storage::Nowhere,
         }
+    }
+
+    /// Returns the head of a stored session, if it can be read.
+    pub async fn head(&self, id: &str) -> Option<Head> {
+        self.store.as_ref()?.head(&stored_id(id)).await.ok()
     }
 
     /// Opens the session of an id, which is loaded from the store if it is only there; `None` if

@@ -109,6 +109,7 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     let limits = making.limits(&settings);
     let mut options = options(&serve.a2a, &limits, &making.credentials)?;
     options.programs = serve.allow_auto_execute;
+    let has_token = options.token.is_some();
     // What is wrong with the model shows now, not with the first session.
     making.model(&settings)?;
     let store = making.store();
@@ -122,7 +123,10 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     let registry = Sessions::with_store(make, loaded, store);
     let sessions = ServedSessions::PerContext {
         sessions: Arc::clone(&registry),
-        lists: Arc::new(move |directory| allowed.holds(directory).is_ok()),
+        // Without a token, every user of this machine is a client: only what clients began is shown.
+        is_shown: Arc::new(move |head| {
+            (has_token || head.served) && allowed.holds(&head.directory).is_ok()
+        }),
         question: limits.a2a.question,
     };
     let listener = a2a::listen(serve.port).await?;

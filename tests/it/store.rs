@@ -22,6 +22,7 @@ fn head(id: &str) -> Head {
         directory: PathBuf::from("/p"),
         title: "first".to_owned(),
         by: "tandem test".to_owned(),
+        served: false,
         from: None,
     }
 }

@@ -50,7 +50,7 @@ pub(super) struct Keeper {
 pub(super) async fn keep_new(
     store: Arc<dyn Store>,
     log: Log,
-    head: impl FnOnce(&str) -> Head + Send,
+    head: impl FnOnce(&SessionState) -> Head + Send,
     closed: CancellationToken,
 ) {
     tokio::select! {
@@ -58,7 +58,7 @@ pub(super) async fn keep_new(
         () = log.born() => {}
         () = closed.cancelled() => return,
     }
-    let head = head(&SessionState::of(&mut log.read(0)).title);
+    let head = head(&SessionState::of(&mut log.read(0)));
     let mut is_failing = false;
     let claim = loop {
         let err = match store.create(&head).await {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::event::{Event, PromptPart, TurnId};
+use super::event::{Event, Origin, PromptPart, TurnId};
 use super::log::{Millis, Reader};
 use crate::permission::{Mode, Scope};
 use parking_lot::Mutex;
@@ -40,6 +40,8 @@ pub struct SessionState {
     pub always: Vec<Scope>,
     /// Title that the session was given, else the first line of the first prompt, or its beginning.
     pub title: String,
+    /// `true` if a client of the A2A server said the first prompt.
+    pub served: bool,
     /// First line of the last prompt, or its beginning.
     pub last_prompt: String,
     /// Number of turns that were queued.
@@ -96,8 +98,11 @@ impl SessionState {
     /// Folds in an event of turns and calls.
     fn fold_turn(&mut self, event: &Event) {
         match event {
-            Event::TurnQueued { turn, prompt, .. } => {
+            Event::TurnQueued { turn, prompt, origin, .. } => {
                 let line = first_line(prompt);
+                if self.turns == 0 {
+                    self.served = matches!(origin, Origin::A2a(_) | Origin::Attached(_));
+                }
                 if self.turns == 0 && self.title.is_empty() {
                     self.title.clone_from(&line);
                 }

@@ -10,6 +10,7 @@ use super::event::{Event, SessionStarted};
 use super::keep::{keep_new, keep_on};
 use super::log::{Log, Shelf};
 use super::recover::StoredSession;
+use super::state::SessionState;
 use super::store::{Claim, Head, Store};
 use crate::permission::Mode;
 
@@ -124,12 +125,13 @@ impl OpenedLog {
         match self.storing {
             Storing::Nowhere => {}
             Storing::New(store, started) => {
-                let head = move |title: &str| Head {
+                let head = move |state: &SessionState| Head {
                     id: started.id,
                     created: super::log::now(),
                     directory: started.directory,
-                    title: title.to_owned(),
+                    title: state.title.clone(),
                     by: started.by,
+                    served: state.served,
                     from: None,
                 };
                 tasks.spawn(keep_new(store, log, head, closing));

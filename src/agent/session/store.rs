@@ -29,6 +29,9 @@ pub struct Head {
     /// The program that created the session, with its version.
     #[serde(default)]
     pub by: String,
+    /// `true` if a client of the A2A server began the session.
+    #[serde(rename = "a2a", default, skip_serializing_if = "std::ops::Not::not")]
+    pub served: bool,
     /// The session that this one is a copy of, if it is a fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<ForkPoint>,

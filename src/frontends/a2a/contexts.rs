@@ -1,6 +1,6 @@
 //! The sessions that a server offers: the one it shares, or as many as clients begin.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::context::{SessionContext, UnknownContext};
 use super::servers::{self, Allowed};
 use super::story::Story;
 use tandem_agent::session::{
-    Listed, ServerConfig, Session, StoreError, TaskEvent, TurnId, read_stored,
+    Head, Listed, ServerConfig, Session, StoreError, TaskEvent, TurnId, read_stored,
 };
 use tandem_agent::sessions::{
     CreateError, LoadError, LoadedSession, SessionRequest, SessionSummary, Sessions,
@@ -27,8 +27,8 @@ pub(super) struct AgentSettings {
     pub(super) servers: Vec<ServerConfig>,
 }
 
-/// Decides whether the stored sessions of a directory are listed to clients.
-pub type ListsDirectory = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
+/// Decides whether clients may know of a stored session.
+pub type IsShown = Arc<dyn Fn(&Head) -> bool + Send + Sync>;
 
 /// Sessions that a server gives its clients.
 pub enum ServedSessions {
@@ -39,8 +39,8 @@ pub enum ServedSessions {
     PerContext {
         /// The registry that the sessions are in.
         sessions: Arc<Sessions>,
-        /// Decides whether stored sessions that started in a directory are listed.
-        lists: ListsDirectory,
+        /// Decides whether clients may know of a stored session.
+        is_shown: IsShown,
         /// Time that a question waits for an answer while no terminal is attached.
         question: Duration,
     },
@@ -99,12 +99,12 @@ impl Contexts {
 
     /// Lists the stored sessions that are not loaded, the last changed first.
     pub(super) async fn stored(&self) -> Result<Vec<Listed>, Error> {
-        let ServedSessions::PerContext { sessions, lists, .. } = &self.served else {
+        let ServedSessions::PerContext { sessions, is_shown, .. } = &self.served else {
             return Ok(Vec::new());
         };
         let stored = sessions.stored().await;
         let mut stored = stored.map_err(|error| Error::new(Error::INTERNAL, error.to_string()))?;
-        stored.retain(|listed| lists(&listed.head.directory));
+        stored.retain(|listed| is_shown(&listed.head));
         Ok(stored)
     }
 
@@ -127,7 +127,13 @@ impl Contexts {
     /// Loads the session of an id, unless it is loaded. It stays loaded as long as the caller holds
     /// it; nothing if there is none, or it is the shared one.
     pub(super) async fn load(&self, id: &str) -> Result<Option<Arc<LoadedSession>>, Error> {
-        let Some(sessions) = self.sessions() else { return Ok(None) };
+        let ServedSessions::PerContext { sessions, is_shown, .. } = &self.served else {
+            return Ok(None);
+        };
+        let is_hidden = async || sessions.head(id).await.is_some_and(|head| !is_shown(&head));
+        if !sessions.contains(id) && is_hidden().await {
+            return Ok(None);
+        }
         sessions.load(id, Session::start_servers).await.map_err(|error| match error {
             LoadError::Create(error) => refused(error),
             LoadError::Store(error @ (StoreError::Held(_) | StoreError::Newer(_))) => {

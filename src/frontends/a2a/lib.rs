@@ -68,7 +68,7 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
 use self::contexts::Contexts;
-pub use self::contexts::{ListsDirectory, ServedSessions};
+pub use self::contexts::{IsShown, ServedSessions};
 use self::messages::Messages;
 use self::patience::Patience;
 use self::server::{A2aServer, ConnectionSlot};

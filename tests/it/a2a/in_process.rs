@@ -93,7 +93,8 @@ impl Server {
     }
 
     async fn registry(sessions: Arc<Sessions>, question: Duration) -> Self {
-        Self::of(ServedSessions::PerContext { sessions, lists: Arc::new(|_| true), question }).await
+        Self::of(ServedSessions::PerContext { sessions, is_shown: Arc::new(|_| true), question })
+            .await
     }
 
     /// The body of the answer to a `POST`.

@@ -6,6 +6,9 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
 
+use tandem_agent::session::{Query, Store as _};
+use tandem_store::FileStore;
+
 use super::http::take_post;
 use super::server::{
     Client, answer, asks, ends, first_part, kind, prompt, serve, tool_call, within, write,
@@ -305,4 +308,21 @@ async fn webhooks_are_told_of_the_interruption_and_of_turns_to_come() {
     it.client.result("message/send", in_context("old", "more")).await;
     let completed = |body: &Value| body["id"] == "old" && body["status"]["state"] == "completed";
     hook.until(completed).await;
+}
+
+#[tokio::test]
+async fn without_a_token_clients_know_only_of_sessions_that_clients_began() {
+    let it = serve(&says_hi()).await;
+    it.client.result("message/send", in_context("c", "hi")).await;
+    let mut terminal = says_hi().command(it.home.path());
+    let ran = terminal.args(["-p", "private"]).stdin(std::process::Stdio::null()).output().await;
+    assert!(ran.unwrap().status.success());
+    let store = FileStore::new(it.home.path().join(".local/share/tandem/sessions"));
+    let stored = store.list(&Query::default()).await.unwrap();
+    assert_eq!(stored.len(), 2);
+    let private = stored.into_iter().find(|listed| listed.title == "private").unwrap().head.id;
+    assert_eq!(it.client.result("ListTasks", json!({})).await["totalSize"], 1);
+    for id in [private.clone(), format!("{private}.1")] {
+        assert_eq!(it.client.error("tasks/get", json!({ "id": id })).await.0, -32001);
+    }
 }
