@@ -22,7 +22,7 @@ use crate::agent::{Agent, HANG, Setup, text};
 use crate::kept::stored;
 use crate::lifecycle::signal;
 
-/// What is said when a conversation cannot be saved.
+/// Words of the notice that a conversation cannot be saved.
 const NOT_SAVED: &str = "not being saved";
 
 /// A model that repeats each prompt's first word, says much, or writes a file.

@@ -151,7 +151,7 @@ async fn a_session_without_a_prompt_leaves_nothing() {
     assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 0);
 }
 
-/// What a model is told with its last request in a conversation of two prompts, with a restart
+/// Returns the messages of the last request in a conversation of two prompts, with a restart
 /// between them or not. Without the words of the restart.
 async fn told_at_the_end(restarts: bool) -> Vec<String> {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! What clients find again after the server was killed and another has taken its place.
+//! Tasks, streams and webhooks after the server was killed and another has taken its place.
 
 use expect_test::expect;
 use serde_json::{Value, json};
