@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Says `true` where the workspace is trusted.
 pub(super) const TRUST: &str = "GEMINI_CLI_TRUST_WORKSPACE";
@@ -18,7 +19,8 @@ const PATHS: [&str; 5] = [
 /// Environment and working directory of the process.
 #[derive(Clone)]
 pub struct Env {
-    vars: HashMap<String, String>,
+    /// Shared by the sessions of a server, each of which has an environment of its own.
+    vars: Arc<HashMap<String, String>>,
     directory: PathBuf,
     /// `true` if a folder is trusted that the user has not judged.
     trusts_unjudged: bool,
@@ -33,14 +35,14 @@ impl Env {
         let mut env = Self::new(std::env::vars_os().filter_map(text), directory);
         // An editor may start programs with hardly an environment at all.
         if let (None, Some(home)) = (env.var("HOME"), std::env::home_dir()) {
-            env.vars.insert("HOME".to_owned(), home.display().to_string());
+            env.set("HOME", home.display().to_string());
         }
         env
     }
 
     /// An environment of these variables.
     pub fn new(vars: impl IntoIterator<Item = (String, String)>, directory: &Path) -> Self {
-        let (vars, directory) = (vars.into_iter().collect(), directory.to_owned());
+        let (vars, directory) = (Arc::new(vars.into_iter().collect()), directory.to_owned());
         Self { vars, directory, trusts_unjudged: false }
     }
 
@@ -51,8 +53,8 @@ impl Env {
         let directory = directory.to_owned();
         let mut env = Self { directory, trusts_unjudged: false, ..self.clone() };
         for name in PATHS {
-            if let Some(path) = env.vars.get_mut(name).filter(|path| !path.is_empty()) {
-                *path = self.directory.join(&*path).display().to_string();
+            if let Some(path) = self.var(name).map(Path::new).filter(|path| path.is_relative()) {
+                env.set(name, self.directory.join(path).display().to_string());
             }
         }
         env
@@ -60,7 +62,11 @@ impl Env {
 
     /// From now on the workspace is trusted, as if the variable for that were set.
     pub fn trust_workspace(&mut self) {
-        self.vars.insert(TRUST.to_owned(), "true".to_owned());
+        self.set(TRUST, "true".to_owned());
+    }
+
+    fn set(&mut self, name: &str, value: String) {
+        Arc::make_mut(&mut self.vars).insert(name.to_owned(), value);
     }
 
     /// From now on every folder is trusted that the user has not said not to trust.
