@@ -121,6 +121,7 @@ impl TurnQueue {
             let current = CurrentTurn { origin, cancel };
             let run = turn::run(&queue.engine, queue.commands(), current, prompt);
             let reason = AssertUnwindSafe(run).catch_unwind().await.unwrap_or(StopReason::Crashed);
+            queue.engine.tools.free();
             let mut turns = queue.turns.lock();
             let unanswered = turns.running.take().and_then(|ended| ended.unanswered);
             let reason = match (reason, unanswered) {

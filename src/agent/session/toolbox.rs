@@ -1,6 +1,7 @@
 //! The tools of a session: the built-in ones, then those of MCP servers. Their descriptions are
-//! long, and are put together when first asked for: nothing is to come before the answer to
-//! `initialize`. As long as nothing has changed, models are told the same bytes.
+//! long: they are put together when a turn first needs them, because nothing is to come before the
+//! answer to `initialize`, and freed at its end, because an idle session is to take little memory. As
+//! long as nothing has changed, models are told the same bytes.
 
 use std::sync::Arc;
 
@@ -68,6 +69,11 @@ impl Toolbox {
         // Asked here only, and not for each call: it may read files.
         let offered = self.offered().count();
         Arc::clone(&self.known_if(|known| known.offered == offered).declarations)
+    }
+
+    /// Frees the catalog, which is put together anew when it is needed next.
+    pub(super) fn free(&self) {
+        *self.known.lock() = None;
     }
 
     fn known(&self) -> Arc<ToolCatalog> {
