@@ -29,7 +29,7 @@ fn main() {
     }
     // `cargo bench NAME` runs what has the name in it.
     let wanted = args.iter().skip(1).find(|arg| !arg.starts_with('-'));
-    let measures: [(&str, Measure); 18] = [
+    let measures: [(&str, Measure); 19] = [
         ("start", start::start),
         ("idle memory", start::idle_memory),
         ("stream", stream::stream),
@@ -38,6 +38,7 @@ fn main() {
         ("cancel", cancel::cancel),
         ("requests to the client", peers::compare),
         ("subscribers", subscribers::subscribers),
+        ("idle sessions", subscribers::idle_sessions),
         ("terminal: first frame", terminal::first_frame),
         ("terminal: key to screen", terminal::keystroke),
         ("terminal: idle", terminal::idle),

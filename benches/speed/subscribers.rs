@@ -49,7 +49,7 @@ pub(crate) fn subscribers() -> Value {
 async fn measure(count: usize) -> Cost {
     let home = TempDir::new().unwrap();
     let gate = home.path().join("gate");
-    let (agent, port) = start(home.path(), &gate).await;
+    let (agent, port) = serve(home.path(), &gated(&gate)).await;
     let sent = json!({
         "message": { "messageId": "m", "role": "user", "parts": [{ "kind": "text", "text": "go" }] },
         "configuration": { "blocking": false },
@@ -81,14 +81,52 @@ async fn measure(count: usize) -> Cost {
     }
 }
 
-/// A server whose model speaks when the gate is there.
-async fn start(home: &Path, gate: &Path) -> (Process, u16) {
+/// Memory of a server for each session that has had one turn and is idle.
+pub(crate) fn idle_sessions() -> Value {
+    const SESSIONS: u64 = 300;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let kib = runtime.block_on(async {
+        let home = TempDir::new().unwrap();
+        let script = json!({ "when": "", "answers": [[{ "text": "Hello there." }]] });
+        let (agent, port) = serve(home.path(), &script).await;
+        // The first also pays for what all share.
+        say_in(port, 0).await;
+        let before = agent.memory("VmRSS");
+        for n in 1..=SESSIONS {
+            say_in(port, n).await;
+        }
+        agent.memory("VmRSS").saturating_sub(before)
+    });
+    json!({ "sessions": SESSIONS, "KiB a session": round(kib as f64 / SESSIONS as f64) })
+}
+
+/// Begins a session, and waits for its answer.
+async fn say_in(port: u16, n: u64) {
+    let params = json!({
+        "message": {
+            "messageId": "m", "contextId": format!("c{n}"), "role": "user",
+            "parts": [{ "kind": "text", "text": "hello" }],
+        },
+        "configuration": { "blocking": true },
+    });
+    let mut answer = call(port, "message/send", &params).await;
+    let mut response = vec![0; 64 << 10];
+    let read = answer.read(&mut response).await.unwrap();
+    assert!(response[..read].starts_with(b"HTTP/1.1 200"), "the turn was refused");
+}
+
+/// A script whose model speaks when the gate is there.
+fn gated(gate: &Path) -> Value {
     let wait = format!("until [ -e {} ]; do sleep 0.02; done", gate.display());
     let wait = json!({ "name": "run_shell_command", "args": { "command": wait } });
-    let script = json!({ "when": "", "answers": [
+    json!({ "when": "", "answers": [
         [{ "call": wait }],
         [{ "repeat": { "text": "some words {n}, ", "times": CHUNKS } }],
-    ] });
+    ] })
+}
+
+/// A server whose model plays the script.
+async fn serve(home: &Path, script: &Value) -> (Process, u16) {
     let path = home.join("script.jsonl");
     fs::write(&path, script.to_string()).unwrap();
     // Free now, and hardly taken in the next moment.
