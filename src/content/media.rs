@@ -76,6 +76,12 @@ impl Media {
         Some(Self::new(mime_type, bytes))
     }
 
+    /// Returns the types that models take, each once.
+    pub fn types() -> impl Iterator<Item = &'static str> {
+        // Extensions of one type stand side by side.
+        TYPES.chunk_by(|(_, one), (_, other)| one == other).filter_map(|same| Some(same.first()?.1))
+    }
+
     /// The type that a file's name promises, if models take it.
     pub fn type_of(path: &Path) -> Option<&'static str> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();

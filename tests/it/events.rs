@@ -105,13 +105,15 @@ fn prompt_parts() -> Vec<PromptPart> {
         PromptPart::Input("an input".to_owned()),
         PromptPart::Path("src/main.rs".to_owned()),
         PromptPart::Shell("ls -l".to_owned()),
+        PromptPart::Media(Media::new("image/png", b"\x89PNG\r\n\x1a\nx")),
     ];
     for part in &all {
         match part {
             PromptPart::Text(_)
             | PromptPart::Input(_)
             | PromptPart::Path(_)
-            | PromptPart::Shell(_) => {}
+            | PromptPart::Shell(_)
+            | PromptPart::Media(_) => {}
         }
     }
     all

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tandem_agent::session::{Answer, Event, Origin, StopReason};
+use tandem_agent::session::{Answer, Event, Origin, PromptPart, StopReason};
+use tandem_content::media::Media;
 use tandem_model::{Call, Chunk, Error, Finish, FinishReason, Retry};
 use tandem_tools::{Access, ToolKind, ToolOutput};
 
@@ -38,6 +39,17 @@ async fn the_model_is_told_its_calls_and_their_results_in_order() {
         told(answers, &["go"]).await,
         ["user: go", "assistant: let me see [c1, c2]", "results: c1 ran | c2 ran"]
     );
+}
+
+#[tokio::test]
+async fn media_of_a_prompt_stand_where_they_were_sent() {
+    let (spy, told) = Spy::new(vec![vec![says("done")]]);
+    let session = with_model(spy, Vec::new());
+    let media = PromptPart::Media(Media::new("image/png", b"\x89PNG\r\n\x1a\nx"));
+    let [before, after] = ["what is ", "?"].map(|text| PromptPart::Text(text.to_owned()));
+    session.prompt(vec![before, media, after], Origin::Editor);
+    until(&mut session.events(0), is_end).await;
+    assert_eq!(told.lock().unwrap()[0], "user: what is [media]?");
 }
 
 #[tokio::test]

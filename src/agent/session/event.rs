@@ -16,6 +16,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::permission::{Mode, Question, Scope};
+use tandem_content::media::Media;
 use tandem_model::{self as model, Call, FinishReason, Native, Part, Retry, Usage};
 use tandem_tools::preimages::FileChange;
 use tandem_tools::{Access, Summary, ToolError, ToolKind, ToolOutput};
@@ -88,6 +89,9 @@ pub enum PromptPart {
     /// A command line that the user runs: it is run without a question, the model sees what it
     /// wrote, and is not asked. Only for what a person typed at this machine.
     Shell(String),
+    /// An image, a recording or a document that goes with the prompt. A model that does not take
+    /// its type is told the type in words.
+    Media(Media),
 }
 
 /// Facts about a prompt that only the front end knows that it came through.
@@ -120,6 +124,7 @@ impl fmt::Display for PromptPart {
             Self::Text(text) | Self::Input(text) => f.write_str(text),
             Self::Path(path) => write!(f, "@{path}"),
             Self::Shell(command) => write!(f, "!{command}"),
+            Self::Media(media) => write!(f, "[{}]", media.mime_type),
         }
     }
 }

@@ -149,7 +149,7 @@ fn mentions(prompt: &[PromptPart]) -> (Vec<Mention>, usize) {
                     add(at.path, at.quoted);
                 }
             }
-            PromptPart::Input(_) | PromptPart::Shell(_) => {}
+            PromptPart::Input(_) | PromptPart::Shell(_) | PromptPart::Media(_) => {}
         }
     }
     (mentions, over)

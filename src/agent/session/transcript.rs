@@ -375,9 +375,17 @@ impl Transcript {
     }
 }
 
-/// The user's words, with `@path` where a path is mentioned.
+/// The user's words, with `@path` where a path is mentioned, and the media between them.
 fn user(prompt: &[PromptPart]) -> Vec<Part> {
-    vec![Part::Text(prompt.iter().map(ToString::to_string).collect())]
+    let mut parts = Vec::new();
+    for part in prompt {
+        match (part, parts.last_mut()) {
+            (PromptPart::Media(media), _) => parts.push(Part::Media(media.clone())),
+            (words, Some(Part::Text(text))) => text.push_str(&words.to_string()),
+            (words, _) => parts.push(Part::Text(words.to_string())),
+        }
+    }
+    parts
 }
 
 /// Returns the result of a call for the model. A call without an end was cut off with the agent.

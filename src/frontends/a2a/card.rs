@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::server::A2aServer;
+use tandem_content::media::Media;
 use tandem_wire::development_tool::URI;
 
 /// The card: for 1.0 alone, or one that clients of both versions can read.
@@ -10,6 +11,8 @@ pub(super) fn card(server: &A2aServer, v1: bool) -> Value {
     // Whoever has the token is shown the same card; without a token there is nothing to show it by.
     let authenticates = server.options.token.is_some();
     let url = format!("http://127.0.0.1:{}/", server.port);
+    let texts = ["text/plain", "application/json"];
+    let input_modes: Vec<_> = texts.into_iter().chain(Media::types()).collect();
     let mut card = json!({
         "name": "tandem",
         "description": "A coding agent: answers with a language model, works in a project with \
@@ -28,7 +31,7 @@ pub(super) fn card(server: &A2aServer, v1: bool) -> Value {
                 "params": { "version": "0" },
             }],
         },
-        "defaultInputModes": ["text/plain", "application/json"],
+        "defaultInputModes": input_modes,
         "defaultOutputModes": ["text/plain", "application/json"],
         "skills": [{
             "id": "code_generation",
@@ -37,7 +40,7 @@ pub(super) fn card(server: &A2aServer, v1: bool) -> Value {
                 language.",
             "tags": ["code", "development", "programming"],
             "examples": ["Find out why the tests fail, and fix it."],
-            "inputModes": ["text/plain"],
+            "inputModes": input_modes,
             "outputModes": ["text/plain"],
         }],
         "supportedInterfaces": [

@@ -9,6 +9,7 @@ use super::fields::{count, field, text};
 use super::servers;
 use super::tool_call::{CANCEL, ONCE, OPTIONS};
 use tandem_agent::session::PromptPart;
+use tandem_content::media::Media;
 use tandem_wire::a2a::{PushAuthentication, PushNotificationConfig, error};
 use tandem_wire::development_tool::{CODER_AGENT, URI};
 use tandem_wire::jsonrpc::Error;
@@ -214,8 +215,16 @@ fn prompt_part(n: usize, part: &Value) -> Result<PromptPart, Error> {
             None => Err(unreadable(n, "only files of this machine are read: `file:///...`")),
         };
     }
-    if field(file, &["bytes", "raw", "fileWithBytes"]).is_some() {
-        return Err(unreadable(n, "put the file into the workspace and mention its path"));
+    if let Some(bytes) = text(file, &["bytes", "raw", "fileWithBytes"]) {
+        let names = ["mimeType", "mediaType", "mime_type", "media_type"];
+        let media = Media::checked(text(file, &names).unwrap_or_default(), bytes);
+        return media.map(PromptPart::Media).ok_or_else(|| {
+            unreadable(
+                n,
+                "only images, audio, video and PDFs in base64 go with a message; put other files \
+                 into the workspace and mention their paths",
+            )
+        });
     }
     Err(error::invalid_params(format!("`message.parts[{n}]` is no text, data or file part")))
 }
@@ -301,6 +310,20 @@ mod tests {
         let parts = [json!({ "kind": "data", "data": { "a": 1 } })];
         let expected = PromptPart::Text("\n```json\n{\"a\":1}\n```\n".to_owned());
         assert_eq!(content(&parts).unwrap(), SentContent::Prompt(vec![expected]));
+    }
+
+    #[test]
+    fn media_go_with_a_prompt_in_every_spelling() {
+        let png = "iVBORw0KGgp4";
+        let expected = PromptPart::Media(Media::checked("image/png", png).unwrap());
+        for part in [
+            json!({ "kind": "file", "file": { "bytes": png, "mimeType": "image/png" } }),
+            json!({ "raw": png, "mediaType": "image/png", "filename": "a.png" }),
+        ] {
+            assert_eq!(prompt_part(0, &part).unwrap(), expected, "{part}");
+        }
+        let text = json!({ "raw": "aGk=", "mediaType": "text/plain" });
+        assert_eq!(prompt_part(0, &text).unwrap_err().code, error::CONTENT_TYPE_NOT_SUPPORTED);
     }
 
     #[test]
