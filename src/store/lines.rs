@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use tandem_agent::session::{Batch, BatchSummary, Event, Head, Millis};
 
 /// Version of the framing. Another one only if a program that knows this one would do harm.
@@ -29,9 +29,73 @@ struct BatchOut<'a> {
     /// Milliseconds from `t` to each event.
     #[serde(skip_serializing_if = "Option::is_none")]
     d: Option<Vec<Millis>>,
-    e: Vec<&'a Event>,
+    e: Vec<ElementOut<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     s: Option<&'a BatchSummary>,
+}
+
+/// An element of a batch, as it is written: an event, or a run of several.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ElementOut<'a> {
+    Event(&'a Event),
+    Run(Run<&'a str>),
+}
+
+/// Chunks of one text that follow each other, as one element, which stands for as many events: the
+/// name would take a third of what a chunk takes.
+#[derive(Serialize, Deserialize)]
+enum Run<S> {
+    Text(Vec<S>),
+    Thought(Vec<S>),
+}
+
+impl<'a> ElementOut<'a> {
+    /// Returns the elements for events, in order.
+    fn all(events: &'a [(Millis, Arc<Event>)]) -> impl Iterator<Item = Self> {
+        let is_one_text = |(_, a): &(Millis, Arc<Event>), (_, b): &(Millis, Arc<Event>)| {
+            matches!(
+                (&**a, &**b),
+                (Event::Text(_), Event::Text(_)) | (Event::Thought(_), Event::Thought(_))
+            )
+        };
+        events.chunk_by(is_one_text).map(|run| {
+            let chunks = || run.iter().filter_map(|(_, event)| chunk(event)).collect();
+            match (&*run[0].1, run.len()) {
+                (Event::Text(_), 2..) => Self::Run(Run::Text(chunks())),
+                (Event::Thought(_), 2..) => Self::Run(Run::Thought(chunks())),
+                (event, _) => Self::Event(event),
+            }
+        })
+    }
+}
+
+/// Returns the text of a chunk.
+fn chunk(event: &Event) -> Option<&str> {
+    match event {
+        Event::Text(chunk) | Event::Thought(chunk) => Some(chunk),
+        _ => None,
+    }
+}
+
+/// The events of an element, as it is read.
+struct ElementIn(Vec<Event>);
+
+impl<'de> Deserialize<'de> for ElementIn {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // The trait's: the type has another of that name, which knows no other versions.
+        let event = <Event as Deserialize>::deserialize(deserializer)?;
+        // No event has the shape of a run.
+        let run = match &event {
+            Event::Unknown(unknown) => serde_json::from_str(unknown.json()).ok(),
+            _ => None,
+        };
+        Ok(Self(match run {
+            Some(Run::Text(chunks)) => chunks.into_iter().map(Event::Text).collect(),
+            Some(Run::Thought(chunks)) => chunks.into_iter().map(Event::Thought).collect(),
+            None => vec![event],
+        }))
+    }
 }
 
 /// A batch, as it is read.
@@ -74,7 +138,7 @@ pub(crate) fn write_batch(batch: &Batch, out: &mut Vec<u8>) -> serde_json::Resul
         i: batch.first,
         t,
         d: differs.then(|| batch.events.iter().map(|(at, _)| at - t).collect()),
-        e: batch.events.iter().map(|(_, event)| &**event).collect(),
+        e: ElementOut::all(&batch.events).collect(),
         s: batch.summary.as_ref(),
     };
     serde_json::to_writer(&mut *out, &line)?;
@@ -84,20 +148,18 @@ pub(crate) fn write_batch(batch: &Batch, out: &mut Vec<u8>) -> serde_json::Resul
 
 /// Reads a batch.
 pub(crate) fn read_batch(line: &[u8]) -> serde_json::Result<Batch> {
-    let line: BatchIn<Event, BatchSummary> = serde_json::from_slice(line)?;
+    let line: BatchIn<ElementIn, BatchSummary> = serde_json::from_slice(line)?;
     let at = |n: usize| line.t + line.d.get(n).copied().unwrap_or(0);
-    let times: Vec<_> = (0..line.e.len()).map(at).collect();
-    Ok(Batch {
-        first: line.i,
-        events: times.into_iter().zip(line.e.into_iter().map(Arc::new)).collect(),
-        summary: line.s,
-    })
+    let events = line.e.into_iter().flat_map(|element| element.0).enumerate();
+    let events = events.map(|(n, event)| (at(n), Arc::new(event))).collect();
+    Ok(Batch { first: line.i, events, summary: line.s })
 }
 
-/// Returns the index after a batch's last event, without reading its events.
+/// Returns the index after a batch's last event.
 pub(crate) fn batch_end(line: &[u8]) -> serde_json::Result<usize> {
-    let line: BatchIn<IgnoredAny, IgnoredAny> = serde_json::from_slice(line)?;
-    Ok(line.i.saturating_add(line.e.len()))
+    let line: BatchIn<ElementIn, IgnoredAny> = serde_json::from_slice(line)?;
+    let events = line.e.iter().map(|element| element.0.len());
+    Ok(line.i.saturating_add(events.sum()))
 }
 
 /// Returns a batch's summary, without reading its events.
@@ -109,8 +171,17 @@ pub(crate) fn batch_summary(line: &[u8]) -> Option<BatchSummary> {
 }
 
 /// Beginnings of the JSON of what is said: prompts, the model's words, a command's output.
-const SAID: [&[u8]; 5] =
-    [b"{\"Text\":\"", b"{\"Input\":\"", b"{\"Path\":\"", b"{\"Shell\":\"", b"{\"Output\":\""];
+const SAID: [&[u8]; 6] = [
+    b"{\"Text\":\"",
+    b"{\"Text\":[\"",
+    b"{\"Input\":\"",
+    b"{\"Path\":\"",
+    b"{\"Shell\":\"",
+    b"{\"Output\":\"",
+];
+
+/// What is between the chunks of a run.
+const NEXT_CHUNK: &[u8] = b"\",\"";
 
 /// Adds the texts of a line that may have been said, as they are on the disk: JSON's escapes and all,
 /// and one behind the other, because an answer comes in pieces.
@@ -123,9 +194,14 @@ pub(crate) fn add_said(line: &[u8], said: &mut Vec<u8>) {
             continue;
         };
         rest = &rest[begin.len()..];
-        let end = end_of_string(rest);
-        said.extend_from_slice(&rest[..end]);
-        rest = &rest[end..];
+        loop {
+            let end = end_of_string(rest);
+            said.extend_from_slice(&rest[..end]);
+            rest = &rest[end..];
+            let next = rest.strip_prefix(NEXT_CHUNK).filter(|_| begin.ends_with(b"[\""));
+            let Some(next) = next else { break };
+            rest = next;
+        }
     }
 }
 
@@ -167,10 +243,7 @@ mod tests {
     #[test]
     fn a_batch_is_a_line_and_read_as_it_was_written() {
         let close = batch(&[5000, 5000]);
-        assert_eq!(
-            written(&close),
-            "{\"i\":17,\"t\":5000,\"e\":[{\"Text\":\"0\"},{\"Text\":\"1\"}]}\n"
-        );
+        assert_eq!(written(&close), "{\"i\":17,\"t\":5000,\"e\":[{\"Text\":[\"0\",\"1\"]}]}\n");
         let mut far = batch(&[5000, 4000, 7001]);
         far.summary = Some(BatchSummary { turns: 2, title: None });
         for batch in [close, far] {
@@ -179,6 +252,37 @@ mod tests {
             assert_eq!(batch_end(line.as_bytes()).unwrap(), batch.end());
             assert_eq!(batch_summary(line.as_bytes()), batch.summary);
         }
+    }
+
+    #[test]
+    fn chunks_of_one_text_are_one_element_that_counts_as_many() {
+        let (text, thought) =
+            (|n: u8| Event::Text(n.to_string()), |n: u8| Event::Thought(n.to_string()));
+        let unknown = serde_json::from_str(r#"{"Text":["a",5]}"#).unwrap();
+        let events = [
+            (vec![text(1)], r#"{"Text":"1"}"#),
+            (vec![text(1), text(2), text(3)], r#"{"Text":["1","2","3"]}"#),
+            (
+                vec![thought(1), thought(2), text(3), thought(4)],
+                r#"{"Thought":["1","2"]},{"Text":"3"},{"Thought":"4"}"#,
+            ),
+            (
+                vec![text(1), Event::Forgotten, text(2), text(3)],
+                r#"{"Text":"1"},"Forgotten",{"Text":["2","3"]}"#,
+            ),
+            (vec![text(1), unknown, text(2)], r#"{"Text":"1"},{"Text":["a",5]},{"Text":"2"}"#),
+        ];
+        for (events, elements) in events {
+            let events: Vec<_> = events.into_iter().map(|event| (5, Arc::new(event))).collect();
+            let batch = Batch { first: 17, events, summary: None };
+            let line = written(&batch);
+            assert_eq!(line, format!("{{\"i\":17,\"t\":5,\"e\":[{elements}]}}\n"));
+            assert_eq!(read_batch(line.as_bytes()).unwrap(), batch);
+            assert_eq!(batch_end(line.as_bytes()).unwrap(), batch.end());
+        }
+        // As before there were runs.
+        let old = br#"{"i":1,"t":2,"e":[{"Text":"a"},{"Text":"b"}]}"#;
+        assert_eq!((batch_end(old).unwrap(), read_batch(old).unwrap().end()), (3, 3));
     }
 
     #[test]
@@ -199,6 +303,9 @@ mod tests {
         };
         let chunks = r#"{"i":1,"t":2,"e":[{"Text":"He"},{"Text":"llo"},{"Thought":"no"}]}"#;
         assert_eq!(said(chunks), "Hello");
+        let run = r#"{"i":1,"e":[{"Text":["He","l\"lo",""," \\"]},{"Thought":["no","no"]},{"Text":"!"}]}"#;
+        assert_eq!(said(run), r#"Hel\"lo \\!"#);
+        assert_eq!(said(r#"{"i":1,"e":[{"Text":["a","cut"#), "acut");
         let quoted = r#"{"i":1,"t":2,"e":[{"Text":"say \"x\" {\"Text\":\"y\"}\\"},{"Text":"!"}]}"#;
         assert_eq!(said(quoted), r#"say \"x\" {\"Text\":\"y\"}\\!"#);
         assert_eq!(said(r#"{"i":1,"e":[{"Text":"cut"#), "cut");

@@ -284,3 +284,37 @@ async fn a_line_of_many_megabytes_is_read() {
     }
     assert_eq!(events, 4);
 }
+
+/// A log as this version and earlier ones have written it, which every later one reads.
+const GOLDEN: &str = include_str!("../../fixtures/store/v1/log.jsonl");
+
+#[tokio::test]
+async fn a_stored_log_is_read_by_every_later_version() {
+    let place = Place::new();
+    fs::create_dir_all(place.session(ID)).unwrap();
+    fs::write(place.log(), GOLDEN).unwrap();
+    let mut log = place.store.read(ID).await.unwrap();
+    let mut read = Vec::new();
+    while let Some(pieces) = log.next().await {
+        for piece in pieces.unwrap() {
+            let Stored::Batch(batch) = piece else { panic!("{piece:?}") };
+            let events = batch.events.iter().map(|(at, event)| (*at, (**event).clone()));
+            read.extend((batch.first..).zip(events).map(|(index, (at, event))| (index, at, event)));
+        }
+    }
+    let expected = (0..9).chain(12..17).map(|n| {
+        let at = [(13, 2), (14, 2005)].iter().find(|it| it.0 == n).map_or(5, |it| it.1);
+        let event = match n {
+            5 => Event::Forgotten,
+            6 | 7 => Event::Thought(format!("chunk {n}")),
+            14 => Event::Notice(format!("chunk {n}")),
+            _ => text(n),
+        };
+        (n, at, event)
+    });
+    assert_eq!(read, expected.collect::<Vec<_>>());
+    assert_eq!(place.store.claim(ID).await.unwrap().next(), 17);
+    assert_eq!(place.store.list(&Query::default()).await.unwrap()[0].turns, 1);
+    assert!(place.store.may_say(ID, "chunk 2chunk 3chunk 4").await.unwrap());
+    assert!(!place.store.may_say(ID, "chunk 6").await.unwrap());
+}
