@@ -18,7 +18,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-pub use self::export::{CallBody, CallPassage, Conversation, Passage};
+pub use self::export::{
+    CallBody, CallPassage, Conversation, Passage, read_conversation, to_html, to_markdown, to_text,
+};
 pub use self::find::{FindError, WantedSession, find};
 pub use self::fork::fork;
 pub use self::retention::{Retention, remove_old};

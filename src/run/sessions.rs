@@ -12,7 +12,10 @@ use serde_json::{Value, json};
 use super::making::env;
 use crate::cli::{ExportFormat, ListArgs, SessionsCommand};
 use tandem_agent::session::{Listed, Millis, Query, Store as _};
-use tandem_agent::sessions::{Conversation, SearchHit, WantedSession, find, fork, search};
+use tandem_agent::sessions::{
+    Conversation, SearchHit, WantedSession, find, fork, read_conversation, search, to_html,
+    to_markdown, to_text,
+};
 use tandem_content::visible::{escaped_json, visible_line, visible_prose};
 use tandem_settings::Env;
 use tandem_store::FileStore;
@@ -37,7 +40,7 @@ pub(crate) async fn sessions(command: &SessionsCommand) -> anyhow::Result<()> {
         SessionsCommand::List(args) => sessions.list(args).await,
         SessionsCommand::Show { session } => {
             let conversation = sessions.read(session).await?;
-            print(&visible_prose(&conversation.text()))
+            print(&visible_prose(&to_text(&conversation)))
         }
         SessionsCommand::Search { text, all } => sessions.search(&text.join(" "), *all).await,
         SessionsCommand::Export { session, format, output } => {
@@ -61,7 +64,7 @@ impl StoredSessions {
     }
 
     async fn read(&self, name: &str) -> anyhow::Result<Conversation> {
-        Ok(Conversation::read(&self.store, self.find(name).await?).await?)
+        Ok(read_conversation(&self.store, &self.find(name).await?).await?)
     }
 
     fn query(&self, all: bool) -> Query {
@@ -131,9 +134,11 @@ impl StoredSessions {
                 log = Some(self.store.log(&id)?);
             }
             ExportFormat::Markdown => {
-                text = Conversation::read(&self.store, listed).await?.markdown();
+                text = to_markdown(&read_conversation(&self.store, &listed).await?);
             }
-            ExportFormat::Html => text = Conversation::read(&self.store, listed).await?.html(),
+            ExportFormat::Html => {
+                text = to_html(&read_conversation(&self.store, &listed).await?);
+            }
         }
         let write = |to: &mut dyn io::Write| match log {
             Some(mut log) => io::copy(&mut log, to).map(|_| ()),

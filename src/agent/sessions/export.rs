@@ -1,5 +1,6 @@
-//! A stored session as a document for people: plain text, Markdown, or one HTML page.
+//! A session as a document for people: plain text, Markdown, or one HTML page.
 
+mod conversation;
 mod html;
 mod markdown;
 mod text;
@@ -8,129 +9,34 @@ use std::collections::HashMap;
 
 use futures::StreamExt as _;
 
+pub use self::conversation::{CallBody, CallPassage, Conversation, Passage};
+pub use self::html::to_html;
+pub use self::markdown::to_markdown;
+pub use self::text::to_text;
 use crate::session::{
-    CallStarted, CallStatus, CallStep, Entry, Listed, Millis, Mode, Projection, ResultContent,
-    Store, StoreError, Stored, Todo, TodoStatus, ToolOutcome, Update, UpdateKind, WebSource,
-    explain_stop,
+    CallStarted, CallStatus, CallStep, Entry, Listed, Mode, Projection, ResultContent, Store,
+    StoreError, Stored, Todo, TodoStatus, ToolOutcome, Update, UpdateKind, WebSource, explain_stop,
 };
 
-/// A stored conversation, as people read it.
-#[derive(Debug, Clone)]
-pub struct Conversation {
-    /// The session, as a list shows it.
-    pub listed: Listed,
-    /// Everything that was said and done, in order.
-    pub passages: Vec<Passage>,
-}
-
-/// A piece of a conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Passage {
-    /// A prompt: Markdown.
-    Prompt(String),
-    /// An answer of the model, or a command's output: Markdown.
-    Answer(String),
-    /// A tool call.
-    Call(CallPassage),
-    /// A remark on what happened: Markdown.
-    Note(String),
-}
-
-/// A tool call in a conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CallPassage {
-    /// Label of the call: plain text.
-    pub label: String,
-    /// Status of the call.
-    pub status: CallStatus,
-    /// Its result, or the change that it would have made.
-    pub body: Option<CallBody>,
-}
-
-/// Result of a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CallBody {
-    /// Markdown.
-    Markdown(String),
-    /// Plain text.
-    Plain(String),
-    /// A change of a file, as `diff -u` shows it.
-    Diff(String),
-}
-
-impl Conversation {
-    /// Reads a stored conversation. Pieces of the log that cannot be read are left out, with a note.
-    pub async fn read(store: &dyn Store, listed: Listed) -> Result<Self, StoreError> {
-        let mut reading = Reading::default();
-        let mut pieces = store.read(&listed.head.id).await?;
-        while let Some(piece) = pieces.next().await {
-            piece?.into_iter().for_each(|stored| reading.take(stored));
-            tokio::task::consume_budget().await;
-        }
-        let is_said = |passage: &Passage| match passage {
-            Passage::Prompt(text) | Passage::Answer(text) | Passage::Note(text) => {
-                !text.trim().is_empty()
-            }
-            Passage::Call(_) => true,
-        };
-        reading.passages.retain(is_said);
-        Ok(Self { listed, passages: reading.passages })
+/// Reads a stored conversation. Pieces of the log that cannot be read are left out, with a note.
+pub async fn read_conversation(
+    store: &dyn Store,
+    listed: &Listed,
+) -> Result<Conversation, StoreError> {
+    let mut reading = Reading::default();
+    let mut pieces = store.read(&listed.head.id).await?;
+    while let Some(piece) = pieces.next().await {
+        piece?.into_iter().for_each(|stored| reading.take(stored));
+        tokio::task::consume_budget().await;
     }
-
-    /// Returns the conversation as plain text.
-    pub fn text(&self) -> String {
-        text::write(self)
-    }
-
-    /// Returns the conversation as Markdown. HTML and images in what was said are written out.
-    pub fn markdown(&self) -> String {
-        markdown::write(self)
-    }
-
-    /// Returns the conversation as one HTML page that loads nothing. All that was said is escaped.
-    pub fn html(&self) -> String {
-        html::write(self)
-    }
-
-    /// Returns the title, or what stands in its place.
-    fn title(&self) -> &str {
-        let title = self.listed.title.trim();
-        if title.is_empty() { "Session" } else { title }
-    }
-
-    /// Returns the facts below the title: id, directory, beginning, turns.
-    fn facts(&self) -> [String; 4] {
-        let Listed { head, turns, .. } = &self.listed;
-        let turns = if *turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") };
-        [head.id.clone(), head.directory.display().to_string(), day(head.created), turns]
-    }
-}
-
-/// Returns a time to the minute, in UTC.
-fn day(at: Millis) -> String {
-    jiff::Timestamp::from_millisecond(at).map_or_else(
-        |_| "at an unknown time".to_owned(),
-        |at| at.strftime("%Y-%m-%d %H:%M UTC").to_string(),
-    )
-}
-
-/// Returns whether a link leads to a page, and does not run anything.
-fn is_harmless(url: &str) -> bool {
-    let lower = url.to_ascii_lowercase();
-    ["https://", "http://", "mailto:"].iter().any(|scheme| lower.starts_with(scheme))
-}
-
-/// Returns the word for a status.
-fn status_word(status: CallStatus) -> &'static str {
-    match status {
-        CallStatus::AwaitingAnswer => "awaiting an answer",
-        CallStatus::Running => "running",
-        CallStatus::Succeeded => "done",
-        CallStatus::Failed => "failed",
-        CallStatus::Rejected => "rejected",
-        CallStatus::Cancelled => "cancelled",
-        CallStatus::Interrupted => "interrupted",
-    }
+    Ok(Conversation {
+        id: listed.head.id.clone(),
+        title: listed.title.clone(),
+        directory: listed.head.directory.clone(),
+        created: listed.head.created,
+        turns: listed.turns,
+        passages: reading.said(),
+    })
 }
 
 /// A conversation while its log is read.
@@ -145,6 +51,17 @@ struct Reading {
 }
 
 impl Reading {
+    /// Returns all passages in which something is said.
+    fn said(mut self) -> Vec<Passage> {
+        self.passages.retain(|passage| match passage {
+            Passage::Prompt(text) | Passage::Answer(text) | Passage::Note(text) => {
+                !text.trim().is_empty()
+            }
+            Passage::Call(_) => true,
+        });
+        self.passages
+    }
+
     fn take(&mut self, stored: Stored) {
         match stored {
             Stored::Batch(batch) => {

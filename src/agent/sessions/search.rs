@@ -1,6 +1,6 @@
 //! Stored sessions in which something was said.
 
-use super::export::{Conversation, Passage};
+use super::export::{Conversation, Passage, read_conversation};
 use crate::session::{Listed, Query, Store, StoreError};
 
 /// A session in which a text was found.
@@ -31,9 +31,9 @@ pub async fn search(
         if !store.may_say(&listed.head.id, &text).await.unwrap_or(false) {
             continue;
         }
-        let Ok(conversation) = Conversation::read(store, listed).await else { continue };
+        let Ok(conversation) = read_conversation(store, &listed).await else { continue };
         if let Some(line) = find_line(&conversation, &text) {
-            hits.push(SearchHit { listed: conversation.listed, number, line });
+            hits.push(SearchHit { listed, number, line });
         }
     }
     Ok(hits)

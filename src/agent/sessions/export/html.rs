@@ -2,7 +2,7 @@
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use super::{CallBody, CallPassage, Conversation, Passage, is_harmless, status_word};
+use super::conversation::{CallBody, CallPassage, Conversation, Passage, is_harmless, status_word};
 use crate::session::CallStatus;
 
 /// The page's only style. It loads nothing, and its policy lets nothing be loaded or run.
@@ -23,8 +23,9 @@ ins { background: #2a42; } pre del { background: #c332; }
 table { border-collapse: collapse; } td { border: 1px solid #8886; padding: .125rem .5rem; }
 ";
 
-pub(super) fn write(conversation: &Conversation) -> String {
-    let title = escaped(conversation.title());
+/// Returns the conversation as one HTML page that loads nothing. All that was said is escaped.
+pub fn to_html(conversation: &Conversation) -> String {
+    let title = escaped(conversation.heading());
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \

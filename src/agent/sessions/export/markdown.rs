@@ -2,13 +2,14 @@
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag};
 
-use super::{CallBody, Conversation, Passage, is_harmless, status_word};
+use super::conversation::{CallBody, Conversation, Passage, is_harmless, status_word};
 
-pub(super) fn write(conversation: &Conversation) -> String {
+/// Returns the conversation as Markdown. HTML and images in what was said are written out.
+pub fn to_markdown(conversation: &Conversation) -> String {
     let [id, directory, day, turns] = conversation.facts();
     let mut out = format!(
         "# {}\n\n{}, {}, {day}, {turns}\n",
-        literal(conversation.title()),
+        literal(conversation.heading()),
         code(&id),
         code(&directory)
     );

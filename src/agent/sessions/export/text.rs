@@ -1,9 +1,10 @@
 //! A conversation as plain text.
 
-use super::{CallBody, Conversation, Passage, status_word};
+use super::conversation::{CallBody, Conversation, Passage, status_word};
 
-pub(super) fn write(conversation: &Conversation) -> String {
-    let mut out = format!("{}\n{}\n", conversation.title(), conversation.facts().join(", "));
+/// Returns the conversation as plain text.
+pub fn to_text(conversation: &Conversation) -> String {
+    let mut out = format!("{}\n{}\n", conversation.heading(), conversation.facts().join(", "));
     for passage in &conversation.passages {
         out.push('\n');
         match passage {
