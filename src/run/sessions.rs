@@ -23,6 +23,9 @@ use tandem_store::FileStore;
 /// Characters of a title in a list.
 const TITLE: usize = 60;
 
+/// Number of columns of a list.
+const COLUMNS: usize = 6;
+
 /// The stored sessions, as a person in a directory sees them.
 struct StoredSessions {
     store: FileStore,
@@ -77,8 +80,9 @@ impl StoredSessions {
         let list = self.store.list(&query).await?;
         let numbered = (1..).zip(&list);
         if args.json {
-            let list: Vec<_> =
-                numbered.map(|(number, it)| as_json(it, (!args.all).then_some(number))).collect();
+            let list: Vec<_> = numbered
+                .map(|(number, it)| self.as_json(it, (!args.all).then_some(number)))
+                .collect();
             return print(&escaped_json(&format!("{:#}\n", Value::from(list))));
         }
         if list.is_empty() {
@@ -91,16 +95,43 @@ impl StoredSessions {
 
     /// Returns the cells of a session in a list: of all directories, its directory is in the place of
     /// its number, which counts only in its own.
-    fn row(&self, listed: &Listed, number: Option<usize>) -> [String; 5] {
+    fn row(&self, listed: &Listed, number: Option<usize>) -> [String; COLUMNS] {
         let turns = if listed.turns == 1 { "turn" } else { "turns" };
         let place = || below_home(&listed.head.directory, &self.env);
         [
             number.map_or_else(place, |number| number.to_string()),
             age(now(), listed.changed),
             format!("{} {turns}", listed.turns),
+            human_size(self.size(listed)),
             shortened(&visible_line(&listed.title)),
             listed.head.id.clone(),
         ]
+    }
+
+    /// Returns the bytes on the disk of a session with its files; none if it is gone.
+    fn size(&self, listed: &Listed) -> u64 {
+        self.store.size(&listed.head.id).unwrap_or_default()
+    }
+
+    fn as_json(&self, listed: &Listed, number: Option<usize>) -> Value {
+        let Listed { head, title, turns, changed } = listed;
+        let mut json = json!({
+            "id": head.id,
+            "title": title,
+            "turns": turns,
+            "directory": head.directory,
+            "created": head.created,
+            "changed": changed,
+            "bytes": self.size(listed),
+            "by": head.by,
+        });
+        if let Some(number) = number {
+            json["number"] = number.into();
+        }
+        if let Some(from) = &head.from {
+            json["from"] = json!({ "id": from.id, "index": from.index });
+        }
+        json
     }
 
     async fn search(&self, text: &str, all: bool) -> anyhow::Result<()> {
@@ -218,39 +249,18 @@ fn confirmed(list: &str) -> anyhow::Result<bool> {
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-fn as_json(listed: &Listed, number: Option<usize>) -> Value {
-    let Listed { head, title, turns, changed, bytes } = listed;
-    let mut json = json!({
-        "id": head.id,
-        "title": title,
-        "turns": turns,
-        "directory": head.directory,
-        "created": head.created,
-        "changed": changed,
-        "bytes": bytes,
-        "by": head.by,
-    });
-    if let Some(number) = number {
-        json["number"] = number.into();
-    }
-    if let Some(from) = &head.from {
-        json["from"] = json!({ "id": from.id, "index": from.index });
-    }
-    json
-}
-
-/// Returns rows whose columns are below each other; the first three begin at the right.
-fn table(rows: &[[String; 5]]) -> String {
+/// Returns rows whose columns are below each other; all but the title and the id end at the right.
+fn table(rows: &[[String; COLUMNS]]) -> String {
     let width = |column: usize| {
         rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
     };
-    let widths: [usize; 5] = std::array::from_fn(width);
-    let [first, second, third, fourth, _] = widths;
+    let widths: [usize; COLUMNS] = std::array::from_fn(width);
+    let [first, second, third, fourth, fifth, _] = widths;
     let mut out = String::new();
-    for [place, age, turns, title, id] in rows {
+    for [place, age, turns, size, title, id] in rows {
         let _ = writeln!(
             out,
-            "{place:>first$}  {age:>second$}  {turns:>third$}  {title:<fourth$}  {id}"
+            "{place:>first$}  {age:>second$}  {turns:>third$}  {size:>fourth$}  {title:<fifth$}  {id}"
         );
     }
     out
@@ -273,6 +283,23 @@ fn age(now: Millis, at: Millis) -> String {
         60..1440 => format!("{} h ago", minutes / 60),
         1440..2880 => "1 day ago".to_owned(),
         _ => format!("{} days ago", minutes / 1440),
+    }
+}
+
+/// Returns a number of bytes in the unit that fits.
+fn human_size(bytes: u64) -> String {
+    let units = ["kB", "MB", "GB", "TB"];
+    let mut tenths = bytes.div_ceil(100);
+    let mut unit = 0;
+    while tenths > 9_990 && unit + 1 < units.len() {
+        tenths = tenths.div_ceil(1000);
+        unit += 1;
+    }
+    let unit = units[unit];
+    if tenths < 100 {
+        format!("{}.{} {unit}", tenths / 10, tenths % 10)
+    } else {
+        format!("{} {unit}", tenths.div_ceil(10))
     }
 }
 
@@ -324,5 +351,19 @@ mod tests {
         check(1440, "1 day ago");
         check(2880, "2 days ago");
         check(400 * 1440, "400 days ago");
+    }
+
+    #[test]
+    fn a_size_is_in_the_unit_that_fits_and_never_less_than_it_is() {
+        let check = |bytes, expected: &str| assert_eq!(human_size(bytes), expected);
+        check(0, "0.0 kB");
+        check(1, "0.1 kB");
+        check(1_234, "1.3 kB");
+        check(9_950, "10 kB");
+        check(999_000, "999 kB");
+        check(999_999, "1.0 MB");
+        check(1_000_001, "1.1 MB");
+        check(47_100_000, "48 MB");
+        check(3_000_000_000_000_000, "3000 TB");
     }
 }

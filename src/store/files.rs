@@ -51,6 +51,12 @@ impl FileStore {
         open(&self.session(id)?, id)
     }
 
+    /// Returns the bytes that a session takes, with all of its files. A file that it shares with its
+    /// copies counts for each. Walks the disk.
+    pub fn size(&self, id: &str) -> Result<u64, StoreError> {
+        Ok(list::size(&self.session(id)?))
+    }
+
     /// Returns the directory of a session. Only UUIDs are ids: nothing else becomes a path.
     fn session(&self, id: &str) -> Result<PathBuf, StoreError> {
         match uuid::Uuid::try_parse(id) {

@@ -101,6 +101,7 @@ impl Place {
             text = text.replace(&id, &format!("ID-{n}"));
         }
         for (pattern, constant) in [
+            (r" +\d+(\.\d)? kB ", "  SIZE "),
             (r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", "DAY"),
             (r#""(created|changed|bytes)": \d+"#, "\"$1\": 0"),
         ] {
@@ -161,6 +162,18 @@ fn the_sessions_of_a_directory_are_listed_the_last_changed_first() {
 }
 
 #[test]
+fn the_size_of_a_session_is_that_of_all_its_files() {
+    let place = Place::new();
+    let id = story(&place);
+    let files = ["", "blobs", "outputs"].map(|name| fs::read_dir(place.dir(&id).join(name)));
+    let files = files.into_iter().flatten().flatten().map(|entry| entry.unwrap().metadata());
+    let sizes: Vec<_> = files.flatten().filter(fs::Metadata::is_file).map(|it| it.len()).collect();
+    assert!(sizes.len() > 1, "a log and what it needs for undo");
+    let list: Value = serde_json::from_str(&place.out(&["sessions", "--json"])).unwrap();
+    assert_eq!(list[0]["bytes"], sizes.iter().sum::<u64>());
+}
+
+#[test]
 fn a_session_is_shown_and_exported() {
     let place = Place::new();
     let id = story(&place);
@@ -203,7 +216,7 @@ fn what_was_said_is_found_in_any_case_and_across_chunks() {
     let search = |text: &str| place.run(&["sessions", "search", text]);
     let found = search("\"schöne\" müll");
     expect![[r#"
-        2  just now  1 turn  which song?  ID-1
+        2  just now  1 turn  SIZE  which song?  ID-1
             It is the "SchöNE" Müllerin.
     "#]]
     .assert_eq(&place.constant(&found.out));
@@ -214,7 +227,7 @@ fn what_was_said_is_found_in_any_case_and_across_chunks() {
     expect!["`secret-name` is not in the sessions of this directory\n"].assert_eq(&nothing.err);
     let elsewhere = place.command("", &["sessions", "search", "--all", "Müllerin"]).output();
     expect![[r#"
-        ~/workspace  just now  1 turn  which song?  ID-1
+        ~/workspace  just now  1 turn  SIZE  which song?  ID-1
             It is the "SchöNE" Müllerin.
     "#]]
     .assert_eq(&place.constant(&said(elsewhere.unwrap()).out));

@@ -98,8 +98,6 @@ pub struct Listed {
     pub turns: u64,
     /// Time of the last change.
     pub changed: Millis,
-    /// Bytes that the session takes, without its files.
-    pub bytes: u64,
 }
 
 /// Sessions to list, the last changed first.

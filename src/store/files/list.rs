@@ -16,6 +16,7 @@ struct StoredLogFile {
     dir: PathBuf,
     id: String,
     changed: Millis,
+    /// Bytes of the log.
     bytes: u64,
 }
 
@@ -45,6 +46,18 @@ fn found(entry: &fs::DirEntry) -> Option<StoredLogFile> {
     Some(StoredLogFile { dir, id, changed, bytes: metadata.len() })
 }
 
+/// Returns the bytes of all files in a directory and those below it. What cannot be read counts for
+/// nothing.
+pub(super) fn size(dir: &Path) -> u64 {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let sizes = entries.filter_map(|entry| {
+        // Not that of what a link leads to.
+        let metadata = entry.metadata().ok()?;
+        Some(if metadata.is_dir() { size(&entry.path()) } else { metadata.len() })
+    });
+    sizes.sum()
+}
+
 fn millis(time: SystemTime) -> Millis {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
@@ -62,7 +75,6 @@ fn describe(found: &StoredLogFile, directory: Option<&Path>) -> Option<Listed> {
         title: summary.title.unwrap_or_else(|| head.title.clone()),
         turns: summary.turns,
         changed: found.changed,
-        bytes: found.bytes,
         head,
     })
 }

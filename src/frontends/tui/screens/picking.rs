@@ -20,7 +20,7 @@ fn listed(id: &str, title: &str, turns: u64, directory: &str, changed: Millis) -
         served: false,
         from: None,
     };
-    Listed { head, title: title.to_owned(), turns, changed, bytes: 0 }
+    Listed { head, title: title.to_owned(), turns, changed }
 }
 
 /// The sessions of this directory, or of all.
