@@ -1,4 +1,6 @@
 // What all programs here share: named checks with a time limit, one printed line each.
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
 
 export const URI =
   'https://github.com/google-gemini/gemini-cli/blob/main/docs/a2a/developer-profile/v0/spec.md';
@@ -41,6 +43,15 @@ export async function check(name, body, seconds = 20) {
 
 export function finish() {
   process.exit(failed ? 1 : 0);
+}
+
+// Has `run` kill the server and start it again at the same address.
+export async function restart() {
+  const input = createInterface({ input: process.stdin });
+  const done = once(input, 'line');
+  console.log('restart');
+  await done;
+  input.close();
 }
 
 // JSON-RPC by hand, for the extension's own methods.

@@ -2,7 +2,9 @@
 import { createServer } from 'node:http';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { URI, base, check, finish, must, rpc, same, sleep, workspace } from './check.mjs';
+import {
+  URI, base, check, finish, must, restart, rpc, same, sleep, workspace,
+} from './check.mjs';
 
 const { connect } = await import(`./${process.argv[2]}.mjs`);
 const settings = { [URI]: { workspace_path: workspace } };
@@ -224,7 +226,18 @@ await check('9 context id alone', async () => {
   ends(second, 'completed');
 });
 
-await check('10 push', async () => {
+// The credentials of a receiver, and the check that a notification has them.
+const secret = client.version === '1.0'
+  ? { authentication: { scheme: 'Bearer', credentials: 'shh' } }
+  : { token: 'shh' };
+
+function authorized({ headers }) {
+  if (client.version === '1.0') same(headers.authorization, 'Bearer shh', 'Authorization');
+  else same(headers['x-a2a-notification-token'], 'shh', 'the token');
+}
+
+// A receiver of notifications; `told` waits for the one that says that a task is in this state.
+async function listen() {
   const received = [];
   const receiver = createServer(async (request, response) => {
     let body = '';
@@ -233,10 +246,28 @@ await check('10 push', async () => {
     response.end();
   });
   await new Promise((done) => receiver.listen(0, '127.0.0.1', done));
-  const hook = `http://127.0.0.1:${receiver.address().port}`;
-  const secret = client.version === '1.0'
-    ? { authentication: { scheme: 'Bearer', credentials: 'shh' } }
-    : { token: 'shh' };
+  const says = (state) => ({ body }) =>
+    client.version === '1.0'
+      ? [body.statusUpdate, body.task].some(
+          (each) => each?.status.state === `TASK_STATE_${state.toUpperCase()}`,
+        )
+      : body.kind === 'task' && body.status.state === state;
+  const told = async (path, state) => {
+    const found = () => received.find((each) => each.path === path && says(state)(each));
+    for (let n = 0; n < 100 && !found(); n += 1) await sleep(50);
+    const heard = JSON.stringify(received).slice(0, 300);
+    must(found(), `${path} was not told of ${state}: ${heard}`);
+    return found();
+  };
+  const close = () => {
+    receiver.closeAllConnections();
+    receiver.close();
+  };
+  return { hook: `http://127.0.0.1:${receiver.address().port}`, told, close };
+}
+
+await check('10 push', async () => {
+  const { hook, told, close } = await listen();
   try {
     let second;
     const push = { id: 'first', url: `${hook}/first`, ...secret };
@@ -251,29 +282,17 @@ await check('10 push', async () => {
     const ids = async () => (await client.push.list(taskId)).map((each) => each.id).sort();
     same(await ids(), ['first', 'second'], 'list');
 
-    const over = ({ body }) =>
-      client.version === '1.0'
-        ? [body.statusUpdate, body.task].some(
-            (each) => each?.status.state === 'TASK_STATE_COMPLETED',
-          )
-        : body.kind === 'task' && body.status.state === 'completed';
-    const told = (path) => received.find((each) => each.path === path && over(each));
-    for (let n = 0; n < 100 && !(told('/first') && told('/second')); n += 1) await sleep(50);
-    must(told('/first'), `/first was not told of the end: ${JSON.stringify(received).slice(0, 300)}`);
-    must(told('/second'), '/second was not told of the end');
+    const first = await told('/first', 'completed');
+    await told('/second', 'completed');
     // Not before: what is deleted is told nothing any more, not even what is on its way.
     await client.push.delete(taskId, 'second');
     same(await ids(), ['first'], 'list after delete');
-    const { headers } = told('/first');
+    authorized(first);
     if (client.version === '1.0') {
-      same(headers.authorization, 'Bearer shh', 'Authorization');
-      same(headers['content-type'].split(';')[0], 'application/a2a+json', 'Content-Type');
-    } else {
-      same(headers['x-a2a-notification-token'], 'shh', 'the token');
+      same(first.headers['content-type'].split(';')[0], 'application/a2a+json', 'Content-Type');
     }
   } finally {
-    receiver.closeAllConnections();
-    receiver.close();
+    close();
   }
 });
 
@@ -316,6 +335,61 @@ await check('12 history and unknown tasks', async () => {
   ]) {
     const error = await call().then(() => null, (each) => each);
     must(error && client.isNotFound(error), `${call}: ${error}`);
+  }
+});
+
+await check('13 the server is killed', async () => {
+  const { hook, told, close } = await listen();
+  try {
+    const done = await read(client.send(prompt('say hello')));
+    const { history } = await client.get(done[0].taskId);
+    const asked = await ask('write and reject');
+    const push = { id: 'lasting', url: `${hook}/lasting`, ...secret };
+    // A stream in the middle, whose end is told to nobody.
+    const before = [];
+    let killed;
+    try {
+      for await (const event of client.send(prompt('talk for long', { push }))) {
+        before.push(event);
+        if (!killed && texts(before).includes('c ')) killed = restart();
+      }
+    } catch (error) {
+      must(killed, `the stream ended before the server: ${error}`);
+    }
+    await killed;
+    const { taskId, contextId } = before[0];
+
+    const same_task = await client.get(done[0].taskId);
+    same(same_task.status.state, 'completed', 'the task that had ended');
+    same(same_task.history.map((each) => each.messageId), history.map((each) => each.messageId),
+      'its history');
+    same((await client.get(asked.taskId)).status.state, 'failed', 'the task with the question');
+    const late = await answer(asked, 'proceed_once').then(() => null, (error) => error);
+    must(late && !existsSync(file('rejected.txt')), 'the answer to a closed question counted');
+    same(await client.list(contextId), [[taskId, 'failed']], 'the list');
+
+    const after = await read(client.canSayLastEvent
+      ? client.resubscribe(taskId, last(updates(before)).metadata.eventId)
+      : client.resubscribe(taskId)).catch((error) => error);
+    if (Array.isArray(after)) {
+      const state = after.map((event) => event.state).filter(Boolean);
+      same(last(state), 'failed', 'how the stream goes on');
+      const ids = updates([...before, ...after]).map((event) => event.metadata.eventId);
+      if (client.canSayLastEvent) same(new Set(ids).size, ids.length, 'how many event ids differ');
+    } else {
+      // In 1.0 whoever subscribes to a task that has ended is refused.
+      same(client.version, '1.0', `the version that refuses: ${after}`);
+    }
+
+    same((await client.push.list(taskId)).map((each) => each.id), ['lasting'], 'the receivers');
+    authorized(await told('/lasting', 'failed'));
+    const next = await read(client.send({ parts: [{ text: 'say hello' }], contextId }));
+    same(next[0].contextId, contextId, 'the context id');
+    same(texts(next), 'Hello there.', 'the next answer');
+    ends(next, 'completed');
+    if (client.version === '0.3') authorized(await told('/lasting', 'completed'));
+  } finally {
+    close();
   }
 });
 

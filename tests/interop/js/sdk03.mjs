@@ -1,6 +1,7 @@
 // @a2a-js/sdk 0.3 behind the few calls that flow.mjs makes.
 import { randomUUID } from 'node:crypto';
 import { ClientFactory, TaskNotFoundError } from 'a2a-03/client';
+import { rpc } from './check.mjs';
 
 const event = (item) => ({
   type: item.kind,
@@ -38,6 +39,9 @@ export async function connect(base) {
       return events(client.sendMessageStream({ message, configuration }, { signal }));
     },
     get: (id, historyLength) => client.getTask({ id, historyLength }),
+    // The SDK has no call for it.
+    list: async (contextId) =>
+      (await rpc('tasks/list', { contextId })).tasks.map((task) => [task.id, task.status.state]),
     cancel: async (id) => event(await client.cancelTask({ id })),
     resubscribe: (id, lastEventId) =>
       events(client.resubscribeTask({ id, ...(lastEventId && { metadata: { lastEventId } }) })),

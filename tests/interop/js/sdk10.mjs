@@ -79,6 +79,10 @@ export async function connect(base) {
         })),
       };
     },
+    list: async (contextId) => {
+      const request = { tenant: '', contextId, status: 0, pageSize: 50, pageToken: '' };
+      return (await client.listTasks(request)).tasks.map((task) => [task.id, state(task.status)]);
+    },
     // The task that was touched last.
     latest: async (contextId) => {
       const request = { tenant: '', contextId, status: 0, pageSize: 1, pageToken: '' };

@@ -38,5 +38,11 @@ async def check(name, body, seconds=20):
             traceback.print_exc()
 
 
+async def restart():
+    """Has `run` kill the server and start it again at the same address."""
+    print('restart', flush=True)
+    must(await asyncio.to_thread(sys.stdin.readline), 'nobody restarts the server')
+
+
 def finish():
     sys.exit(1 if failed else 0)

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Thread
 
 import httpx
-from check import BASE, URI, WORKSPACE, check, finish, must, same
+from check import BASE, URI, WORKSPACE, check, finish, must, restart, same
 
 sdk = importlib.import_module(sys.argv[1])
 FILES = Path(WORKSPACE)
@@ -75,6 +75,60 @@ def question(events):
     options = [option['id'] for option in pending[0]['confirmation_request']['options']]
     must({'proceed_once', 'cancel'} <= set(options), f'options {options}')
     return pending[0]
+
+
+SECRET = {'token': 'shh'}
+if sdk.VERSION == '1.0':
+    SECRET = {'authentication': {'scheme': 'Bearer', 'credentials': 'shh'}}
+
+
+def authorized(headers):
+    """Checks that a notification has the credentials of its receiver."""
+    if sdk.VERSION == '1.0':
+        same(headers['Authorization'], 'Bearer shh', 'Authorization')
+    else:
+        same(headers['X-A2A-Notification-Token'], 'shh', 'the token')
+
+
+class Receiver:
+    """A receiver of notifications."""
+
+    def __enter__(self):
+        received = self.received = []
+
+        class Hook(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers['Content-Length']))
+                received.append((self.path, self.headers, json.loads(body)))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(('127.0.0.1', 0), Hook)
+        Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f'http://127.0.0.1:{self.server.server_port}'
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+
+    async def told(self, path, state):
+        """The headers of the notification that says that a task is in this state."""
+
+        def says(body):
+            if sdk.VERSION == '0.3':
+                return body['kind'] == 'task' and body['status']['state'] == state
+            item = body.get('statusUpdate') or body.get('task') or {}
+            return item.get('status', {}).get('state') == f'TASK_STATE_{state.upper()}'
+
+        for _ in range(100):
+            for at, headers, body in self.received:
+                if at == path and says(body):
+                    return headers
+            await asyncio.sleep(0.05)
+        must(False, f'{path} was not told of {state}: {str(self.received)[:300]}')
 
 
 async def main():
@@ -232,70 +286,34 @@ async def main():
         ends(second, 'completed')
 
     async def push():
-        received = []
-
-        class Hook(BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers['Content-Length']))
-                received.append((self.path, self.headers, json.loads(body)))
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, *_):
-                pass
-
-        hook = ThreadingHTTPServer(('127.0.0.1', 0), Hook)
-        Thread(target=hook.serve_forever, daemon=True).start()
-        url = f'http://127.0.0.1:{hook.server_port}'
-        secret = {'token': 'shh'}
-        if sdk.VERSION == '1.0':
-            secret = {'authentication': {'scheme': 'Bearer', 'credentials': 'shh'}}
         second = None
 
         async def seen(event, _):
             nonlocal second
             if not second and event.type != 'task':
-                config = {'id': 'second', 'url': f'{url}/second'}
+                config = {'id': 'second', 'url': f'{hook.url}/second'}
                 second = await client.push_set(event.task_id, config)
-
-        def over(body):
-            if sdk.VERSION == '0.3':
-                return body['kind'] == 'task' and body['status']['state'] == 'completed'
-            item = body.get('statusUpdate') or body.get('task') or {}
-            return item.get('status', {}).get('state') == 'TASK_STATE_COMPLETED'
-
-        def told(path):
-            return next((h for p, h, body in received if p == path and over(body)), None)
 
         async def listed():
             return sorted(each['id'] for each in await client.push_list(task))
 
-        try:
-            config = {'id': 'first', 'url': f'{url}/first', **secret}
+        with Receiver() as hook:
+            config = {'id': 'first', 'url': f'{hook.url}/first', **SECRET}
             events = await read(prompt('count slowly', push=config), seen)
             ends(events, 'completed')
             task = events[0].task_id
             same((second['taskId'], second['id'], second['url']),
-                 (task, 'second', f'{url}/second'), 'set')
-            same((await client.push_get(task, 'second'))['url'], f'{url}/second', 'get')
+                 (task, 'second', f'{hook.url}/second'), 'set')
+            same((await client.push_get(task, 'second'))['url'], f'{hook.url}/second', 'get')
             same(await listed(), ['first', 'second'], 'list')
-            for _ in range(100):
-                if told('/first') and told('/second'):
-                    break
-                await asyncio.sleep(0.05)
-            must(told('/first'), f'/first was not told of the end: {str(received)[:300]}')
-            must(told('/second'), '/second was not told of the end')
+            first = await hook.told('/first', 'completed')
+            await hook.told('/second', 'completed')
             # Not before: what is deleted is told nothing any more, not even what is on its way.
             await client.push_delete(task, 'second')
             same(await listed(), ['first'], 'list after delete')
+            authorized(first)
             if sdk.VERSION == '1.0':
-                same(told('/first')['Authorization'], 'Bearer shh', 'Authorization')
-                kind_of = told('/first')['Content-Type'].split(';')[0]
-                same(kind_of, 'application/a2a+json', 'Content-Type')
-            else:
-                same(told('/first')['X-A2A-Notification-Token'], 'shh', 'the token')
-        finally:
-            hook.shutdown()
+                same(first['Content-Type'].split(';')[0], 'application/a2a+json', 'Content-Type')
 
     async def rpc(method, params):
         """JSON-RPC by hand, for the extension's own methods."""
@@ -355,6 +373,58 @@ async def main():
         same(texts(events), 'before after', 'the text')
         ends(events, 'completed')
 
+    async def killed():
+        with Receiver() as hook:
+            done = (await read(prompt('say hello')))[0].task_id
+            said = [each.message_id for each in (await client.get(done)).history]
+            asked = await ask('write and reject')
+            config = {'id': 'lasting', 'url': f'{hook.url}/lasting', **SECRET}
+            before, restarted = [], None
+            # A stream in the middle, whose end is told to nobody.
+            try:
+                async for event in prompt('talk for long', push=config):
+                    before.append(event)
+                    if not restarted and 'c ' in texts(before):
+                        restarted = asyncio.create_task(restart())
+            except Exception as error:
+                must(restarted, f'the stream ended before the server: {error!r}')
+            await restarted
+            task, context = before[0].task_id, before[0].context_id
+
+            ended = await client.get(done)
+            same(ended.state, 'completed', 'the task that had ended')
+            same([each.message_id for each in ended.history], said, 'its history')
+            same((await client.get(asked[1].task_id)).state, 'failed', 'the task with the question')
+            try:
+                await answer(asked, 'proceed_once')
+            except Exception:
+                must(not (FILES / 'rejected.txt').exists(), 'the closed question was answered')
+            else:
+                must(False, 'the answer to a closed question is taken')
+            same(await client.list(context), [(task, 'failed')], 'the list')
+
+            after = []
+            last = [ids(before)[-1]] if sdk.CAN_SAY_LAST_EVENT else []
+            try:
+                after = await read(client.resubscribe(task, *last))
+            except Exception as error:
+                # In 1.0 whoever subscribes to a task that has ended is refused.
+                same(sdk.VERSION, '1.0', f'the version that refuses: {error!r}')
+            if after:
+                same([e.state for e in after if e.state][-1], 'failed', 'how the stream goes on')
+            both = ids(before) + ids(after)
+            if sdk.CAN_SAY_LAST_EVENT:
+                same(len(set(both)), len(both), 'how many event ids differ')
+
+            same([each['id'] for each in await client.push_list(task)], ['lasting'], 'receivers')
+            authorized(await hook.told('/lasting', 'failed'))
+            following = await read(client.send([{'text': 'say hello'}], context_id=context))
+            same(following[0].context_id, context, 'the context id')
+            same(texts(following), 'Hello there.', 'the next answer')
+            ends(following, 'completed')
+            if sdk.VERSION == '0.3':
+                authorized(await hook.told('/lasting', 'completed'))
+
     await check('1 card', card)
     await check('2 prompt', greeting)
     await check('3 approve', approve)
@@ -369,7 +439,8 @@ async def main():
     await check('10 push', push)
     await check('11 commands', commands)
     await check('12 history and unknown tasks', history)
-    await check('13 seven seconds of silence', quiet)
+    await check('13 the server is killed', killed)
+    await check('14 seven seconds of silence', quiet)
     finish()
 
 

@@ -7,7 +7,7 @@ from a2a.client import create_client
 from a2a.types.a2a_pb2 import (
     CancelTaskRequest, DeleteTaskPushNotificationConfigRequest,
     GetTaskPushNotificationConfigRequest, GetTaskRequest, ListTaskPushNotificationConfigsRequest,
-    Role, SendMessageRequest, SubscribeToTaskRequest, TaskPushNotificationConfig, TaskState,
+    ListTasksRequest, Role, SendMessageRequest, SubscribeToTaskRequest, TaskPushNotificationConfig, TaskState,
 )
 from a2a.utils.errors import TaskNotFoundError
 from google.protobuf.json_format import MessageToDict, ParseDict
@@ -112,6 +112,10 @@ class Client:
 
     def resubscribe(self, task_id):
         return events_of(self.client.subscribe(SubscribeToTaskRequest(id=task_id)))
+
+    async def list(self, context_id):
+        answer = await self.client.list_tasks(ListTasksRequest(context_id=context_id))
+        return [(task.id, state_of(task.status)) for task in answer.tasks]
 
     # Push configs as dicts.
 
