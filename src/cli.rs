@@ -1,12 +1,14 @@
 //! The command line.
 
 mod absent;
+mod generate;
 mod sessions;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap_complete::Shell;
 use serde_json::Value;
 
 use tandem_agent::permission::Mode;
@@ -16,6 +18,7 @@ use tandem_model::provider::Provider;
 use tandem_settings::limits::{self, Change};
 use tandem_settings::{Override, SettingOrigin};
 
+pub(crate) use self::generate::{completions, manual};
 pub(crate) use self::sessions::{ExportFormat, ListArgs, SessionsArgs, SessionsCommand};
 
 /// A coding agent for your editor and your terminal.
@@ -78,6 +81,20 @@ pub(crate) enum Command {
     /// then have too. After the last line the client closes the connection, and the agent must end
     /// with exit status 0. Exit status: 0 if all is as recorded, 1 if not.
     Replay(ReplayArgs),
+    /// Print a completion script for a shell
+    ///
+    /// For bash: `source <(tandem completions bash)`; for zsh, put the output into a file `_tandem` in a
+    /// directory of `$fpath`; for fish, into ~/.config/fish/completions/tandem.fish.
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Write the manual pages (man 1) into a directory
+    #[command(hide = true)]
+    Manual {
+        /// The directory, which must exist
+        directory: PathBuf,
+    },
 }
 
 /// Record to replay, and the agent to replay it against. The agent really runs the commands of the

@@ -67,6 +67,12 @@ fn start(cli: &Cli) -> anyhow::Result<ExitReason> {
             let done = runtime.block_on(run::sessions(&sessions.command()));
             return done.map(|()| ExitReason::Done);
         }
+        Some(Command::Completions { shell }) => {
+            return cli::completions(*shell).map(|()| ExitReason::Done);
+        }
+        Some(Command::Manual { directory }) => {
+            return cli::manual(directory).map(|()| ExitReason::Done);
+        }
         Some(Command::Config(config)) => return run::config(config).map(|()| ExitReason::Done),
         None => {}
     }

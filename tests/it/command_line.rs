@@ -50,3 +50,31 @@ async fn what_other_programs_know_and_this_one_does_not_is_said_to_be_so() {
     }
     expect_file!["../../fixtures/command_line/absent.txt"].assert_eq(&said);
 }
+
+/// Returns what a subcommand writes to standard output; it must work.
+fn output(args: &[&str]) -> String {
+    let ran = std::process::Command::new(env!("CARGO_BIN_EXE_tandem")).args(args).output().unwrap();
+    assert!(ran.status.success(), "{args:?}");
+    String::from_utf8(ran.stdout).unwrap()
+}
+
+#[test]
+fn shells_complete_every_subcommand() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = output(&["completions", shell]);
+        for name in ["serve", "attach", "sessions", "export", "--a2a-port"] {
+            assert!(script.contains(name.trim_start_matches('-')), "{shell}: {name}");
+        }
+    }
+}
+
+#[test]
+fn every_subcommand_has_a_manual_page() {
+    let pages = TempDir::new().unwrap();
+    let written = output(&["manual", pages.path().to_str().unwrap()]);
+    assert_eq!(written, "");
+    for name in ["tandem", "tandem-serve", "tandem-sessions", "tandem-sessions-export"] {
+        let page = std::fs::read_to_string(pages.path().join(format!("{name}.1"))).unwrap();
+        assert!(page.contains(".TH"), "{name}");
+    }
+}
