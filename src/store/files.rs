@@ -14,6 +14,7 @@ use tandem_agent::session::{
     Claim, Head, Holder, Listed, Query, Store, StoreError, Stored, StoredLog,
 };
 use tokio::sync::mpsc;
+use uuid::Uuid;
 
 use self::claim::FileClaim;
 use crate::lines;
@@ -59,11 +60,16 @@ impl FileStore {
 
     /// Returns the directory of a session. Only UUIDs are ids: nothing else becomes a path.
     fn session(&self, id: &str) -> Result<PathBuf, StoreError> {
-        match uuid::Uuid::try_parse(id) {
-            Ok(uuid) if uuid.as_hyphenated().to_string() == id => Ok(self.root.join(id)),
-            _ => Err(StoreError::NotFound(id.to_owned())),
+        match session_id(id) {
+            Some(_) => Ok(self.root.join(id)),
+            None => Err(StoreError::NotFound(id.to_owned())),
         }
     }
+}
+
+/// Returns the UUID that is written so, in the one way in which ids are written.
+fn session_id(name: &str) -> Option<Uuid> {
+    Uuid::try_parse(name).ok().filter(|uuid| uuid.as_hyphenated().to_string() == name)
 }
 
 #[async_trait]

@@ -1,49 +1,44 @@
 //! The list of sessions, made from the first and the last lines of their logs.
 
+use std::collections::BinaryHeap;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tandem_agent::session::{BatchSummary, Listed, Millis, Query, StoreError};
 
-use super::{LOG, open, read_head};
+use uuid::Uuid;
+
+use super::{LOG, open, read_head, session_id};
 use crate::backwards::Backwards;
 use crate::lines;
 
-/// A log, and the time of its last change.
-struct StoredLogFile {
-    dir: PathBuf,
-    id: String,
-    changed: Millis,
-    /// Bytes of the log.
-    bytes: u64,
-}
-
 /// Lists sessions, the last changed first.
 pub(super) fn list(root: &Path, query: &Query) -> Result<Vec<Listed>, StoreError> {
-    let mut found = find(root)?;
-    // By name, too: a list must not depend on the order of a directory.
-    found.sort_unstable_by(|a, b| (b.changed, &b.id).cmp(&(a.changed, &a.id)));
-    let described = found.iter().filter_map(|found| describe(found, query.directory.as_deref()));
+    let mut logs = find(root)?;
+    // A heap: only as much is put in order, and read, as is asked for.
+    let newest = std::iter::from_fn(|| logs.pop());
+    let described = newest.filter_map(|log| describe(root, log, query.directory.as_deref()));
     Ok(described.skip(query.skip).take(query.most.unwrap_or(usize::MAX)).collect())
 }
 
-fn find(root: &Path) -> io::Result<Vec<StoredLogFile>> {
+/// Time of a log's last change, and the session. By its name, too: a list must not depend on the order
+/// of a directory.
+type ChangedLog = (Millis, Uuid);
+
+fn find(root: &Path) -> io::Result<BinaryHeap<ChangedLog>> {
     let entries = match fs::read_dir(root) {
-        Err(err) if err.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(err) if err.kind() == ErrorKind::NotFound => return Ok(BinaryHeap::new()),
         entries => entries?,
     };
-    Ok(entries.flatten().filter_map(|entry| found(&entry)).collect())
+    Ok(entries.flatten().filter_map(|entry| changed_log(&entry)).collect())
 }
 
-fn found(entry: &fs::DirEntry) -> Option<StoredLogFile> {
-    let id = entry.file_name().into_string().ok()?;
-    uuid::Uuid::try_parse(&id).ok()?;
-    let dir = entry.path();
-    let metadata = fs::metadata(dir.join(LOG)).ok()?;
-    let changed = metadata.modified().map_or(0, millis);
-    Some(StoredLogFile { dir, id, changed, bytes: metadata.len() })
+fn changed_log(entry: &fs::DirEntry) -> Option<ChangedLog> {
+    let id = session_id(entry.file_name().to_str()?)?;
+    let metadata = fs::metadata(entry.path().join(LOG)).ok()?;
+    Some((metadata.modified().map_or(0, millis), id))
 }
 
 /// Returns the bytes of all files in a directory and those below it. What cannot be read counts for
@@ -64,19 +59,17 @@ fn millis(time: SystemTime) -> Millis {
 }
 
 /// Describes a session, unless it started in another directory or cannot be read.
-fn describe(found: &StoredLogFile, directory: Option<&Path>) -> Option<Listed> {
-    let mut log = open(&found.dir, &found.id).ok()?;
+fn describe(root: &Path, log: ChangedLog, directory: Option<&Path>) -> Option<Listed> {
+    let (changed, id) = (log.0, log.1.as_hyphenated().to_string());
+    let mut log = open(&root.join(&id), &id).ok()?;
     let (_, head) = read_head(&mut log).ok()?;
     if directory.is_some_and(|directory| directory != head.directory) {
         return None;
     }
-    let summary = last_summary(&log.into_inner().into_inner(), found.bytes).ok()?;
-    Some(Listed {
-        title: summary.title.unwrap_or_else(|| head.title.clone()),
-        turns: summary.turns,
-        changed: found.changed,
-        head,
-    })
+    let file = log.into_inner().into_inner();
+    let summary = last_summary(&file, file.metadata().ok()?.len()).ok()?;
+    let title = summary.title.unwrap_or_else(|| head.title.clone());
+    Some(Listed { title, turns: summary.turns, changed, head })
 }
 
 /// Finds the last summary of a log.
