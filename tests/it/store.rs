@@ -318,3 +318,26 @@ async fn a_stored_log_is_read_by_every_later_version() {
     assert!(place.store.may_say(ID, "chunk 2chunk 3chunk 4").await.unwrap());
     assert!(!place.store.may_say(ID, "chunk 6").await.unwrap());
 }
+
+#[tokio::test]
+async fn a_fork_is_whole_when_its_original_is_deleted() {
+    let place = Place::new();
+    let mut claim = place.create(ID).await;
+    let outputs = place.session(ID).join("outputs");
+    fs::create_dir(&outputs).unwrap();
+    fs::write(outputs.join("look-1.txt"), "all of it").unwrap();
+    let path = outputs.join("look-1.txt").display().to_string();
+    let said = Event::ToldNext(format!("all of it is in {path}, \"{path}\""));
+    let other = Event::Notice(format!("{OTHER} and {ID} are no files"));
+    let events = vec![(1, Arc::new(said)), (1, Arc::new(text(1))), (1, Arc::new(other.clone()))];
+    claim.append(vec![Batch { first: 0, events, summary: None }]).await.unwrap();
+    let fork = tandem_agent::sessions::fork(&place.store, ID).await.unwrap();
+    drop(claim);
+    place.store.delete(ID).await.unwrap();
+    let copied = place.session(&fork.id).join("outputs/look-1.txt");
+    assert_eq!(fs::read_to_string(&copied).unwrap(), "all of it");
+    let path = copied.display();
+    let said = Event::ToldNext(format!("all of it is in {path}, \"{path}\""));
+    let events = crate::kept::stored(&place.store, &fork.id).await;
+    assert_eq!(events, [(0, said), (1, text(1)), (2, other)]);
+}

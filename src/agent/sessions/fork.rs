@@ -41,8 +41,13 @@ pub async fn fork(store: &dyn Store, id: &str) -> Result<Head, StoreError> {
         copied.map_err(io::Error::other)??;
     }
     let mut claim = store.create(&head).await?;
-    let batches = first.into_iter().chain(rest).flat_map(|batch| copied(batch, &new_id));
-    if let Err(err) = append(&mut *claim, batches.collect()).await {
+    let (old_id, copy_id) = (id.to_owned(), new_id.clone());
+    let copy = move || {
+        let batches = first.into_iter().chain(rest);
+        batches.flat_map(|batch| copied(batch, &old_id, &copy_id)).collect()
+    };
+    let batches = tokio::task::spawn_blocking(copy).await.map_err(io::Error::other)?;
+    if let Err(err) = append(&mut *claim, batches).await {
         // Half a copy would look like a whole one.
         drop(claim);
         let _ = store.delete(&new_id).await;
@@ -60,9 +65,9 @@ fn now() -> i64 {
     jiff::Timestamp::now().as_millisecond()
 }
 
-/// Returns a batch as the copy has it: under its own id, and without the tasks of A2A clients, who
-/// know only the original. Indexes stay.
-fn copied(batch: Batch, id: &str) -> Vec<Batch> {
+/// Returns a batch as the copy has it: under its own id, with its own files, and without the tasks of
+/// A2A clients, who know only the original. Indexes stay.
+fn copied(batch: Batch, old_id: &str, id: &str) -> Vec<Batch> {
     let mut batches = vec![Batch { first: batch.first, ..Batch::default() }];
     for (index, (at, event)) in (batch.first..).zip(batch.events) {
         if matches!(*event, Event::Task(_)) {
@@ -74,7 +79,7 @@ fn copied(batch: Batch, id: &str) -> Vec<Batch> {
                 let started = SessionStarted { id: id.to_owned(), ..(**started).clone() };
                 Arc::new(Event::SessionStarted(Arc::new(started)))
             }
-            _ => event,
+            _ => with_files(event, old_id, id),
         };
         if let Some(last) = batches.last_mut() {
             last.events.push((at, event));
@@ -85,6 +90,17 @@ fn copied(batch: Batch, id: &str) -> Vec<Batch> {
         last.summary = batch.summary;
     }
     batches
+}
+
+/// Returns an event in which the paths of the original's long outputs lead to those of the copy: the
+/// model was told them, in the middle of any text.
+fn with_files(event: Arc<Event>, old_id: &str, id: &str) -> Arc<Event> {
+    let path = |id: &str| format!("/{id}/outputs/");
+    let Ok(json) = serde_json::to_string(&*event) else { return event };
+    if !json.contains(&path(old_id)) {
+        return event;
+    }
+    serde_json::from_str(&json.replace(&path(old_id), &path(id))).map_or(event, Arc::new)
 }
 
 fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
