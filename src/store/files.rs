@@ -3,10 +3,11 @@
 mod claim;
 mod list;
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::stream::{self, StreamExt as _};
@@ -30,6 +31,10 @@ const TRASH: &str = ".trash-";
 
 /// Longest line that is read, in bytes: longer than any batch with any tool's longest result.
 const LONGEST_LINE: u64 = 1 << 30;
+
+/// Number of attempts to lock a log that others only look at, and the time between two.
+const LOCK_ATTEMPTS: usize = 100;
+const LOCK_WAIT: Duration = Duration::from_millis(1);
 
 /// Bytes of lines that are given to a reader at once.
 const PIECE: usize = 256 << 10;
@@ -75,8 +80,8 @@ fn session_id(name: &str) -> Option<Uuid> {
 #[async_trait]
 impl Store for FileStore {
     async fn create(&self, head: &Head) -> Result<Box<dyn Claim>, StoreError> {
-        let (root, dir, head) = (self.root.clone(), self.session(&head.id)?, head.clone());
-        blocking(move || FileClaim::create(&root, &dir, &head)).await
+        let (dir, head) = (self.session(&head.id)?, head.clone());
+        blocking(move || FileClaim::create(&dir, &head)).await
     }
 
     async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError> {
@@ -166,11 +171,29 @@ fn make_dir(dir: &Path) -> io::Result<()> {
 /// Takes the log's lock, which goes with the process. The log itself is locked, not a file beside it:
 /// a lock file that somebody deletes would lock nothing.
 fn lock(log: &File, dir: &Path) -> Result<(), StoreError> {
-    match log.try_lock() {
-        Ok(()) => Ok(()),
-        Err(std::fs::TryLockError::WouldBlock) => Err(StoreError::Held(read_owner(dir))),
-        Err(std::fs::TryLockError::Error(err)) => Err(StoreError::Io(err)),
+    for _ in 0..LOCK_ATTEMPTS {
+        match log.try_lock() {
+            // Its owner may have put another in its place after this one was opened.
+            Ok(()) if is_same(log, &std::fs::metadata(dir.join(LOG))?)? => return Ok(()),
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(err)) => return Err(err.into()),
+        }
+        // An owner shares the lock with nobody. Who only looks whether there is one does, for a moment.
+        match log.try_lock_shared() {
+            Ok(()) => log.unlock()?,
+            Err(TryLockError::WouldBlock) => break,
+            Err(TryLockError::Error(err)) => return Err(err.into()),
+        }
+        std::thread::sleep(LOCK_WAIT);
     }
+    Err(StoreError::Held(read_owner(dir)))
+}
+
+/// Returns whether a file is the one that was looked at.
+fn is_same(file: &File, other: &Metadata) -> io::Result<bool> {
+    let file = file.metadata()?;
+    Ok((file.dev(), file.ino()) == (other.dev(), other.ino()))
 }
 
 /// Reads who has a session open; without a number if that cannot be read.

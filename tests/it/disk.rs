@@ -195,17 +195,28 @@ async fn a_directory_that_cannot_be_written_is_said_once() {
 }
 
 #[tokio::test]
-async fn sessions_that_somebody_removes_meanwhile_are_missed() {
-    let home = Home::new();
-    let mut agent = home.start("", &[]);
-    assert_eq!(told(&ask(&mut agent, "first").await), 0);
-    fs::remove_dir_all(home.sessions()).unwrap();
-    let mut shown = ask(&mut agent, "write").await;
-    shown.extend(ask(&mut agent, "third").await);
-    assert_eq!(told(&shown), 1);
-    let written = fs::read_to_string(home.path().join("workspace/new.txt"));
-    assert_eq!(written.unwrap(), "new\n");
-    end(agent).await;
+async fn a_session_that_somebody_removes_meanwhile_is_saved_anew_and_whole() {
+    for all in [true, false] {
+        let home = Home::new();
+        let mut agent = home.start("", &[]);
+        ask(&mut agent, "first").await;
+        let own = home.sessions().join(home.id().await);
+        let removed = if all { home.sessions() } else { own };
+        fs::remove_dir_all(&removed).unwrap();
+        let shown = [ask(&mut agent, "write").await, ask(&mut agent, "third").await].concat();
+        let words = |words: &str| {
+            shown.iter().filter(|message| message.to_string().contains(words)).count()
+        };
+        assert_eq!((words("saved anew"), words(NOT_SAVED)), (1, 0));
+        let written = fs::read_to_string(home.path().join("workspace/new.txt"));
+        assert_eq!(written.unwrap(), "new\n");
+        assert_eq!(home.prompts().await, ["first", "write", "third"]);
+        // Nothing is left to be said when the agent ends.
+        fs::remove_dir_all(removed).unwrap();
+        end(agent).await;
+        home.goes_on().await;
+        assert_eq!(home.prompts().await.len(), 4);
+    }
 }
 
 #[tokio::test]

@@ -319,11 +319,13 @@ struct Faulty {
     /// `false` while appending waits.
     goes_on: watch::Sender<bool>,
     fails: Arc<AtomicBool>,
+    loses: Arc<AtomicBool>,
 }
 
 impl Faulty {
     fn new(inner: Arc<FileStore>) -> Arc<Self> {
-        Arc::new(Self { inner, goes_on: watch::Sender::new(true), fails: Arc::default() })
+        let (goes_on, fails) = (watch::Sender::new(true), Arc::default());
+        Arc::new(Self { inner, goes_on, fails, loses: Arc::default() })
     }
 }
 
@@ -335,7 +337,7 @@ impl Store for Faulty {
         }
         let claim = self.inner.create(head).await?;
         let (goes_on, fails) = (self.goes_on.subscribe(), Arc::clone(&self.fails));
-        Ok(Box::new(FaultyClaim { claim, goes_on, fails }))
+        Ok(Box::new(FaultyClaim { claim, goes_on, fails, loses: Arc::clone(&self.loses) }))
     }
 
     async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError> {
@@ -367,6 +369,8 @@ struct FaultyClaim {
     claim: Box<dyn Claim>,
     goes_on: watch::Receiver<bool>,
     fails: Arc<AtomicBool>,
+    /// `true` if the next syncing finds a part of the log lost.
+    loses: Arc<AtomicBool>,
 }
 
 #[async_trait]
@@ -388,7 +392,14 @@ impl Claim for FaultyClaim {
     }
 
     async fn sync(&mut self) -> Result<(), StoreError> {
+        if self.loses.swap(false, Ordering::SeqCst) {
+            return Err(StoreError::Lost("a test says so"));
+        }
         self.claim.sync().await
+    }
+
+    async fn renew(&mut self) -> Result<(), StoreError> {
+        self.claim.renew().await
     }
 
     async fn announce(&mut self, holder: &Holder) -> Result<(), StoreError> {
@@ -469,6 +480,40 @@ async fn a_store_that_refuses_is_said_once_and_tried_again() {
     ask(&loaded, "fourth").await;
     assert_eq!(notices(loaded.session()), 2);
     assert_eq!(stored(&*place.store(), loaded.id()).await, events(loaded.session()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_of_which_a_part_is_lost_is_saved_anew_and_whole() {
+    let place = Place::new();
+    let store = Faulty::new(place.store());
+    let answers = vec![calls(&["a"]), says("one"), says("two"), says("three"), says("four")];
+    let (sessions, _) = registry(Arc::clone(&store) as _, answers, vec![look()]);
+    let loaded = create(&sessions);
+    let mut log = loaded.session().events(0);
+    let is_notice = |event: &Event| matches!(event, Event::Notice(_));
+    let mut next_notice = async || timeout(LONG, until(&mut log, is_notice)).await.unwrap();
+    ask(&loaded, "first").await;
+    store.loses.store(true, Ordering::SeqCst);
+    ask(&loaded, "second").await;
+    next_notice().await;
+    assert_eq!(stored(&*place.store(), loaded.id()).await, events(loaded.session()));
+    // Not so often that little else would be done.
+    store.loses.store(true, Ordering::SeqCst);
+    ask(&loaded, "third").await;
+    next_notice().await;
+    ask(&loaded, "fourth").await;
+    let others = stored(&*place.store(), loaded.id()).await.len();
+    assert!(others < events(loaded.session()).len());
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    ask(&loaded, "/rename another").await;
+    next_notice().await;
+    assert_eq!(notices(loaded.session()), 3);
+    assert_eq!(stored(&*place.store(), loaded.id()).await, events(loaded.session()));
+    let listed = place.store().list(&Query::default()).await.unwrap().remove(0);
+    assert_eq!((&*listed.title, listed.turns), ("another", 5));
+    end(&sessions).await;
+    assert_eq!(stored(&*place.store(), loaded.id()).await, events(loaded.session()));
+    ends_everything(&events(loaded.session()));
 }
 
 /// Says a word each time so many milliseconds have passed; returns after how many each was shown.

@@ -320,6 +320,59 @@ async fn a_stored_log_is_read_by_every_later_version() {
 }
 
 #[tokio::test]
+async fn a_log_that_is_begun_anew_counts_when_all_of_it_is_on_the_disk() {
+    let place = Place::written().await;
+    let before = fs::read(place.log()).unwrap();
+    let is_held = async || matches!(place.store.claim(ID).await, Err(StoreError::Held(_)));
+    let mut claim = place.store.claim(ID).await.unwrap();
+    claim.renew().await.unwrap();
+    assert_eq!(claim.next(), 0);
+    claim.append(vec![batch(0, 2)]).await.unwrap();
+    assert!(is_held().await);
+    assert_eq!(fs::read(place.log()).unwrap(), before);
+    // As if the process ended here.
+    drop(claim);
+    let mut claim = place.store.claim(ID).await.unwrap();
+    assert_eq!(fs::read_dir(place.session(ID)).unwrap().count(), 2, "log and owner");
+    claim.renew().await.unwrap();
+    claim.append(vec![batch(0, 4)]).await.unwrap();
+    claim.append(vec![batch(6, 2)]).await.unwrap();
+    claim.sync().await.unwrap();
+    assert_ne!(fs::read(place.log()).unwrap(), before);
+    assert_eq!(fs::read(place.session(ID).join("log.old.jsonl")).unwrap(), before);
+    assert!(is_held().await);
+    assert!(matches!(place.store.delete(ID).await, Err(StoreError::Held(_))));
+    claim.append(vec![batch(8, 1)]).await.unwrap();
+    assert_eq!(place.read().await, (vec![0, 1, 2, 3, 6, 7, 8], 0));
+    assert_eq!(place.store.list(&Query::default()).await.unwrap().len(), 1);
+    drop(claim);
+    assert_eq!(place.store.claim(ID).await.unwrap().next(), 9);
+}
+
+#[tokio::test]
+async fn a_log_that_somebody_removes_is_lost_and_another_that_is_open_stays_in_its_place() {
+    let place = Place::written().await;
+    let mut first = place.store.claim(ID).await.unwrap();
+    fs::remove_dir_all(place.dir.path().join("sessions")).unwrap();
+    assert!(matches!(first.sync().await, Err(StoreError::Lost(_))));
+    assert!(matches!(first.append(vec![batch(8, 1)]).await, Err(StoreError::Lost(_))));
+    let mut second = place.create(ID).await;
+    first.renew().await.unwrap();
+    first.append(vec![batch(0, 9)]).await.unwrap();
+    assert!(matches!(first.sync().await, Err(StoreError::Held(_))));
+    assert!(matches!(first.append(vec![batch(9, 1)]).await, Err(StoreError::Lost(_))));
+    second.append(vec![batch(0, 1)]).await.unwrap();
+    assert_eq!(place.read().await, (vec![0], 0));
+    drop(second);
+    first.renew().await.unwrap();
+    first.append(vec![batch(0, 9)]).await.unwrap();
+    first.sync().await.unwrap();
+    assert_eq!(place.read().await, ((0..9).collect(), 0));
+    let old = fs::read_to_string(place.session(ID).join("log.old.jsonl")).unwrap();
+    assert_eq!(old.lines().count(), 2);
+}
+
+#[tokio::test]
 async fn a_fork_is_whole_when_its_original_is_deleted() {
     let place = Place::new();
     let mut claim = place.create(ID).await;

@@ -25,7 +25,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 const LONGEST_BATCH: usize = 512;
 
 /// Maximum number of events that are written at once: bounds the memory of what is on its way.
-const MOST_AT_ONCE: usize = 4096;
+const MOST_AT_ONCE: usize = 1024;
 
 /// The writer of one session's log.
 pub(super) struct Keeper {
@@ -43,6 +43,8 @@ pub(super) struct Keeper {
     open: BTreeSet<TurnId>,
     /// `true` while the store refuses.
     is_failing: bool,
+    /// When the log was last begun anew, because a part of it was lost.
+    renewed: Option<Instant>,
 }
 
 /// Keeps the log of a new session, from its first prompt on. Ends when the session is closed and
@@ -100,7 +102,7 @@ impl Keeper {
     fn new(log: Log, claim: Box<dyn Claim>, turns: u64, title: Option<String>) -> Self {
         let reader = log.read(claim.next());
         let (open, written) = (BTreeSet::new(), Instant::now());
-        Self { log, reader, claim, written, turns, title, open, is_failing: false }
+        Self { log, reader, claim, written, turns, title, open, is_failing: false, renewed: None }
     }
 
     async fn run(mut self, closed: CancellationToken) {
@@ -115,6 +117,9 @@ impl Keeper {
                 break;
             }
         }
+        // A last attempt at what the store has refused.
+        self.renewed = None;
+        self.write().await;
         self.sync().await;
         // Whoever still waits for something to be kept must not wait for ever.
         self.log.unstored();
@@ -159,17 +164,21 @@ impl Keeper {
             }
             if !batches.is_empty() {
                 if let Err(err) = self.claim.append(batches).await {
-                    self.failed(&err);
+                    self.failed(err).await;
                     return false;
                 }
                 self.written = Instant::now();
             }
-            if std::mem::take(&mut self.is_failing) {
-                self.log.stored();
-                self.log.append(Event::Notice("The conversation is saved again.".to_owned()));
-            }
-            self.log.set_kept(end);
+            self.succeeded(end);
         }
+    }
+
+    fn succeeded(&mut self, end: usize) {
+        if std::mem::take(&mut self.is_failing) {
+            self.log.stored();
+            self.log.append(Event::Notice("The conversation is saved again.".to_owned()));
+        }
+        self.log.set_kept(end);
     }
 
     /// Returns what has come, or some of it, but for what is not to be kept.
@@ -218,19 +227,56 @@ impl Keeper {
         let end = self.reader.position();
         match self.claim.sync().await {
             Ok(()) => self.log.set_synced(end),
-            Err(err) => self.failed(&err),
+            Err(err) => self.failed(err).await,
         }
     }
 
-    /// Goes on without the store, and says so once. What was not written is read again later.
-    fn failed(&mut self, err: &StoreError) {
+    /// Saves the whole log anew if a part of it is lost. Else goes on without the store, and says so
+    /// once; what was not written is read again later.
+    async fn failed(&mut self, err: StoreError) {
+        // Where all is lost again and again, not all is written again and again.
+        let may_renew = self.renewed.is_none_or(|renewed| renewed.elapsed() >= AGAIN);
+        let err = match err {
+            StoreError::Lost(why) if may_renew => match self.renew().await {
+                Ok(()) => {
+                    self.log.append(Event::Notice(saved_anew(why)));
+                    return;
+                }
+                Err(err) => err,
+            },
+            err => err,
+        };
         self.reader = self.log.read(self.claim.next());
         if !self.is_failing {
             self.is_failing = true;
             self.log.unstored();
-            self.log.append(Event::Notice(not_saved(err)));
+            self.log.append(Event::Notice(not_saved(&err)));
         }
     }
+
+    /// Writes the whole log anew, which counts when all of it is on the disk.
+    async fn renew(&mut self) -> Result<(), StoreError> {
+        self.renewed = Some(Instant::now());
+        self.claim.renew().await?;
+        self.reader = self.log.read(0);
+        let end = self.log.len();
+        while self.reader.position() < end {
+            let batches = self.collect(&mut false);
+            self.claim.append(batches).await?;
+        }
+        self.claim.sync().await?;
+        let end = self.reader.position();
+        self.succeeded(end);
+        self.log.set_synced(end);
+        Ok(())
+    }
+}
+
+fn saved_anew(why: &str) -> String {
+    format!(
+        "A part of the stored session was lost ({why}). This conversation is saved anew, whole; \
+         what `/restore` and long outputs had in files may be missing."
+    )
 }
 
 fn not_saved(err: &StoreError) -> String {

@@ -141,6 +141,8 @@ pub enum StoreError {
     Newer(u32),
     /// The log is not that of a stored session; why.
     Invalid(String),
+    /// A part of the log that was stored is gone; why. [`Claim::renew`] begins it anew.
+    Lost(&'static str),
     /// The disk refused.
     Io(io::Error),
 }
@@ -160,6 +162,7 @@ impl fmt::Display for StoreError {
                 "a newer tandem wrote the session (format {version}); update tandem to go on with it"
             ),
             Self::Invalid(why) => write!(f, "the session cannot be read: {why}"),
+            Self::Lost(why) => write!(f, "a part of the stored session is lost ({why})"),
             Self::Io(err) => write!(f, "{err}"),
         }
     }
@@ -221,6 +224,10 @@ pub trait Claim: Send + Sync {
 
     /// Waits until everything that was added outlives a loss of power, too.
     async fn sync(&mut self) -> Result<(), StoreError>;
+
+    /// Begins the log anew, from index 0, when a part of it is lost. The next [`Claim::sync`] puts the
+    /// new one in the place of the old one, of which all that is left stays until then.
+    async fn renew(&mut self) -> Result<(), StoreError>;
 
     /// Tells others how to join the session.
     async fn announce(&mut self, holder: &Holder) -> Result<(), StoreError>;

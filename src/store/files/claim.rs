@@ -10,12 +10,18 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use tandem_agent::session::{Batch, Claim, Head, Holder, StoreError};
 
-use super::{LOG, OWNER, blocking, lock, make_dir, write_owner};
+use super::{LOG, OWNER, blocking, is_same, lock, make_dir, write_owner};
 use crate::backwards::Backwards;
 use crate::lines::{self, VERSION};
 
 /// Name of the file that takes what is cut off a torn log.
 const TORN: &str = "log.torn";
+
+/// Name of a log that is begun anew, until it has everything.
+const NEW: &str = "log.new.jsonl";
+
+/// Name of the log whose place another one has taken, because a part of it was lost.
+const OLD: &str = "log.old.jsonl";
 
 /// The claim of a session's directory. The lock on the log goes with it.
 pub(super) struct FileClaim {
@@ -27,7 +33,12 @@ pub(super) struct FileClaim {
 
 /// The end of a log.
 struct LogWriter {
+    dir: PathBuf,
+    head: Head,
+    holder: Holder,
     file: File,
+    /// The log whose place this one takes when it has everything; locked until then.
+    before: Option<File>,
     /// Bytes of the log up to the end of the last whole line.
     bytes: u64,
     /// Bytes that are known to be on the disk.
@@ -40,17 +51,13 @@ struct LogWriter {
 
 impl FileClaim {
     /// Makes a session's directory and its log.
-    pub(super) fn create(
-        root: &Path,
-        dir: &Path,
-        head: &Head,
-    ) -> Result<Box<dyn Claim>, StoreError> {
+    pub(super) fn create(dir: &Path, head: &Head) -> Result<Box<dyn Claim>, StoreError> {
         // Files of the session may be there already.
         make_dir(dir)?;
         let mut options = OpenOptions::new();
         let options = options.append(true).read(true).create_new(true).mode(0o600);
         let file = options.open(dir.join(LOG))?;
-        let begun = begin(&file, root, dir, head);
+        let begun = begin(&file, dir, head);
         let bytes = begun.inspect_err(|_| {
             // Without its head it is no session. Files of it may be there, and stay.
             for name in [LOG, OWNER] {
@@ -58,7 +65,7 @@ impl FileClaim {
             }
             let _ = fs::remove_dir(dir);
         })?;
-        Ok(Self::boxed(dir, file, bytes, 0, None))
+        Ok(Self::boxed(LogWriter::new(dir, head, file, bytes), 0, None))
     }
 
     /// Opens a session's log, and cuts off what an unclean end has left of a line.
@@ -66,7 +73,10 @@ impl FileClaim {
         let mut options = OpenOptions::new();
         let file = options.append(true).read(true).open(dir.join(LOG))?;
         lock(&file, dir)?;
+        // Of a process that was killed while it wrote it: the log has the same.
+        let _ = fs::remove_file(dir.join(NEW));
         let size = file.metadata()?.len();
+        let head = read_head(&file)?;
         let (end, next) = find_end(&file, size)?;
         let mut repaired = None;
         if end < size {
@@ -77,20 +87,32 @@ impl FileClaim {
                 dir.join(TORN).display()
             ));
         }
-        write_owner(dir, &Holder { pid: std::process::id(), port: None })?;
-        Ok(Self::boxed(dir, file, end, next, repaired))
+        write_owner(dir, &this_process())?;
+        Ok(Self::boxed(LogWriter::new(dir, &head, file, end), next, repaired))
     }
 
-    fn boxed(
-        dir: &Path,
-        file: File,
-        bytes: u64,
-        next: usize,
-        repaired: Option<String>,
-    ) -> Box<dyn Claim> {
-        let log = LogWriter { file, bytes, synced: 0, lost: false, torn: false };
-        Box::new(Self { dir: dir.to_owned(), log: Arc::new(Mutex::new(log)), next, repaired })
+    fn boxed(log: LogWriter, next: usize, repaired: Option<String>) -> Box<dyn Claim> {
+        let dir = log.dir.clone();
+        Box::new(Self { dir, log: Arc::new(Mutex::new(log)), next, repaired })
     }
+
+    /// Has the log's writer do something off the runtime's thread.
+    async fn write(
+        &self,
+        write: impl FnOnce(&mut LogWriter) -> Result<(), StoreError> + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let log = Arc::clone(&self.log);
+        blocking(move || {
+            let mut log = log.lock();
+            // What did not come to its end as a whole is begun anew as a whole.
+            write(&mut log).inspect_err(|_| log.lost |= log.before.is_some())
+        })
+        .await
+    }
+}
+
+fn this_process() -> Holder {
+    Holder { pid: std::process::id(), port: None }
 }
 
 #[async_trait]
@@ -105,20 +127,28 @@ impl Claim for FileClaim {
 
     async fn append(&mut self, batches: Vec<Batch>) -> Result<(), StoreError> {
         let end = batches.last().map_or(self.next, Batch::end);
-        let log = Arc::clone(&self.log);
-        blocking(move || Ok(log.lock().append(&batches)?)).await?;
+        self.write(move |log| log.append(&batches)).await?;
         self.next = end;
         Ok(())
     }
 
     async fn sync(&mut self) -> Result<(), StoreError> {
-        let log = Arc::clone(&self.log);
-        blocking(move || Ok(log.lock().sync()?)).await
+        self.write(LogWriter::sync).await
+    }
+
+    async fn renew(&mut self) -> Result<(), StoreError> {
+        self.write(LogWriter::renew).await?;
+        self.next = 0;
+        Ok(())
     }
 
     async fn announce(&mut self, holder: &Holder) -> Result<(), StoreError> {
-        let (dir, holder) = (self.dir.clone(), holder.clone());
-        blocking(move || write_owner(&dir, &holder)).await
+        let holder = holder.clone();
+        self.write(move |log| {
+            log.holder = holder;
+            write_owner(&log.dir, &log.holder)
+        })
+        .await
     }
 }
 
@@ -130,15 +160,16 @@ impl Drop for FileClaim {
 }
 
 impl LogWriter {
-    fn append(&mut self, batches: &[Batch]) -> io::Result<()> {
+    fn new(dir: &Path, head: &Head, file: File, bytes: u64) -> Self {
+        let (dir, head, holder) = (dir.to_owned(), head.clone(), this_process());
+        Self { dir, head, holder, file, before: None, bytes, synced: 0, lost: false, torn: false }
+    }
+
+    fn append(&mut self, batches: &[Batch]) -> Result<(), StoreError> {
         self.check()?;
-        // A file without a name takes everything, and is gone with the process.
-        if self.file.metadata()?.nlink() == 0 {
-            return Err(io::Error::new(ErrorKind::NotFound, "somebody has removed its file"));
-        }
         let mut bytes = Vec::new();
         for batch in batches {
-            lines::write_batch(batch, &mut bytes)?;
+            lines::write_batch(batch, &mut bytes).map_err(io::Error::from)?;
         }
         if self.torn {
             self.file.set_len(self.bytes)?;
@@ -147,41 +178,102 @@ impl LogWriter {
         if let Err(err) = self.file.write_all(&bytes) {
             // Half a line must not stay: the next one would be joined to it.
             self.torn = self.file.set_len(self.bytes).is_err();
-            return Err(err);
+            return Err(err.into());
         }
         self.bytes += bytes.len() as u64;
         Ok(())
     }
 
-    fn sync(&mut self) -> io::Result<()> {
+    fn sync(&mut self) -> Result<(), StoreError> {
         self.check()?;
         if self.synced == self.bytes {
             return Ok(());
         }
-        // After a failure the kernel forgets what it could not write, and the next call succeeds.
-        self.file.sync_data().inspect_err(|_| self.lost = true)?;
+        if let Err(err) = self.file.sync_data() {
+            tracing::warn!(%err, "a log is not on the disk");
+            // The kernel forgets what it could not write, and the next call succeeds.
+            self.lost = true;
+            return Err(StoreError::Lost(NOT_WRITTEN));
+        }
+        if let Some(before) = &self.before {
+            put_in_place(&self.dir, before)?;
+            self.before = None;
+            sync_names(&self.dir)?;
+            write_owner(&self.dir, &self.holder)?;
+        }
         self.synced = self.bytes;
         Ok(())
     }
 
-    fn check(&self) -> io::Result<()> {
+    /// Returns whether what is written and said to be on the disk will be there.
+    fn check(&self) -> Result<(), StoreError> {
         if self.lost {
-            return Err(io::Error::other("the disk has lost a part of the session"));
+            return Err(StoreError::Lost(NOT_WRITTEN));
         }
+        // A file without a name takes everything, and is gone with the process.
+        if self.file.metadata()?.nlink() == 0 {
+            return Err(StoreError::Lost("somebody has removed its file"));
+        }
+        Ok(())
+    }
+
+    /// Begins the log anew, in a file beside the log.
+    fn renew(&mut self) -> Result<(), StoreError> {
+        make_dir(&self.dir)?;
+        let path = self.dir.join(NEW);
+        // Of an attempt that failed.
+        let _ = fs::remove_file(&path);
+        let mut options = OpenOptions::new();
+        let mut file = options.append(true).read(true).create_new(true).mode(0o600).open(path)?;
+        file.try_lock().map_err(io::Error::from)?;
+        let line = lines::write_head(&self.head).map_err(io::Error::from)?;
+        file.write_all(&line)?;
+        let before = std::mem::replace(&mut self.file, file);
+        self.before.get_or_insert(before);
+        (self.bytes, self.synced) = (line.len() as u64, 0);
+        (self.lost, self.torn) = (false, false);
         Ok(())
     }
 }
 
-/// Takes the lock of a new log and writes its head; returns the bytes of that.
-fn begin(mut file: &File, root: &Path, dir: &Path, head: &Head) -> Result<u64, StoreError> {
-    lock(file, dir)?;
-    write_owner(dir, &Holder { pid: std::process::id(), port: None })?;
-    let line = lines::write_head(head).map_err(io::Error::from)?;
-    file.write_all(&line)?;
-    // Else a loss of power could take the files' names, however often their contents are synced.
-    for dir in [dir, root] {
+/// Reason why a log is lost that is still there.
+const NOT_WRITTEN: &str = "the disk could not write it";
+
+/// Puts the new log, which has everything and is on the disk, in the place of the one before.
+fn put_in_place(dir: &Path, before: &File) -> Result<(), StoreError> {
+    let log = dir.join(LOG);
+    let other = match File::open(&log) {
+        Ok(file) if is_same(before, &file.metadata()?)? => None,
+        Ok(file) => Some(file),
+        Err(err) if err.kind() == ErrorKind::NotFound => None,
+        Err(err) => return Err(err.into()),
+    };
+    // Somebody has put it there, who may go on with it.
+    if let Some(other) = &other {
+        lock(other, dir)?;
+    }
+    // It may have what could not be read, or what somebody wants back.
+    let _ = fs::remove_file(dir.join(OLD));
+    let _ = fs::hard_link(&log, dir.join(OLD));
+    Ok(fs::rename(dir.join(NEW), &log)?)
+}
+
+/// Has the names of a session's files outlive a loss of power: else they could be gone, however often
+/// the contents are synced.
+fn sync_names(dir: &Path) -> io::Result<()> {
+    for dir in [Some(dir), dir.parent()].into_iter().flatten() {
         File::open(dir)?.sync_all()?;
     }
+    Ok(())
+}
+
+/// Takes the lock of a new log and writes its head; returns the bytes of that.
+fn begin(mut file: &File, dir: &Path, head: &Head) -> Result<u64, StoreError> {
+    lock(file, dir)?;
+    write_owner(dir, &this_process())?;
+    let line = lines::write_head(head).map_err(io::Error::from)?;
+    file.write_all(&line)?;
+    sync_names(dir)?;
     Ok(line.len() as u64)
 }
 
@@ -191,30 +283,24 @@ fn find_end(file: &File, size: u64) -> Result<(u64, usize), StoreError> {
     while let Some(line) = lines.next()? {
         let end = line.start + line.bytes.len() as u64;
         if line.start == 0 {
-            let (version, _) = lines::read_head(&line.bytes)
-                .map_err(|err| StoreError::Invalid(format!("its first line: {err}")))?;
-            check_version(version)?;
             return Ok((end, 0));
         }
         if let (true, Ok(next)) = (line.is_whole(), lines::batch_end(&line.bytes)) {
-            check_version(head_version(file)?)?;
             return Ok((end, next));
         }
     }
     Err(StoreError::Invalid("its log is empty".to_owned()))
 }
 
-fn check_version(version: u32) -> Result<(), StoreError> {
-    if version > VERSION { Err(StoreError::Newer(version)) } else { Ok(()) }
-}
-
-fn head_version(file: &File) -> Result<u32, StoreError> {
+/// Reads the head of a log that this program may add to.
+fn read_head(file: &File) -> Result<Head, StoreError> {
     let file = file.try_clone()?;
     // A clone shares the position, from which the head is read; appending does not use it.
     io::Seek::rewind(&mut &file)?;
     let size = file.metadata()?.len();
     let mut log = io::BufReader::new(io::Read::take(file, size));
-    Ok(super::read_head(&mut log)?.0)
+    let (version, head) = super::read_head(&mut log)?;
+    if version > VERSION { Err(StoreError::Newer(version)) } else { Ok(head) }
 }
 
 /// Moves what is behind the last whole line into a file of its own.
@@ -227,4 +313,33 @@ fn cut(file: &File, dir: &Path, end: u64, size: u64) -> io::Result<()> {
     kept.write_all(b"\n")?;
     kept.sync_all()?;
     file.set_len(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+
+    use super::*;
+
+    #[test]
+    fn after_a_failure_to_reach_the_disk_no_success_is_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        let json = r#"{"id":"0199f2c4-0000-7000-8000-000000000001","t":1}"#;
+        let head = serde_json::from_str(json).unwrap();
+        // A pipe can be written, and not be synced.
+        let (_reader, pipe) = io::pipe().unwrap();
+        let mut log = LogWriter::new(dir.path(), &head, File::from(OwnedFd::from(pipe)), 1);
+        let batch = [Batch { first: 0, ..Batch::default() }];
+        log.append(&batch).unwrap();
+        for _ in 0..2 {
+            assert!(matches!(log.sync(), Err(StoreError::Lost(_))));
+            assert!(matches!(log.append(&batch), Err(StoreError::Lost(_))));
+        }
+        log.renew().unwrap();
+        log.append(&batch).unwrap();
+        assert!(!dir.path().join(LOG).exists());
+        log.sync().unwrap();
+        let written = fs::read_to_string(dir.path().join(LOG)).unwrap();
+        assert_eq!(written.lines().count(), 2);
+    }
 }
