@@ -128,6 +128,15 @@ impl Session {
         self.engine.log.synced(self.engine.log.len().saturating_sub(1)).await;
     }
 
+    /// Folds what has happened into what the model is told, off the runtime's thread: of a long log
+    /// that was just opened, that is much.
+    pub(crate) async fn catch_up(&self) {
+        let engine = Arc::clone(&self.engine);
+        let caught_up = tokio::task::spawn_blocking(move || engine.transcript.lock().catch_up());
+        // If it could not be begun, the agent is ending.
+        let _ = caught_up.await;
+    }
+
     /// Waits until all of a session that was closed is stored, and others can open it.
     pub async fn saved(&self) {
         self.keeping.ended().await;

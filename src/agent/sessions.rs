@@ -256,6 +256,7 @@ impl Sessions {
             let storage = Storage::Stored(Box::new(stored));
             self.add(Some(&name), &request, storage, prepare).map_err(LoadError::Create)?
         };
+        loaded.session.catch_up().await;
         // So that nobody is shown as open what the last process left open.
         loaded.session.synced().await;
         Ok(Some(loaded))

@@ -168,7 +168,7 @@ impl Making {
         let (mut model, models) = self.model(settings)?;
         // The model that answered last goes on, unless another is asked for, or it is gone.
         if let Some(last) = storage.model().filter(|_| self.work.model.is_none())
-            && let Ok(last) = models.open(last)
+            && let Ok(last) = models.open(&last)
         {
             model = last;
         }

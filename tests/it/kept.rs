@@ -280,6 +280,43 @@ async fn an_unloaded_session_is_loaded_when_somebody_asks() {
 }
 
 #[tokio::test]
+async fn while_a_long_session_is_loaded_everything_else_goes_on() {
+    let place = Place::new();
+    let (sessions, _) = registry(place.store(), vec![says("one")], Vec::new());
+    let loaded = create(&sessions);
+    ask(&loaded, "first").await;
+    let id = loaded.id().to_owned();
+    end(&sessions).await;
+    drop(loaded);
+    let mut claim = place.store().claim(&id).await.unwrap();
+    for first in (claim.next()..20_000).step_by(500) {
+        let chunks = (0..499).map(|n| Event::Text(format!("{n} {}", "words ".repeat(48))));
+        let events = chunks.chain([Event::Forgotten]);
+        let events = events.map(|event| (1, Arc::new(event))).collect();
+        claim.append(vec![Batch { first, events, summary: None }]).await.unwrap();
+    }
+    drop(claim);
+    let (sessions, _) = registry(place.store(), vec![says("two")], Vec::new());
+    let longest = watch::Sender::new(Duration::ZERO);
+    let measured = longest.clone();
+    let others = tokio::spawn(async move {
+        let mut last = std::time::Instant::now();
+        loop {
+            tokio::task::yield_now().await;
+            let gap = last.elapsed();
+            measured.send_modify(|longest| *longest = gap.max(*longest));
+            last = std::time::Instant::now();
+        }
+    });
+    let begun = std::time::Instant::now();
+    let loaded = load(&sessions, &id).await;
+    ask(&loaded, "second").await;
+    let all = begun.elapsed();
+    others.abort();
+    assert!(*longest.borrow() < all / 3, "{longest:?} of {all:?}");
+}
+
+#[tokio::test]
 async fn a_session_that_another_process_has_open_is_refused_with_its_owner() {
     let place = Place::new();
     let (first, _) = registry(place.store(), vec![says("one")], Vec::new());
@@ -319,6 +356,7 @@ struct Faulty {
     /// `false` while appending waits.
     goes_on: watch::Sender<bool>,
     fails: Arc<AtomicBool>,
+    /// `true` if the next syncing finds a part of the log lost.
     loses: Arc<AtomicBool>,
 }
 
@@ -369,7 +407,6 @@ struct FaultyClaim {
     claim: Box<dyn Claim>,
     goes_on: watch::Receiver<bool>,
     fails: Arc<AtomicBool>,
-    /// `true` if the next syncing finds a part of the log lost.
     loses: Arc<AtomicBool>,
 }
 

@@ -16,7 +16,6 @@ use super::open_calls::OpenCalls;
 use super::queue::TurnQueue;
 use super::recover::resume;
 use super::servers::Servers;
-use super::state::CurrentState;
 use super::storage::{Keeping, Storage};
 use super::toolbox::Toolbox;
 use super::transcript::Transcript;
@@ -76,8 +75,7 @@ impl Parts {
         let mode = permissions.mode();
         // Before the parts, which fold the log: the first event says what all others build on.
         let opened = self.storage.open(overflow, |id| SessionStarted::now(id, roots, model, mode));
-        let (id, log) = (opened.id.clone(), opened.log.clone());
-        let state = CurrentState::new(log.read(0));
+        let (id, log, state) = (opened.id.clone(), opened.log.clone(), opened.state.clone());
         let resumed = state.look_with_activity(std::clone::Clone::clone);
         let resumed = resume(&resumed.0, resumed.1, model, (mode, self.mode));
         for event in resumed {

@@ -1,14 +1,16 @@
 //! Opens a session again from its stored log, and ends what a killed agent has left open in it.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
+use tokio::runtime::Handle;
 
 use super::event::{Event, StopReason, TaskEvent, ToolOutcome};
 use super::log::{self, Log, Millis, Shelf};
-use super::state::SessionState;
-use super::store::{Claim, Head, Store, StoreError, Stored};
+use super::state::{CurrentState, SessionState};
+use super::store::{Claim, Head, Store, StoreError, Stored, StoredLog};
 use crate::permission::Mode;
 use tandem_tools::scratch::Scratch;
 
@@ -17,7 +19,7 @@ pub struct StoredSession {
     pub(super) head: Head,
     pub(super) log: Log,
     pub(super) claim: Box<dyn Claim>,
-    pub(super) state: SessionState,
+    pub(super) state: CurrentState,
     pub(super) directory: Option<PathBuf>,
     /// Index after the last stored event.
     pub(super) next: usize,
@@ -34,8 +36,7 @@ impl StoredSession {
         let directory = store.directory(id);
         let scratch = directory.clone().map_or_else(|| Scratch::new(None), Scratch::stored);
         let log = Log::new(Shelf::new(Arc::new(scratch), log_bytes));
-        let damaged = read(store, id, &log).await?;
-        let mut state = SessionState::of(&mut log.read(0));
+        let (state, damaged) = read(store, id, &log).await?;
         let next = log.len();
         log.stored();
         let mut notices: Vec<_> = claim.repaired().map(ToOwned::to_owned).into_iter().collect();
@@ -45,8 +46,7 @@ impl StoredSession {
                 damaged.len()
             ));
         }
-        for event in ends(&state) {
-            state.fold(&event);
+        for event in state.look(ends) {
             log.append(event);
         }
         Ok(Self { head, log, claim, state, directory, next, notices })
@@ -75,8 +75,8 @@ impl StoredSession {
 pub async fn read_stored(store: &dyn Store, id: &str, log_bytes: usize) -> Result<Log, StoreError> {
     let scratch = Scratch::new(None);
     let log = Log::new(Shelf::new(Arc::new(scratch), log_bytes));
-    read(store, id, &log).await?;
-    let ends = ends(&SessionState::of(&mut log.read(0)));
+    let (state, _) = read(store, id, &log).await?;
+    let ends = state.look(ends);
     // In another process, it goes on.
     if !ends.is_empty() && store.claim(id).await.is_ok() {
         let last = log.read(log.len().saturating_sub(1)).try_next_entry().map_or(0, |last| last.at);
@@ -87,10 +87,22 @@ pub async fn read_stored(store: &dyn Store, id: &str, log_bytes: usize) -> Resul
     Ok(log)
 }
 
-/// Reads a stored log into memory; returns the pieces that cannot be read.
-async fn read(store: &dyn Store, id: &str, log: &Log) -> Result<Vec<String>, StoreError> {
-    let mut damaged = Vec::new();
-    let mut pieces = store.read(id).await?;
+/// Reads a stored log into memory; returns the state that it leads to, and the pieces that cannot be
+/// read.
+async fn read(
+    store: &dyn Store,
+    id: &str,
+    log: &Log,
+) -> Result<(CurrentState, Vec<String>), StoreError> {
+    let (pieces, log) = (store.read(id).await?, log.clone());
+    let runtime = Handle::current();
+    // All of a long log would keep the runtime's thread from everything else.
+    let read = tokio::task::spawn_blocking(move || runtime.block_on(fold(pieces, &log)));
+    read.await.map_err(io::Error::other)?
+}
+
+async fn fold(mut pieces: StoredLog, log: &Log) -> Result<(CurrentState, Vec<String>), StoreError> {
+    let (state, mut damaged) = (CurrentState::new(log.read(0)), Vec::new());
     while let Some(piece) = pieces.next().await {
         for stored in piece? {
             match stored {
@@ -106,9 +118,10 @@ async fn read(store: &dyn Store, id: &str, log: &Log) -> Result<Vec<String>, Sto
                 Stored::Damaged(why) => damaged.push(why),
             }
         }
-        tokio::task::consume_budget().await;
+        // While it is in memory.
+        state.look(|_| ());
     }
-    Ok(damaged)
+    Ok((state, damaged))
 }
 
 /// Returns the events that end what is open.

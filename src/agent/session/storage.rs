@@ -10,7 +10,7 @@ use super::event::{Event, SessionStarted};
 use super::keep::{keep_new, keep_on};
 use super::log::{Log, Shelf};
 use super::recover::StoredSession;
-use super::state::SessionState;
+use super::state::{CurrentState, SessionState};
 use super::store::{Claim, Head, Store};
 use crate::permission::Mode;
 
@@ -35,6 +35,7 @@ pub enum Storage {
 pub(super) struct OpenedLog {
     pub(super) id: String,
     pub(super) log: Log,
+    pub(super) state: CurrentState,
     storing: Storing,
 }
 
@@ -64,9 +65,9 @@ impl Storage {
     }
 
     /// Returns the id of the model that answered last, if the session is not new.
-    pub fn model(&self) -> Option<&str> {
+    pub fn model(&self) -> Option<String> {
         match self {
-            Self::Stored(stored) => Some(&stored.state.model),
+            Self::Stored(stored) => Some(stored.state.look(|state| state.model.clone())),
             Self::Nowhere | Self::New { .. } => None,
         }
     }
@@ -75,7 +76,9 @@ impl Storage {
     /// allowed beyond the settings does not.
     pub(super) fn mode(&self, set: Mode) -> Mode {
         match self {
-            Self::Stored(stored) if stored.state.mode == Mode::Plan => Mode::Plan,
+            Self::Stored(stored) if stored.state.look(|state| state.mode) == Mode::Plan => {
+                Mode::Plan
+            }
             _ => set,
         }
     }
@@ -89,8 +92,9 @@ impl Storage {
         let (id, store) = match self {
             Self::Stored(stored) => {
                 let StoredSession { head, log, claim, state, notices, .. } = *stored;
-                let title = Some(state.title).filter(|title| *title != head.title);
-                let storing = Storing::Stored(claim, state.turns, title);
+                let (title, turns) = state.look(|state| (state.title.clone(), state.turns));
+                let title = Some(title).filter(|title| *title != head.title);
+                let storing = Storing::Stored(claim, turns, title);
                 if log.len() == 0 {
                     // The process ended between the head and the first event.
                     log.append(Event::SessionStarted(Arc::new(started(head.id.clone()))));
@@ -98,7 +102,7 @@ impl Storage {
                 for notice in notices {
                     log.append(Event::Notice(notice));
                 }
-                return OpenedLog { id: head.id, log, storing };
+                return OpenedLog { id: head.id, log, state, storing };
             }
             Self::New { id, store } => (id, Some(store)),
             Self::Nowhere => (uuid::Uuid::now_v7().to_string(), None),
@@ -113,7 +117,7 @@ impl Storage {
             }
             None => Storing::Nowhere,
         };
-        OpenedLog { id, log, storing }
+        OpenedLog { id, state: CurrentState::new(log.read(0)), log, storing }
     }
 }
 
