@@ -89,6 +89,19 @@ impl Store for FileStore {
         blocking(move || FileClaim::open(&dir).map_err(named(&id))).await
     }
 
+    async fn is_held(&self, id: &str) -> Result<bool, StoreError> {
+        let (dir, id) = (self.session(id)?, id.to_owned());
+        blocking(move || {
+            let log = File::open(dir.join(LOG)).map_err(StoreError::Io).map_err(named(&id))?;
+            match log.try_lock_shared() {
+                Ok(()) => Ok(false),
+                Err(TryLockError::WouldBlock) => Ok(true),
+                Err(TryLockError::Error(err)) => Err(err.into()),
+            }
+        })
+        .await
+    }
+
     async fn head(&self, id: &str) -> Result<Head, StoreError> {
         let (dir, id) = (self.session(id)?, id.to_owned());
         blocking(move || Ok(read_head(&mut open(&dir, &id)?)?.1)).await

@@ -12,8 +12,8 @@ use async_trait::async_trait;
 use futures::StreamExt as _;
 use serde_json::json;
 use tandem_agent::session::{
-    Batch, Claim, Event, Head, Holder, Listed, Origin, Parts, Query, Session, StopReason, Store,
-    StoreError, Stored, StoredLog, ToolOutcome, TurnId,
+    Batch, Claim, Event, Head, Holder, Listed, Origin, Parts, PromptTags, Query, Session,
+    StopReason, Store, StoreError, Stored, StoredLog, ToolOutcome, TurnId, read_stored,
 };
 use tandem_agent::sessions::{LoadError, LoadedSession, SessionLimits, SessionRequest, Sessions};
 use tandem_model::replay::Replay;
@@ -280,6 +280,36 @@ async fn an_unloaded_session_is_loaded_when_somebody_asks() {
 }
 
 #[tokio::test]
+async fn a_stored_session_is_read_without_a_trace() {
+    let place = Place::new();
+    let (sessions, _) = registry(place.store(), vec![says("one")], Vec::new());
+    let loaded = create(&sessions);
+    ask(&loaded, "first").await;
+    let id = loaded.id().to_owned();
+    end(&sessions).await;
+    let mut claim = place.store().claim(&id).await.unwrap();
+    let (prompt, tags) = (text("second"), PromptTags::default());
+    let begun = Event::TurnQueued { turn: TurnId(2), prompt, origin: Origin::Terminal, tags };
+    let (first, events) = (claim.next(), vec![(1, Arc::new(begun))]);
+    claim.append(vec![Batch { first, events, summary: None }]).await.unwrap();
+    drop(claim);
+    // Half a line.
+    let log = fs::read_to_string(place.log(&id)).unwrap() + "{\"i\"";
+    fs::write(place.log(&id), &log).unwrap();
+    let ends = async || {
+        let log = read_stored(&*place.store(), &id, 1 << 20).await.unwrap();
+        let mut events = log.read(0);
+        std::iter::from_fn(|| events.try_next()).filter(|event| is_end(event)).count()
+    };
+    // What nobody has open has ended, and what somebody has goes on.
+    assert_eq!(ends().await, 2);
+    assert_eq!(fs::read_to_string(place.log(&id)).unwrap(), log);
+    assert_eq!(fs::read_dir(place.dir.path().join(&id)).unwrap().count(), 1);
+    let _claim = place.store().claim(&id).await.unwrap();
+    assert_eq!(ends().await, 1);
+}
+
+#[tokio::test]
 async fn while_a_long_session_is_loaded_everything_else_goes_on() {
     let place = Place::new();
     let (sessions, _) = registry(place.store(), vec![says("one")], Vec::new());
@@ -380,6 +410,10 @@ impl Store for Faulty {
 
     async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError> {
         self.inner.claim(id).await
+    }
+
+    async fn is_held(&self, id: &str) -> Result<bool, StoreError> {
+        self.inner.is_held(id).await
     }
 
     async fn head(&self, id: &str) -> Result<Head, StoreError> {

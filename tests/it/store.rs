@@ -373,6 +373,32 @@ async fn a_log_that_somebody_removes_is_lost_and_another_that_is_open_stays_in_i
 }
 
 #[tokio::test]
+async fn whoever_looks_whether_a_session_is_open_keeps_nobody_from_opening_it() {
+    let place = Place::written().await;
+    let done = tokio_util::sync::CancellationToken::new();
+    let looks = (0..3).map(|_| {
+        let (store, done) = (place.store.clone(), done.clone());
+        tokio::spawn(async move {
+            while !done.is_cancelled() {
+                store.is_held(ID).await.unwrap();
+            }
+        })
+    });
+    let looks: Vec<_> = looks.collect();
+    for _ in 0..200 {
+        let claim = place.store.claim(ID).await.unwrap();
+        assert!(place.store.is_held(ID).await.unwrap());
+        drop(claim);
+    }
+    done.cancel();
+    for look in looks {
+        look.await.unwrap();
+    }
+    assert!(!place.store.is_held(ID).await.unwrap());
+    assert!(matches!(place.store.is_held(OTHER).await, Err(StoreError::NotFound(_))));
+}
+
+#[tokio::test]
 async fn a_fork_is_whole_when_its_original_is_deleted() {
     let place = Place::new();
     let mut claim = place.create(ID).await;

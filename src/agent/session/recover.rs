@@ -78,7 +78,7 @@ pub async fn read_stored(store: &dyn Store, id: &str, log_bytes: usize) -> Resul
     let (state, _) = read(store, id, &log).await?;
     let ends = state.look(ends);
     // In another process, it goes on.
-    if !ends.is_empty() && store.claim(id).await.is_ok() {
+    if !ends.is_empty() && !store.is_held(id).await? {
         let last = log.read(log.len().saturating_sub(1)).try_next_entry().map_or(0, |last| last.at);
         for event in ends {
             log.put_back(log.len(), last, Arc::new(event));

@@ -185,6 +185,10 @@ pub trait Store: Send + Sync {
     /// Claims a session that nobody has open.
     async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError>;
 
+    /// Returns whether a process has a session open now. Needs no claim, and is in the way of nobody
+    /// who wants one.
+    async fn is_held(&self, id: &str) -> Result<bool, StoreError>;
+
     /// Returns the head of a session. Needs no claim.
     async fn head(&self, id: &str) -> Result<Head, StoreError>;
 
