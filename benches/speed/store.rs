@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tandem_agent::session::{
-    Batch, Event, Head, Query, SessionStarted, Store as _, StoredSession, TurnId,
+    Batch, Event, Head, Query, SessionStarted, Store, StoredSession, TurnId,
 };
 use tandem_store::FileStore;
 use tempfile::TempDir;
@@ -41,6 +41,7 @@ fn head(id: &str) -> Head {
         by: "tandem".to_owned(),
         served: false,
         from: None,
+        tag: None,
     }
 }
 
@@ -132,6 +133,7 @@ pub(crate) fn append() -> Value {
 pub(crate) fn load() -> Value {
     let (dir, store) = stored(LOADED);
     let log = dir.path().join(id(0)).join("log.jsonl");
+    let store: Arc<dyn Store> = Arc::new(store);
     let (mut ours, mut floor) = (f64::MAX, f64::MAX);
     for _ in 0..10 {
         let before = Instant::now();

@@ -5,9 +5,11 @@
 //! a person types goes to the session as it is.
 
 mod about;
+mod chat;
 mod clear;
 mod compress;
 mod custom;
+mod fork;
 mod go_on;
 mod help;
 mod init;
@@ -48,6 +50,8 @@ const ALL: &[Command] = &[
     compress::COMMAND,
     go_on::COMMAND,
     rename::COMMAND,
+    fork::COMMAND,
+    chat::COMMAND,
     clear::COMMAND,
 ];
 

@@ -137,6 +137,12 @@ impl Session {
         let _ = caught_up.await;
     }
 
+    /// Returns the store as soon as it has all that has happened up to now. The error says, for
+    /// people, why it has not.
+    pub async fn stored(&self) -> Result<Arc<dyn Store>, String> {
+        self.engine.stored().await.map(Arc::clone)
+    }
+
     /// Waits until all of a session that was closed is stored, and others can open it.
     pub async fn saved(&self) {
         self.keeping.ended().await;

@@ -1,6 +1,7 @@
 //! The registry of all sessions of the process: every front end creates, opens, lists and ends
 //! sessions here.
 
+mod checkpoints;
 mod export;
 mod find;
 mod fork;
@@ -18,11 +19,13 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+pub use self::checkpoints::{CheckpointError, checkpoints, find_checkpoint};
 pub use self::export::{
-    CallBody, CallPassage, Conversation, Passage, read_conversation, to_html, to_markdown, to_text,
+    CallBody, CallPassage, Conversation, Passage, conversation_of, read_conversation, to_html,
+    to_markdown, to_text,
 };
 pub use self::find::{FindError, WantedSession, find};
-pub use self::fork::fork;
+pub use self::fork::{ForkError, fork, fork_ended};
 pub use self::retention::{Retention, remove_old};
 pub use self::search::{SearchHit, search};
 use crate::session::{
@@ -239,11 +242,10 @@ impl Sessions {
         if let Some(unloading) = unloading {
             unloading.saved().await;
         }
-        let stored =
-            match StoredSession::open(&**store, &stored_id(id), self.limits.log_bytes).await {
-                Err(StoreError::NotFound(_)) => return Ok(None),
-                stored => stored.map_err(LoadError::Store)?,
-            };
+        let stored = match StoredSession::open(store, &stored_id(id), self.limits.log_bytes).await {
+            Err(StoreError::NotFound(_)) => return Ok(None),
+            stored => stored.map_err(LoadError::Store)?,
+        };
         let request = SessionRequest {
             directory: Some(stored.head().directory.clone()),
             auto_approve: false,
@@ -308,10 +310,12 @@ impl Sessions {
         loaded.get(id).or_else(of_id).map(Arc::clone)
     }
 
-    /// Lists the sessions that are stored and not loaded, the last changed first.
+    /// Lists the sessions that are stored and not loaded, the last changed first. Checkpoints are none
+    /// of them: nobody can open those.
     pub async fn stored(&self) -> Result<Vec<Listed>, StoreError> {
         let Some(store) = &self.store else { return Ok(Vec::new()) };
-        let mut stored = store.list(&Query::default()).await?;
+        let mut stored =
+            store.list(&Query { checkpoints: Some(false), ..Query::default() }).await?;
         let loaded = self.loaded.lock();
         let ids: HashSet<_> = loaded.values().map(|loaded| loaded.session.id()).collect();
         stored.retain(|listed| !ids.contains(listed.head.id.as_str()));

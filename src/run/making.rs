@@ -11,9 +11,9 @@ use super::{parts, servers};
 use crate::cli::{AgentArgs, WorkArgs};
 use tandem_agent::commands::Registry;
 use tandem_agent::permission::Mode;
-use tandem_agent::session::{Parts, Session, Storage, Store, Upkeep};
+use tandem_agent::session::{Head, Parts, Session, Storage, Store, Upkeep};
 use tandem_agent::sessions::{
-    LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions, WantedSession, find,
+    LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions, WantedSession, find, fork,
 };
 use tandem_mcp::{self as mcp, Hub};
 use tandem_model::{Model, Models as _};
@@ -230,9 +230,15 @@ impl Making {
 /// A registry of one session, and that.
 pub(super) type OpenedSession = (Arc<Sessions>, Arc<LoadedSession>);
 
-/// Loads a stored session.
+/// Loads a stored session, or a copy of it if it is a checkpoint.
 async fn load(sessions: &Sessions, id: &str) -> anyhow::Result<Arc<LoadedSession>> {
-    let loaded = sessions.load(id, |_| ()).await;
+    let mut id = id.to_owned();
+    if let (Some(store), Some(Head { tag: Some(_), .. })) =
+        (sessions.store(), sessions.head(&id).await)
+    {
+        id = fork(&**store, &id).await?.id;
+    }
+    let loaded = sessions.load(&id, |_| ()).await;
     loaded.map_err(|error| anyhow!(error.to_string()))?.context("the session is gone")
 }
 

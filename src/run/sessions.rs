@@ -43,7 +43,7 @@ pub(crate) async fn sessions(command: &SessionsCommand) -> anyhow::Result<()> {
         SessionsCommand::List(args) => sessions.list(args).await,
         SessionsCommand::Show { session } => {
             let conversation = sessions.read(session).await?;
-            print(&visible_prose(&to_text(&conversation)))
+            print(&to_text(&conversation))
         }
         SessionsCommand::Search { text, all } => sessions.search(&text.join(" "), *all).await,
         SessionsCommand::Export { session, format, output } => {
@@ -103,7 +103,7 @@ impl StoredSessions {
             age(now(), listed.changed),
             format!("{} {turns}", listed.turns),
             human_size(self.size(listed)),
-            shortened(&visible_line(&listed.title)),
+            titled(listed),
             listed.head.id.clone(),
         ]
     }
@@ -127,6 +127,9 @@ impl StoredSessions {
         });
         if let Some(number) = number {
             json["number"] = number.into();
+        }
+        if let Some(tag) = &head.tag {
+            json["tag"] = tag.as_str().into();
         }
         if let Some(from) = &head.from {
             json["from"] = json!({ "id": from.id, "index": from.index });
@@ -173,7 +176,7 @@ impl StoredSessions {
         }
         let write = |to: &mut dyn io::Write| match log {
             Some(mut log) => io::copy(&mut log, to).map(|_| ()),
-            None => to.write_all(visible_prose(&text).as_bytes()),
+            None => to.write_all(text.as_bytes()),
         };
         let Some(path) = output else { return printed(write(&mut io::stdout())) };
         let mut file = new_file(path)?;
@@ -228,7 +231,7 @@ fn new_file(path: &Path) -> anyhow::Result<File> {
 
 /// Names a session in a sentence.
 fn called(listed: &Listed, does: &str) -> String {
-    format!("{} ({}) {does}", listed.head.id, shortened(&visible_line(&listed.title)))
+    format!("{} ({}) {does}", listed.head.id, titled(listed))
 }
 
 fn none(all: bool) -> &'static str {
@@ -264,6 +267,15 @@ fn table(rows: &[[String; COLUMNS]]) -> String {
         );
     }
     out
+}
+
+/// Returns a session's title, with its tag if it is a checkpoint.
+fn titled(listed: &Listed) -> String {
+    let title = shortened(&visible_line(&listed.title));
+    match &listed.head.tag {
+        Some(tag) => format!("[{}] {title}", shortened(&visible_line(tag))),
+        None => title,
+    }
 }
 
 fn shortened(title: &str) -> String {

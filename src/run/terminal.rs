@@ -123,7 +123,7 @@ fn stored_sessions(
         };
         open.boxed()
     };
-    Some(tui::StoredSessions { store, directory, open: Box::new(open) })
+    Some(tui::StoredSessions { store, directory, open: Arc::new(open) })
 }
 
 /// Returns what the end of a terminal means for the program.

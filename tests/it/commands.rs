@@ -1,5 +1,6 @@
 //! Slash commands, in a session and over a connection.
 
+mod chat;
 mod custom;
 mod editor;
 mod memory;
@@ -166,6 +167,13 @@ async fn help_lists_every_command_with_what_it_takes() {
             "compress [ABOUT]",
             "continue",
             "rename [TITLE]",
+            "fork",
+            "chat save TAG",
+            "chat overwrite TAG",
+            "chat resume TAG",
+            "chat list",
+            "chat delete TAG",
+            "chat share FILE",
             "clear"
         ]
     );

@@ -1,5 +1,6 @@
 //! Sessions that are kept: what is in the store when, and how a session goes on after a restart.
 
+mod checkpoints;
 mod going_on;
 
 use std::fs;

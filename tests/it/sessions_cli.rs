@@ -263,6 +263,39 @@ fn a_fork_has_all_of_the_original_and_goes_its_own_way() {
 }
 
 #[test]
+fn a_checkpoint_goes_on_in_a_copy_and_is_not_the_newest_session() {
+    let place = Place::new();
+    let id = place.talk("one", "first");
+    let saved = place.prompt(json!([]), &["-c", "-p", "/chat save here"]);
+    assert_eq!((saved.code, &*saved.err), (Some(0), ""), "{}", saved.out);
+    let [_, checkpoint] = &place.ids()[..] else { panic!("{:?}", place.ids()) };
+    place.age(&id, 3);
+    let list = place.constant(&place.out(&["sessions"]));
+    expect![[r#"
+        1   just now   1 turn  SIZE  [here] one  ID-2
+        2  3 min ago  2 turns  SIZE  one         ID-1
+    "#]]
+    .assert_eq(&list);
+    let json: Value = serde_json::from_str(&place.out(&["sessions", "--json"])).unwrap();
+    assert_eq!((&json[0]["tag"], &json[1]["tag"]), (&json!("here"), &Value::Null));
+    let log = || fs::read_to_string(place.dir(checkpoint).join("log.jsonl")).unwrap();
+    let before = log();
+    let next = json!([[{ "text": "second" }]]);
+    for name in ["here", checkpoint] {
+        let said = place.prompt(next.clone(), &["-o", "json", "-r", name, "-p", "two"]);
+        let json: Value = serde_json::from_str(&said.out).unwrap();
+        let copy = place.ids().pop().unwrap();
+        assert_eq!(json["session_id"], copy);
+        assert!(![&id, checkpoint].contains(&&copy));
+        place.age(&copy, 5);
+    }
+    assert_eq!(log(), before, "it stays as it is");
+    let said = place.prompt(next, &["-o", "json", "-c", "-p", "three"]);
+    let json: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(json["session_id"], id);
+}
+
+#[test]
 fn sessions_are_deleted_by_what_the_list_shows() {
     let place = Place::new();
     let ids: Vec<_> = (1..=4).map(|n| place.talk(&format!("question {n}"), "yes")).collect();

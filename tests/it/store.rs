@@ -24,6 +24,7 @@ fn head(id: &str) -> Head {
         by: "tandem test".to_owned(),
         served: false,
         from: None,
+        tag: None,
     }
 }
 

@@ -19,6 +19,7 @@ use super::fill::{Template, fill};
 use super::log::Reader;
 use super::memory::MemoryFile;
 use super::state::title_of;
+use super::store::Store;
 use super::undo::{self, CallChange, Selection, Undo};
 use crate::blocking::{FAULT, blocking};
 use crate::permission::consent::Consent;
@@ -102,6 +103,32 @@ impl CommandTurn<'_> {
     /// Returns a reader of all events.
     pub(crate) fn events(&self) -> Reader {
         self.engine.log.read(0)
+    }
+
+    /// Returns the session's id.
+    pub(crate) fn id(&self) -> &str {
+        &self.engine.id
+    }
+
+    /// Returns `true` if a client of the A2A server began the session.
+    pub(crate) fn is_served(&self) -> bool {
+        self.engine.state.look(|state| state.served)
+    }
+
+    /// Returns the store of sessions. The error says, for people, that there is none.
+    pub(crate) fn store(&self) -> Result<&Arc<dyn Store>, String> {
+        self.engine.store()
+    }
+
+    /// Returns the store as soon as it has all that has happened up to now. The error says, for
+    /// people, why it has not.
+    pub(crate) async fn stored(&self) -> Result<&Arc<dyn Store>, String> {
+        self.engine.stored().await
+    }
+
+    /// Returns the (real) path in the workspace that a path leads to.
+    pub(crate) async fn resolve(&self, path: &str) -> Result<PathBuf, String> {
+        self.engine.host.resolve(path).await.map_err(|error| error.message)
     }
 
     /// Returns the directories that the session works in; the first is the one it starts in.

@@ -17,6 +17,7 @@ use super::modes::Modes;
 use super::open_calls::OpenCalls;
 use super::servers::Servers;
 use super::state::CurrentState;
+use super::store::Store;
 use super::toolbox::Toolbox;
 use super::transcript::Transcript;
 use parking_lot::Mutex;
@@ -40,9 +41,21 @@ impl Default for Upkeep {
     }
 }
 
+/// Message of a session that is not stored.
+const NOT_STORED: &str = "sessions are not stored: `TANDEM_SESSIONS` is empty, or there is no home \
+                          directory";
+
+/// Message of a session whose store refuses at the moment.
+const NOT_SAVED: &str = "this conversation is not being saved; free its disk, and try again";
+
+/// Message of a session without a prompt.
+const EMPTY: &str = "nothing has been said yet";
+
 /// The parts of a session that its operations share.
 pub(super) struct Engine {
     pub(super) id: String,
+    /// Store of the log and of other sessions, if they are stored.
+    pub(super) store: Option<Arc<dyn Store>>,
     /// All events; the only state that lasts.
     pub(super) log: Log,
     /// The state besides the conversation, folded from the log.
@@ -73,6 +86,23 @@ pub(super) struct CurrentTurn<'a> {
 }
 
 impl Engine {
+    /// Returns the store of sessions. The error says, for people, that there is none.
+    pub(super) fn store(&self) -> Result<&Arc<dyn Store>, String> {
+        self.store.as_ref().ok_or_else(|| NOT_STORED.to_owned())
+    }
+
+    /// Returns the store as soon as it has all that has happened up to now. The error says, for
+    /// people, why it has not.
+    pub(super) async fn stored(&self) -> Result<&Arc<dyn Store>, String> {
+        let store = self.store()?;
+        self.log.kept(self.log.len().saturating_sub(1)).await;
+        match self.log.is_stored() {
+            true => Ok(store),
+            false if self.state.look(|state| state.turns) == 0 => Err(EMPTY.to_owned()),
+            false => Err(NOT_SAVED.to_owned()),
+        }
+    }
+
     /// Looks at the conversation as the model is told it now. That a message is whole with this is in
     /// the log, so that whoever reads that later finds the same messages.
     pub(super) fn conversation<T>(&self, look: impl FnOnce(&MessageHistory) -> T) -> T {

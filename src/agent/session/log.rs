@@ -230,7 +230,8 @@ impl Log {
         }
     }
 
-    fn is_stored(&self) -> bool {
+    /// Returns `true` if a store says which events are kept.
+    pub(super) fn is_stored(&self) -> bool {
         self.shared.events.lock().keeping == Keeping::Stored
     }
 }

@@ -73,6 +73,7 @@ impl Parts {
         let mode = self.storage.mode(self.mode);
         let permissions = Arc::new(Permissions::new(mode, policy, roots));
         let mode = permissions.mode();
+        let store = self.storage.store();
         // Before the parts, which fold the log: the first event says what all others build on.
         let opened = self.storage.open(overflow, |id| SessionStarted::now(id, roots, model, mode));
         let (id, log, state) = (opened.id.clone(), opened.log.clone(), opened.state.clone());
@@ -93,6 +94,7 @@ impl Parts {
         });
         let engine = Arc::new(Engine {
             id,
+            store,
             transcript: Mutex::new(Transcript::new(log.read(0), Arc::clone(&host.outputs))),
             model: ActiveModel::new(self.model, self.models),
             instructions,

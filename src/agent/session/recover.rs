@@ -16,6 +16,7 @@ use tandem_tools::scratch::Scratch;
 
 /// A stored session that is claimed, and whose log is read.
 pub struct StoredSession {
+    pub(super) store: Arc<dyn Store>,
     pub(super) head: Head,
     pub(super) log: Log,
     pub(super) claim: Box<dyn Claim>,
@@ -30,13 +31,20 @@ pub struct StoredSession {
 impl StoredSession {
     /// Claims a session and reads its log, of which at most `log_bytes` bytes stay in memory. What
     /// the last process left open is ended.
-    pub async fn open(store: &dyn Store, id: &str, log_bytes: usize) -> Result<Self, StoreError> {
+    pub async fn open(
+        store: &Arc<dyn Store>,
+        id: &str,
+        log_bytes: usize,
+    ) -> Result<Self, StoreError> {
         let head = store.head(id).await?;
+        if let Some(tag) = head.tag {
+            return Err(StoreError::Checkpoint(tag));
+        }
         let claim = store.claim(id).await?;
         let directory = store.directory(id);
         let scratch = directory.clone().map_or_else(|| Scratch::new(None), Scratch::stored);
         let log = Log::new(Shelf::new(Arc::new(scratch), log_bytes));
-        let (state, damaged) = read(store, id, &log).await?;
+        let (state, damaged) = read(&**store, id, &log).await?;
         let next = log.len();
         log.stored();
         let mut notices: Vec<_> = claim.repaired().map(ToOwned::to_owned).into_iter().collect();
@@ -49,7 +57,8 @@ impl StoredSession {
         for event in state.look(ends) {
             log.append(event);
         }
-        Ok(Self { head, log, claim, state, directory, next, notices })
+        let store = Arc::clone(store);
+        Ok(Self { store, head, log, claim, state, directory, next, notices })
     }
 
     /// Returns the session's beginning.

@@ -47,6 +47,15 @@ enum Storing {
 }
 
 impl Storage {
+    /// Returns the store, if there is one.
+    pub(super) fn store(&self) -> Option<Arc<dyn Store>> {
+        match self {
+            Self::Nowhere => None,
+            Self::New { store, .. } => Some(Arc::clone(store)),
+            Self::Stored(stored) => Some(Arc::clone(&stored.store)),
+        }
+    }
+
     /// Returns the directory for the session's files, if it has one that outlives the process.
     pub fn directory(&self) -> Option<PathBuf> {
         match self {
@@ -137,6 +146,7 @@ impl OpenedLog {
                     by: started.by,
                     served: state.served,
                     from: None,
+                    tag: None,
                 };
                 tasks.spawn(keep_new(store, log, head, closing));
             }

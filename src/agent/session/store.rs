@@ -35,6 +35,10 @@ pub struct Head {
     /// The session that this one is a copy of, if it is a fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<ForkPoint>,
+    /// The tag of the session, if it is a checkpoint: nothing is added to that, and whoever goes on
+    /// with it gets a copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
 }
 
 /// The place where a fork left its original.
@@ -105,6 +109,8 @@ pub struct Listed {
 pub struct Query {
     /// Only the sessions that started in this directory.
     pub directory: Option<PathBuf>,
+    /// Only checkpoints, or only sessions that are none; without a value, both.
+    pub checkpoints: Option<bool>,
     /// Number of sessions to leave out at the beginning.
     pub skip: usize,
     /// Maximum number of sessions.
@@ -139,6 +145,8 @@ pub enum StoreError {
     Held(Holder),
     /// A newer program wrote the session in a format that this one must not add to; its version.
     Newer(u32),
+    /// The session is a checkpoint, to which nothing is added; its tag.
+    Checkpoint(String),
     /// The log is not that of a stored session; why.
     Invalid(String),
     /// A part of the log that was stored is gone; why. [`Claim::renew`] begins it anew.
@@ -161,6 +169,9 @@ impl fmt::Display for StoreError {
                 f,
                 "a newer tandem wrote the session (format {version}); update tandem to go on with it"
             ),
+            Self::Checkpoint(tag) => {
+                write!(f, "the session is the checkpoint `{tag}`; fork it to go on with a copy")
+            }
             Self::Invalid(why) => write!(f, "the session cannot be read: {why}"),
             Self::Lost(why) => write!(f, "a part of the stored session is lost ({why})"),
             Self::Io(err) => write!(f, "{err}"),

@@ -6,6 +6,7 @@ mod markdown;
 mod text;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 use futures::StreamExt as _;
 
@@ -14,8 +15,9 @@ pub use self::html::to_html;
 pub use self::markdown::to_markdown;
 pub use self::text::to_text;
 use crate::session::{
-    CallStarted, CallStatus, CallStep, Entry, Listed, Mode, Projection, ResultContent, Store,
-    StoreError, Stored, Todo, TodoStatus, ToolOutcome, Update, UpdateKind, WebSource, explain_stop,
+    CallStarted, CallStatus, CallStep, Entry, Event, Listed, Mode, Projection, Reader,
+    ResultContent, SessionState, Store, StoreError, Stored, Todo, TodoStatus, ToolOutcome, Update,
+    UpdateKind, WebSource, explain_stop,
 };
 
 /// Reads a stored conversation. Pieces of the log that cannot be read are left out, with a note.
@@ -37,6 +39,29 @@ pub async fn read_conversation(
         turns: listed.turns,
         passages: reading.said(),
     })
+}
+
+/// Returns the conversation that a log has, without the turns that have not ended. May read files.
+pub fn conversation_of(log: &mut Reader) -> Conversation {
+    let (mut reading, mut state) = (Reading::default(), SessionState::default());
+    let (mut directory, mut created, mut end) = (PathBuf::new(), 0, None);
+    while let Some(entry) = log.try_next_run() {
+        match &*entry.event {
+            Event::SessionStarted(started) => {
+                (directory, created) = (started.directory.clone(), entry.at);
+            }
+            Event::TurnStarted { .. } => end = Some(reading.passages.len()),
+            Event::TurnFinished { turn, .. } if state.running == Some(*turn) => end = None,
+            _ => {}
+        }
+        state.fold(&entry.event);
+        reading.apply(&entry);
+    }
+    reading.passages.truncate(end.unwrap_or(usize::MAX));
+    let open = state.waiting.len() as u64 + u64::from(state.running.is_some());
+    let turns = state.turns.saturating_sub(open);
+    let passages = reading.said();
+    Conversation { id: state.id, title: state.title, directory, created, turns, passages }
 }
 
 /// A conversation while its log is read.

@@ -13,7 +13,7 @@ pub enum WantedSession {
     /// The stored one of the directory that changed last.
     Newest,
     /// The stored one with this id, a beginning of it, this number in the list of the directory, or
-    /// these words in its title.
+    /// these words in its title; or the checkpoint of the directory with this tag.
     Named(String),
     /// The stored one that the person picks when asked.
     Pick,
@@ -78,7 +78,8 @@ pub async fn find(
         WantedSession::New => return Err(FindError::NoneHere),
         WantedSession::Pick => return Err(FindError::Unnamed),
         WantedSession::Newest => {
-            let newest = store.list(&Query { most: Some(1), ..here }).await;
+            let here = Query { most: Some(1), checkpoints: Some(false), ..here };
+            let newest = store.list(&here).await;
             return newest.map_err(FindError::Store)?.pop().ok_or(FindError::NoneHere);
         }
         WantedSession::Named(name) => name.trim(),
@@ -97,8 +98,11 @@ pub async fn find(
     let with_title: Vec<_> =
         all.iter().filter(|it| it.title.to_lowercase().contains(&lower)).collect();
     let is_id = |it: &&&Listed| it.head.id == lower;
-    let matching = match with_id.iter().find(is_id) {
-        Some(exact) => vec![*exact],
+    let is_tag =
+        |it: &&Listed| it.head.tag.as_deref() == Some(name) && it.head.directory == directory;
+    let exact = with_id.iter().find(is_id).copied().or_else(|| all.iter().find(is_tag));
+    let matching = match exact {
+        Some(exact) => vec![exact],
         None if with_id.is_empty() => with_title,
         None => with_id,
     };

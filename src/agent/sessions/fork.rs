@@ -1,5 +1,7 @@
 //! A copy of a stored session, which goes its own way.
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -16,25 +18,81 @@ use crate::session::{
 /// more once it is written.
 const FILES: [(&str, bool); 2] = [("blobs", true), ("outputs", false)];
 
+/// Reason why a session is not copied.
+#[derive(Debug)]
+pub enum ForkError {
+    /// No turn of it has ended.
+    Empty,
+    /// The store refused.
+    Store(StoreError),
+}
+
+impl fmt::Display for ForkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("nothing has been said yet"),
+            Self::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ForkError {}
+
+impl From<StoreError> for ForkError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
 /// Copies a stored session, up to its end; it may be open. Returns the copy's head. A part that
 /// cannot be read is left out.
 pub async fn fork(store: &dyn Store, id: &str) -> Result<Head, StoreError> {
-    let original = store.head(id).await?;
-    let mut log = store.read(id).await?;
-    let (mut first, mut rest, mut end) = (Vec::new(), Vec::new(), 0);
-    while let Some(piece) = log.next().await {
-        for stored in piece? {
-            let Stored::Batch(batch) = stored else { continue };
-            end = batch.end();
-            if first.is_empty() { first.push(batch) } else { rest.push(batch) }
-        }
+    let batches = read(store, id).await?;
+    write(store, id, batches, None).await
+}
+
+/// Copies the turns of a session that have ended, as a checkpoint if there is a tag. The turn in which
+/// the session is copied is not one of them.
+pub async fn fork_ended(
+    store: &dyn Store,
+    id: &str,
+    tag: Option<String>,
+) -> Result<Head, ForkError> {
+    let batches = ended(read(store, id).await?);
+    let is_turn = |event: &Event| matches!(event, Event::TurnStarted { .. });
+    if !batches.iter().flat_map(|batch| &batch.events).any(|(_, event)| is_turn(event)) {
+        return Err(ForkError::Empty);
     }
+    Ok(write(store, id, batches, tag).await?)
+}
+
+async fn read(store: &dyn Store, id: &str) -> Result<Vec<Batch>, StoreError> {
+    let mut log = store.read(id).await?;
+    let mut batches = Vec::new();
+    while let Some(piece) = log.next().await {
+        batches.extend(piece?.into_iter().filter_map(|stored| match stored {
+            Stored::Batch(batch) => Some(batch),
+            Stored::Damaged(_) => None,
+        }));
+    }
+    Ok(batches)
+}
+
+/// Writes the copy of a session that has these batches.
+async fn write(
+    store: &dyn Store,
+    id: &str,
+    batches: Vec<Batch>,
+    tag: Option<String>,
+) -> Result<Head, StoreError> {
     let new_id = uuid::Uuid::now_v7().to_string();
+    let index = batches.last().map_or(0, Batch::end);
     let head = Head {
         id: new_id.clone(),
         created: now(),
-        from: Some(ForkPoint { id: id.to_owned(), index: end }),
-        ..original
+        from: Some(ForkPoint { id: id.to_owned(), index }),
+        tag,
+        ..store.head(id).await?
     };
     if let (Some(from), Some(to)) = (store.directory(id), store.directory(&new_id)) {
         let copied = tokio::task::spawn_blocking(move || copy_files(&from, &to)).await;
@@ -43,7 +101,7 @@ pub async fn fork(store: &dyn Store, id: &str) -> Result<Head, StoreError> {
     let mut claim = store.create(&head).await?;
     let (old_id, copy_id) = (id.to_owned(), new_id.clone());
     let copy = move || {
-        let batches = first.into_iter().chain(rest);
+        let batches = batches.into_iter();
         batches.flat_map(|batch| copied(batch, &old_id, &copy_id)).collect()
     };
     let batches = tokio::task::spawn_blocking(copy).await.map_err(io::Error::other)?;
@@ -65,27 +123,72 @@ fn now() -> i64 {
     jiff::Timestamp::now().as_millisecond()
 }
 
+/// Returns a log without the turns that have not ended: the one that runs, with all that came after
+/// it began, and those that wait.
+fn ended(batches: Vec<Batch>) -> Vec<Batch> {
+    let mut running = None;
+    for (index, event) in batches.iter().flat_map(indexed) {
+        match event {
+            Event::TurnStarted { turn } => running = Some((*turn, index)),
+            Event::TurnFinished { turn, .. } => _ = running.take_if(|(it, _)| it == turn),
+            _ => {}
+        }
+    }
+    let end = running.map_or(usize::MAX, |(_, index)| index);
+    let events = batches.iter().flat_map(indexed).take_while(|(index, _)| *index < end);
+    let ended: BTreeSet<_> = events
+        .filter_map(|(_, event)| match event {
+            Event::TurnFinished { turn, .. } => Some(*turn),
+            _ => None,
+        })
+        .collect();
+    let mut turns = 0;
+    let keep = |index, event: Arc<Event>| match *event {
+        _ if index >= end => None,
+        Event::TurnQueued { turn, .. } if !ended.contains(&turn) => None,
+        _ => Some(event),
+    };
+    let mut batches: Vec<_> = batches.into_iter().flat_map(|batch| mapped(batch, keep)).collect();
+    for batch in &mut batches {
+        for (_, event) in indexed(batch) {
+            if let Event::TurnQueued { turn, .. } = event {
+                turns = turns.max(turn.0);
+            }
+        }
+        batch.summary.iter_mut().for_each(|summary| summary.turns = turns);
+    }
+    batches
+}
+
+fn indexed(batch: &Batch) -> impl Iterator<Item = (usize, &Event)> {
+    (batch.first..).zip(batch.events.iter().map(|(_, event)| &**event))
+}
+
 /// Returns a batch as the copy has it: under its own id, with its own files, and without the tasks of
 /// A2A clients, who know only the original. Indexes stay.
 fn copied(batch: Batch, old_id: &str, id: &str) -> Vec<Batch> {
-    let mut batches = vec![Batch { first: batch.first, ..Batch::default() }];
-    for (index, (at, event)) in (batch.first..).zip(batch.events) {
-        if matches!(*event, Event::Task(_)) {
-            batches.push(Batch { first: index + 1, ..Batch::default() });
-            continue;
+    mapped(batch, |_, event| match &*event {
+        Event::Task(_) => None,
+        Event::SessionStarted(started) => {
+            let started = SessionStarted { id: id.to_owned(), ..(**started).clone() };
+            Some(Arc::new(Event::SessionStarted(Arc::new(started))))
         }
-        let event = match &*event {
-            Event::SessionStarted(started) => {
-                let started = SessionStarted { id: id.to_owned(), ..(**started).clone() };
-                Arc::new(Event::SessionStarted(Arc::new(started)))
-            }
-            _ => with_files(event, old_id, id),
-        };
+        _ => Some(with_files(event, old_id, id)),
+    })
+}
+
+/// Returns a batch with what comes of each of its events, with a gap where nothing does.
+fn mapped(batch: Batch, map: impl Fn(usize, Arc<Event>) -> Option<Arc<Event>>) -> Vec<Batch> {
+    let mut batches: Vec<Batch> = Vec::new();
+    for (index, (at, event)) in (batch.first..).zip(batch.events) {
+        let Some(event) = map(index, event) else { continue };
+        if batches.last().is_none_or(|last| last.end() != index) {
+            batches.push(Batch { first: index, ..Batch::default() });
+        }
         if let Some(last) = batches.last_mut() {
             last.events.push((at, event));
         }
     }
-    batches.retain(|batch| !batch.events.is_empty());
     if let Some(last) = batches.last_mut() {
         last.summary = batch.summary;
     }

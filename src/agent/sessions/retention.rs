@@ -23,7 +23,7 @@ impl Retention {
 }
 
 /// Removes the sessions of all directories that are to be kept no longer at this time, but for those
-/// that are open or cannot be removed. Returns those that are gone.
+/// that are open or cannot be removed, and checkpoints. Returns those that are gone.
 pub async fn remove_old(
     store: &dyn Store,
     retention: Retention,
@@ -33,7 +33,9 @@ pub async fn remove_old(
     if retention == Retention::default() {
         return Ok(removed);
     }
-    for (place, listed) in store.list(&Query::default()).await?.into_iter().enumerate() {
+    // Who has given a session a tag wants to find it again.
+    let query = Query { checkpoints: Some(false), ..Query::default() };
+    for (place, listed) in store.list(&query).await?.into_iter().enumerate() {
         if !retention.removes(place, listed.changed, now) {
             continue;
         }

@@ -136,9 +136,9 @@ impl Contexts {
         }
         sessions.load(id, Session::start_servers).await.map_err(|error| match error {
             LoadError::Create(error) => refused(error),
-            LoadError::Store(error @ (StoreError::Held(_) | StoreError::Newer(_))) => {
-                Error::new(error::UNSUPPORTED_OPERATION, error.to_string())
-            }
+            LoadError::Store(
+                error @ (StoreError::Held(_) | StoreError::Newer(_) | StoreError::Checkpoint(_)),
+            ) => Error::new(error::UNSUPPORTED_OPERATION, error.to_string()),
             LoadError::Store(error) => Error::new(Error::INTERNAL, error.to_string()),
         })
     }

@@ -205,6 +205,7 @@ impl Ui {
             return;
         }
         let local = local::of(self.state.input.text());
+        let local = local.filter(|(local, _)| self.sessions.is_some() || !local.goes_over());
         let local = local.map(|(local, more)| (local, more.to_owned()));
         if local.is_none() && self.state.is_lost() {
             return self.state.hint = Some("not sent: the connection is lost".to_owned());
@@ -214,6 +215,8 @@ impl Ui {
         match local {
             Some((Local::Auth, _)) => self.offer_login(Cause::Wanted, None, Then::Nothing),
             Some((Local::Copy, what)) => self.copy(&what),
+            Some((Local::Fork, _)) => self.fork_session(&typed),
+            Some((Local::ResumeCheckpoint, tag)) => self.resume_checkpoint(&tag, &typed),
             Some((Local::Help, _)) => {
                 self.state.aside(HistoryItem::new(ItemBody::Help(local::names())));
             }

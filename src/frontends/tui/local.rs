@@ -7,10 +7,20 @@ use tandem_agent::commands::{Registry, unknown};
 pub(super) enum Local {
     Auth,
     Copy,
+    Fork,
     Help,
     Mode,
     Quit,
     Resume,
+    ResumeCheckpoint,
+}
+
+impl Local {
+    /// Returns `true` if the command leaves the session for another. Where the screen cannot do that,
+    /// the session's command of the same name says how to.
+    pub(super) fn goes_over(self) -> bool {
+        matches!(self, Self::Fork | Self::ResumeCheckpoint)
+    }
 }
 
 /// Names as they are typed, commands, and descriptions.
@@ -35,12 +45,18 @@ pub(super) fn of(typed: &str) -> Option<(Local, &str)> {
         return Some((Local::Quit, ""));
     }
     let (name, rest) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
+    let rest = rest.trim();
+    let (verb, tag) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    if name == "/chat" && verb == "resume" && !tag.trim().is_empty() {
+        return Some((Local::ResumeCheckpoint, tag.trim()));
+    }
     let local = match name {
         "/login" => Local::Auth,
+        "/fork" => Local::Fork,
         name => LOCAL.iter().find(|(known, ..)| *known == name).map(|(_, local, _)| *local)?,
     };
     let takes_more = matches!(local, Local::Copy | Local::Mode | Local::Resume);
-    (takes_more || rest.is_empty()).then_some((local, rest.trim()))
+    (takes_more || rest.is_empty()).then_some((local, rest))
 }
 
 /// Returns the names of all commands, these and the session's.
@@ -75,6 +91,11 @@ mod tests {
         assert_eq!(of("/exit"), Some((Local::Quit, "")));
         assert_eq!(of("/help about"), None);
         assert_eq!(of("/model"), None);
+        assert_eq!(of("/fork"), Some((Local::Fork, "")));
+        assert_eq!(of("/fork it"), None);
+        assert_eq!(of("/chat  resume  a tag "), Some((Local::ResumeCheckpoint, "a tag")));
+        assert_eq!(of("/chat resume"), None);
+        assert_eq!(of("/chat save a"), None);
         assert_eq!(of("copy"), None);
     }
 }

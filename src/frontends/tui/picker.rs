@@ -156,7 +156,9 @@ impl Picker {
 impl PickerSession {
     fn new(listed: Listed) -> Self {
         let Listed { head, title, .. } = &listed;
-        let searched = format!("{title} {} {}", head.directory.display(), head.id).to_lowercase();
+        let tag = head.tag.as_deref().unwrap_or_default();
+        let searched = format!("{title} {tag} {} {}", head.directory.display(), head.id);
+        let searched = searched.to_lowercase();
         Self { listed, searched }
     }
 }

@@ -50,7 +50,7 @@ pub struct StoredSessions {
 }
 
 /// Opens the session of an id.
-pub type OpenSession = Box<dyn Fn(String) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+pub type OpenSession = Arc<dyn Fn(String) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
 /// Reason for which a terminal has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

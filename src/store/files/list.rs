@@ -19,7 +19,7 @@ pub(super) fn list(root: &Path, query: &Query) -> Result<Vec<Listed>, StoreError
     let mut logs = find(root)?;
     // A heap: only as much is put in order, and read, as is asked for.
     let newest = std::iter::from_fn(|| logs.pop());
-    let described = newest.filter_map(|log| describe(root, log, query.directory.as_deref()));
+    let described = newest.filter_map(|log| describe(root, log, query));
     Ok(described.skip(query.skip).take(query.most.unwrap_or(usize::MAX)).collect())
 }
 
@@ -58,12 +58,14 @@ fn millis(time: SystemTime) -> Millis {
     Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
 }
 
-/// Describes a session, unless it started in another directory or cannot be read.
-fn describe(root: &Path, log: ChangedLog, directory: Option<&Path>) -> Option<Listed> {
+/// Describes a session, unless a query is not for it, or it cannot be read.
+fn describe(root: &Path, log: ChangedLog, query: &Query) -> Option<Listed> {
     let (changed, id) = (log.0, log.1.as_hyphenated().to_string());
     let mut log = open(&root.join(&id), &id).ok()?;
     let (_, head) = read_head(&mut log).ok()?;
-    if directory.is_some_and(|directory| directory != head.directory) {
+    if query.directory.as_ref().is_some_and(|directory| *directory != head.directory)
+        || query.checkpoints.is_some_and(|wanted| wanted != head.tag.is_some())
+    {
         return None;
     }
     let file = log.into_inner().into_inner();

@@ -17,6 +17,12 @@ impl Terminal {
         self.until(HINT);
     }
 
+    /// Returns the number of stored sessions.
+    fn stored(&self) -> usize {
+        let sessions = self.home.path().join(".local/share/tandem/sessions");
+        fs::read_dir(sessions).map_or(0, Iterator::count)
+    }
+
     /// Has a prompt answered, and quits.
     fn ask_and_quit(&self, prompt: &str, answer: &str) {
         self.line(prompt);
@@ -102,4 +108,46 @@ fn a_session_that_is_open_elsewhere_stays_there() {
     other.until(HINT);
     other.line("about pears");
     other.until("Pears it is.");
+}
+
+#[test]
+fn a_fork_is_gone_over_to_and_the_original_stays() {
+    let Some(terminal) = Terminal::start(says("Apples it is."), "") else { return };
+    terminal.line("/fork");
+    terminal.until("this session stays: nothing has been said yet");
+    terminal.keys(&["C-u"]);
+    terminal.line("about apples");
+    terminal.until("Apples it is.");
+    terminal.line("/fork");
+    terminal.wait("the copy", |seen| seen.matches("Apples it is.").count() == 2);
+    terminal.until(HINT);
+    terminal.ask_and_quit("in the copy", "Apples it is.");
+    assert_eq!(terminal.stored(), 2);
+    terminal.again(&says("Hello."), "-r 2");
+    let seen = terminal.until("Apples it is.");
+    assert!(!seen.contains("in the copy") && !seen.contains("/fork"), "{seen}");
+}
+
+#[test]
+fn a_checkpoint_is_gone_over_to_as_it_was() {
+    let Some(terminal) = Terminal::start(says("Apples it is."), "") else { return };
+    terminal.line("about apples");
+    terminal.until("Apples it is.");
+    terminal.line("/chat save fruit");
+    terminal.until("The conversation is saved as fruit.");
+    terminal.line("about plums");
+    terminal.until("about plums");
+    terminal.wait("the end", |seen| seen.contains(HINT));
+    terminal.line("/chat resume nuts");
+    terminal.until("there is no checkpoint `nuts` here");
+    terminal.keys(&["C-u"]);
+    terminal.line("/chat resume fruit");
+    terminal.wait("the copy", |seen| seen.matches("› about apples").count() == 2);
+    terminal.line("/resume");
+    let seen = terminal.until("2 sessions");
+    assert!(seen.contains("[fruit] about apples"), "{seen}");
+    terminal.keys(&["Escape"]);
+    terminal.until(HINT);
+    terminal.line("/chat list");
+    terminal.until("fruit: 1 turn, about apples");
 }

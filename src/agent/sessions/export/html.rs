@@ -4,6 +4,7 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use super::conversation::{CallBody, CallPassage, Conversation, Passage, is_harmless, status_word};
 use crate::session::CallStatus;
+use tandem_content::visible::visible_prose;
 
 /// The page's only style. It loads nothing, and its policy lets nothing be loaded or run.
 const STYLE: &str = "\
@@ -44,7 +45,7 @@ pub fn to_html(conversation: &Conversation) -> String {
         }
     }
     out.push_str("</body>\n</html>\n");
-    out
+    visible_prose(&out).into_owned()
 }
 
 fn add_block(out: &mut String, class: &str, markdown: &str) {

@@ -3,6 +3,7 @@
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag};
 
 use super::conversation::{CallBody, Conversation, Passage, is_harmless, status_word};
+use tandem_content::visible::visible_prose;
 
 /// Returns the conversation as Markdown. HTML and images in what was said are written out.
 pub fn to_markdown(conversation: &Conversation) -> String {
@@ -40,7 +41,7 @@ pub fn to_markdown(conversation: &Conversation) -> String {
             }
         }
     }
-    out
+    visible_prose(&out).into_owned()
 }
 
 fn add_text(out: &mut String, text: &str) {

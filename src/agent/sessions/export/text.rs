@@ -1,6 +1,7 @@
 //! A conversation as plain text.
 
 use super::conversation::{CallBody, Conversation, Passage, status_word};
+use tandem_content::visible::visible_prose;
 
 /// Returns the conversation as plain text.
 pub fn to_text(conversation: &Conversation) -> String {
@@ -23,7 +24,7 @@ pub fn to_text(conversation: &Conversation) -> String {
             }
         }
     }
-    out
+    visible_prose(&out).into_owned()
 }
 
 /// Adds a text whose lines begin with a prefix.

@@ -1,10 +1,14 @@
 //! The choice among the stored sessions, in the place of the line to type in.
 
+use std::sync::Arc;
+
 use futures::FutureExt as _;
 
+use super::super::news::Reply;
 use super::super::picker::Picker;
 use super::super::ui::{Quit, Ui};
 use tandem_agent::session::Query;
+use tandem_agent::sessions::{find_checkpoint, fork_ended};
 
 impl Ui {
     /// Offers the stored sessions; what is typed with the command filters them.
@@ -68,6 +72,49 @@ impl Ui {
             let Err(why) = opened else { return ui.quits = Some(Quit::Opened) };
             if let Some(picker) = &mut ui.state.picker {
                 (picker.opening, picker.failure) = (false, Some(format!("Not opened: {why}.")));
+            }
+        });
+    }
+
+    /// Copies this session, and leaves it for the copy.
+    pub(super) fn fork_session(&mut self, typed: &str) {
+        let Some(session) = self.session.session().cloned() else { return };
+        let copy = async move {
+            let store = session.stored().await?;
+            let copy = fork_ended(&*store, session.id(), None).await;
+            copy.map(|head| head.id).map_err(|error| error.to_string())
+        };
+        self.go_over(copy.boxed(), typed);
+    }
+
+    /// Leaves this session for a copy of a checkpoint.
+    pub(super) fn resume_checkpoint(&mut self, tag: &str, typed: &str) {
+        let Some(stored) = &self.sessions else { return };
+        let (store, tag) = (Arc::clone(&stored.store), tag.to_owned());
+        let directory = stored.directory.clone();
+        let find = async move {
+            let listed = find_checkpoint(&*store, &directory, &tag).await;
+            listed.map(|listed| listed.head.id).map_err(|error| error.to_string())
+        };
+        self.go_over(find.boxed(), typed);
+    }
+
+    /// Leaves this session for another, as soon as it is known which. If that cannot be, what was typed
+    /// comes back.
+    fn go_over(&mut self, id: Reply<String>, typed: &str) {
+        let Some(stored) = &self.sessions else { return };
+        if self.state.projection.running().is_some() {
+            self.state.hint = Some("a turn runs here: wait for its end, or cancel it".to_owned());
+            return self.state.put_back(&[typed.to_owned()]);
+        }
+        let open = Arc::clone(&stored.open);
+        let opened = async move { open(id.await?).await };
+        let typed = typed.to_owned();
+        self.when(opened.boxed(), move |ui, opened| match opened {
+            Ok(()) => ui.quits = Some(Quit::Opened),
+            Err(why) => {
+                ui.state.hint = Some(format!("this session stays: {why}"));
+                ui.state.put_back(&[typed]);
             }
         });
     }

@@ -88,7 +88,8 @@ fn row(
         title if title.trim().is_empty() => "(no title)".into(),
         title => title,
     };
-    let title = cut(&title, room);
+    let tag = listed.head.tag.as_ref().map(|tag| format!("[{}] ", visible_line(tag)));
+    let title = cut(&(tag.unwrap_or_default() + &title), room);
     let gap = " ".repeat(room - width(&title));
     Line::from(vec![
         Span::styled(mark, style),

@@ -19,6 +19,7 @@ fn listed(id: &str, title: &str, turns: u64, directory: &str, changed: Millis) -
         by: String::new(),
         served: false,
         from: None,
+        tag: None,
     };
     Listed { head, title: title.to_owned(), turns, changed }
 }

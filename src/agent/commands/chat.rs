@@ -1,0 +1,236 @@
+//! `/chat`: checkpoints of the conversation, under tags, and the conversation as a document.
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::registry::{Argument, Command, CommandRequest};
+use crate::blocking::blocking;
+use crate::session::{CommandReply, Listed, Reader};
+use crate::sessions::{
+    CheckpointError, Conversation, checkpoints, conversation_of, fork_ended, to_html, to_markdown,
+    to_text,
+};
+
+/// Maximum number of characters of a tag.
+const LONGEST_TAG: usize = 100;
+
+const TAG: Argument =
+    Argument { name: "tag", description: "the checkpoint's tag", is_required: true };
+
+pub(super) const COMMAND: Command = Command {
+    name: "chat",
+    description: "checkpoints of this conversation, to come back to",
+    arguments: &[],
+    sub_commands: &[
+        Command {
+            name: "save",
+            description: "keep the conversation as it is now, under a tag",
+            arguments: &[TAG],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| Box::pin(save(request, false))),
+        },
+        Command {
+            name: "overwrite",
+            description: "the same, in place of the checkpoint that has the tag",
+            arguments: &[TAG],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| Box::pin(save(request, true))),
+        },
+        Command {
+            name: "resume",
+            description: "go on from a checkpoint, which stays as it is",
+            arguments: &[TAG],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| Box::pin(resume(request))),
+        },
+        Command {
+            name: "list",
+            description: "the checkpoints of this directory",
+            arguments: &[],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| Box::pin(list(request))),
+        },
+        Command {
+            name: "delete",
+            description: "delete a checkpoint",
+            arguments: &[TAG],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| Box::pin(delete(request))),
+        },
+        Command {
+            name: "share",
+            description: "write the conversation into a new file: .md, .html or .txt",
+            arguments: &[Argument {
+                name: "file",
+                description: "the file, in the workspace",
+                is_required: true,
+            }],
+            sub_commands: &[],
+            asks_model: false,
+            run: Some(|request| Box::pin(share(request))),
+        },
+    ],
+    asks_model: false,
+    run: None,
+};
+
+/// Lists the checkpoints of the directory, the newest first. A session that a client began knows only
+/// those of such sessions.
+async fn known(request: &CommandRequest<'_>) -> Result<Vec<Listed>, String> {
+    let mut known = all(request).await?;
+    known.retain(|listed| listed.head.served || !request.turn.is_served());
+    Ok(known)
+}
+
+async fn all(request: &CommandRequest<'_>) -> Result<Vec<Listed>, String> {
+    let directory = request.turn.roots().first().map_or(Path::new(""), PathBuf::as_path);
+    let listed = checkpoints(&**request.turn.store()?, directory).await;
+    listed.map_err(|error| format!("The checkpoints cannot be read: {error}."))
+}
+
+fn is_tagged(listed: &Listed, tag: &str) -> bool {
+    listed.head.tag.as_deref() == Some(tag)
+}
+
+/// Returns the tag that a person has typed.
+fn typed_tag(args: &str) -> Result<&str, String> {
+    if args.chars().any(char::is_control) || args.chars().count() > LONGEST_TAG {
+        return Err(format!("A tag is one line of at most {LONGEST_TAG} characters."));
+    }
+    Ok(args)
+}
+
+async fn save(request: CommandRequest<'_>, overwrites: bool) -> Result<CommandReply, String> {
+    let tag = typed_tag(request.args)?;
+    let not_saved = |why: String| format!("Not saved: {why}.");
+    let store = request.turn.stored().await.map_err(not_saved)?;
+    let mut same = all(&request).await?;
+    same.retain(|listed| is_tagged(listed, tag));
+    let may_overwrite = same.iter().all(|listed| listed.head.served || !request.turn.is_served());
+    match same.first() {
+        Some(_) if !may_overwrite => {
+            return Err(not_saved(format!(
+                "there is another checkpoint `{tag}`; take another tag"
+            )));
+        }
+        Some(old) if !overwrites => {
+            let old = described(old);
+            return Err(format!(
+                "Not saved: there is a checkpoint `{tag}` already ({old}). `/chat overwrite {tag}` \
+                 puts this conversation in its place."
+            ));
+        }
+        _ => {}
+    }
+    let saved = fork_ended(&**store, request.turn.id(), Some(tag.to_owned())).await;
+    saved.map_err(|error| not_saved(error.to_string()))?;
+    // The old ones last: there is always one.
+    for old in &same {
+        let deleted = store.delete(&old.head.id).await;
+        deleted.map_err(|error| format!("Saved, but the old `{tag}` is still there: {error}."))?;
+    }
+    Ok(CommandReply::Say(format!(
+        "The conversation is saved as `{tag}`. `/chat resume {tag}` goes on from here."
+    )))
+}
+
+/// The terminal does this itself; a session cannot leave for another.
+async fn resume(request: CommandRequest<'_>) -> Result<CommandReply, String> {
+    let tagged = tagged(&request).await?;
+    let id = tagged.first().map(|listed| listed.head.id.as_str()).unwrap_or_default();
+    Ok(CommandReply::Say(format!(
+        "`tandem -r {id}` goes on from `{}` in a terminal, in a copy of it. This conversation goes on \
+         as it is.",
+        request.args
+    )))
+}
+
+/// Lists the checkpoints that have the tag that is asked for: at least one.
+async fn tagged(request: &CommandRequest<'_>) -> Result<Vec<Listed>, String> {
+    let mut known = known(request).await?;
+    known.retain(|listed| is_tagged(listed, request.args));
+    if known.is_empty() {
+        return Err(CheckpointError::Unknown(request.args.to_owned()).to_string());
+    }
+    Ok(known)
+}
+
+async fn list(request: CommandRequest<'_>) -> Result<CommandReply, String> {
+    let known = known(&request).await?;
+    if known.is_empty() {
+        let none = "There is no checkpoint of this directory. `/chat save TAG` makes one.";
+        return Ok(CommandReply::Say(none.to_owned()));
+    }
+    let line = |listed: &Listed| {
+        let tag = listed.head.tag.as_deref().unwrap_or_default();
+        format!("- `{tag}`: {}\n", described(listed))
+    };
+    let lines: String = known.iter().map(line).collect();
+    Ok(CommandReply::Say(format!("{lines}\n`/chat resume TAG` goes on from one of them.")))
+}
+
+/// Describes a checkpoint: its title and its turns.
+fn described(listed: &Listed) -> String {
+    let turns = if listed.turns == 1 { "turn" } else { "turns" };
+    format!("{} {turns}, {}", listed.turns, listed.title.trim().replace('`', "'"))
+}
+
+async fn delete(request: CommandRequest<'_>) -> Result<CommandReply, String> {
+    let tag = request.args;
+    let store = request.turn.store()?;
+    for listed in tagged(&request).await? {
+        let deleted = store.delete(&listed.head.id).await;
+        deleted.map_err(|error| format!("`{tag}` is not deleted: {error}."))?;
+    }
+    Ok(CommandReply::Say(format!("The checkpoint `{tag}` is deleted.")))
+}
+
+async fn share(request: CommandRequest<'_>) -> Result<CommandReply, String> {
+    let write = match Path::new(request.args).extension().and_then(|it| it.to_str()) {
+        Some("md") => to_markdown,
+        Some("html") => to_html,
+        Some("txt") => to_text,
+        _ => {
+            return Err(format!(
+                "Not written: `{}` ends in none of .md, .html and .txt. `tandem sessions export` \
+                 writes the log itself.",
+                request.args
+            ));
+        }
+    };
+    let turn = request.turn;
+    let not_written = |why: String| format!("Not written: {why}");
+    let path = turn.resolve(request.args).await.map_err(not_written)?;
+    let (log, name) = (turn.events(), turn.relative(&path));
+    blocking(move || write_document(log, write, &path)).await.map_err(not_written)?;
+    Ok(CommandReply::Say(format!("The conversation is written into `{name}`.")))
+}
+
+/// Writes a conversation into a file of its owner's that is not there yet.
+fn write_document(
+    mut log: Reader,
+    write: fn(&Conversation) -> String,
+    path: &Path,
+) -> Result<(), String> {
+    let conversation = conversation_of(&mut log);
+    if conversation.passages.is_empty() {
+        return Err("nothing has been said yet.".to_owned());
+    }
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(0o600).open(path);
+    let text = write(&conversation);
+    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|err| match err.kind() {
+        ErrorKind::AlreadyExists => {
+            "the file is there already; delete it, or name another one.".to_owned()
+        }
+        _ => format!("{err}."),
+    })
+}

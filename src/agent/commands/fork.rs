@@ -1,0 +1,28 @@
+//! `/fork`: a copy of the session, which goes its own way.
+
+use super::registry::{Command, CommandRequest};
+use crate::session::CommandReply;
+use crate::sessions::fork_ended;
+
+pub(super) const COMMAND: Command = Command {
+    name: "fork",
+    description: "copy this conversation up to now, so that the copy can go another way",
+    arguments: &[],
+    sub_commands: &[],
+    asks_model: false,
+    run: Some(|request| Box::pin(fork(request))),
+};
+
+async fn fork(request: CommandRequest<'_>) -> Result<CommandReply, String> {
+    let turn = request.turn;
+    let store = turn.stored().await.map_err(not_copied)?;
+    let copy = fork_ended(&**store, turn.id(), None).await.map_err(not_copied)?;
+    Ok(CommandReply::Say(format!(
+        "The conversation is copied: `tandem -r {}` goes on with the copy. This one stays as it is.",
+        copy.id
+    )))
+}
+
+fn not_copied(why: impl std::fmt::Display) -> String {
+    format!("Not copied: {why}.")
+}
