@@ -183,7 +183,7 @@ pub(crate) struct AgentArgs {
     #[arg(short, long, group = "wanted_session")]
     pub(crate) r#continue: bool,
     /// Go on with a stored conversation: its id or the beginning of it, its number in `tandem sessions`,
-    /// or words of its title
+    /// words of its title, or a checkpoint's tag. Without SESSION, a terminal lets you choose
     #[arg(short, long, value_name = "SESSION", num_args = 0..=1, group = "wanted_session")]
     pub(crate) resume: Option<Option<String>>,
     /// Output format of -p: text, json (one object at the end), stream-json (one object a line, as
@@ -302,6 +302,7 @@ Examples:
   tandem -p 'why does the test fail?'   one prompt, for a shell; the answer is all it writes
   git diff | tandem -p 'review this' --output-format json | jq -r .response
   tandem -c                             go on with the newest session of this directory
+  tandem -r                             choose one of the stored sessions
   tandem sessions                       list the stored sessions of this directory
   tandem serve --workspace-root ~/src   sessions for other agents, each in its own directory
   tandem attach 41242                   watch and answer, in a terminal, what an editor's agent does

@@ -25,7 +25,7 @@ const TEXT_ON_STDIN: &str = "tandem: standard input is text, and not the message
 pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     let mut signals = EndSignals::listen()?;
     let (making, settings) = Making::new(&agent.work)?;
-    let (sessions, loaded) = making.one_session(agent, &settings).await?;
+    let (sessions, loaded) = making.one_session(agent, &settings, &agent.wanted_session()).await?;
     let session = loaded.session();
     let Making { credentials, supervisor, .. } = &making;
     let limits = making.limits(&settings);

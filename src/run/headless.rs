@@ -90,8 +90,10 @@ async fn prepare(
     making: &Making,
     settings: &Settings,
 ) -> Result<(Arc<Sessions>, Arc<LoadedSession>, Vec<PromptPart>), String> {
-    let (sessions, loaded) =
-        making.one_session(agent, settings).await.map_err(|err| format!("{err:#}"))?;
+    let (sessions, loaded) = making
+        .one_session(agent, settings, &agent.wanted_session())
+        .await
+        .map_err(|err| format!("{err:#}"))?;
     let input = if stdin().is_terminal() {
         String::new()
     } else {

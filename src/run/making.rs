@@ -26,6 +26,9 @@ use tandem_tools::scratch::Scratch;
 use tandem_tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
 use tandem_tools::workspace::Workspace;
 
+/// Message to who wants a stored session where none is.
+pub(super) const NOT_STORED: &str = "sessions are not stored: `TANDEM_SESSIONS` is empty";
+
 /// Parts that sessions are made with.
 #[derive(Clone)]
 pub(super) struct Making {
@@ -119,9 +122,10 @@ impl Making {
         &self,
         agent: &AgentArgs,
         settings: &Settings,
+        wanted: &WantedSession,
     ) -> anyhow::Result<OpenedSession> {
         let sessions = self.registry(self.maker(agent, settings), settings);
-        let session = if let Some(id) = self.wanted(agent, &sessions).await? {
+        let session = if let Some(id) = self.wanted(wanted, &sessions).await? {
             load(&sessions, &id).await?
         } else {
             let session = sessions.create(&SessionRequest::default(), |_| ());
@@ -142,19 +146,17 @@ impl Making {
         Ok((sessions, session))
     }
 
-    /// Returns the id of the stored session that the command line asks for, if it does.
+    /// Returns the id of the stored session that is asked for, if one is.
     async fn wanted(
         &self,
-        agent: &AgentArgs,
+        wanted: &WantedSession,
         sessions: &Sessions,
     ) -> anyhow::Result<Option<String>> {
-        let wanted = agent.wanted_session();
-        if wanted == WantedSession::New {
+        if *wanted == WantedSession::New {
             return Ok(None);
         }
-        let store =
-            sessions.store().context("sessions are not stored: `TANDEM_SESSIONS` is empty")?;
-        let found = find(&**store, self.directory(), &wanted).await;
+        let store = sessions.store().context(NOT_STORED)?;
+        let found = find(&**store, self.directory(), wanted).await;
         found.map(|listed| Some(listed.head.id)).map_err(|error| anyhow!(error.to_string()))
     }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -11,16 +12,17 @@ use parking_lot::Mutex;
 use super::a2a::SessionServer;
 use super::ending::{EndSignals, ExitReason, saved};
 use super::keys::check;
-use super::making::{Making, OpenedSession};
+use super::making::{Making, NOT_STORED, OpenedSession};
 use super::models;
 use super::retention::Cleanup;
 use super::sessions::below_home;
 use crate::cli::AgentArgs;
 use tandem_a2a::CLOSING;
 use tandem_agent::session::{Origin, PromptPart};
+use tandem_agent::sessions::WantedSession;
 use tandem_model::ollama;
 use tandem_model::provider::Provider;
-use tandem_settings::{self as config, Credentials, Settings};
+use tandem_settings::{self as config, Credentials, Env, Settings};
 use tandem_tui as tui;
 
 /// Maximum time for an Ollama of this machine to say which models it has.
@@ -33,7 +35,10 @@ const LEFT: &str = "the terminal has gone over to another session";
 pub(crate) async fn terminal(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     let mut signals = EndSignals::listen()?;
     let (making, settings) = Making::new(&agent.work)?;
-    let mut opened = making.one_session(agent, &settings).await?;
+    let mut opened = match chosen(agent, &making, &settings, &mut signals).await? {
+        Chosen::Session(opened) => opened,
+        Chosen::End(end) => return Ok(end),
+    };
     if let Some(prompt) = agent.first_prompt() {
         opened.1.session().prompt(vec![PromptPart::Text(prompt)], Origin::Terminal);
     }
@@ -49,6 +54,42 @@ pub(crate) async fn terminal(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     cleanup.end().await;
     saved(&opened.0).await;
     end
+}
+
+/// The session to begin with.
+enum Chosen {
+    Session(OpenedSession),
+    /// None: the program ends.
+    End(ExitReason),
+}
+
+/// Opens the session that the command line asks for; if it asks for none by name, the one that the
+/// user chooses.
+async fn chosen(
+    agent: &AgentArgs,
+    making: &Making,
+    settings: &Settings,
+    signals: &mut EndSignals,
+) -> anyhow::Result<Chosen> {
+    let wanted = agent.wanted_session();
+    if wanted != WantedSession::Pick {
+        return Ok(Chosen::Session(making.one_session(agent, settings, &wanted).await?));
+    }
+    let opened = Arc::<Mutex<Option<OpenedSession>>>::default();
+    let sessions = stored_sessions(agent, making, settings, &opened).context(NOT_STORED)?;
+    let choice = tokio::select! {
+        choice = tui::choose(sessions, is_coloured(making.env())) => choice?,
+        signal = signals.end() => tui::Choice::Ended(tui::TerminalEnd::Signal(signal)),
+    };
+    let opened = opened.lock().take();
+    match (choice, opened) {
+        (tui::Choice::New, _) => {
+            let session = making.one_session(agent, settings, &WantedSession::New).await?;
+            Ok(Chosen::Session(session))
+        }
+        (tui::Choice::Ended(tui::TerminalEnd::Opened), Some(opened)) => Ok(Chosen::Session(opened)),
+        (tui::Choice::Ended(end), _) => Ok(Chosen::End(exit_reason(end))),
+    }
 }
 
 /// End of a session on the screen.
@@ -150,7 +191,7 @@ pub(super) fn service(
         a2a: None,
         history: env.config_dir().map(|dir| dir.join("history.jsonl")),
         editor: tui::ExternalEditor { command: editor, without: credentials.secret_variables() },
-        colour: env.var("NO_COLOR").is_none(),
+        colour: is_coloured(env),
         notifies: settings.general.enable_notifications,
         in_tmux: env.var("TMUX").is_some(),
         sessions: None,
@@ -158,6 +199,11 @@ pub(super) fn service(
         providers: None,
         ollama: None,
     }
+}
+
+/// Returns `true` if the person wants colours.
+fn is_coloured(env: &Env) -> bool {
+    env.var("NO_COLOR").is_none()
 }
 
 /// Returns the providers whose keys the person may give, if no setting names a provider.

@@ -67,6 +67,7 @@ impl Ui {
             Intent::Interrupt => self.interrupt(),
             Intent::Quit => self.quits = Some(Quit::Wanted),
             Intent::Suspend => return self.suspend(),
+            Intent::Search if focus == Focus::Picker => self.search_sessions(),
             Intent::Search => {
                 let typed = self.state.input.text();
                 self.state.completion = complete::history(typed, self.history.prompts());

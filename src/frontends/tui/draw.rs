@@ -15,6 +15,7 @@ use ratatui_core::text::{Line, Span};
 use super::item::{HistoryItem, ItemBody, Tone};
 use super::layout::ItemRows;
 use super::markdown::{self, Growing};
+use super::picker::Picker;
 use super::state::ScreenState;
 use super::theme::{ASKS, BAD, BOLD, CODE, DIM, GOOD, USER};
 use super::whole::{broken, wrap_words};
@@ -97,7 +98,7 @@ pub(super) fn live(state: &ScreenState, columns: usize, height: usize, now: Mill
                 login::rows(offer, columns, room, now)
             }
             _ => match &state.picker {
-                Some(picker) => picker::rows(picker, columns, room, now),
+                Some(picker) => self::picker(picker, columns, room, now),
                 None => composer(state, columns, room),
             },
         },
@@ -125,6 +126,11 @@ pub(super) fn live(state: &ScreenState, columns: usize, height: usize, now: Mill
     above.drain(..over.min(above.len()));
     let cursor = frame.cursor.map(|(row, column)| ((row + top).saturating_sub(over), column));
     LiveRows { rows: above, cursor }
+}
+
+/// Returns the rows of a choice among the stored sessions, at most `height`.
+pub(super) fn picker(picker: &Picker, columns: usize, height: usize, now: Millis) -> LiveRows {
+    picker::rows(picker, columns, height, now)
 }
 
 fn body(item: &HistoryItem, open: bool, columns: usize) -> ItemRows {

@@ -151,6 +151,7 @@ fn picker(key: KeyPress) -> Option<Intent> {
         Code::Char('p') if key.control => Intent::Up,
         Code::Char('n') if key.control => Intent::Down,
         Code::Char('d') if key.control => Intent::Escape,
+        Code::Char('r') if key.control => Intent::Search,
         _ => match everywhere(key) {
             Some(
                 intent @ (Intent::Interrupt | Intent::Suspend | Intent::Redraw | Intent::Escape),
@@ -329,6 +330,7 @@ mod tests {
         check(control('n'), Focus::Picker, Some(Intent::Down));
         check(control('d'), Focus::Picker, Some(Intent::Escape));
         check(control('c'), Focus::Picker, Some(Intent::Interrupt));
+        check(control('r'), Focus::Picker, Some(Intent::Search));
         check(KeyPress::new(Code::Tab), Focus::Picker, Some(Intent::Complete));
         let tab = KeyPress { shift: true, ..KeyPress::new(Code::Tab) };
         check(KeyPress { control: true, ..plain('o') }, Focus::Picker, None);

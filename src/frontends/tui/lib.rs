@@ -6,6 +6,7 @@
 //! something runs, for the clock.
 
 mod act;
+mod choose;
 mod clipboard;
 mod clock;
 mod complete;
@@ -50,6 +51,7 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
 use tokio::time::Instant;
 
+pub use self::choose::{Choice, choose};
 use self::clock::{now, until};
 pub use self::conversation::Conversation;
 pub use self::editor::ExternalEditor;
@@ -83,11 +85,7 @@ pub async fn run(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
 }
 
 async fn show(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
-    anyhow::ensure!(
-        terminal::kind() != "dumb",
-        "this terminal has no rows that change (TERM=dumb), which a conversation needs: `tandem -p \
-         PROMPT` does without"
-    );
+    terminal::ensure_usable()?;
     let signals = TerminalSignals::listen()?;
     let terminal = RawTerminal::take(setup.notifies).context("the terminal cannot be used")?;
     let (columns, rows) = size();

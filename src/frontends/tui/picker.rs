@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::input::{Edit, TextInput};
 use tandem_agent::session::{Listed, Query};
+use tandem_agent::sessions::SearchHit;
 
 /// Number of sessions that are read first: as many as may be shown.
 const FIRST: usize = 50;
@@ -15,7 +16,7 @@ const FIRST: usize = 50;
 pub(super) struct Picker {
     /// The directory that is worked in.
     directory: PathBuf,
-    /// The id of the session that is on the screen, which is not offered.
+    /// The id of the session that is on the screen, which is not offered; none before there is one.
     current: Option<String>,
     /// `true` if the sessions of all directories are offered.
     pub(super) all: bool,
@@ -24,6 +25,10 @@ pub(super) struct Picker {
     sessions: Option<Vec<PickerSession>>,
     /// Indexes of the sessions that the filter leaves.
     fitting: Vec<usize>,
+    /// The sessions in which the text was found that was searched for last, in the place of those.
+    hits: Option<Vec<SearchHit>>,
+    /// `true` while what was said is searched.
+    pub(super) searching: bool,
     /// Place of the marked one among them.
     pub(super) selected: usize,
     /// Reason why the last choice was not opened, or the sessions cannot be read.
@@ -52,6 +57,8 @@ impl Picker {
             filter: input,
             sessions: None,
             fitting: Vec::new(),
+            hits: None,
+            searching: false,
             selected: 0,
             failure: None,
             opening: false,
@@ -95,6 +102,68 @@ impl Picker {
         self.all = !self.all;
         (self.sessions, self.selected, self.failure) = (None, 0, None);
         self.fitting.clear();
+        self.forget_search();
+    }
+
+    /// Begins to look for the typed text in what was said in the sessions, unless nothing is typed.
+    /// Returns the text.
+    pub(super) fn begin_search(&mut self) -> Option<String> {
+        let text = self.filter.text().trim().to_owned();
+        if text.is_empty() {
+            self.failure = Some("Type what to search for first.".to_owned());
+            return None;
+        }
+        (self.searching, self.failure) = (true, None);
+        Some(text)
+    }
+
+    /// Takes in where a text was found, unless another is typed by now.
+    pub(super) fn found(&mut self, text: &str, found: Result<Vec<SearchHit>, String>) {
+        if !self.searching || text != self.filter.text().trim() {
+            return;
+        }
+        self.forget_search();
+        match found {
+            Ok(mut hits) => {
+                hits.retain(|hit| self.current.as_ref() != Some(&hit.listed.head.id));
+                (self.hits, self.selected) = (Some(hits), 0);
+            }
+            Err(why) => self.failure = Some(format!("The stored sessions cannot be read: {why}")),
+        }
+    }
+
+    fn forget_search(&mut self) {
+        (self.hits, self.searching) = (None, false);
+    }
+
+    /// Returns the number of sessions in which the text was found, if it was searched for.
+    pub(super) fn hits(&self) -> Option<usize> {
+        self.hits.as_ref().map(Vec::len)
+    }
+
+    /// Returns the line of the marked session in which the text was found.
+    pub(super) fn marked_line(&self) -> Option<&str> {
+        self.hits.as_ref()?.get(self.selected).map(|hit| hit.line.as_str())
+    }
+
+    /// Returns `true` if no session is on the screen yet.
+    pub(super) fn is_first(&self) -> bool {
+        self.current.is_none()
+    }
+
+    /// Begins to open the marked session, and returns its id; none if one is being opened.
+    pub(super) fn begin_opening(&mut self) -> Option<String> {
+        if self.opening {
+            return None;
+        }
+        let id = self.marked()?.head.id.clone();
+        (self.opening, self.failure) = (true, None);
+        Some(id)
+    }
+
+    /// Notes why the session that was chosen was not opened.
+    pub(super) fn not_opened(&mut self, why: &str) {
+        (self.opening, self.failure) = (false, Some(format!("Not opened: {why}.")));
     }
 
     pub(super) fn edit(&mut self, edit: &Edit) {
@@ -108,12 +177,13 @@ impl Picker {
         }
         self.failure = None;
         self.selected = 0;
+        self.forget_search();
         self.fit();
     }
 
     /// Marks the next session, or the one before.
     pub(super) fn select(&mut self, down: bool) {
-        let last = self.fitting.len().saturating_sub(1);
+        let last = self.fitting().count().saturating_sub(1);
         self.selected =
             if down { (self.selected + 1).min(last) } else { self.selected.saturating_sub(1) };
     }
@@ -123,10 +193,12 @@ impl Picker {
         self.fitting().nth(self.selected)
     }
 
-    /// Returns the sessions that the filter leaves.
+    /// Returns the sessions to choose from: those that the filter leaves, or in which the text was found.
     pub(super) fn fitting(&self) -> impl Iterator<Item = &Listed> {
         let sessions = self.sessions.as_deref().unwrap_or_default();
-        self.fitting.iter().filter_map(|at| sessions.get(*at)).map(|session| &session.listed)
+        let fitting = if self.hits.is_some() { &[] } else { self.fitting.as_slice() };
+        let fitting = fitting.iter().filter_map(|at| sessions.get(*at)).map(|it| &it.listed);
+        fitting.chain(self.hits.iter().flatten().map(|hit| &hit.listed))
     }
 
     /// Returns the number of sessions that the filter leaves, and the number of all; `None` until

@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::sync::watch;
 
 use super::conversation::Conversation;
 use super::editor::ExternalEditor;
-use tandem_agent::session::Store;
+use super::news::Reply;
+use tandem_agent::session::{Listed, Query, Store};
+use tandem_agent::sessions::{SearchHit, search};
 
 /// Session and services of a terminal.
 pub struct TerminalSetup {
@@ -47,6 +50,22 @@ pub struct StoredSessions {
     /// Opens the session of an id, which is shown when this terminal has ended; an error says why
     /// that cannot be.
     pub open: OpenSession,
+}
+
+impl StoredSessions {
+    /// Lists sessions.
+    pub(super) fn list(&self, query: &Query) -> Reply<Vec<Listed>> {
+        let (store, query) = (Arc::clone(&self.store), query.clone());
+        let list = async move { store.list(&query).await.map_err(|error| error.to_string()) };
+        list.boxed()
+    }
+
+    /// Finds those of the sessions in whose prompts or answers a text is.
+    pub(super) fn search(&self, query: &Query, text: &str) -> Reply<Vec<SearchHit>> {
+        let (store, query, text) = (Arc::clone(&self.store), query.clone(), text.to_owned());
+        let search = async move { search(&*store, &query, &text).await };
+        search.map(|found| found.map_err(|error| error.to_string())).boxed()
+    }
 }
 
 /// Opens the session of an id.

@@ -128,8 +128,18 @@ pub(super) fn size() -> (usize, usize) {
     }
 }
 
+/// Checks that the terminal can show a conversation.
+pub(super) fn ensure_usable() -> anyhow::Result<()> {
+    anyhow::ensure!(
+        kind() != "dumb",
+        "this terminal has no rows that change (TERM=dumb), which a conversation needs: `tandem -p \
+         PROMPT` does without"
+    );
+    Ok(())
+}
+
 /// Returns the kind of terminal that `TERM` names.
-pub(super) fn kind() -> String {
+fn kind() -> String {
     std::env::var("TERM").unwrap_or_default()
 }
 

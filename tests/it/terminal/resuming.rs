@@ -111,6 +111,43 @@ fn a_session_that_is_open_elsewhere_stays_there() {
 }
 
 #[test]
+fn a_session_is_chosen_before_there_is_one() {
+    let Some(terminal) = Terminal::start(says("Apples it is."), "") else { return };
+    terminal.ask_and_quit("about apples", "Apples it is.");
+    terminal.again(&says("Plums it is."), "");
+    terminal.ask_and_quit("about plums", "Plums it is.");
+    let home = terminal.home.path().display();
+    let pick = || {
+        terminal.line("clear");
+        terminal.agent("", &format!("--model replay:{home}/script.jsonl -r"));
+        terminal.until("2 sessions")
+    };
+    let seen = pick();
+    assert!(seen.contains("› about plums") && seen.contains("  about apples"), "{seen}");
+    assert!(!seen.contains(HINT), "{seen}");
+    // What was said is searched, and not the titles alone.
+    terminal.text("APPLES IT");
+    terminal.until("No session has these words in its title");
+    terminal.keys(&["C-r"]);
+    let seen = terminal.until("  Apples it is.");
+    assert!(seen.contains("› about apples") && !seen.contains("about plums"), "{seen}");
+    terminal.keys(&["Enter"]);
+    terminal.until(HINT);
+    terminal.until("Apples it is.");
+    terminal.keys(&["C-d"]);
+    terminal.check_given_back();
+    pick();
+    terminal.keys(&["C-c"]);
+    terminal.check_given_back();
+    pick();
+    terminal.keys(&["Escape"]);
+    let seen = terminal.until(HINT);
+    assert!(!seen.contains("it is."), "{seen}");
+    terminal.ask_and_quit("new", "Plums it is.");
+    assert_eq!(terminal.stored(), 3);
+}
+
+#[test]
 fn a_fork_is_gone_over_to_and_the_original_stays() {
     let Some(terminal) = Terminal::start(says("Apples it is."), "") else { return };
     terminal.line("/fork");

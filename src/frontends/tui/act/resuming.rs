@@ -39,13 +39,24 @@ impl Ui {
     /// Reads stored sessions: first those that may be shown, then all.
     fn list_sessions(&mut self, query: Query) {
         let Some(stored) = &self.sessions else { return };
-        let (store, asked) = (stored.store.clone(), query.clone());
-        let listed = async move { store.list(&asked).await.map_err(|error| error.to_string()) };
-        self.when(listed.boxed(), move |ui, listed| {
+        let listed = stored.list(&query);
+        self.when(listed, move |ui, listed| {
             let Some(picker) = &mut ui.state.picker else { return };
             if picker.read(&query, listed) {
                 let all = picker.query();
                 ui.list_sessions(all);
+            }
+        });
+    }
+
+    /// Looks for what is typed in what was said in the sessions.
+    pub(super) fn search_sessions(&mut self) {
+        let (Some(stored), Some(picker)) = (&self.sessions, &mut self.state.picker) else { return };
+        let Some(text) = picker.begin_search() else { return };
+        let found = stored.search(&picker.query(), &text);
+        self.when(found, move |ui, found| {
+            if let Some(picker) = &mut ui.state.picker {
+                picker.found(&text, found);
             }
         });
     }
@@ -59,20 +70,14 @@ impl Ui {
     pub(super) fn open_session(&mut self) {
         let running = self.state.projection.running().is_some();
         let (Some(stored), Some(picker)) = (&self.sessions, &mut self.state.picker) else { return };
-        if picker.opening {
-            return;
-        }
-        let Some(id) = picker.marked().map(|marked| marked.head.id.clone()) else { return };
         if running {
             let why = "A turn runs here: wait for its end, or leave this with Esc and cancel it.";
             return picker.failure = Some(why.to_owned());
         }
-        (picker.opening, picker.failure) = (true, None);
+        let Some(id) = picker.begin_opening() else { return };
         self.when((stored.open)(id), |ui, opened| {
             let Err(why) = opened else { return ui.quits = Some(Quit::Opened) };
-            if let Some(picker) = &mut ui.state.picker {
-                (picker.opening, picker.failure) = (false, Some(format!("Not opened: {why}.")));
-            }
+            ui.state.picker.iter_mut().for_each(|picker| picker.not_opened(&why));
         });
     }
 

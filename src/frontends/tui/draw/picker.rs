@@ -22,9 +22,9 @@ const WIDE: usize = 50;
 pub(super) fn rows(picker: &Picker, columns: usize, height: usize, now: Millis) -> LiveRows {
     let line = |text: &str, style| Line::styled(cut(text, columns), style);
     let (scope, other) = if picker.all {
-        ("all directories", "of this directory only")
+        ("all directories", "this directory")
     } else {
-        ("this directory", "of all directories")
+        ("this directory", "all directories")
     };
     let label = "Search: ";
     let filter = picker.filter.text();
@@ -40,11 +40,20 @@ pub(super) fn rows(picker: &Picker, columns: usize, height: usize, now: Millis) 
     ];
     let cursor = (above.len() - 1, label.len() + width(&filter));
     let mut below = Vec::new();
+    if let Some(found) = picker.marked_line() {
+        below.push(line(&format!("  {}", visible_line(found)), CODE));
+    }
     match picker.count() {
         _ if picker.opening => below.push(line("Opening it ...", DIM)),
+        _ if picker.searching => below.push(line("Searching ...", DIM)),
         None => below.push(line("Reading ...", DIM)),
+        Some(_) if let Some(hits) = picker.hits() => below.push(line(&found(hits), DIM)),
+        Some((0, 0)) if picker.is_first() => below.push(line("There is no session.", DIM)),
         Some((0, 0)) => below.push(line("There is no other session.", DIM)),
-        Some((0, _)) => below.push(line("No session has these words in its title.", DIM)),
+        Some((0, _)) => below.push(line(
+            "No session has these words in its title; Ctrl+R searches what was said.",
+            DIM,
+        )),
         Some((fitting, all)) if fitting < all => {
             below.push(line(&format!("{fitting} of {all} sessions"), DIM));
         }
@@ -54,7 +63,8 @@ pub(super) fn rows(picker: &Picker, columns: usize, height: usize, now: Millis) 
     if let Some(why) = &picker.failure {
         below.push(line(&visible_line(why), BAD));
     }
-    let keys = format!("Enter opens it; Tab: those {other}; Esc goes back");
+    let leave = if picker.is_first() { "new session" } else { "go back" };
+    let keys = format!("Enter: open; Tab: {other}; Ctrl+R: search contents; Esc: {leave}");
     below.push(line(&keys, DIM));
     let room = height.saturating_sub(above.len() + below.len()).min(SHOWN);
     let first = (picker.selected + 1).saturating_sub(room);
@@ -66,6 +76,15 @@ pub(super) fn rows(picker: &Picker, columns: usize, height: usize, now: Millis) 
     above.drain(..over);
     let cursor = cursor.0.checked_sub(over).map(|row| (row, cursor.1));
     LiveRows { rows: above, cursor }
+}
+
+/// Says in how many sessions a text was found.
+fn found(hits: usize) -> String {
+    match hits {
+        0 => "This was said in no session.".to_owned(),
+        1 => "This was said in 1 session:".to_owned(),
+        hits => format!("This was said in {hits} sessions."),
+    }
 }
 
 fn row(

@@ -6,6 +6,7 @@ use super::super::input::Edit;
 use super::super::picker::Picker;
 use super::*;
 use tandem_agent::session::{Head, Listed};
+use tandem_agent::sessions::SearchHit;
 
 const HERE: &str = "/home/me/src/project";
 const MINUTE: Millis = 60_000;
@@ -101,4 +102,39 @@ fn a_low_terminal_shows_the_marked_session() {
     let mut stage = picking(Stage::new().sized(40, 8));
     picker(&mut stage).select(true);
     stage.check("sessions_low.txt");
+}
+
+#[test]
+fn what_was_said_is_searched() {
+    let mut stage = picking(Stage::new());
+    assert_eq!(picker(&mut stage).begin_search(), None, "nothing is typed");
+    picker(&mut stage).edit(&Edit::Insert("token stream".to_owned()));
+    assert_eq!(picker(&mut stage).begin_search().unwrap(), "token stream");
+    let hit = |listed: Listed| {
+        let line = "The token stream ends\x1b[2J too early.".to_owned();
+        SearchHit { listed, number: 1, line }
+    };
+    let mut hits: Vec<_> = sessions(false, stage.now).into_iter().map(hit).collect();
+    hits[1].listed.head.tag = Some("before the lexer".to_owned());
+    picker(&mut stage).found("another", Ok(Vec::new()));
+    assert_eq!(picker(&mut stage).hits(), None, "what was asked for before comes too late");
+    picker(&mut stage).found("token stream", Ok(hits));
+    picker(&mut stage).select(true);
+    stage.check("sessions_found.txt");
+    assert_eq!(picker(&mut stage).marked().unwrap().head.id, "2");
+    picker(&mut stage).edit(&Edit::Backspace);
+    assert_eq!(ids(&mut stage), [""; 0], "the titles are filtered again");
+}
+
+#[test]
+fn sessions_are_offered_before_there_is_one() {
+    let mut stage = Stage::new();
+    let mut picker = Picker::new(Path::new(HERE), None, "");
+    let query = picker.first_query();
+    picker.read(&query, Ok(sessions(false, stage.now)));
+    stage.state.picker = Some(picker);
+    stage.check("sessions_first.txt");
+    let picker = stage.state.picker.as_mut().unwrap();
+    picker.read(&query, Ok(Vec::new()));
+    stage.check("sessions_first_none.txt");
 }

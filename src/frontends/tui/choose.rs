@@ -1,0 +1,198 @@
+//! The choice of a stored session before any session is on the screen.
+
+use anyhow::Context as _;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
+
+use super::clock::now;
+use super::draw;
+use super::input::Edit;
+use super::keyboard::{Keyboard, TerminalInput};
+use super::keys::{Focus, Intent, intent};
+use super::picker::Picker;
+use super::screen::Screen;
+use super::setup::{StoredSessions, TerminalEnd};
+use super::signals::{self, Came, TerminalSignals};
+use super::terminal::{self, RawTerminal, size};
+use super::wait::next_key;
+use tandem_agent::session::{Listed, Query};
+use tandem_agent::sessions::SearchHit;
+
+/// A terminal in which a session is chosen.
+struct Chooser {
+    picker: Picker,
+    sessions: StoredSessions,
+    terminal: RawTerminal,
+    screen: Screen,
+    height: usize,
+    keyboard: Option<Keyboard>,
+    signals: TerminalSignals,
+    replies: FuturesUnordered<BoxFuture<'static, Answer>>,
+}
+
+/// An answer to what was asked of the stored sessions.
+enum Answer {
+    Listed(Query, Result<Vec<Listed>, String>),
+    Searched(String, Result<Vec<SearchHit>, String>),
+    Opened(Result<(), String>),
+}
+
+/// Result of the choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// A new session.
+    New,
+    /// A stored session, which is open now; or none, because the terminal has ended.
+    Ended(TerminalEnd),
+}
+
+/// Lets a person choose one of the stored sessions, in colour if that is wanted.
+pub async fn choose(sessions: StoredSessions, colour: bool) -> anyhow::Result<Choice> {
+    terminal::ensure_usable()?;
+    let signals = TerminalSignals::listen()?;
+    let terminal = RawTerminal::take(false).context("the terminal cannot be used")?;
+    let (columns, height) = size();
+    let reflows = terminal::reflows(|name| std::env::var(name).ok());
+    let mut chooser = Chooser {
+        picker: Picker::new(&sessions.directory, None, ""),
+        sessions,
+        terminal,
+        screen: Screen::new(columns, colour, reflows),
+        height,
+        keyboard: Some(Keyboard::listen().context("the keyboard cannot be read")?),
+        signals,
+        replies: FuturesUnordered::new(),
+    };
+    chooser.list(chooser.picker.first_query());
+    let choice = chooser.run().await;
+    chooser.give_back();
+    choice
+}
+
+impl Chooser {
+    async fn run(&mut self) -> anyhow::Result<Choice> {
+        loop {
+            self.draw();
+            let ended = tokio::select! {
+                biased;
+                Some(answer) = self.replies.next(), if !self.replies.is_empty() => {
+                    self.take(answer)
+                }
+                input = next_key(&mut self.keyboard) => match input {
+                    Some(TerminalInput::Key(key)) => match intent(key, Focus::Picker, false) {
+                        Some(Intent::Suspend) => {
+                            self.suspend()?;
+                            None
+                        }
+                        Some(intent) => self.act(intent),
+                        None => None,
+                    },
+                    Some(TerminalInput::Paste(text) | TerminalInput::PartOfPaste(text)) => {
+                        self.picker.edit(&Edit::Insert(text));
+                        None
+                    }
+                    // The terminal is gone.
+                    None => Some(Choice::Ended(TerminalEnd::Quit)),
+                },
+                came = self.signals.next() => match came {
+                    Came::Stop => {
+                        self.suspend()?;
+                        None
+                    }
+                    Came::End(signal) => Some(Choice::Ended(TerminalEnd::Signal(signal))),
+                    Came::Resized => {
+                        self.resize();
+                        None
+                    }
+                },
+            };
+            if let Some(choice) = ended {
+                return Ok(choice);
+            }
+        }
+    }
+
+    /// Does what a key means. Returns the choice, if it ends with that.
+    fn act(&mut self, intent: Intent) -> Option<Choice> {
+        match intent {
+            Intent::Interrupt | Intent::Quit => return Some(Choice::Ended(TerminalEnd::Quit)),
+            Intent::Escape if !self.picker.opening => return Some(Choice::New),
+            Intent::Edit(edit) => self.picker.edit(&edit),
+            Intent::Up | Intent::Down => self.picker.select(intent == Intent::Down),
+            Intent::Complete => {
+                self.picker.change_scope();
+                self.list(self.picker.first_query());
+            }
+            Intent::Search => {
+                if let Some(text) = self.picker.begin_search() {
+                    let found = self.sessions.search(&self.picker.query(), &text);
+                    self.replies.push(found.map(|found| Answer::Searched(text, found)).boxed());
+                }
+            }
+            Intent::Enter => {
+                if let Some(id) = self.picker.begin_opening() {
+                    self.replies.push((self.sessions.open)(id).map(Answer::Opened).boxed());
+                }
+            }
+            Intent::Redraw => self.resize(),
+            _ => {}
+        }
+        None
+    }
+
+    fn list(&self, query: Query) {
+        let listed = self.sessions.list(&query);
+        self.replies.push(listed.map(|listed| Answer::Listed(query, listed)).boxed());
+    }
+
+    /// Takes in an answer. Returns the choice, if it ends with that.
+    fn take(&mut self, answer: Answer) -> Option<Choice> {
+        match answer {
+            Answer::Listed(query, listed) => {
+                if self.picker.read(&query, listed) {
+                    self.list(self.picker.query());
+                }
+            }
+            Answer::Searched(text, found) => self.picker.found(&text, found),
+            Answer::Opened(Ok(())) => return Some(Choice::Ended(TerminalEnd::Opened)),
+            Answer::Opened(Err(why)) => self.picker.not_opened(&why),
+        }
+        None
+    }
+
+    fn draw(&mut self) {
+        let columns = self.screen.columns();
+        let frame = draw::picker(&self.picker, columns, self.height.saturating_sub(1), now());
+        let written = self.screen.update(&[], frame);
+        if !written.is_empty() {
+            self.terminal.write(written);
+        }
+    }
+
+    fn resize(&mut self) {
+        let (columns, rows) = size();
+        self.height = rows;
+        let written = self.screen.resized(columns, rows);
+        self.terminal.write(written);
+    }
+
+    fn suspend(&mut self) -> anyhow::Result<()> {
+        if !signals::can_stop() {
+            return Ok(());
+        }
+        self.give_back();
+        signals::stop();
+        self.terminal.take_again().context("the terminal cannot be used again")?;
+        self.keyboard = Some(Keyboard::listen().context("the keyboard cannot be read again")?);
+        self.resize();
+        Ok(())
+    }
+
+    /// Leaves nothing on the screen.
+    fn give_back(&mut self) {
+        self.keyboard = None;
+        let cleared = self.screen.clear();
+        self.terminal.give_back(&cleared);
+    }
+}
