@@ -3,24 +3,38 @@
 /// Puts values in for variables. One that has none, and no default, stays as it is written.
 /// `lookup` is told each name once for each time it is there.
 pub(super) fn expand(text: &str, mut lookup: impl FnMut(&str) -> Option<String>) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('$') {
-        out.push_str(&rest[..at]);
-        let from = &rest[at..];
-        let Some((name, default, length)) = variable(from) else {
-            out.push('$');
-            rest = &from[1..];
+    let value = |piece| match piece {
+        Piece::Text(text) => text.to_owned(),
+        Piece::Variable { source, name, default } => {
+            lookup(name).unwrap_or_else(|| default.unwrap_or(source).to_owned())
+        }
+    };
+    pieces(text).into_iter().map(value).collect()
+}
+
+/// A piece of a value.
+pub(super) enum Piece<'a> {
+    /// Text that stands for itself.
+    Text(&'a str),
+    /// A variable: as it is written, its name, and its default.
+    Variable { source: &'a str, name: &'a str, default: Option<&'a str> },
+}
+
+/// Returns the pieces of a value, in order.
+pub(super) fn pieces(text: &str) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::new();
+    let (mut rest, mut from) = (text, 0);
+    while let Some(at) = rest[from..].find('$').map(|at| from + at) {
+        let Some((name, default, length)) = variable(&rest[at..]) else {
+            from = at + 1;
             continue;
         };
-        match lookup(name).or_else(|| default.map(ToOwned::to_owned)) {
-            Some(value) => out.push_str(&value),
-            None => out.push_str(&from[..length]),
-        }
-        rest = &from[length..];
+        let (source, after) = rest[at..].split_at(length);
+        pieces.extend([Piece::Text(&rest[..at]), Piece::Variable { source, name, default }]);
+        (rest, from) = (after, 0);
     }
-    out.push_str(rest);
-    out
+    pieces.push(Piece::Text(rest));
+    pieces
 }
 
 /// The variable at the start of `text`, which begins with `$`: name, default, and how long it is.

@@ -5,6 +5,7 @@
 //! [`ask_in_browser`] get one from a person.
 
 mod browser;
+mod conceal;
 mod credentials;
 mod dotenv;
 mod dotenv_syntax;

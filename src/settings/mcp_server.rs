@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use super::conceal::conceal_server;
 use super::origin::SettingOrigin;
 
 /// Configuration of an MCP server. Only the types of its values are checked.
@@ -63,23 +64,15 @@ impl McpServer {
         self.timeout.map(Duration::from_millis)
     }
 
-    /// All that decides what is started or reached, for people, and as it is written: no variable
-    /// has been put in.
+    /// Returns all that decides what is started or reached, as it is written: no variable has been put
+    /// in.
     pub(super) fn runs(&self) -> String {
-        let what = ["command", "httpUrl", "url"];
-        let what =
-            what.into_iter().find(|name| self.written[*name].is_string()).unwrap_or_default();
-        let mut runs: Vec<_> = self.written[what].as_str().map(str::to_owned).into_iter().collect();
-        if let Some(args) = self.written["args"].as_array() {
-            let word =
-                |arg: &Value| arg.as_str().map_or_else(|| arg.to_string(), ToOwned::to_owned);
-            runs.extend(args.iter().map(word));
-        }
-        let shown = [what, "args", "description", "timeout", "trust"];
-        let rest = self.written.as_object().into_iter().flatten();
-        let rest = rest.filter(|(name, _)| !shown.contains(&name.as_str()));
-        runs.extend(rest.map(|(name, value)| format!("{name}={value}")));
-        runs.join(" ")
+        runs(&self.written)
+    }
+
+    /// Returns the same for people, without the secrets that may be written there.
+    pub(super) fn shown(&self) -> String {
+        runs(&conceal_server(&self.written, &self.variables))
     }
 
     /// Returns `true` if a project in a folder that the user has not judged names the server: then the
@@ -87,6 +80,21 @@ impl McpServer {
     pub fn unjudged(&self) -> bool {
         self.origin.as_ref().is_some_and(SettingOrigin::unjudged)
     }
+}
+
+fn runs(written: &Value) -> String {
+    let what = ["command", "httpUrl", "url"];
+    let what = what.into_iter().find(|name| written[*name].is_string()).unwrap_or_default();
+    let mut runs: Vec<_> = written[what].as_str().map(str::to_owned).into_iter().collect();
+    if let Some(args) = written["args"].as_array() {
+        let word = |arg: &Value| arg.as_str().map_or_else(|| arg.to_string(), ToOwned::to_owned);
+        runs.extend(args.iter().map(word));
+    }
+    let shown = [what, "args", "description", "timeout", "trust"];
+    let rest = written.as_object().into_iter().flatten();
+    let rest = rest.filter(|(name, _)| !shown.contains(&name.as_str()));
+    runs.extend(rest.map(|(name, value)| format!("{name}={value}")));
+    runs.join(" ")
 }
 
 /// Text that may have a secret in it, and that is not shown.

@@ -404,6 +404,7 @@ impl Settings {
             kind: "MCP server",
             name: name.clone(),
             runs: server.runs(),
+            shown: server.shown(),
         };
         unjudged.map(executable).collect()
     }

@@ -15,7 +15,8 @@ use tempfile::TempDir;
 use crate::fakes::{Spy, is_end, parts, text, until};
 
 fn server(runs: &str) -> Executable {
-    Executable { kind: "MCP server", name: "db".to_owned(), runs: runs.to_owned() }
+    let (name, runs) = ("db".to_owned(), runs.to_owned());
+    Executable { kind: "MCP server", name, shown: runs.clone(), runs }
 }
 
 /// A consent that is open, and what it was told to keep.

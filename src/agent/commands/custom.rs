@@ -48,7 +48,8 @@ fn executable(found: &CommandFile) -> Option<Executable> {
         return None;
     }
     let name = format!("/{}", found.name);
-    Some(Executable { kind: "custom command", name, runs: shells.join("; ") })
+    let runs = shells.join("; ");
+    Some(Executable { kind: "custom command", name, shown: runs.clone(), runs })
 }
 
 /// Returns the prompt of a command for the model, with these arguments filled in.

@@ -20,14 +20,16 @@ pub struct Executable {
     pub kind: &'static str,
     /// Name in the settings.
     pub name: String,
-    /// Everything that decides which program runs, for people: the command line with its arguments,
-    /// a URL. If it changes, people are asked again. No secrets.
+    /// Everything that decides which program runs: the command line with its arguments, a URL. If it
+    /// changes, people are asked again. May have secrets in it, and is not shown.
     pub runs: String,
+    /// The same for people, without secrets.
+    pub shown: String,
 }
 
 impl fmt::Display for Executable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} `{}`: {}", self.kind, self.name, self.runs)
+        write!(f, "{} `{}`: {}", self.kind, self.name, self.shown)
     }
 }
 

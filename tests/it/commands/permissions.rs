@@ -125,7 +125,8 @@ async fn what_a_folder_runs_is_agreed_to_or_refused() {
         executables: vec![Executable {
             kind: "MCP server",
             name: "db".to_owned(),
-            runs: "npx db".to_owned(),
+            runs: "npx db --token 1".to_owned(),
+            shown: "npx db".to_owned(),
         }],
         status: ConsentStatus::Pending,
     };

@@ -3,6 +3,7 @@
 use expect_test::expect;
 use serde_json::{Value, json};
 use tandem_agent::permission::Mode;
+use tandem_agent::permission::consent::Executable;
 
 use super::{OWN, PROJECT, Place, USER, read, read_with, trusted};
 
@@ -149,4 +150,33 @@ fn servers_of_an_unjudged_project_are_marked_and_replace_none_of_the_users() {
     let settings = read(&trusted(place));
     assert_eq!(settings.mcp_servers["own"].command.as_deref(), Some("evil"));
     assert!(settings.mcp_servers["new"].trust && !settings.mcp_servers["new"].unjudged());
+}
+
+#[test]
+fn a_person_is_shown_what_would_run_without_secrets_and_agrees_to_exactly_that() {
+    let read = |secret: &str| {
+        let servers = json!({ "mcpServers": {
+            "a": {
+                "command": "npx", "args": ["a-server"], "cwd": "sub",
+                "env": { "KEY": secret, "MINE": "$TOKEN", "NODE_OPTIONS": "--require=./x.js" },
+            },
+            "b": {
+                "httpUrl": format!("https://me:{secret}@b.example/mcp?key={secret}&v=${{TOKEN:-{secret}}}"),
+                "headers": { "Authorization": format!("Bearer ${{TOKEN}}{secret}"), "X": "" },
+                "oauth": { "clientId": "c", "clientSecret": secret },
+                "unknown": [secret],
+            },
+        } });
+        let place = Place::new().with(PROJECT, &servers.to_string());
+        read_with(&place, &[("TOKEN", "t")], &[]).executables()
+    };
+    let (one, other) = (read("s3$cr3t"), read("0th$rtw"));
+    let shown = |executables: &[Executable]| -> Vec<_> {
+        executables.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(shown(&one), shown(&other));
+    assert!(one.iter().zip(&other).all(|(one, other)| one.runs != other.runs), "asked again");
+    expect![[r#"
+        MCP server `a`: npx a-server cwd="sub" env={"KEY":"(7 characters hidden)","MINE":"$TOKEN","NODE_OPTIONS":"--require=./x.js"}
+        MCP server `b`: https://(10 characters hidden)@b.example/mcp?key=(7 characters hidden)&v=${TOKEN} headers={"Authorization":"(7 characters hidden)${TOKEN}(7 characters hidden)","X":""} oauth={"clientId":"c","clientSecret":"(7 characters hidden)"} unknown=["(7 characters hidden)"]"#]].assert_eq(&shown(&one).join("\n"));
 }
