@@ -12,10 +12,12 @@ use std::any::Any;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::future::ready;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -32,6 +34,10 @@ use crate::session::{
     Head, Listed, Millis, Query, Session, Storage, Store, StoreError, StoredSession,
 };
 use tandem_tools::preimages::ContentId;
+
+/// Number of stored sessions that are read at first, and at most at once.
+const STORED_PAGE: usize = 256;
+const LARGEST_STORED_PAGE: usize = 16 << 10;
 
 /// A client's wishes for a new session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -310,16 +316,38 @@ impl Sessions {
         loaded.get(id).or_else(of_id).map(Arc::clone)
     }
 
-    /// Lists the sessions that are stored and not loaded, the last changed first. Checkpoints are none
-    /// of them: nobody can open those.
-    pub async fn stored(&self) -> Result<Vec<Listed>, StoreError> {
-        let Some(store) = &self.store else { return Ok(Vec::new()) };
-        let mut stored =
-            store.list(&Query { checkpoints: Some(false), ..Query::default() }).await?;
+    /// Streams the sessions that are stored and not loaded, the last changed first, without checkpoints:
+    /// nobody can open those. The store is asked for as many as are read here: what few sessions cost
+    /// does not grow with all that are stored.
+    pub fn stored(&self) -> impl Stream<Item = Result<Listed, StoreError>> + Send {
+        let pages = stream::try_unfold(Some(0), |skip| self.stored_page(skip));
+        let mut listed = HashSet::new();
+        pages
+            .map_ok(|page| stream::iter(page).map(Ok))
+            .try_flatten()
+            // One that changes between two pages may be in both.
+            .try_filter(move |next| ready(listed.insert(next.head.id.clone())))
+    }
+
+    /// Reads a page of them; also returns where the next one begins, if there is more.
+    async fn stored_page(
+        &self,
+        skip: Option<usize>,
+    ) -> Result<Option<(Vec<Listed>, Option<usize>)>, StoreError> {
+        let (Some(store), Some(skip)) = (&self.store, skip) else { return Ok(None) };
+        // As long as all before: a store may have to look at these again.
+        let most = skip.clamp(STORED_PAGE, LARGEST_STORED_PAGE);
+        let query = Query { skip, most: Some(most), checkpoints: Some(false), ..Query::default() };
+        let page = store.list(&query).await?;
+        let next = (page.len() == most).then_some(skip + most);
+        Ok(Some((self.without_loaded(page), next)))
+    }
+
+    fn without_loaded(&self, mut stored: Vec<Listed>) -> Vec<Listed> {
         let loaded = self.loaded.lock();
         let ids: HashSet<_> = loaded.values().map(|loaded| loaded.session.id()).collect();
         stored.retain(|listed| !ids.contains(listed.head.id.as_str()));
-        Ok(stored)
+        stored
     }
 
     /// Returns all sessions, in no order.

@@ -15,6 +15,7 @@ mod in_words;
 mod limits;
 mod load;
 mod long;
+mod many;
 mod mcp;
 mod odd_agent;
 mod permissions;

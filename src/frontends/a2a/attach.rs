@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-use futures::FutureExt as _;
+use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::context::SessionContext;
-use super::contexts::AgentSettings;
+use super::contexts::{AgentSettings, Contexts};
 use super::requests::SessionId;
 use super::server::A2aServer;
 use super::turns;
@@ -39,6 +39,9 @@ const WAITING: usize = 8;
 
 /// The longest name that a terminal may have.
 const LONGEST_NAME: usize = 64;
+
+/// Maximum number of stored sessions that a terminal is shown to choose from.
+const STORED_LISTED: usize = 100;
 
 /// Number of characters of a prompt that a list shows.
 const BEGINNING: usize = 60;
@@ -186,8 +189,8 @@ async fn open_session(
     }
 }
 
-/// The session that is meant; all there are if that is not clear. One alone that is loaded is meant
-/// if none is named.
+/// The session that is meant; all there are if that is not clear, but not the oldest of very many.
+/// One alone that is loaded is meant if none is named.
 async fn wanted(
     server: &A2aServer,
     wanted: &SessionSelector,
@@ -199,39 +202,51 @@ async fn wanted(
         contexts.context(None, &settings).map_err(|error| refused(error.message))
     };
     let list = contexts.list();
-    let is_shared = contexts.shared().is_some();
-    let stored = contexts.stored().await.map_err(|error| refused(error.message))?;
-    let all: Vec<_> = list.iter().map(listed).chain(stored.iter().map(listed_stored)).collect();
-    let found: Vec<&str> = match wanted {
-        SessionSelector::New(_) if is_shared => {
+    let found = match wanted {
+        SessionSelector::New(_) if contexts.shared().is_some() => {
             return Err(refused("this agent has one session, and begins no other"));
         }
         SessionSelector::New(directory) => return Ok(Ok(new(directory)?)),
         SessionSelector::Only(directory) if list.is_empty() => return Ok(Ok(new(directory)?)),
-        SessionSelector::Only(_) => list.iter().map(|session| &*session.id).collect(),
-        SessionSelector::Id(id) => match all.iter().find(|session| session.id == *id) {
-            Some(exactly) => vec![&exactly.id],
-            None => all.iter().map(|it| &*it.id).filter(|it| is_named(it, id)).collect(),
+        SessionSelector::Only(_) => list.iter().map(|session| session.id.clone()).collect(),
+        SessionSelector::Id(id) => match open_exactly(server, id).await? {
+            Some(exactly) => return Ok(Ok(exactly)),
+            None => named(contexts, &list, id).await?,
         },
     };
-    if let [id] = found[..] {
-        let named = SessionId { task: None, context: Some(id) };
-        let _stays_loaded = server.load(&named).await.map_err(|error| refused(error.message))?;
-        if let Some(context) = contexts.get(id) {
-            return Ok(Ok(context));
-        }
-    }
-    // One that a client has named is stored under another id.
-    if let SessionSelector::Id(id) = wanted
-        && found.is_empty()
+    if let [id] = &found[..]
+        && let Some(context) = open_exactly(server, id).await?
     {
-        let named = SessionId { task: None, context: Some(id) };
-        let _stays_loaded = server.load(&named).await.map_err(|error| refused(error.message))?;
-        if let Some(context) = contexts.get(id) {
-            return Ok(Ok(context));
-        }
+        return Ok(Ok(context));
     }
-    Ok(Err(all))
+    let stored = contexts.stored().map_ok(|stored| listed_stored(&stored)).take(STORED_LISTED);
+    let stored: Vec<_> = stored.try_collect().await.map_err(|error| refused(error.message))?;
+    Ok(Err(list.iter().map(listed).chain(stored).collect()))
+}
+
+/// Opens the session of exactly this id, which may have to be loaded.
+async fn open_exactly(server: &A2aServer, id: &str) -> Result<Option<Arc<SessionContext>>, Error> {
+    let session = SessionId { task: None, context: Some(id) };
+    let _stays_loaded = server.load(&session).await.map_err(|error| refused(error.message))?;
+    Ok(server.contexts.get(id))
+}
+
+/// Returns the ids of the sessions of which a part of the id is given, of stored ones only as many as
+/// show that it does not name one.
+async fn named(
+    contexts: &Contexts,
+    loaded: &[SessionSummary],
+    part: &str,
+) -> Result<Vec<String>, Error> {
+    let loaded = loaded.iter().map(|session| &session.id).filter(|id| is_named(id, part));
+    let mut found: Vec<_> = loaded.cloned().collect();
+    let mut stored = contexts.stored();
+    while found.len() < 2
+        && let Some(next) = stored.try_next().await.map_err(|error| refused(error.message))?
+    {
+        found.extend(Some(next.head.id).filter(|id| is_named(id, part)));
+    }
+    Ok(found)
 }
 
 impl Seat {

@@ -1,8 +1,12 @@
 //! The sessions that a server offers: the one it shares, or as many as clients begin.
 
+use std::future::ready;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+
+use futures::stream::BoxStream;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::context::{SessionContext, UnknownContext};
 use super::servers::{self, Allowed};
@@ -97,15 +101,25 @@ impl Contexts {
         }
     }
 
-    /// Lists the stored sessions that are not loaded, the last changed first.
-    pub(super) async fn stored(&self) -> Result<Vec<Listed>, Error> {
+    /// Streams the stored sessions that are not loaded and that clients may know of, the last changed
+    /// first: no more of them is read than is taken.
+    pub(super) fn stored(&self) -> BoxStream<'_, Result<Listed, Error>> {
         let ServedSessions::PerContext { sessions, is_shown, .. } = &self.served else {
-            return Ok(Vec::new());
+            return stream::empty().boxed();
         };
-        let stored = sessions.stored().await;
-        let mut stored = stored.map_err(|error| Error::new(Error::INTERNAL, error.to_string()))?;
-        stored.retain(|listed| is_shown(&listed.head));
-        Ok(stored)
+        sessions
+            .stored()
+            .map_err(|error| Error::new(Error::INTERNAL, error.to_string()))
+            .try_filter(|listed| ready(is_shown(&listed.head)))
+            .boxed()
+    }
+
+    /// Returns `true` if a session that clients may know of is stored under this id, and not loaded.
+    pub(super) async fn is_stored(&self, id: &str) -> bool {
+        let ServedSessions::PerContext { sessions, is_shown, .. } = &self.served else {
+            return false;
+        };
+        !sessions.contains(id) && sessions.head(id).await.is_some_and(|head| is_shown(&head))
     }
 
     /// Reads the log of a stored session, which is not loaded by it; nothing if it cannot be read.

@@ -1,11 +1,11 @@
 //! `ListTasks`: the tasks there are, newest first, a page at a time (1.0, section 3.1.4).
 //!
-//! Of the sessions that are stored and not loaded, only the logs are read that have a task of the
-//! page, or have to be read to know: the others have changed before.
+//! Sessions that are stored and not loaded are looked at from the last changed on, as far as one may
+//! have a task of the page, and no further: there may be very many.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
+use futures::TryStreamExt as _;
 use serde_json::{Value, json};
 use tokio::task::coop::consume_budget;
 
@@ -35,18 +35,21 @@ enum ListedSession {
     Stored(Arc<str>),
 }
 
+/// Number of stored sessions beyond a page that are still counted: where there are more, the total
+/// says only that more follows.
+const COUNTED: usize = 100;
+
 /// Returns a page of tasks.
 pub(super) async fn tasks(
     contexts: &Contexts,
     request: &ListTasks,
     dialect: Dialect,
 ) -> Result<Value, Error> {
-    let (found, unread) = find(contexts, request, dialect).await?;
-    let page = found.iter().skip(request.from).take(request.size);
+    let found = find(contexts, request, dialect).await?;
+    let page = found.newest.iter().skip(request.from);
     let tasks = page_of(contexts, page, request.history).await;
-    let total = found.len() + unread;
     let after = request.from.saturating_add(request.size);
-    let next = if after < total { after.to_string() } else { String::new() };
+    let next = if after < found.total { after.to_string() } else { String::new() };
     let tasks = tasks.into_iter().map(|mut task| {
         if !request.artifacts {
             task.artifacts.clear();
@@ -57,8 +60,38 @@ pub(super) async fn tasks(
         "tasks": tasks.collect::<Vec<_>>(),
         "nextPageToken": next,
         "pageSize": request.size,
-        "totalSize": total,
+        "totalSize": found.total,
     }))
+}
+
+/// Tasks that fit.
+struct FittingTasks {
+    /// Those of the pages up to the wanted one, newest first.
+    newest: Vec<ListedTask>,
+    /// Number of tasks on these pages.
+    most: usize,
+    /// Number of all that were counted.
+    total: usize,
+}
+
+impl FittingTasks {
+    fn add(
+        &mut self,
+        session: &ListedSession,
+        tasks: impl Iterator<Item = (Option<TurnId>, Millis)>,
+    ) {
+        for (turn, at) in tasks {
+            self.total += 1;
+            let index = self.newest.partition_point(|task| (task.at, task.turn) >= (at, turn));
+            self.newest.insert(index, ListedTask { session: session.clone(), turn, at });
+            self.newest.truncate(self.most);
+        }
+    }
+
+    /// Returns `true` if a task that changed then may be on one of the pages.
+    fn may_have(&self, changed: Millis) -> bool {
+        self.newest.len() < self.most || self.newest.last().is_some_and(|task| changed >= task.at)
+    }
 }
 
 /// Returns the tasks of a page. A stored session that was deleted meanwhile has none.
@@ -88,14 +121,14 @@ async fn page_of(
     tasks
 }
 
-/// Finds the tasks that fit, newest first: all up to the end of the page, and the number of those
-/// that were not read.
+/// Finds the tasks that fit.
 async fn find(
     contexts: &Contexts,
     request: &ListTasks,
     dialect: Dialect,
-) -> Result<(Vec<ListedTask>, usize), Error> {
-    let mut found: Vec<ListedTask> = Vec::new();
+) -> Result<FittingTasks, Error> {
+    let most = request.from.saturating_add(request.size);
+    let mut found = FittingTasks { newest: Vec::new(), most, total: 0 };
     for context in contexts.all() {
         if request.context.as_ref().is_some_and(|id| *id != context.id) {
             continue;
@@ -103,35 +136,54 @@ async fn find(
         // Of many, others have their turn in between.
         consume_budget().await;
         let tasks = context.story(|story| fitting(story, request, dialect));
-        let session = ListedSession::Loaded(context);
-        found.extend(tasks.map(|(turn, at)| ListedTask { session: session.clone(), turn, at }));
+        found.add(&ListedSession::Loaded(context), tasks);
     }
-    let mut unread = contexts.stored().await?;
-    let stored_as = request.context.as_deref().map(stored_id);
-    unread.retain(|listed| {
-        stored_as.as_ref().is_none_or(|id| *id == listed.head.id)
-            && request.after.is_none_or(|after| listed.changed >= after.as_millisecond())
-    });
-    // The newest last.
-    unread.reverse();
-    // Only the log tells the states and the times.
-    let all = request.state.is_some() || request.after.is_some();
-    let wanted = request.from.saturating_add(request.size);
-    loop {
-        found.sort_by_key(|task| Reverse((task.at, task.turn)));
-        let oldest = wanted.checked_sub(1).and_then(|last| found.get(last)).map(|task| task.at);
-        let is_needed = |next: &mut Listed| all || oldest.is_none_or(|at| next.changed >= at);
-        let Some(next) = unread.pop_if(is_needed) else { break };
-        let Some((_, story)) = contexts.read(&next.head.id).await else { continue };
-        let session = ListedSession::Stored(next.head.id.into());
-        let tasks = fitting(&story, request, dialect);
-        found.extend(tasks.map(|(turn, at)| ListedTask { session: session.clone(), turn, at }));
+    if let Some(context) = &request.context {
+        if contexts.is_stored(context).await {
+            read(contexts, &stored_id(context), request, dialect, &mut found).await;
+        }
+        return Ok(found);
     }
-    let tasks = |listed: &Listed| match dialect {
+    let tasks_of = |listed: &Listed| match dialect {
         Dialect::V1 => usize::try_from(listed.turns).unwrap_or(usize::MAX),
         _ => 1,
     };
-    Ok((found, unread.iter().map(tasks).sum()))
+    // Only the log tells the states and the times.
+    let is_filtered = request.state.is_some() || request.after.is_some();
+    let mut beyond = 0;
+    let mut stored = contexts.stored();
+    while let Some(next) = stored.try_next().await? {
+        // All that follow have changed before.
+        if request.after.is_some_and(|after| next.changed < after.as_millisecond()) {
+            break;
+        }
+        let may_be_shown = found.may_have(next.changed);
+        if !may_be_shown {
+            beyond += 1;
+            if beyond > COUNTED {
+                found.total += 1;
+                break;
+            }
+        }
+        if may_be_shown || is_filtered {
+            read(contexts, &next.head.id, request, dialect, &mut found).await;
+        } else {
+            found.total = found.total.saturating_add(tasks_of(&next));
+        }
+    }
+    Ok(found)
+}
+
+/// Adds the tasks of a stored session that fit; none if its log cannot be read.
+async fn read(
+    contexts: &Contexts,
+    id: &str,
+    request: &ListTasks,
+    dialect: Dialect,
+    found: &mut FittingTasks,
+) {
+    let Some((_, story)) = contexts.read(id).await else { return };
+    found.add(&ListedSession::Stored(id.into()), fitting(&story, request, dialect));
 }
 
 /// Returns the tasks of a session that fit, with the times of their last changes. In 0.3 all turns

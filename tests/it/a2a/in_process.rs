@@ -26,13 +26,13 @@ use crate::fakes::{Fake, other, parts, session};
 const LONG: Duration = Duration::from_secs(20);
 
 /// A server of this process.
-struct Server {
+pub(super) struct Server {
     port: u16,
     _serves: AbortOnDropHandle<anyhow::Result<()>>,
 }
 
 impl Server {
-    async fn of(sessions: ServedSessions) -> Self {
+    pub(super) async fn of(sessions: ServedSessions) -> Self {
         let acp: ServeAcp = Arc::new(|mut stream, _| {
             Box::pin(async move {
                 stream.write_all(b"{\"acp\":true}\n").await.unwrap();
@@ -112,7 +112,7 @@ impl Server {
         response.split_once("\r\n\r\n").unwrap().1.to_owned()
     }
 
-    async fn call(&self, method: &str, params: Value) -> Value {
+    pub(super) async fn call(&self, method: &str, params: Value) -> Value {
         let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         serde_json::from_str(&self.post("/", "", &call).await).unwrap()
     }
