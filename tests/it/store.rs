@@ -421,3 +421,21 @@ async fn a_fork_is_whole_when_its_original_is_deleted() {
     let events = crate::kept::stored(&place.store, &fork.id).await;
     assert_eq!(events, [(0, said), (1, text(1)), (2, other)]);
 }
+
+/// Between `fork` and `exec`, a process that is just being started has every open file.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_session_is_let_go_although_a_process_that_begins_still_has_its_file() {
+    use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+
+    let place = Place::new();
+    let claim = place.create(ID).await;
+    let is_log = |fd: &fs::DirEntry| fs::read_link(fd.path()).is_ok_and(|file| file == place.log());
+    let fd = fs::read_dir("/proc/self/fd").unwrap().flatten().find(is_log).unwrap();
+    let fd = fd.file_name().into_string().unwrap().parse().unwrap();
+    let this = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+    let _copy = pidfd_getfd(this, fd, PidfdGetfdFlags::empty()).unwrap();
+    assert!(matches!(place.store.delete(ID).await, Err(StoreError::Held(_))));
+    drop(claim);
+    place.store.delete(ID).await.unwrap();
+}

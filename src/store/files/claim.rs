@@ -159,6 +159,14 @@ impl Drop for FileClaim {
     }
 }
 
+impl Drop for LogWriter {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a process that is just being started has it, too, until it
+        // becomes another program.
+        let _ = self.file.unlock();
+    }
+}
+
 impl LogWriter {
     fn new(dir: &Path, head: &Head, file: File, bytes: u64) -> Self {
         let (dir, head, holder) = (dir.to_owned(), head.clone(), this_process());
