@@ -382,17 +382,17 @@ async fn a_chunk_is_shown_though_nothing_follows_it() {
 }
 
 /// A store that does as a test says.
-struct Faulty {
+pub(crate) struct Faulty {
     inner: Arc<FileStore>,
     /// `false` while appending waits.
-    goes_on: watch::Sender<bool>,
+    pub(crate) goes_on: watch::Sender<bool>,
     fails: Arc<AtomicBool>,
     /// `true` if the next syncing finds a part of the log lost.
     loses: Arc<AtomicBool>,
 }
 
 impl Faulty {
-    fn new(inner: Arc<FileStore>) -> Arc<Self> {
+    pub(crate) fn new(inner: Arc<FileStore>) -> Arc<Self> {
         let (goes_on, fails) = (watch::Sender::new(true), Arc::default());
         Arc::new(Self { inner, goes_on, fails, loses: Arc::default() })
     }

@@ -113,6 +113,12 @@ impl SessionContext {
         is_new
     }
 
+    /// Returns the turn that runs, or is the first to run, as far as clients are told: its end may have
+    /// happened and not be stored yet.
+    pub(super) fn running(&self) -> Option<TurnId> {
+        self.story(|story| story.turns().find(|turn| turn.ended.is_none()).map(|turn| turn.id))
+    }
+
     /// Returns the state of a turn's task; without a turn, of the session's task (0.3).
     pub(super) fn state(&self, turn: Option<TurnId>) -> TaskState {
         self.story(|story| story.state(turn))

@@ -328,7 +328,7 @@ impl A2aServer {
         let seen = request.last_event.as_deref();
         let after = seen.or(caller.last_event.as_deref()).map(place).transpose()?;
         let missed = || after.and_then(|after| missed(&context, after));
-        let turn = named.or_else(|| context.session.running()).or_else(missed);
+        let turn = named.or_else(|| context.running()).or_else(missed);
         let snapshot = context.standing(named);
         let first = Some(dialect.first(&snapshot));
         let queued = turn.and_then(|id| context.story(|story| Some(story.turn(id)?.queued.0)));

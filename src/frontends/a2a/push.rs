@@ -191,7 +191,7 @@ fn headers(config: &PushNotificationConfig) -> Vec<(String, String)> {
 
 /// Returns the position in the log from which on a task is told of.
 fn from(context: &SessionContext, turn: Option<TurnId>) -> usize {
-    let turn = turn.or_else(|| context.session.running());
+    let turn = turn.or_else(|| context.running());
     let queued = turn.and_then(|id| context.story(|story| Some(story.turn(id)?.queued.0)));
     queued.unwrap_or_else(|| context.session.position())
 }

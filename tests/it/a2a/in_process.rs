@@ -8,11 +8,11 @@ use expect_test::expect;
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tandem_a2a::{Ending, ServeAcp, ServedSessions, ServerOptions, listen, serve};
-use tandem_agent::session::{Parts, Session};
+use tandem_agent::session::{Answer, Origin, Parts, Session};
 use tandem_agent::sessions::{LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions};
 use tandem_model::replay::Replay;
 use tandem_store::FileStore;
-use tandem_tools::ToolKind;
+use tandem_tools::{Tool, ToolKind};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -21,6 +21,7 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::fakes::{Fake, other, parts, session};
+use crate::kept::Faulty;
 
 /// Time that nothing may take.
 const LONG: Duration = Duration::from_secs(20);
@@ -512,4 +513,44 @@ async fn a_command_without_a_session_leaves_nothing_stored() {
     it.server.post("/executeCommand", "", &json!({ "command": "about" })).await;
     let tasks = it.server.call("ListTasks", json!({})).await;
     assert_eq!(tasks["result"]["totalSize"], 0, "{tasks}");
+}
+
+#[tokio::test]
+async fn who_comes_back_after_a_turn_and_before_its_end_is_stored_is_told_that_end() {
+    let home = tempfile::tempdir().unwrap();
+    let store = Faulty::new(Arc::new(FileStore::new(home.path().to_owned())));
+    let script = json!({ "when": "", "answers": one_call() }).to_string();
+    let make: MakeSession = Arc::new(move |_, storage| {
+        let model = Arc::new(Replay::from_script(&script).unwrap());
+        let tool: Arc<dyn Tool> = Arc::new(Fake::new("t", ToolKind::Other, other()));
+        Ok(Session::new(Parts { storage, tools: vec![tool], ..parts(model) }))
+    });
+    let limits = SessionLimits { loaded: 1, idle: None, log_bytes: 1 << 20 };
+    let sessions = Sessions::with_store(make, limits, Some(Arc::clone(&store) as _));
+    let server = Server::registry(Arc::clone(&sessions), LONG).await;
+    let sent = server.call("message/send", message(json!({}))).await["result"].clone();
+    assert_eq!(sent["status"]["state"], "input-required", "{sent}");
+    let call = sent["status"]["message"]["parts"][0]["data"]["tool_call_id"].as_str().unwrap();
+    store.goes_on.send_replace(false);
+    let loaded = sessions.loaded().pop().unwrap();
+    loaded.session().answer(call, Answer::Reject, Origin::Terminal).unwrap();
+    while loaded.session().running().is_some() {
+        tokio::task::yield_now().await;
+    }
+    let id = &sent["id"];
+    let seen = json!({ "id": id, "metadata": { "lastEventId": "0.0" } });
+    let subscribe = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tasks/resubscribe", "params": seen,
+    });
+    let subscribed = server.post("/", "", &subscribe);
+    let stored = async {
+        // What was sent before has begun when this is answered.
+        server.call("tasks/get", json!({ "id": id })).await;
+        store.goes_on.send_replace(true);
+    };
+    let (events, ()) = tokio::join!(subscribed, stored);
+    let last = events.lines().filter_map(|line| line.strip_prefix("data: ")).last().unwrap();
+    let last: Value = serde_json::from_str(last).unwrap();
+    assert_eq!(last["result"]["final"], true, "{last}");
+    assert_eq!(last["result"]["status"]["state"], "completed", "{last}");
 }
