@@ -77,6 +77,11 @@ impl ContentId {
         Self { sha256, bytes: content.len() as u64 }
     }
 
+    /// Returns the content's SHA-256, in hexadecimal.
+    pub fn sha256(&self) -> &str {
+        &self.sha256
+    }
+
     /// Returns a UUID (version 8) that only this content has.
     pub fn to_uuid(&self) -> Uuid {
         let half = self.sha256.get(..32).and_then(|half| u128::from_str_radix(half, 16).ok());

@@ -32,7 +32,7 @@ pub struct Head {
     /// `true` if a client of the A2A server began the session.
     #[serde(rename = "a2a", default, skip_serializing_if = "std::ops::Not::not")]
     pub served: bool,
-    /// The session that this one is a copy of, if it is a fork.
+    /// The session that this one is a copy of, if it is a fork or was another program's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<ForkPoint>,
     /// The tag of the session, if it is a checkpoint: nothing is added to that, and whoever goes on
@@ -41,13 +41,17 @@ pub struct Head {
     pub tag: Option<String>,
 }
 
-/// The place where a fork left its original.
+/// The place where a copy left its original.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForkPoint {
     /// The original's id.
     pub id: String,
-    /// Index in the original's log: the events before it are the fork's too.
+    /// Index in the original's log: the events before it are the fork's too. Of another program's
+    /// session, the number of its messages.
     pub index: usize,
+    /// The program whose session the original is, if it is not this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
 }
 
 /// Events of a log that follow each other without a gap. Between two batches, indexes may be
@@ -102,6 +106,8 @@ pub struct Listed {
     pub turns: u64,
     /// Time of the last change.
     pub changed: Millis,
+    /// The other program whose session this is: it is only read, and claiming it makes a copy.
+    pub program: Option<&'static str>,
 }
 
 /// Sessions to list, the last changed first.
@@ -111,6 +117,8 @@ pub struct Query {
     pub directory: Option<PathBuf>,
     /// Only checkpoints, or only sessions that are none; without a value, both.
     pub checkpoints: Option<bool>,
+    /// Lists other programs' sessions as well, if the store knows of any.
+    pub others: bool,
     /// Number of sessions to leave out at the beginning.
     pub skip: usize,
     /// Maximum number of sessions.
@@ -151,6 +159,8 @@ pub enum StoreError {
     Invalid(String),
     /// A part of the log that was stored is gone; why. [`Claim::renew`] begins it anew.
     Lost(&'static str),
+    /// The session is this other program's, and only read.
+    Foreign(&'static str),
     /// The disk refused.
     Io(io::Error),
 }
@@ -174,6 +184,10 @@ impl fmt::Display for StoreError {
             }
             Self::Invalid(why) => write!(f, "the session cannot be read: {why}"),
             Self::Lost(why) => write!(f, "a part of the stored session is lost ({why})"),
+            Self::Foreign(program) => write!(
+                f,
+                "it is a session of {program}, which tandem only reads; `tandem -r` makes a session of its own of it"
+            ),
             Self::Io(err) => write!(f, "{err}"),
         }
     }

@@ -10,10 +10,11 @@ use crate::session::{Listed, Query, Store, StoreError};
 pub enum WantedSession {
     /// A new one.
     New,
-    /// The stored one of the directory that changed last.
+    /// The stored one of the directory that changed last, and is not another program's.
     Newest,
     /// The stored one with this id, a beginning of it, this number in the list of the directory, or
-    /// these words in its title; or the checkpoint of the directory with this tag.
+    /// these words in its title; or the checkpoint of the directory with this tag; or the last changed
+    /// one that is or was another program's with this id there.
     Named(String),
     /// The stored one that the person picks when asked.
     Pick,
@@ -84,6 +85,7 @@ pub async fn find(
         }
         WantedSession::Named(name) => name.trim(),
     };
+    let here = Query { others: true, ..here };
     if let Ok(number) = name.parse::<usize>()
         && let Some(skip) = number.checked_sub(1)
     {
@@ -92,15 +94,20 @@ pub async fn find(
             return Ok(listed);
         }
     }
-    let all = store.list(&Query::default()).await.map_err(FindError::Store)?;
+    let all =
+        store.list(&Query { others: true, ..Query::default() }).await.map_err(FindError::Store)?;
     let lower = name.to_lowercase();
     let with_id: Vec<_> = all.iter().filter(|it| it.head.id.starts_with(&lower)).collect();
     let with_title: Vec<_> =
         all.iter().filter(|it| it.title.to_lowercase().contains(&lower)).collect();
-    let is_id = |it: &&&Listed| it.head.id == lower;
+    let is_id = |it: &&Listed| it.head.id == lower;
     let is_tag =
         |it: &&Listed| it.head.tag.as_deref() == Some(name) && it.head.directory == directory;
-    let exact = with_id.iter().find(is_id).copied().or_else(|| all.iter().find(is_tag));
+    let is_original = |it: &&Listed| {
+        it.head.from.as_ref().is_some_and(|from| from.program.is_some() && from.id == name)
+    };
+    let exact = with_id.iter().copied().find(is_id);
+    let exact = exact.or_else(|| all.iter().find(is_tag)).or_else(|| all.iter().find(is_original));
     let matching = match exact {
         Some(exact) => vec![exact],
         None if with_id.is_empty() => with_title,

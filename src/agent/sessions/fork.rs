@@ -90,7 +90,7 @@ async fn write(
     let head = Head {
         id: new_id.clone(),
         created: now(),
-        from: Some(ForkPoint { id: id.to_owned(), index }),
+        from: Some(ForkPoint { id: id.to_owned(), index, program: None }),
         tag,
         ..store.head(id).await?
     };
@@ -98,20 +98,30 @@ async fn write(
         let copied = tokio::task::spawn_blocking(move || copy_files(&from, &to)).await;
         copied.map_err(io::Error::other)??;
     }
-    let mut claim = store.create(&head).await?;
     let (old_id, copy_id) = (id.to_owned(), new_id.clone());
     let copy = move || {
         let batches = batches.into_iter();
         batches.flat_map(|batch| copied(batch, &old_id, &copy_id)).collect()
     };
     let batches = tokio::task::spawn_blocking(copy).await.map_err(io::Error::other)?;
+    create_whole(store, &head, batches).await?;
+    Ok(head)
+}
+
+/// Creates a session with a log, all of it or none.
+pub async fn create_whole(
+    store: &dyn Store,
+    head: &Head,
+    batches: Vec<Batch>,
+) -> Result<Box<dyn Claim>, StoreError> {
+    let mut claim = store.create(head).await?;
     if let Err(err) = append(&mut *claim, batches).await {
         // Half a copy would look like a whole one.
         drop(claim);
-        let _ = store.delete(&new_id).await;
+        let _ = store.delete(&head.id).await;
         return Err(err);
     }
-    Ok(head)
+    Ok(claim)
 }
 
 async fn append(claim: &mut dyn Claim, batches: Vec<Batch>) -> Result<(), StoreError> {

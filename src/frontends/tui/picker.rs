@@ -73,7 +73,7 @@ impl Picker {
     /// Returns the query for all of them.
     pub(super) fn query(&self) -> Query {
         let directory = (!self.all).then(|| self.directory.clone());
-        Query { directory, ..Query::default() }
+        Query { directory, others: true, ..Query::default() }
     }
 
     /// Takes in what was read for a query. Returns `true` if there may be more.
@@ -227,10 +227,10 @@ impl Picker {
 
 impl PickerSession {
     fn new(listed: Listed) -> Self {
-        let Listed { head, title, .. } = &listed;
+        let Listed { head, title, program, .. } = &listed;
         let tag = head.tag.as_deref().unwrap_or_default();
-        let searched = format!("{title} {tag} {} {}", head.directory.display(), head.id);
-        let searched = searched.to_lowercase();
+        let (directory, program) = (head.directory.display(), program.unwrap_or_default());
+        let searched = format!("{title} {tag} {directory} {} {program}", head.id).to_lowercase();
         Self { listed, searched }
     }
 }

@@ -101,6 +101,9 @@ fn row(
     if let Some(directory) = picker.other_directory(listed) {
         facts.push_str(&format!(", {}", visible_line(name(directory))));
     }
+    if let Some(program) = listed.program {
+        facts.push_str(&format!(", {program}"));
+    }
     let facts = if columns < WIDE { String::new() } else { cut(&facts, columns / 2) };
     let room = columns.saturating_sub(2 + width(&facts));
     let title = match visible_line(&listed.title) {

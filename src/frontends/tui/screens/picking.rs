@@ -22,7 +22,7 @@ fn listed(id: &str, title: &str, turns: u64, directory: &str, changed: Millis) -
         from: None,
         tag: None,
     };
-    Listed { head, title: title.to_owned(), turns, changed }
+    Listed { head, title: title.to_owned(), turns, changed, program: None }
 }
 
 /// The sessions of this directory, or of all.
