@@ -15,6 +15,7 @@ use tandem_agent::session::{Head, Parts, Session, Storage, Store, Upkeep};
 use tandem_agent::sessions::{
     LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions, WantedSession, find, fork,
 };
+use tandem_gemini_cli::{GeminiCli, WithGeminiCli};
 use tandem_mcp::{self as mcp, Hub};
 use tandem_model::{Model, Models as _};
 use tandem_net as net;
@@ -82,6 +83,11 @@ impl Making {
         Some(Arc::new(FileStore::new(self.env().sessions_dir()?)))
     }
 
+    /// Returns the store as a person sees it who may go on with other programs' sessions, too.
+    pub(super) fn personal_store(&self) -> Option<Arc<dyn Store>> {
+        Some(personal_store(self.store()?, self.env()))
+    }
+
     /// Returns what makes the sessions of a program that has one at a time: in the working
     /// directory, or where a stored one was.
     pub(super) fn maker(&self, agent: &AgentArgs, settings: &Settings) -> MakeSession {
@@ -113,7 +119,7 @@ impl Making {
     fn registry(&self, make: MakeSession, settings: &Settings) -> Arc<Sessions> {
         let log_bytes = self.limits(settings).log_bytes;
         let limits = SessionLimits { loaded: 1, idle: None, log_bytes };
-        Sessions::with_store(make, limits, self.store())
+        Sessions::with_store(make, limits, self.personal_store())
     }
 
     /// Makes such a registry, and its session: a new one in the working directory, or the stored one
@@ -226,6 +232,16 @@ impl Making {
             today: Arc::new(today),
             storage,
         }))
+    }
+}
+
+/// Returns a store with the sessions of other programs that this user has.
+pub(super) fn personal_store(own: Arc<dyn Store>, env: &Env) -> Arc<dyn Store> {
+    match env.gemini_dir() {
+        Some(dir) => {
+            Arc::new(WithGeminiCli::new(own, GeminiCli::new(dir, env.directory().to_owned())))
+        }
+        None => own,
     }
 }
 

@@ -5,13 +5,14 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, ErrorKind, IsTerminal as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use serde_json::{Value, json};
 
-use super::making::env;
+use super::making::{env, personal_store};
 use crate::cli::{ExportFormat, ListArgs, SessionsCommand};
-use tandem_agent::session::{Listed, Millis, Query, Store as _};
+use tandem_agent::session::{Listed, Millis, Query, Store, StoreError};
 use tandem_agent::sessions::{
     Conversation, SearchHit, WantedSession, find, fork, read_conversation, search, to_html,
     to_markdown, to_text,
@@ -28,7 +29,9 @@ const COLUMNS: usize = 6;
 
 /// The stored sessions, as a person in a directory sees them.
 struct StoredSessions {
-    store: FileStore,
+    store: Arc<dyn Store>,
+    /// Those of them that are tandem's own.
+    own: FileStore,
     env: Env,
 }
 
@@ -38,7 +41,9 @@ pub(crate) async fn sessions(command: &SessionsCommand) -> anyhow::Result<()> {
     let dir = env.sessions_dir().context(
         "sessions are not stored: `TANDEM_SESSIONS` is empty, or there is no home directory",
     )?;
-    let sessions = StoredSessions { store: FileStore::new(dir), env };
+    let own = FileStore::new(dir);
+    let store = personal_store(Arc::new(own.clone()), &env);
+    let sessions = StoredSessions { store, own, env };
     match command {
         SessionsCommand::List(args) => sessions.list(args).await,
         SessionsCommand::Show { session } => {
@@ -51,7 +56,7 @@ pub(crate) async fn sessions(command: &SessionsCommand) -> anyhow::Result<()> {
         }
         SessionsCommand::Fork { session } => {
             let listed = sessions.find(session).await?;
-            let fork = fork(&sessions.store, &listed.head.id).await;
+            let fork = fork(&*sessions.store, &listed.head.id).await;
             let fork = fork.with_context(|| called(&listed, "cannot be copied"))?;
             print(&format!("{}\n", fork.id))
         }
@@ -62,17 +67,17 @@ pub(crate) async fn sessions(command: &SessionsCommand) -> anyhow::Result<()> {
 impl StoredSessions {
     async fn find(&self, name: &str) -> anyhow::Result<Listed> {
         let wanted = WantedSession::Named(name.to_owned());
-        let found = find(&self.store, self.env.directory(), &wanted).await;
+        let found = find(&*self.store, self.env.directory(), &wanted).await;
         found.map_err(|error| anyhow!(error.to_string()))
     }
 
     async fn read(&self, name: &str) -> anyhow::Result<Conversation> {
-        Ok(read_conversation(&self.store, &self.find(name).await?).await?)
+        Ok(read_conversation(&*self.store, &self.find(name).await?).await?)
     }
 
     fn query(&self, all: bool) -> Query {
         let directory = (!all).then(|| self.env.directory().to_owned());
-        Query { directory, ..Query::default() }
+        Query { directory, others: true, ..Query::default() }
     }
 
     async fn list(&self, args: &ListArgs) -> anyhow::Result<()> {
@@ -102,19 +107,20 @@ impl StoredSessions {
             number.map_or_else(place, |number| number.to_string()),
             age(now(), listed.changed),
             format!("{} {turns}", listed.turns),
-            human_size(self.size(listed)),
+            self.size(listed).map_or_else(|| "-".to_owned(), human_size),
             titled(listed),
             listed.head.id.clone(),
         ]
     }
 
-    /// Returns the bytes on the disk of a session with its files; none if it is gone.
-    fn size(&self, listed: &Listed) -> u64 {
-        self.store.size(&listed.head.id).unwrap_or_default()
+    /// Returns the bytes on the disk of a session with its files; `None` if it is gone, or another
+    /// program's.
+    fn size(&self, listed: &Listed) -> Option<u64> {
+        self.own.size(&listed.head.id).ok().filter(|_| listed.program.is_none())
     }
 
     fn as_json(&self, listed: &Listed, number: Option<usize>) -> Value {
-        let Listed { head, title, turns, changed } = listed;
+        let Listed { head, title, turns, changed, program } = listed;
         let mut json = json!({
             "id": head.id,
             "title": title,
@@ -132,14 +138,17 @@ impl StoredSessions {
             json["tag"] = tag.as_str().into();
         }
         if let Some(from) = &head.from {
-            json["from"] = json!({ "id": from.id, "index": from.index });
+            json["from"] = json!(from);
+        }
+        if let Some(program) = program {
+            json["program"] = json!(program);
         }
         json
     }
 
     async fn search(&self, text: &str, all: bool) -> anyhow::Result<()> {
         ensure!(!text.trim().is_empty(), "there is nothing to search for: the text is empty");
-        let hits = search(&self.store, &self.query(all), text).await?;
+        let hits = search(&*self.store, &self.query(all), text).await?;
         if hits.is_empty() {
             let place = if all { "any stored session" } else { "the sessions of this directory" };
             return say(&format!("`{text}` is not in {place}"));
@@ -165,13 +174,16 @@ impl StoredSessions {
         let mut text = String::new();
         match format {
             ExportFormat::Jsonl => {
-                log = Some(self.store.log(&id)?);
+                if let Some(program) = listed.program {
+                    return Err(StoreError::Foreign(program).into());
+                }
+                log = Some(self.own.log(&id)?);
             }
             ExportFormat::Markdown => {
-                text = to_markdown(&read_conversation(&self.store, &listed).await?);
+                text = to_markdown(&read_conversation(&*self.store, &listed).await?);
             }
             ExportFormat::Html => {
-                text = to_html(&read_conversation(&self.store, &listed).await?);
+                text = to_html(&read_conversation(&*self.store, &listed).await?);
             }
         }
         let write = |to: &mut dyn io::Write| match log {
@@ -269,11 +281,12 @@ fn table(rows: &[[String; COLUMNS]]) -> String {
     out
 }
 
-/// Returns a session's title, with its tag if it is a checkpoint.
+/// Returns a session's title as a list shows it: with its tag if it is a checkpoint, or with the
+/// program whose it is.
 fn titled(listed: &Listed) -> String {
     let title = shortened(&visible_line(&listed.title));
-    match &listed.head.tag {
-        Some(tag) => format!("[{}] {title}", shortened(&visible_line(tag))),
+    match listed.head.tag.as_deref().or(listed.program) {
+        Some(mark) => format!("[{}] {title}", shortened(&visible_line(mark))),
         None => title,
     }
 }

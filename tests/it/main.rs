@@ -28,6 +28,7 @@ mod events;
 mod fakes;
 mod family;
 mod gemini;
+mod gemini_cli;
 mod headless;
 mod hidden;
 mod kept;

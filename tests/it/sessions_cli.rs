@@ -15,24 +15,24 @@ use tandem_store::FileStore;
 use tempfile::TempDir;
 
 /// A home with a workspace, in which prompts are run one after the other.
-struct Place {
-    home: TempDir,
+pub(crate) struct Place {
+    pub(crate) home: TempDir,
 }
 
-struct Said {
-    code: Option<i32>,
-    out: String,
-    err: String,
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let place = Self { home: TempDir::new().unwrap() };
         fs::create_dir(place.home.path().join("workspace")).unwrap();
         place
     }
 
-    fn command(&self, directory: &str, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, directory: &str, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tandem"));
         command
             .env_clear()
@@ -45,19 +45,19 @@ impl Place {
         command
     }
 
-    fn run(&self, args: &[&str]) -> Said {
+    pub(crate) fn run(&self, args: &[&str]) -> Said {
         said(self.command("workspace", args).output().unwrap())
     }
 
     /// Returns the standard output of a run that works.
-    fn out(&self, args: &[&str]) -> String {
+    pub(crate) fn out(&self, args: &[&str]) -> String {
         let said = self.run(args);
         assert_eq!((said.code, &*said.err), (Some(0), ""), "{args:?}: {}", said.out);
         said.out
     }
 
     /// Runs a prompt with a model that answers so.
-    fn prompt(&self, answers: Value, args: &[&str]) -> Said {
+    pub(crate) fn prompt(&self, answers: Value, args: &[&str]) -> Said {
         let script = self.home.path().join("script.jsonl");
         fs::write(&script, json!({ "when": "", "answers": answers }).to_string()).unwrap();
         let model = format!("replay:{}", script.display());
@@ -65,13 +65,13 @@ impl Place {
     }
 
     /// Stores a session with this prompt and answer; returns its id.
-    fn talk(&self, prompt: &str, answer: &str) -> String {
+    pub(crate) fn talk(&self, prompt: &str, answer: &str) -> String {
         let said = self.prompt(json!([[{ "text": answer }]]), &["-o", "json", "-p", prompt]);
         let json: Value = serde_json::from_str(&said.out).unwrap();
         json["session_id"].as_str().unwrap().to_owned()
     }
 
-    fn dir(&self, id: &str) -> PathBuf {
+    pub(crate) fn dir(&self, id: &str) -> PathBuf {
         self.home.path().join(".local/share/tandem/sessions").join(id)
     }
 
@@ -79,7 +79,7 @@ impl Place {
         FileStore::new(self.home.path().join(".local/share/tandem/sessions"))
     }
 
-    fn ids(&self) -> Vec<String> {
+    pub(crate) fn ids(&self) -> Vec<String> {
         let entries = fs::read_dir(self.dir("")).unwrap();
         let mut ids: Vec<_> =
             entries.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
@@ -88,7 +88,7 @@ impl Place {
     }
 
     /// Lets a session be this old.
-    fn age(&self, id: &str, minutes: u64) {
+    pub(crate) fn age(&self, id: &str, minutes: u64) {
         let log = File::options().append(true).open(self.dir(id).join("log.jsonl")).unwrap();
         log.set_modified(SystemTime::now() - Duration::from_secs(minutes * 60)).unwrap();
     }

@@ -58,6 +58,7 @@ fn head(n: usize) -> Head {
         by: String::new(),
         served: n % 2 == 0,
         from: None,
+        tag: None,
     }
 }
 
@@ -73,6 +74,10 @@ impl Store for ManySessions {
 
     async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError> {
         not_found(id)
+    }
+
+    async fn is_held(&self, _: &str) -> Result<bool, StoreError> {
+        Ok(false)
     }
 
     async fn head(&self, id: &str) -> Result<Head, StoreError> {
@@ -102,7 +107,7 @@ impl Store for ManySessions {
             title: String::new(),
             turns: 1,
             changed: changed(n),
-            bytes: 1,
+            program: None,
         });
         let listed: Vec<_> = listed.collect();
         self.listed.fetch_add(listed.len(), Ordering::Relaxed);

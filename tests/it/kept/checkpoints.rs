@@ -1,5 +1,7 @@
 //! Copies of a session: forks, and checkpoints under a tag.
 
+use futures::TryStreamExt as _;
+
 use super::*;
 use tandem_agent::session::ClientName;
 use tandem_agent::sessions::checkpoints;
@@ -60,7 +62,8 @@ async fn a_checkpoint_has_what_was_said_and_stays_as_it_is() {
         matches!(&refused, LoadError::Store(StoreError::Checkpoint(tag)) if tag == "here"),
         "{refused}"
     );
-    assert!(sessions.stored().await.unwrap().is_empty(), "no client is offered one");
+    let listed: Vec<_> = sessions.stored().try_collect().await.unwrap();
+    assert!(listed.is_empty(), "no client is offered one");
     // A copy of it goes on without what came after it.
     let copy = tandem_agent::sessions::fork(&*place.store(), checkpoint).await.unwrap();
     assert_eq!(copy.tag, None);

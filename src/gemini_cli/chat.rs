@@ -1,0 +1,320 @@
+//! A chat file, read as far as it can be read.
+//!
+//! Up to Gemini CLI 0.38 it is one JSON object (`session-TIME-ID.json`), written anew with each
+//! message. From 0.39 on it is JSON Lines (`session-TIME-ID.jsonl`): the first line is that object
+//! without its messages, and each further line is a message, which takes the place of an earlier one
+//! with its id, `{"$set": {...}}`, which replaces fields, all messages among them, or
+//! `{"$rewindTo": ID}`, which takes back that message and all behind it: all, if none has that id.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// A chat.
+#[derive(Default)]
+pub(crate) struct Chat<'a> {
+    pub(crate) fields: Fields,
+    pub(crate) messages: Vec<Message<'a>>,
+    /// Number of pieces that cannot be read.
+    pub(crate) damaged: usize,
+    /// Indexes of messages, by id.
+    indexes: HashMap<String, usize>,
+}
+
+/// What is said of a chat as a whole.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Fields {
+    pub(crate) session_id: Option<String>,
+    /// RFC 3339, as all times.
+    pub(crate) start_time: Option<String>,
+    pub(crate) last_updated: Option<String>,
+    /// A title, by a model.
+    pub(crate) summary: Option<String>,
+    /// `subagent` in a chat that a tool call has had.
+    pub(crate) kind: Option<String>,
+}
+
+/// A message. What cannot be read of it is not known before it is needed.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Message<'a> {
+    pub(crate) id: String,
+    /// `user`, `gemini`, or `info`, `error` and `warning` for people alone.
+    #[serde(rename = "type", default)]
+    pub(crate) kind: String,
+    #[serde(borrow, default)]
+    pub(crate) timestamp: Option<&'a RawValue>,
+    /// A text, a part of the Gemini API, or a list of them.
+    #[serde(borrow, default)]
+    pub(crate) content: Option<&'a RawValue>,
+    /// What the person typed, where the content is something else.
+    #[serde(borrow, default)]
+    pub(crate) display_content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) tool_calls: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) thoughts: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) tokens: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(crate) model: Option<&'a RawValue>,
+}
+
+/// The whole object, or a line.
+#[derive(Deserialize)]
+struct Record<'a> {
+    #[serde(flatten)]
+    fields: Fields,
+    #[serde(borrow, default)]
+    messages: Option<Vec<&'a RawValue>>,
+}
+
+/// Keys that say what a line is.
+#[derive(Deserialize)]
+struct LineKeys<'a> {
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(rename = "$set", borrow, default)]
+    set: Option<&'a RawValue>,
+    #[serde(rename = "$rewindTo", default)]
+    rewind_to: Option<String>,
+}
+
+impl<'a> Chat<'a> {
+    /// Reads a chat. There is none where no id of a session is found.
+    pub(crate) fn read(text: &'a str) -> Option<Self> {
+        let mut chat = Self::default();
+        let first = text.lines().find(|line| !line.trim().is_empty())?;
+        if serde_json::from_str::<LineKeys<'_>>(first).is_ok() {
+            let lines = text.lines().filter(|line| !line.trim().is_empty());
+            lines.for_each(|line| chat.damaged += usize::from(chat.read_line(line).is_err()));
+        } else if chat.read_record(text).is_err() {
+            chat.read_beginning(text);
+        }
+        chat.fields.session_id.is_some().then_some(chat)
+    }
+
+    fn read_line(&mut self, line: &'a str) -> serde_json::Result<()> {
+        let keys: LineKeys<'a> = serde_json::from_str(line)?;
+        if let Some(id) = keys.rewind_to {
+            self.rewind(&id);
+            Ok(())
+        } else if keys.id.is_some() {
+            self.push(line)
+        } else if let Some(set) = keys.set {
+            self.read_record(set.get())
+        } else {
+            self.read_record(line)
+        }
+    }
+
+    fn read_record(&mut self, json: &'a str) -> serde_json::Result<()> {
+        let record: Record<'a> = serde_json::from_str(json)?;
+        self.fields.set(record.fields);
+        if let Some(messages) = record.messages {
+            self.messages.clear();
+            self.indexes.clear();
+            for message in messages {
+                self.damaged += usize::from(self.push(message.get()).is_err());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the messages of an object that was not written to its end.
+    fn read_beginning(&mut self, text: &'a str) {
+        const MESSAGES: &str = "\"messages\"";
+        self.damaged += 1;
+        let Some((fields, rest)) = text.split_once(MESSAGES) else { return };
+        let fields = format!("{}}}", fields.trim_end().trim_end_matches(','));
+        let Ok(fields) = serde_json::from_str(&fields) else { return };
+        self.fields.set(fields);
+        let Some((_, mut rest)) = rest.split_once('[') else { return };
+        loop {
+            rest = rest.trim_start_matches(|c: char| c.is_whitespace() || c == ',');
+            let mut values = serde_json::Deserializer::from_str(rest).into_iter::<&'a RawValue>();
+            let Some(Ok(message)) = values.next() else { return };
+            self.damaged += usize::from(self.push(message.get()).is_err());
+            rest = &rest[values.byte_offset()..];
+        }
+    }
+
+    fn push(&mut self, json: &'a str) -> serde_json::Result<()> {
+        let message: Message<'a> = serde_json::from_str(json)?;
+        if let Some(at) = self.indexes.get(&message.id) {
+            self.messages[*at] = message;
+        } else {
+            self.indexes.insert(message.id.clone(), self.messages.len());
+            self.messages.push(message);
+        }
+        Ok(())
+    }
+
+    fn rewind(&mut self, id: &str) {
+        let begin = self.indexes.get(id).copied().unwrap_or(0);
+        for message in self.messages.drain(begin..) {
+            self.indexes.remove(&message.id);
+        }
+    }
+}
+
+impl Fields {
+    /// Takes over what another one says.
+    fn set(&mut self, other: Self) {
+        let Self { session_id, start_time, last_updated, summary, kind } = other;
+        for (mine, others) in [
+            (&mut self.session_id, session_id),
+            (&mut self.start_time, start_time),
+            (&mut self.last_updated, last_updated),
+            (&mut self.summary, summary),
+            (&mut self.kind, kind),
+        ] {
+            if others.is_some() {
+                *mine = others;
+            }
+        }
+    }
+}
+
+/// Returns the text of a file, with replacement characters for what is no text.
+pub(crate) fn text_of(bytes: Vec<u8>) -> String {
+    let text = String::from_utf8(bytes)
+        .unwrap_or_else(|err| String::from_utf8_lossy(err.as_bytes()).into_owned());
+    let text = text.strip_prefix('\u{feff}').map(ToOwned::to_owned).unwrap_or(text);
+    match without_halves(&text) {
+        Cow::Owned(text) => text,
+        Cow::Borrowed(_) => text,
+    }
+}
+
+/// Replaces halves of characters in the strings of a JSON text: JavaScript, which cuts between them,
+/// writes them, and no Rust string can have them.
+fn without_halves(json: &str) -> Cow<'_, str> {
+    let mut out = String::new();
+    let (mut done, mut at) = (0, 0);
+    while let Some(found) = json[at..].find('\\') {
+        at += found;
+        let (first, second) = (escape(json, at), escape(json, at + 6));
+        match first {
+            Some(0xD800..0xDC00) if matches!(second, Some(0xDC00..0xE000)) => at += 12,
+            Some(0xD800..0xE000) => {
+                out.push_str(&json[done..at]);
+                out.push_str("\\ufffd");
+                at += 6;
+                done = at;
+            }
+            Some(_) => at += 6,
+            // The next character is escaped, and may be a backslash.
+            None => at += 1 + json[at + 1..].chars().next().map_or(0, char::len_utf8),
+        }
+    }
+    if done == 0 {
+        return Cow::Borrowed(json);
+    }
+    out.push_str(&json[done..]);
+    Cow::Owned(out)
+}
+
+/// Returns the UTF-16 unit that is escaped at this place.
+fn escape(json: &str, at: usize) -> Option<u16> {
+    let digits = json.get(at..at + 6)?.strip_prefix("\\u")?;
+    u16::from_str_radix(digits, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ids(text: &str) -> Vec<String> {
+        let chat = Chat::read(text).unwrap();
+        chat.messages.into_iter().map(|message| message.id).collect()
+    }
+
+    const HEAD: &str = r#"{"sessionId":"s","projectHash":"h","startTime":"a","lastUpdated":"b"}"#;
+
+    #[test]
+    fn lines_replace_set_and_take_back_messages() {
+        let check = |lines: &[&str], expected: &[&str]| {
+            let lines = [&[HEAD], lines].concat().join("\n");
+            assert_eq!(ids(&lines), expected, "{lines}");
+        };
+        let (a, b, c) = (r#"{"id":"a"}"#, r#"{"id":"b"}"#, r#"{"id":"c","type":"user"}"#);
+        check(&[a, b, a], &["a", "b"]);
+        check(&[a, b, c, r#"{"$rewindTo":"b"}"#], &["a"]);
+        check(&[a, b, c, r#"{"$rewindTo":"b"}"#, b], &["a", "b"]);
+        check(&[a, b, r#"{"$rewindTo":"unknown"}"#, c], &["c"]);
+        check(&[a, r#"{"$set":{"summary":"x","messages":[{"id":"c"}]}}"#, b], &["c", "b"]);
+        check(&[a, r#"{"$set":{"lastUpdated":"x"}}"#], &["a"]);
+    }
+
+    #[test]
+    fn the_last_value_of_a_field_counts() {
+        let lines = [HEAD, r#"{"$set":{"lastUpdated":"c","summary":"x"}}"#].join("\r\n");
+        let Fields { start_time, last_updated, summary, .. } = Chat::read(&lines).unwrap().fields;
+        assert_eq!((start_time, last_updated), (Some("a".into()), Some("c".into())));
+        assert_eq!(summary, Some("x".into()));
+    }
+
+    #[test]
+    fn of_a_damaged_file_all_is_read_that_can_be() {
+        let whole = r#"{
+  "sessionId": "s",
+  "projectHash": "h",
+  "messages": [
+    { "id": "a", "content": "x, ] \" y" },
+    { "id": 7 },
+    { "id": "b" }
+  ],
+  "summary": "x"
+}"#;
+        let chat = Chat::read(whole).unwrap();
+        assert_eq!((ids(whole), chat.damaged), (vec!["a".into(), "b".into()], 1));
+        let cut = &whole[..whole.find("\"b\"").unwrap()];
+        let chat = Chat::read(cut).unwrap();
+        assert_eq!((ids(cut), chat.damaged), (vec!["a".into()], 2));
+        let torn =
+            [HEAD, r#"{"id":"a"}"#, r#"{"id":"b","cont"#, "\0\0", r#"{"id":"c"}"#].join("\n");
+        assert_eq!(
+            (ids(&torn), Chat::read(&torn).unwrap().damaged),
+            (vec!["a".into(), "c".into()], 2)
+        );
+    }
+
+    #[test]
+    fn what_is_no_chat_is_none() {
+        let deep = "[".repeat(100_000);
+        for text in ["", "\n", "[]", "null", "7", "{}", "{\"messages\":[", &deep, r#"{"id":"a"}"#] {
+            assert!(Chat::read(text).is_none(), "{text:.20}");
+        }
+        let deep = format!("{HEAD}\n{{\"id\":\"a\",\"content\":{deep}");
+        assert_eq!(Chat::read(&deep).unwrap().damaged, 1);
+    }
+
+    #[test]
+    fn halves_of_characters_are_replaced_and_nothing_else() {
+        let check = |json: &str, expected: &str| {
+            let text = text_of(json.as_bytes().to_vec());
+            assert_eq!(serde_json::from_str::<String>(&text).unwrap(), expected, "{json}");
+        };
+        check(r#""a\ud83d""#, "a\u{fffd}");
+        check(r#""\ude00\ud83dx""#, "\u{fffd}\u{fffd}x");
+        check(r#""\ud83d\ude00\ud83d""#, "😀\u{fffd}");
+        check(r#""\\ud83d \u00e4 \" ä\\""#, "\\ud83d ä \" ä\\");
+        assert_eq!(text_of(b"\xef\xbb\xbf\"a\xff\"".to_vec()), "\"a\u{fffd}\"");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_without_a_panic(text in r#"[\\"{}a-fu0-9ä😀:,\n]{0,80}"#) {
+            let text = text_of(text.into_bytes());
+            let _ = Chat::read(&text);
+            let lines = format!("{HEAD}\n{text}");
+            let _ = Chat::read(&lines);
+        }
+    }
+}

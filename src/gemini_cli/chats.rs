@@ -1,0 +1,209 @@
+//! The chats of Gemini CLI on this machine.
+//!
+//! `~/.gemini/tmp/PROJECT/chats` has those of a project. PROJECT is the SHA-256 of its directory's
+//! path; from Gemini CLI 0.29 on it is a short name, which `~/.gemini/projects.json` has for the path.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use rustix::fs::OFlags;
+use serde::Deserialize;
+use tandem_agent::session::{Batch, BatchSummary, ForkPoint, Head, Listed, Millis};
+use tandem_tools::preimages::ContentId;
+
+use crate::chat::{Chat, text_of};
+use crate::events;
+
+/// Name of the program, for people.
+pub const PROGRAM: &str = "Gemini CLI";
+
+/// Bytes of the largest chat that is read.
+const LARGEST_CHAT: u64 = 64 << 20;
+
+/// Bytes of the largest list of projects that is read.
+const LARGEST_REGISTRY: u64 = 4 << 20;
+
+/// Longest id of a session, in bytes.
+const LONGEST_ID: usize = 128;
+
+/// Number of events that are given out at once.
+const PIECE: usize = 256;
+
+/// The chats of Gemini CLI. Nothing of them is ever written.
+#[derive(Debug, Clone)]
+pub struct GeminiCli {
+    /// The user's `.gemini`.
+    dir: PathBuf,
+    /// The directory of this process, which need not be in the list of projects.
+    directory: PathBuf,
+}
+
+/// A chat that can go on.
+#[derive(Debug, Clone)]
+pub(crate) struct ListedChat {
+    file: PathBuf,
+    pub(crate) listed: Listed,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Registry {
+    projects: BTreeMap<PathBuf, String>,
+}
+
+impl GeminiCli {
+    /// The chats below the user's `.gemini`, for a process that works in a directory.
+    pub fn new(dir: PathBuf, directory: PathBuf) -> Self {
+        Self { dir, directory }
+    }
+
+    /// Lists the chats of a directory, or of all that are known, in no order.
+    pub(crate) fn list(&self, directory: Option<&Path>) -> Vec<ListedChat> {
+        let registry = self.registry();
+        let directories = directory.map_or_else(|| self.directories(&registry), |one| vec![one]);
+        directories.into_iter().flat_map(|directory| self.chats(directory, &registry)).collect()
+    }
+
+    /// Finds the chat of an id.
+    pub(crate) fn find(&self, id: &str) -> Option<ListedChat> {
+        let registry = self.registry();
+        let mut directories = self.directories(&registry).into_iter();
+        directories.find_map(|directory| {
+            let mut chats = self.chats(directory, &registry).into_iter();
+            chats.find(|chat| chat.listed.head.id == id)
+        })
+    }
+
+    /// Returns the directories that may have chats; this process's comes first.
+    fn directories<'a>(&'a self, registry: &'a Registry) -> Vec<&'a Path> {
+        let others = registry.projects.keys().map(PathBuf::as_path);
+        let others = others.filter(|path| path.is_absolute() && *path != self.directory);
+        [self.directory.as_path()].into_iter().chain(others).collect()
+    }
+
+    fn registry(&self) -> Registry {
+        let read = read(&self.dir.join("projects.json"), LARGEST_REGISTRY);
+        read.ok().and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default()
+    }
+
+    fn chats(&self, directory: &Path, registry: &Registry) -> Vec<ListedChat> {
+        let hash =
+            directory.to_str().map(|path| ContentId::of(path.as_bytes()).sha256().to_owned());
+        let is_plain = |name: &&String| {
+            name.bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        };
+        let name = registry.projects.get(directory).filter(is_plain).cloned();
+        let files = hash.into_iter().chain(name).flat_map(|project| self.files(&project));
+        let mut chats = HashMap::<String, ListedChat>::new();
+        for chat in files.filter_map(|file| describe(&file, directory)) {
+            // A chat may be there in both forms, and below both names of the project.
+            let session = chat.listed.head.from.as_ref().map(|from| from.id.clone());
+            let newest = chats.entry(session.unwrap_or_default()).or_insert_with(|| chat.clone());
+            if newest.listed.changed < chat.listed.changed {
+                *newest = chat;
+            }
+        }
+        chats.into_values().collect()
+    }
+
+    fn files(&self, project: &str) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.dir.join("tmp").join(project).join("chats"));
+        let names = entries.into_iter().flatten().flatten().map(|entry| entry.path());
+        let is_chat = |path: &PathBuf| {
+            let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+            let form = path.extension().and_then(|form| form.to_str());
+            name.starts_with("session-") && matches!(form, Some("json" | "jsonl"))
+        };
+        names.filter(is_chat).collect()
+    }
+}
+
+impl ListedChat {
+    /// Reads the chat and returns what a session that goes on with it has.
+    pub(crate) fn batches(&self) -> io::Result<Vec<Batch>> {
+        let text = text_of(read(&self.file, LARGEST_CHAT)?);
+        let gone = || io::Error::other("the chat has been changed meanwhile");
+        let chat = Chat::read(&text).ok_or_else(gone)?;
+        let Listed { head, title, turns, .. } = &self.listed;
+        let started = events::started(&head.id, &head.directory);
+        let mut events = events::events(&chat, started, head.created);
+        let mut batches = Vec::new();
+        while !events.is_empty() {
+            let rest = events.split_off(events.len().min(PIECE));
+            let first = batches.last().map_or(0, Batch::end);
+            batches.push(Batch { first, events, summary: None });
+            events = rest;
+        }
+        if let Some(last) = batches.last_mut() {
+            let title = Some(title.clone()).filter(|title| *title != head.title);
+            last.summary = Some(BatchSummary { turns: *turns, title });
+        }
+        Ok(batches)
+    }
+}
+
+/// Describes a chat, unless nothing was said in it, a tool call has had it, or it cannot be read.
+fn describe(file: &Path, directory: &Path) -> Option<ListedChat> {
+    let bytes = read(file, LARGEST_CHAT).ok()?;
+    let text = text_of(bytes);
+    let chat = Chat::read(&text)?;
+    let session = chat.fields.session_id.clone().filter(|id| id.len() <= LONGEST_ID)?;
+    if chat.fields.kind.as_deref() == Some("subagent") {
+        return None;
+    }
+    let mut turns = 0;
+    let mut first = None;
+    for (_, prompt) in events::prompts(&chat) {
+        turns += 1;
+        first.get_or_insert(prompt.words);
+    }
+    let title = events::line_of(&first?);
+    let modified = || fs::symlink_metadata(file).ok()?.modified().ok();
+    let modified = || modified()?.duration_since(UNIX_EPOCH).ok()?.as_millis().try_into().ok();
+    let time = |time: &Option<String>| time.as_deref().and_then(events::millis);
+    let last_updated = &chat.fields.last_updated;
+    let changed: Millis = time(last_updated).or_else(modified).unwrap_or(0);
+    let head = Head {
+        id: id(&session, last_updated.as_deref().unwrap_or_default()),
+        created: time(&chat.fields.start_time).unwrap_or(changed),
+        directory: directory.to_owned(),
+        title: title.clone(),
+        by: events::BY.to_owned(),
+        served: false,
+        from: Some(ForkPoint {
+            id: session,
+            index: chat.messages.len(),
+            program: Some(PROGRAM.to_owned()),
+        }),
+        tag: None,
+    };
+    let title = events::summary(&chat).unwrap_or(title);
+    let listed = Listed { head, title, turns, changed, program: Some(PROGRAM) };
+    Some(ListedChat { file: file.to_owned(), listed })
+}
+
+/// Returns the id here of a chat as it was at a time. The same chat always has the same, so that one
+/// that went on here is known; with what is said there afterwards, it is another one.
+fn id(session: &str, last_updated: &str) -> String {
+    ContentId::of(format!("{PROGRAM}\n{session}\n{last_updated}").as_bytes()).to_uuid().to_string()
+}
+
+/// Reads a regular file that is no longer than this, and no link.
+fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    // Whoever opens a named pipe would otherwise wait for its writer.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    // Of what was opened, not of what the path leads to by now.
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.len() > most {
+        return Err(io::Error::other("not a file that can be read"));
+    }
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,139 @@
+//! A store's own sessions, and beside them the chats of Gemini CLI.
+
+use std::cmp::Reverse;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::StreamExt as _;
+use futures::stream;
+use tandem_agent::session::{
+    Batch, Claim, Head, Listed, Query, Store, StoreError, Stored, StoredLog,
+};
+use tandem_agent::sessions::create_whole;
+
+use crate::chats::{GeminiCli, ListedChat, PROGRAM};
+
+/// A store that shows the chats of Gemini CLI as sessions. One that is claimed becomes a session of
+/// the store's own, with the same id, and is listed as that from then on.
+#[derive(Clone)]
+pub struct WithGeminiCli {
+    own: Arc<dyn Store>,
+    chats: GeminiCli,
+}
+
+impl WithGeminiCli {
+    /// Shows chats beside a store's own sessions.
+    pub fn new(own: Arc<dyn Store>, chats: GeminiCli) -> Self {
+        Self { own, chats }
+    }
+
+    /// Finds a chat that the store has no session of.
+    async fn chat(&self, id: &str) -> Result<ListedChat, StoreError> {
+        let (chats, wanted) = (self.chats.clone(), id.to_owned());
+        let chat = blocking(move || Ok(chats.find(&wanted))).await?;
+        chat.ok_or_else(|| StoreError::NotFound(id.to_owned()))
+    }
+
+    /// Lists the chats that the store has no sessions of.
+    async fn chats(&self, query: &Query) -> Result<Vec<Listed>, StoreError> {
+        let (chats, directory) = (self.chats.clone(), query.directory.clone());
+        let listed = blocking(move || Ok(chats.list(directory.as_deref()))).await?;
+        let mut others = Vec::new();
+        for ListedChat { listed, .. } in listed {
+            if matches!(self.own.head(&listed.head.id).await, Err(StoreError::NotFound(_))) {
+                others.push(listed);
+            }
+        }
+        Ok(others)
+    }
+}
+
+#[async_trait]
+impl Store for WithGeminiCli {
+    async fn create(&self, head: &Head) -> Result<Box<dyn Claim>, StoreError> {
+        self.own.create(head).await
+    }
+
+    async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError> {
+        match self.own.claim(id).await {
+            Err(StoreError::NotFound(_)) => {}
+            claimed => return claimed,
+        }
+        let chat = self.chat(id).await?;
+        let (head, batches) = (chat.listed.head.clone(), batches(chat).await?);
+        create_whole(&*self.own, &head, batches).await
+    }
+
+    async fn is_held(&self, id: &str) -> Result<bool, StoreError> {
+        match self.own.is_held(id).await {
+            Err(StoreError::NotFound(_)) => self.chat(id).await.map(|_| false),
+            is_held => is_held,
+        }
+    }
+
+    async fn head(&self, id: &str) -> Result<Head, StoreError> {
+        match self.own.head(id).await {
+            Err(StoreError::NotFound(_)) => Ok(self.chat(id).await?.listed.head),
+            head => head,
+        }
+    }
+
+    async fn read(&self, id: &str) -> Result<StoredLog, StoreError> {
+        match self.own.read(id).await {
+            Err(StoreError::NotFound(_)) => {}
+            read => return read,
+        }
+        let batches = batches(self.chat(id).await?).await?;
+        let pieces = batches.into_iter().map(|batch| Ok(vec![Stored::Batch(batch)]));
+        Ok(stream::iter(pieces).boxed())
+    }
+
+    async fn list(&self, query: &Query) -> Result<Vec<Listed>, StoreError> {
+        // A chat is no checkpoint.
+        if !query.others || query.checkpoints == Some(true) {
+            return self.own.list(query).await;
+        }
+        let most = query.most.map(|most| most.saturating_add(query.skip));
+        let own = Query { skip: 0, most, ..query.clone() };
+        let mut list = self.own.list(&own).await?;
+        list.extend(self.chats(query).await?);
+        list.sort_by_key(|listed| Reverse(listed.changed));
+        Ok(list.into_iter().skip(query.skip).take(query.most.unwrap_or(usize::MAX)).collect())
+    }
+
+    async fn may_say(&self, id: &str, lower: &str) -> Result<bool, StoreError> {
+        match self.own.may_say(id, lower).await {
+            // A chat must be read to know.
+            Err(StoreError::NotFound(_)) => Ok(true),
+            may_say => may_say,
+        }
+    }
+
+    async fn delete(&self, id: &str) -> Result<(), StoreError> {
+        match self.own.delete(id).await {
+            Err(StoreError::NotFound(_)) if self.chat(id).await.is_ok() => {
+                Err(StoreError::Foreign(PROGRAM))
+            }
+            deleted => deleted,
+        }
+    }
+
+    fn directory(&self, id: &str) -> Option<PathBuf> {
+        self.own.directory(id)
+    }
+}
+
+/// Reads a chat as batches of a log.
+async fn batches(chat: ListedChat) -> Result<Vec<Batch>, StoreError> {
+    blocking(move || chat.batches()).await
+}
+
+/// Runs work on the disk off the runtime's thread.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, StoreError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    Ok(done.unwrap_or_else(|_| Err(io::Error::other("the agent is ending")))?)
+}
