@@ -5,6 +5,9 @@
 //! without its messages, and each further line is a message, which takes the place of an earlier one
 //! with its id, `{"$set": {...}}`, which replaces fields, all messages among them, or
 //! `{"$rewindTo": ID}`, which takes back that message and all behind it: all, if none has that id.
+//!
+//! `/chat save TAG` writes `checkpoint-TAG.json`: `{"history": [...]}`, in older versions only the
+//! list, of contents as the Gemini API has them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -38,7 +41,7 @@ pub(crate) struct Fields {
 }
 
 /// A message. What cannot be read of it is not known before it is needed.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Message<'a> {
     pub(crate) id: String,
@@ -72,6 +75,22 @@ struct Record<'a> {
     messages: Option<Vec<&'a RawValue>>,
 }
 
+/// What `/chat save` writes.
+#[derive(Deserialize)]
+struct Checkpoint<'a> {
+    #[serde(borrow)]
+    history: Vec<&'a RawValue>,
+}
+
+/// A content of the Gemini API.
+#[derive(Deserialize)]
+struct Content<'a> {
+    #[serde(default)]
+    role: String,
+    #[serde(borrow, default)]
+    parts: Option<&'a RawValue>,
+}
+
 /// Keys that say what a line is.
 #[derive(Deserialize)]
 struct LineKeys<'a> {
@@ -95,6 +114,28 @@ impl<'a> Chat<'a> {
             chat.read_beginning(text);
         }
         chat.fields.session_id.is_some().then_some(chat)
+    }
+
+    /// Reads what `/chat save` wrote under this name.
+    pub(crate) fn read_checkpoint(text: &'a str, name: &str) -> Option<Self> {
+        let history = if text.trim_start().starts_with('[') {
+            serde_json::from_str(text).ok()?
+        } else {
+            serde_json::from_str::<Checkpoint<'a>>(text).ok()?.history
+        };
+        let mut chat = Self::default();
+        for content in history {
+            let Ok(Content { role, parts }) = serde_json::from_str(content.get()) else {
+                chat.damaged += 1;
+                continue;
+            };
+            let kind = if role == "model" { "gemini" } else { "user" }.to_owned();
+            let id = chat.messages.len().to_string();
+            chat.messages.push(Message { id, kind, content: parts, ..Message::default() });
+        }
+        chat.fields.session_id = Some(format!("/chat {name}"));
+        chat.fields.summary = Some(name.to_owned());
+        Some(chat)
     }
 
     fn read_line(&mut self, line: &'a str) -> serde_json::Result<()> {
@@ -293,6 +334,21 @@ mod tests {
         }
         let deep = format!("{HEAD}\n{{\"id\":\"a\",\"content\":{deep}");
         assert_eq!(Chat::read(&deep).unwrap().damaged, 1);
+    }
+
+    #[test]
+    fn a_saved_conversation_is_a_chat_in_both_of_its_forms() {
+        let list = r#"[{"role":"user","parts":[{"text":"a"}]}, 7, {"role":"model","parts":[]}]"#;
+        let object = format!("{{\n  \"history\": {list}, \"authType\": \"x\"}}");
+        for text in [list, &object] {
+            let chat = Chat::read_checkpoint(text, "name").unwrap();
+            let kinds: Vec<_> = chat.messages.iter().map(|message| message.kind.as_str()).collect();
+            assert_eq!((kinds, chat.damaged), (vec!["user", "gemini"], 1));
+            assert_eq!(chat.fields.summary.as_deref(), Some("name"));
+        }
+        for text in ["", "{}", "7", r#"{"history":[{"role"#] {
+            assert!(Chat::read_checkpoint(text, "name").is_none());
+        }
     }
 
     #[test]

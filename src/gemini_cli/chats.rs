@@ -2,6 +2,7 @@
 //!
 //! `~/.gemini/tmp/PROJECT/chats` has those of a project. PROJECT is the SHA-256 of its directory's
 //! path; from Gemini CLI 0.29 on it is a short name, which `~/.gemini/projects.json` has for the path.
+//! What `/chat save` wrote is in the directory above.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, OpenOptions};
@@ -10,6 +11,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use percent_encoding::percent_decode_str;
 use rustix::fs::OFlags;
 use serde::Deserialize;
 use tandem_agent::session::{Batch, BatchSummary, ForkPoint, Head, Listed, Millis};
@@ -111,15 +113,34 @@ impl GeminiCli {
         chats.into_values().collect()
     }
 
+    /// Returns the files with chats of a project, and with what was saved of them by name.
     fn files(&self, project: &str) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.dir.join("tmp").join(project).join("chats"));
-        let names = entries.into_iter().flatten().flatten().map(|entry| entry.path());
+        let dir = self.dir.join("tmp").join(project);
+        let paths = |dir: &Path| {
+            let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path()).collect::<Vec<_>>()
+        };
         let is_chat = |path: &PathBuf| {
             let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
             let form = path.extension().and_then(|form| form.to_str());
             name.starts_with("session-") && matches!(form, Some("json" | "jsonl"))
         };
-        names.filter(is_chat).collect()
+        let chats = paths(&dir.join("chats")).into_iter().filter(is_chat);
+        chats.chain(paths(&dir).into_iter().filter(|path| tag(path).is_some())).collect()
+    }
+}
+
+/// Returns the name under which `/chat save` wrote a file, if it did.
+fn tag(file: &Path) -> Option<String> {
+    let tag = file.file_name()?.to_str()?.strip_prefix("checkpoint-")?.strip_suffix(".json")?;
+    Some(percent_decode_str(tag).decode_utf8_lossy().into_owned())
+}
+
+/// Reads a chat from the text of its file.
+fn read_chat<'a>(file: &Path, text: &'a str) -> Option<Chat<'a>> {
+    match tag(file) {
+        Some(tag) => Chat::read_checkpoint(text, &tag),
+        None => Chat::read(text),
     }
 }
 
@@ -128,7 +149,7 @@ impl ListedChat {
     pub(crate) fn batches(&self) -> io::Result<Vec<Batch>> {
         let text = text_of(read(&self.file, LARGEST_CHAT)?);
         let gone = || io::Error::other("the chat has been changed meanwhile");
-        let chat = Chat::read(&text).ok_or_else(gone)?;
+        let chat = read_chat(&self.file, &text).ok_or_else(gone)?;
         let Listed { head, title, turns, .. } = &self.listed;
         let started = events::started(&head.id, &head.directory);
         let mut events = events::events(&chat, started, head.created);
@@ -151,7 +172,7 @@ impl ListedChat {
 fn describe(file: &Path, directory: &Path) -> Option<ListedChat> {
     let bytes = read(file, LARGEST_CHAT).ok()?;
     let text = text_of(bytes);
-    let chat = Chat::read(&text)?;
+    let chat = read_chat(file, &text)?;
     let session = chat.fields.session_id.clone().filter(|id| id.len() <= LONGEST_ID)?;
     if chat.fields.kind.as_deref() == Some("subagent") {
         return None;
@@ -168,8 +189,9 @@ fn describe(file: &Path, directory: &Path) -> Option<ListedChat> {
     let time = |time: &Option<String>| time.as_deref().and_then(events::millis);
     let last_updated = &chat.fields.last_updated;
     let changed: Millis = time(last_updated).or_else(modified).unwrap_or(0);
+    let version = last_updated.clone().unwrap_or_else(|| changed.to_string());
     let head = Head {
-        id: id(&session, last_updated.as_deref().unwrap_or_default()),
+        id: id(&session, &version),
         created: time(&chat.fields.start_time).unwrap_or(changed),
         directory: directory.to_owned(),
         title: title.clone(),
@@ -189,8 +211,8 @@ fn describe(file: &Path, directory: &Path) -> Option<ListedChat> {
 
 /// Returns the id here of a chat as it was at a time. The same chat always has the same, so that one
 /// that went on here is known; with what is said there afterwards, it is another one.
-fn id(session: &str, last_updated: &str) -> String {
-    ContentId::of(format!("{PROGRAM}\n{session}\n{last_updated}").as_bytes()).to_uuid().to_string()
+fn id(session: &str, version: &str) -> String {
+    ContentId::of(format!("{PROGRAM}\n{session}\n{version}").as_bytes()).to_uuid().to_string()
 }
 
 /// Reads a regular file that is no longer than this, and no link.

@@ -1,6 +1,6 @@
 //! A chat as events: what a session of tandem's own would have had, had it been held here.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,7 +17,11 @@ use crate::chat::{Chat, Message};
 use crate::pieces::{self, Piece, ResultPiece};
 
 /// Beginnings of messages that Gemini CLI itself writes in the user's name.
-const OWN: [&str; 2] = ["<session_context>", "<hook_context>"];
+const OWN: [&str; 3] = [
+    "<session_context>",
+    "<hook_context>",
+    "This is the Gemini CLI. We are setting up the context for our chat.",
+];
 
 /// Maximum number of characters of a title or a label.
 const LONGEST_LINE: usize = 200;
@@ -151,8 +155,8 @@ struct Writing {
     usage: Usage,
     /// Reason for the end of the turn if no answer follows.
     cut_off: StopReason,
-    /// Results that are not with their calls, by the id of the call.
-    results: HashMap<String, ResultPiece>,
+    /// Results that are not with their calls, by the id or else the name of the call.
+    results: HashMap<String, VecDeque<ResultPiece>>,
     /// The model that answered last.
     model: Option<String>,
     /// Number of things that are not taken over, by name.
@@ -193,7 +197,7 @@ impl Writing {
         }
         for piece in pieces::of_raw(message.content) {
             if let Piece::Result(result) = piece {
-                self.results.insert(result.id.clone(), result);
+                self.results.entry(result.id.clone()).or_default().push_back(result);
             }
         }
     }
@@ -322,12 +326,12 @@ impl Writing {
     }
 
     fn outcome(&mut self, recorded: &Value, kind: ToolKind) -> ToolOutcome {
-        let id = recorded["id"].as_str().unwrap_or_default();
+        let id = pieces::call_id(recorded);
         let result = match &recorded["result"] {
             Value::String(text) => {
                 Some(ResultPiece { text: text.clone(), ..ResultPiece::default() })
             }
-            Value::Null => self.results.remove(id),
+            Value::Null => self.results.get_mut(id).and_then(VecDeque::pop_front),
             content => Some(joined(pieces::of_value(content), id)),
         };
         let failed = result.as_ref().is_some_and(|result| result.failed);

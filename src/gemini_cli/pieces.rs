@@ -21,7 +21,7 @@ pub(crate) enum Piece {
 /// Result of a call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ResultPiece {
-    /// The call's id; empty if none is said.
+    /// The call's id, or else its name.
     pub(crate) id: String,
     pub(crate) text: String,
     pub(crate) failed: bool,
@@ -93,6 +93,11 @@ fn left(part: &Value) -> String {
     mime_type.filter(plain).unwrap_or(UNKNOWN).to_owned()
 }
 
+/// Returns the id of a call or a result; its name if it has none, as in older files.
+pub(crate) fn call_id(value: &Value) -> &str {
+    value["id"].as_str().or(value["name"].as_str()).unwrap_or_default()
+}
+
 fn result(response: &Value) -> ResultPiece {
     let left = response["parts"].as_array().map(|parts| parts.iter().map(left).collect());
     let answer = &response["response"];
@@ -102,7 +107,7 @@ fn result(response: &Value) -> ResultPiece {
         _ if answer.as_object().is_none_or(serde_json::Map::is_empty) => (String::new(), false),
         _ => (answer.to_string(), !answer["error"].is_null()),
     };
-    let id = response["id"].as_str().unwrap_or_default().to_owned();
+    let id = call_id(response).to_owned();
     ResultPiece { id, text, failed, left: left.unwrap_or_default() }
 }
 

@@ -299,6 +299,32 @@ async fn the_same_chat_in_both_forms_is_one_and_what_a_tool_has_held_is_none() {
 }
 
 #[tokio::test]
+async fn what_was_saved_by_name_is_listed_by_it() {
+    let place = Place::new();
+    let dir = place.chats(&hash(&place.workspace())).parent().unwrap().to_owned();
+    let call = json!({ "functionCall": { "name": "glob", "args": { "pattern": "*" } } });
+    let result = |output: &str| json!({ "functionResponse": { "name": "glob", "response": { "output": output } } });
+    let own =
+        "This is the Gemini CLI. We are setting up the context for our chat.\nToday's date is";
+    let history = json!([
+        { "role": "user", "parts": [{ "text": own }] },
+        { "role": "model", "parts": [{ "text": "Got it. Thanks for the context!" }] },
+        { "role": "user", "parts": [{ "text": "Look around" }] },
+        { "role": "model", "parts": [{ "text": "Looking." }, call, call] },
+        { "role": "user", "parts": [result("one"), result("two")] },
+        { "role": "model", "parts": [{ "text": "There are two." }] },
+    ]);
+    fs::write(dir.join("checkpoint-before%20the%20release.json"), history.to_string()).unwrap();
+    let store = place.stores();
+    let saved = everything(&store).await.remove(0);
+    assert_eq!((saved.title.as_str(), saved.turns), ("before the release", 1));
+    let events = events(&store, &saved.head.id).await;
+    let order = ["Look around", "Looking.", "\"one\"", "\"two\"", "There are two."];
+    let places: Vec<_> = order.iter().map(|text| events.find(text).unwrap()).collect();
+    assert!(places.is_sorted() && !events.contains("Got it."), "{events}");
+}
+
+#[tokio::test]
 async fn what_is_no_chat_does_no_harm() {
     let place = Place::new();
     place.with_new_chat();

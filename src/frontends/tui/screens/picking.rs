@@ -36,6 +36,7 @@ fn sessions(all: bool, now: Millis) -> Vec<Listed> {
     if all {
         let other = "/home/me/src/other";
         sessions.insert(2, listed("3", "release notes", 4, other, now - 3 * 60 * MINUTE));
+        sessions[2].program = Some("Gemini CLI");
     }
     sessions
 }
