@@ -44,6 +44,8 @@ pub(crate) struct Fields {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Message<'a> {
+    /// Empty in a line that is no message.
+    #[serde(default)]
     pub(crate) id: String,
     /// `user`, `gemini`, or `info`, `error` and `warning` for people alone.
     #[serde(rename = "type", default)]
@@ -64,6 +66,12 @@ pub(crate) struct Message<'a> {
     pub(crate) tokens: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(crate) model: Option<&'a RawValue>,
+    /// Fields to replace, in a line that is no message.
+    #[serde(rename = "$set", borrow, default)]
+    set: Option<&'a RawValue>,
+    /// The message to take back, with all behind it, in a line that is none.
+    #[serde(rename = "$rewindTo", default)]
+    rewind_to: Option<String>,
 }
 
 /// The whole object, or a line.
@@ -91,23 +99,12 @@ struct Content<'a> {
     parts: Option<&'a RawValue>,
 }
 
-/// Keys that say what a line is.
-#[derive(Deserialize)]
-struct LineKeys<'a> {
-    #[serde(borrow, default)]
-    id: Option<&'a RawValue>,
-    #[serde(rename = "$set", borrow, default)]
-    set: Option<&'a RawValue>,
-    #[serde(rename = "$rewindTo", default)]
-    rewind_to: Option<String>,
-}
-
 impl<'a> Chat<'a> {
     /// Reads a chat. There is none where no id of a session is found.
     pub(crate) fn read(text: &'a str) -> Option<Self> {
         let mut chat = Self::default();
         let first = text.lines().find(|line| !line.trim().is_empty())?;
-        if serde_json::from_str::<LineKeys<'_>>(first).is_ok() {
+        if serde_json::from_str::<Message<'_>>(first).is_ok() {
             let lines = text.lines().filter(|line| !line.trim().is_empty());
             lines.for_each(|line| chat.damaged += usize::from(chat.read_line(line).is_err()));
         } else if chat.read_record(text).is_err() {
@@ -139,17 +136,15 @@ impl<'a> Chat<'a> {
     }
 
     fn read_line(&mut self, line: &'a str) -> serde_json::Result<()> {
-        let keys: LineKeys<'a> = serde_json::from_str(line)?;
-        if let Some(id) = keys.rewind_to {
+        let message: Message<'a> = serde_json::from_str(line)?;
+        if let Some(id) = message.rewind_to {
             self.rewind(&id);
-            Ok(())
-        } else if keys.id.is_some() {
-            self.push(line)
-        } else if let Some(set) = keys.set {
-            self.read_record(set.get())
+        } else if !message.id.is_empty() {
+            self.add(message);
         } else {
-            self.read_record(line)
+            self.read_record(message.set.map_or(line, RawValue::get))?;
         }
+        Ok(())
     }
 
     fn read_record(&mut self, json: &'a str) -> serde_json::Result<()> {
@@ -159,7 +154,7 @@ impl<'a> Chat<'a> {
             self.messages.clear();
             self.indexes.clear();
             for message in messages {
-                self.damaged += usize::from(self.push(message.get()).is_err());
+                self.push(message);
             }
         }
         Ok(())
@@ -178,20 +173,25 @@ impl<'a> Chat<'a> {
             rest = rest.trim_start_matches(|c: char| c.is_whitespace() || c == ',');
             let mut values = serde_json::Deserializer::from_str(rest).into_iter::<&'a RawValue>();
             let Some(Ok(message)) = values.next() else { return };
-            self.damaged += usize::from(self.push(message.get()).is_err());
+            self.push(message);
             rest = &rest[values.byte_offset()..];
         }
     }
 
-    fn push(&mut self, json: &'a str) -> serde_json::Result<()> {
-        let message: Message<'a> = serde_json::from_str(json)?;
+    fn push(&mut self, json: &'a RawValue) {
+        match serde_json::from_str::<Message<'a>>(json.get()) {
+            Ok(message) if !message.id.is_empty() => self.add(message),
+            _ => self.damaged += 1,
+        }
+    }
+
+    fn add(&mut self, message: Message<'a>) {
         if let Some(at) = self.indexes.get(&message.id) {
             self.messages[*at] = message;
         } else {
             self.indexes.insert(message.id.clone(), self.messages.len());
             self.messages.push(message);
         }
-        Ok(())
     }
 
     fn rewind(&mut self, id: &str) {
@@ -236,20 +236,20 @@ pub(crate) fn text_of(bytes: Vec<u8>) -> String {
 fn without_halves(json: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let (mut done, mut at) = (0, 0);
-    while let Some(found) = json[at..].find('\\') {
+    while let Some(found) = json[at..].find("\\u") {
         at += found;
-        let (first, second) = (escape(json, at), escape(json, at + 6));
-        match first {
-            Some(0xD800..0xDC00) if matches!(second, Some(0xDC00..0xE000)) => at += 12,
-            Some(0xD800..0xE000) => {
+        let before = json.as_bytes()[..at].iter().rev().take_while(|byte| **byte == b'\\').count();
+        match (escape(json, at), escape(json, at + 6)) {
+            // The backslash itself is escaped.
+            _ if before % 2 == 1 => at += 2,
+            (Some(0xD800..0xDC00), Some(0xDC00..0xE000)) => at += 12,
+            (Some(0xD800..0xE000), _) => {
                 out.push_str(&json[done..at]);
                 out.push_str("\\ufffd");
                 at += 6;
                 done = at;
             }
-            Some(_) => at += 6,
-            // The next character is escaped, and may be a backslash.
-            None => at += 1 + json[at + 1..].chars().next().map_or(0, char::len_utf8),
+            _ => at += 2,
         }
     }
     if done == 0 {

@@ -11,6 +11,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 use rustix::fs::OFlags;
 use serde::Deserialize;
@@ -36,12 +37,14 @@ const LONGEST_ID: usize = 128;
 const PIECE: usize = 256;
 
 /// The chats of Gemini CLI. Nothing of them is ever written.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct GeminiCli {
     /// The user's `.gemini`.
     dir: PathBuf,
     /// The directory of this process, which need not be in the list of projects.
     directory: PathBuf,
+    /// Files of chats that were listed, and their directories, by id, so that not all are read to find one again.
+    listed: Mutex<HashMap<String, (PathBuf, PathBuf)>>,
 }
 
 /// A chat that can go on.
@@ -60,7 +63,7 @@ struct Registry {
 impl GeminiCli {
     /// The chats below the user's `.gemini`, for a process that works in a directory.
     pub fn new(dir: PathBuf, directory: PathBuf) -> Self {
-        Self { dir, directory }
+        Self { dir, directory, listed: Mutex::default() }
     }
 
     /// Lists the chats of a directory, or of all that are known, in no order.
@@ -72,11 +75,13 @@ impl GeminiCli {
 
     /// Finds the chat of an id.
     pub(crate) fn find(&self, id: &str) -> Option<ListedChat> {
-        let registry = self.registry();
-        let mut directories = self.directories(&registry).into_iter();
-        directories.find_map(|directory| {
-            let mut chats = self.chats(directory, &registry).into_iter();
-            chats.find(|chat| chat.listed.head.id == id)
+        let is_it = |chat: &ListedChat| chat.listed.head.id == id;
+        let place = self.listed.lock().get(id).cloned();
+        let listed = place.and_then(|(file, directory)| describe(&file, &directory));
+        listed.filter(is_it).or_else(|| {
+            let registry = self.registry();
+            let mut directories = self.directories(&registry).into_iter();
+            directories.find_map(|it| self.chats(it, &registry).into_iter().find(is_it))
         })
     }
 
@@ -109,6 +114,11 @@ impl GeminiCli {
             if newest.listed.changed < chat.listed.changed {
                 *newest = chat;
             }
+        }
+        let mut listed = self.listed.lock();
+        for chat in chats.values() {
+            let place = (chat.file.clone(), directory.to_owned());
+            listed.insert(chat.listed.head.id.clone(), place);
         }
         chats.into_values().collect()
     }

@@ -1,6 +1,5 @@
 //! A store's own sessions, and beside them the chats of Gemini CLI.
 
-use std::cmp::Reverse;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,25 +19,25 @@ use crate::chats::{GeminiCli, ListedChat, PROGRAM};
 #[derive(Clone)]
 pub struct WithGeminiCli {
     own: Arc<dyn Store>,
-    chats: GeminiCli,
+    chats: Arc<GeminiCli>,
 }
 
 impl WithGeminiCli {
     /// Shows chats beside a store's own sessions.
     pub fn new(own: Arc<dyn Store>, chats: GeminiCli) -> Self {
-        Self { own, chats }
+        Self { own, chats: Arc::new(chats) }
     }
 
     /// Finds a chat that the store has no session of.
     async fn chat(&self, id: &str) -> Result<ListedChat, StoreError> {
-        let (chats, wanted) = (self.chats.clone(), id.to_owned());
+        let (chats, wanted) = (Arc::clone(&self.chats), id.to_owned());
         let chat = blocking(move || Ok(chats.find(&wanted))).await?;
         chat.ok_or_else(|| StoreError::NotFound(id.to_owned()))
     }
 
     /// Lists the chats that the store has no sessions of.
     async fn chats(&self, query: &Query) -> Result<Vec<Listed>, StoreError> {
-        let (chats, directory) = (self.chats.clone(), query.directory.clone());
+        let (chats, directory) = (Arc::clone(&self.chats), query.directory.clone());
         let listed = blocking(move || Ok(chats.list(directory.as_deref()))).await?;
         let mut others = Vec::new();
         for ListedChat { listed, .. } in listed {
@@ -99,7 +98,8 @@ impl Store for WithGeminiCli {
         let own = Query { skip: 0, most, ..query.clone() };
         let mut list = self.own.list(&own).await?;
         list.extend(self.chats(query).await?);
-        list.sort_by_key(|listed| Reverse(listed.changed));
+        // By id, too: a list must not depend on the order of a directory.
+        list.sort_by(|a, b| (b.changed, &b.head.id).cmp(&(a.changed, &a.head.id)));
         Ok(list.into_iter().skip(query.skip).take(query.most.unwrap_or(usize::MAX)).collect())
     }
 
