@@ -22,7 +22,7 @@ use crate::chat::{Chat, text_of};
 use crate::events;
 
 /// Name of the program, for people.
-pub const PROGRAM: &str = "Gemini CLI";
+pub(crate) const PROGRAM: &str = "Gemini CLI";
 
 /// Bytes of the largest chat that is read.
 const LARGEST_CHAT: u64 = 64 << 20;

@@ -9,5 +9,5 @@ mod events;
 mod pieces;
 mod store;
 
-pub use self::chats::{GeminiCli, PROGRAM};
+pub use self::chats::GeminiCli;
 pub use self::store::WithGeminiCli;

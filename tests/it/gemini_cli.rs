@@ -265,6 +265,30 @@ fn a_chat_that_is_taken_up_again_goes_on_where_it_went_on_here() {
 }
 
 #[test]
+fn a_chat_goes_on_with_the_model_of_a_new_session() {
+    let place = Place::new();
+    place.with_new_chat();
+    let script = place.home.path().join("script.jsonl");
+    fs::write(&script, json!({ "when": "", "answers": [[{ "text": "mine" }]] }).to_string())
+        .unwrap();
+    let model = format!("replay:{}", script.display());
+    let settings = json!({ "model": { "name": model } }).to_string();
+    fs::write(place.home.path().join(".gemini/settings.json"), settings).unwrap();
+    assert_eq!(place.out(&["-p", "on", "-r", "1"]), "mine\n");
+}
+
+#[test]
+fn a_copy_of_a_chat_is_one_of_tandems_own() {
+    let place = Place::new();
+    place.with_new_chat();
+    let id = place.out(&["sessions", "fork", "1"]);
+    let list = place.list(&[]);
+    let programs: Vec<_> = list.iter().map(|it| it["program"].as_str()).collect();
+    assert_eq!(programs, [None, Some("Gemini CLI")]);
+    assert_eq!((list[0]["id"].as_str(), &list[0]["turns"]), (Some(id.trim()), &json!(2)));
+}
+
+#[test]
 fn the_newest_session_is_one_of_tandems_own() {
     let place = Place::new();
     place.with_new_chat();
