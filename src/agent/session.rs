@@ -50,6 +50,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 pub use self::command::{CommandArgument, CommandReply, CommandTurn, Commands, SessionCommand};
@@ -78,8 +79,8 @@ pub use self::state::SessionState;
 use self::storage::Keeping;
 pub use self::storage::Storage;
 pub use self::store::{
-    Batch, BatchSummary, Claim, ForkPoint, Head, Holder, Listed, Query, Store, StoreError, Stored,
-    StoredLog,
+    Batch, BatchSummary, Claim, ForkPoint, Head, Holder, Listed, Query, Secrets, Store, StoreError,
+    Stored, StoredLog,
 };
 pub use self::undo::{CallChange, Selection};
 use crate::permission::Permissions;
@@ -167,6 +168,22 @@ impl Session {
     /// Records an event of a front end with tasks.
     pub fn record(&self, event: TaskEvent) {
         self.engine.log.append(Event::Task(event));
+    }
+
+    /// Tells others who want to open the session that they can join it at this port of this machine.
+    pub fn announce(&self, port: u16) {
+        self.keeping.announce(port);
+    }
+
+    /// Keeps a secret under a name, beside the log: what is recorded after that is kept after it.
+    /// Without a value, it is forgotten.
+    pub fn set_secret(&self, name: &str, value: Option<Value>) {
+        self.keeping.set_secret(name, value);
+    }
+
+    /// Returns the secret of a name.
+    pub fn secret(&self, name: &str) -> Option<Value> {
+        self.keeping.secret(name)
     }
 
     /// Looks at the state as it is now; also returns the time of the last event of a turn.

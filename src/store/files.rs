@@ -12,7 +12,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::stream::{self, StreamExt as _};
 use tandem_agent::session::{
-    Claim, Head, Holder, Listed, Query, Store, StoreError, Stored, StoredLog,
+    Claim, Head, Holder, Listed, Query, Secrets, Store, StoreError, Stored, StoredLog,
 };
 use tokio::sync::mpsc;
 use uuid::Uuid;
@@ -25,6 +25,9 @@ const LOG: &str = "log.jsonl";
 
 /// Name of the file that says which process has the session open.
 const OWNER: &str = "owner.json";
+
+/// Name of the file with what must not be in the log.
+const SECRETS: &str = "secrets.json";
 
 /// Prefix of a directory that is being deleted.
 const TRASH: &str = ".trash-";
@@ -121,6 +124,19 @@ impl Store for FileStore {
         Ok(stream::unfold(read, async |mut read| Some((read.recv().await?, read))).boxed())
     }
 
+    async fn secrets(&self, id: &str) -> Result<Secrets, StoreError> {
+        let path = self.session(id)?.join(SECRETS);
+        blocking(move || match File::open(path) {
+            Ok(file) => {
+                let file = BufReader::new(file.take(LONGEST_LINE));
+                Ok(serde_json::from_reader(file).map_err(io::Error::from)?)
+            }
+            Err(err) if err.kind() == ErrorKind::NotFound => Ok(Secrets::new()),
+            Err(err) => Err(err.into()),
+        })
+        .await
+    }
+
     async fn list(&self, query: &Query) -> Result<Vec<Listed>, StoreError> {
         let (root, query) = (self.root.clone(), query.clone());
         blocking(move || list::list(&root, &query)).await
@@ -200,7 +216,8 @@ fn lock(log: &File, dir: &Path) -> Result<(), StoreError> {
         }
         std::thread::sleep(LOCK_WAIT);
     }
-    Err(StoreError::Held(read_owner(dir)))
+    let id = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Err(StoreError::Held(id, read_owner(dir)))
 }
 
 /// Returns whether a file is the one that was looked at.

@@ -23,6 +23,7 @@ mod races;
 mod rest;
 mod retries;
 mod revived;
+mod secrets;
 mod server;
 mod settings;
 mod socket;

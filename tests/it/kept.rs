@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use futures::StreamExt as _;
 use serde_json::json;
 use tandem_agent::session::{
-    Batch, Claim, Event, Head, Holder, Listed, Origin, Parts, PromptTags, Query, Session,
+    Batch, Claim, Event, Head, Holder, Listed, Origin, Parts, PromptTags, Query, Secrets, Session,
     StopReason, Store, StoreError, Stored, StoredLog, ToolOutcome, TurnId, read_stored,
 };
 use tandem_agent::sessions::{LoadError, LoadedSession, SessionLimits, SessionRequest, Sessions};
@@ -355,7 +355,9 @@ async fn a_session_that_another_process_has_open_is_refused_with_its_owner() {
     ask(&loaded, "first").await;
     let (second, _) = registry(place.store(), Vec::new(), Vec::new());
     let refused = second.load(loaded.id(), |_| ()).await.err();
-    let Some(LoadError::Store(StoreError::Held(holder))) = refused else { panic!("{refused:?}") };
+    let Some(LoadError::Store(StoreError::Held(_, holder))) = refused else {
+        panic!("{refused:?}")
+    };
     assert_eq!(holder, Holder { pid: std::process::id(), port: None });
     end(&first).await;
     load(&second, loaded.id()).await;
@@ -425,6 +427,10 @@ impl Store for Faulty {
         self.inner.read(id).await
     }
 
+    async fn secrets(&self, id: &str) -> Result<Secrets, StoreError> {
+        self.inner.secrets(id).await
+    }
+
     async fn list(&self, query: &Query) -> Result<Vec<Listed>, StoreError> {
         self.inner.list(query).await
     }
@@ -474,8 +480,12 @@ impl Claim for FaultyClaim {
         self.claim.renew().await
     }
 
-    async fn announce(&mut self, holder: &Holder) -> Result<(), StoreError> {
-        self.claim.announce(holder).await
+    async fn announce(&mut self, port: u16) -> Result<(), StoreError> {
+        self.claim.announce(port).await
+    }
+
+    async fn keep_secrets(&mut self, secrets: &Secrets) -> Result<(), StoreError> {
+        self.claim.keep_secrets(secrets).await
     }
 }
 

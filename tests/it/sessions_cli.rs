@@ -323,7 +323,7 @@ async fn an_open_session_is_not_deleted() {
     let refused = place.run(&["sessions", "delete", "--yes", &open, &closed]);
     let expected = format!(
         "tandem: {open} (open) is not deleted: the session is open in process {}; end that \
-         process, or fork the session\ntandem: not all sessions are deleted\n",
+         process, or copy the session with `tandem sessions fork {open}`\ntandem: not all sessions are deleted\n",
         std::process::id()
     );
     assert_eq!((refused.code, refused.err), (Some(1), expected));

@@ -121,19 +121,21 @@ async fn a_session_has_one_writer_and_others_are_told_who_it_is() {
     let place = Place::new();
     let mut claim = place.create(ID).await;
     let held = |result: Result<Box<dyn Claim>, StoreError>| match result {
-        Err(StoreError::Held(holder)) => holder,
+        Err(StoreError::Held(id, holder)) => {
+            assert_eq!(id, ID);
+            holder
+        }
         Err(err) => panic!("{err}"),
         Ok(_) => panic!("claimed twice"),
     };
     let pid = std::process::id();
     assert_eq!(held(place.store.claim(ID).await), Holder { pid, port: None });
-    let joinable = Holder { pid, port: Some(41242) };
-    claim.announce(&joinable).await.unwrap();
-    assert_eq!(held(place.store.claim(ID).await), joinable);
+    claim.announce(41242).await.unwrap();
+    assert_eq!(held(place.store.claim(ID).await), Holder { pid, port: Some(41242) });
     // The name of the owner is a courtesy: without it, the session is as closed as before.
     fs::remove_file(place.session(ID).join("owner.json")).unwrap();
     assert_eq!(held(place.store.claim(ID).await), Holder::default());
-    assert!(matches!(place.store.delete(ID).await, Err(StoreError::Held(_))));
+    assert!(matches!(place.store.delete(ID).await, Err(StoreError::Held(..))));
     drop(place.create(OTHER).await);
     drop(claim);
     place.store.claim(ID).await.unwrap();
@@ -324,7 +326,7 @@ async fn a_stored_log_is_read_by_every_later_version() {
 async fn a_log_that_is_begun_anew_counts_when_all_of_it_is_on_the_disk() {
     let place = Place::written().await;
     let before = fs::read(place.log()).unwrap();
-    let is_held = async || matches!(place.store.claim(ID).await, Err(StoreError::Held(_)));
+    let is_held = async || matches!(place.store.claim(ID).await, Err(StoreError::Held(..)));
     let mut claim = place.store.claim(ID).await.unwrap();
     claim.renew().await.unwrap();
     assert_eq!(claim.next(), 0);
@@ -342,7 +344,7 @@ async fn a_log_that_is_begun_anew_counts_when_all_of_it_is_on_the_disk() {
     assert_ne!(fs::read(place.log()).unwrap(), before);
     assert_eq!(fs::read(place.session(ID).join("log.old.jsonl")).unwrap(), before);
     assert!(is_held().await);
-    assert!(matches!(place.store.delete(ID).await, Err(StoreError::Held(_))));
+    assert!(matches!(place.store.delete(ID).await, Err(StoreError::Held(..))));
     claim.append(vec![batch(8, 1)]).await.unwrap();
     assert_eq!(place.read().await, (vec![0, 1, 2, 3, 6, 7, 8], 0));
     assert_eq!(place.store.list(&Query::default()).await.unwrap().len(), 1);
@@ -360,7 +362,7 @@ async fn a_log_that_somebody_removes_is_lost_and_another_that_is_open_stays_in_i
     let mut second = place.create(ID).await;
     first.renew().await.unwrap();
     first.append(vec![batch(0, 9)]).await.unwrap();
-    assert!(matches!(first.sync().await, Err(StoreError::Held(_))));
+    assert!(matches!(first.sync().await, Err(StoreError::Held(..))));
     assert!(matches!(first.append(vec![batch(9, 1)]).await, Err(StoreError::Lost(_))));
     second.append(vec![batch(0, 1)]).await.unwrap();
     assert_eq!(place.read().await, (vec![0], 0));
@@ -435,7 +437,7 @@ async fn a_session_is_let_go_although_a_process_that_begins_still_has_its_file()
     let fd = fd.file_name().into_string().unwrap().parse().unwrap();
     let this = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
     let _copy = pidfd_getfd(this, fd, PidfdGetfdFlags::empty()).unwrap();
-    assert!(matches!(place.store.delete(ID).await, Err(StoreError::Held(_))));
+    assert!(matches!(place.store.delete(ID).await, Err(StoreError::Held(..))));
     drop(claim);
     place.store.delete(ID).await.unwrap();
 }

@@ -409,7 +409,8 @@ pub enum TaskEvent {
     },
 }
 
-/// A configuration of notifications. It may hold credentials of the receiver's.
+/// A configuration of notifications. Its receiver is a secret of the session
+/// ([`Session::secret`](super::Session::secret)), of the same key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PushConfig {
     /// The task's id.
@@ -419,7 +420,8 @@ pub struct PushConfig {
     pub turn: Option<TurnId>,
     /// The version of the protocol that notifications are written in.
     pub protocol: String,
-    /// The configuration as the client has set it.
+    /// The receiver, in logs of earlier versions; now nothing.
+    #[serde(default)]
     pub set: Value,
 }
 

@@ -6,13 +6,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::event::{Event, TurnId};
 use super::log::{Log, Reader};
 use super::state::SessionState;
-use super::store::{Batch, BatchSummary, Claim, Head, Store, StoreError};
+use super::store::{Batch, BatchSummary, Claim, Head, Secrets, Store, StoreError};
 
 /// Least time between two writes of chunks, which come by the hundred; all else is written at once.
 /// People don't notice it, and the file has one line for several chunks.
@@ -27,9 +28,21 @@ const LONGEST_BATCH: usize = 512;
 /// Maximum number of events that are written at once: bounds the memory of what is on its way.
 const MOST_AT_ONCE: usize = 1024;
 
+/// What a store has of a session beside its log.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct BesideLog {
+    /// Port of this machine at which others can join the session.
+    pub(super) port: Option<u16>,
+    pub(super) secrets: Secrets,
+}
+
 /// The writer of one session's log.
 pub(super) struct Keeper {
     log: Log,
+    /// As it is to be stored.
+    beside: watch::Receiver<BesideLog>,
+    /// As it is stored.
+    stored_beside: BesideLog,
     /// Gives what is not written yet.
     reader: Reader,
     claim: Box<dyn Claim>,
@@ -53,6 +66,7 @@ pub(super) async fn keep_new(
     store: Arc<dyn Store>,
     log: Log,
     head: impl FnOnce(&SessionState) -> Head + Send,
+    beside: watch::Receiver<BesideLog>,
     closed: CancellationToken,
 ) {
     tokio::select! {
@@ -79,7 +93,7 @@ pub(super) async fn keep_new(
             () = closed.cancelled() => {}
         }
     };
-    let mut keeper = Keeper { is_failing, ..Keeper::new(log, claim, 0, None) };
+    let mut keeper = Keeper { is_failing, ..Keeper::new(log, claim, beside) };
     if is_failing {
         // It has waited for this long enough.
         keeper.write().await;
@@ -87,22 +101,34 @@ pub(super) async fn keep_new(
     keeper.run(closed).await;
 }
 
-/// Keeps the log of a session that was stored before.
+/// Keeps the log of a session that was stored before, with that many turns and that title.
 pub(super) async fn keep_on(
     claim: Box<dyn Claim>,
-    turns: u64,
-    title: Option<String>,
+    BatchSummary { turns, title }: BatchSummary,
     log: Log,
+    beside: watch::Receiver<BesideLog>,
     closed: CancellationToken,
 ) {
-    Keeper::new(log, claim, turns, title).run(closed).await;
+    let stored_beside = BesideLog { port: None, ..beside.borrow().clone() };
+    let keeper = Keeper::new(log, claim, beside);
+    Keeper { stored_beside, turns, title, ..keeper }.run(closed).await;
 }
 
 impl Keeper {
-    fn new(log: Log, claim: Box<dyn Claim>, turns: u64, title: Option<String>) -> Self {
-        let reader = log.read(claim.next());
-        let (open, written) = (BTreeSet::new(), Instant::now());
-        Self { log, reader, claim, written, turns, title, open, is_failing: false, renewed: None }
+    fn new(log: Log, claim: Box<dyn Claim>, beside: watch::Receiver<BesideLog>) -> Self {
+        Self {
+            reader: log.read(claim.next()),
+            log,
+            beside,
+            stored_beside: BesideLog::default(),
+            claim,
+            written: Instant::now(),
+            turns: 0,
+            title: None,
+            open: BTreeSet::new(),
+            is_failing: false,
+            renewed: None,
+        }
     }
 
     async fn run(mut self, closed: CancellationToken) {
@@ -142,6 +168,7 @@ impl Keeper {
         tokio::select! {
             () = self.reader.ready() => {}
             () = self.log.sync_wanted() => return,
+            Ok(()) = self.beside.changed() => return,
             () = &mut closed => return,
         }
         tokio::select! {
@@ -159,6 +186,11 @@ impl Keeper {
             let from = self.reader.position();
             let batches = self.collect(&mut ends_turn);
             let end = self.reader.position();
+            // What an event says is beside the log must be there first.
+            if let Err(err) = self.write_beside().await {
+                self.failed(err).await;
+                return false;
+            }
             if end == from {
                 return ends_turn;
             }
@@ -179,6 +211,25 @@ impl Keeper {
             self.log.append(Event::Notice("The conversation is saved again.".to_owned()));
         }
         self.log.set_kept(end);
+    }
+
+    /// Writes what belongs beside the log, where it has changed.
+    async fn write_beside(&mut self) -> Result<(), StoreError> {
+        let beside = self.beside.borrow_and_update().clone();
+        if beside == self.stored_beside {
+            return Ok(());
+        }
+        if beside.secrets != self.stored_beside.secrets {
+            self.claim.keep_secrets(&beside.secrets).await?;
+        }
+        if let Some(port) = beside.port.filter(|port| self.stored_beside.port != Some(*port)) {
+            // A courtesy, without which nothing is lost.
+            if let Err(err) = self.claim.announce(port).await {
+                tracing::debug!("others are not told where to join: {err}");
+            }
+        }
+        self.stored_beside = beside;
+        Ok(())
     }
 
     /// Returns what has come, or some of it, but for what is not to be kept.
@@ -258,6 +309,9 @@ impl Keeper {
     async fn renew(&mut self) -> Result<(), StoreError> {
         self.renewed = Some(Instant::now());
         self.claim.renew().await?;
+        // It may have gone with the log.
+        self.stored_beside = BesideLog::default();
+        self.write_beside().await?;
         self.reader = self.log.read(0);
         let end = self.log.len();
         while self.reader.position() < end {

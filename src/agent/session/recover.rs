@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use super::event::{Event, StopReason, TaskEvent, ToolOutcome};
 use super::log::{self, Log, Millis, Shelf};
 use super::state::{CurrentState, SessionState};
-use super::store::{Claim, Head, Store, StoreError, Stored, StoredLog};
+use super::store::{Claim, Head, Secrets, Store, StoreError, Stored, StoredLog};
 use crate::permission::Mode;
 use tandem_tools::scratch::Scratch;
 
@@ -22,6 +22,7 @@ pub struct StoredSession {
     pub(super) claim: Box<dyn Claim>,
     pub(super) state: CurrentState,
     pub(super) directory: Option<PathBuf>,
+    pub(super) secrets: Secrets,
     /// Index after the last stored event.
     pub(super) next: usize,
     /// Faults of the stored log, for people.
@@ -54,11 +55,15 @@ impl StoredSession {
                 damaged.len()
             ));
         }
+        let secrets = store.secrets(id).await.unwrap_or_else(|err| {
+            notices.push(format!("What is kept beside the session's log cannot be read: {err}"));
+            Secrets::new()
+        });
         for event in state.look(ends) {
             log.append(event);
         }
         let store = Arc::clone(store);
-        Ok(Self { store, head, log, claim, state, directory, next, notices })
+        Ok(Self { store, head, log, claim, state, directory, secrets, next, notices })
     }
 
     /// Returns the session's beginning.

@@ -3,15 +3,17 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use serde_json::Value;
+use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::event::{Event, SessionStarted};
-use super::keep::{keep_new, keep_on};
+use super::keep::{BesideLog, keep_new, keep_on};
 use super::log::{Log, Shelf};
 use super::recover::StoredSession;
 use super::state::{CurrentState, SessionState};
-use super::store::{Claim, Head, Store};
+use super::store::{BatchSummary, Claim, Head, Secrets, Store};
 use crate::permission::Mode;
 
 /// The place where a session's log is kept.
@@ -36,14 +38,15 @@ pub(super) struct OpenedLog {
     pub(super) id: String,
     pub(super) log: Log,
     pub(super) state: CurrentState,
+    secrets: Secrets,
     storing: Storing,
 }
 
 enum Storing {
     Nowhere,
     New(Arc<dyn Store>, SessionStarted),
-    /// The claim, the number of turns so far, and the title, if it is not the head's.
-    Stored(Box<dyn Claim>, u64, Option<String>),
+    /// The claim, and the session so far as a list shows it.
+    Stored(Box<dyn Claim>, BatchSummary),
 }
 
 impl Storage {
@@ -100,10 +103,10 @@ impl Storage {
     ) -> OpenedLog {
         let (id, store) = match self {
             Self::Stored(stored) => {
-                let StoredSession { head, log, claim, state, notices, .. } = *stored;
+                let StoredSession { head, log, claim, state, secrets, notices, .. } = *stored;
                 let (title, turns) = state.look(|state| (state.title.clone(), state.turns));
                 let title = Some(title).filter(|title| *title != head.title);
-                let storing = Storing::Stored(claim, turns, title);
+                let storing = Storing::Stored(claim, BatchSummary { turns, title });
                 if log.len() == 0 {
                     // The process ended between the head and the first event.
                     log.append(Event::SessionStarted(Arc::new(started(head.id.clone()))));
@@ -111,7 +114,7 @@ impl Storage {
                 for notice in notices {
                     log.append(Event::Notice(notice));
                 }
-                return OpenedLog { id: head.id, log, state, storing };
+                return OpenedLog { id: head.id, log, state, secrets, storing };
             }
             Self::New { id, store } => (id, Some(store)),
             Self::Nowhere => (uuid::Uuid::now_v7().to_string(), None),
@@ -126,7 +129,8 @@ impl Storage {
             }
             None => Storing::Nowhere,
         };
-        OpenedLog { id, state: CurrentState::new(log.read(0)), log, storing }
+        let state = CurrentState::new(log.read(0));
+        OpenedLog { id, log, state, secrets: Secrets::new(), storing }
     }
 }
 
@@ -135,6 +139,8 @@ impl OpenedLog {
     pub(super) fn keep(self) -> Keeping {
         let (closed, tasks) = (CancellationToken::new(), TaskTracker::new());
         let (log, closing) = (self.log, closed.clone());
+        let beside = watch::Sender::new(BesideLog { port: None, secrets: self.secrets });
+        let watched = beside.subscribe();
         match self.storing {
             Storing::Nowhere => {}
             Storing::New(store, started) => {
@@ -148,14 +154,14 @@ impl OpenedLog {
                     from: None,
                     tag: None,
                 };
-                tasks.spawn(keep_new(store, log, head, closing));
+                tasks.spawn(keep_new(store, log, head, watched, closing));
             }
-            Storing::Stored(claim, turns, title) => {
-                tasks.spawn(keep_on(claim, turns, title, log, closing));
+            Storing::Stored(claim, summary) => {
+                tasks.spawn(keep_on(claim, summary, log, watched, closing));
             }
         }
         tasks.close();
-        Keeping { closed: closed.drop_guard(), tasks }
+        Keeping { closed: closed.drop_guard(), tasks, beside }
     }
 }
 
@@ -163,9 +169,28 @@ impl OpenedLog {
 pub(super) struct Keeping {
     closed: DropGuard,
     tasks: TaskTracker,
+    beside: watch::Sender<BesideLog>,
 }
 
 impl Keeping {
+    /// Tells others where to join the session.
+    pub(super) fn announce(&self, port: u16) {
+        self.beside.send_modify(|beside| beside.port = Some(port));
+    }
+
+    /// Keeps a secret, or forgets it.
+    pub(super) fn set_secret(&self, name: &str, value: Option<Value>) {
+        self.beside.send_modify(|beside| match value {
+            Some(value) => _ = beside.secrets.insert(name.to_owned(), value),
+            None => _ = beside.secrets.remove(name),
+        });
+    }
+
+    /// Returns the secret of a name.
+    pub(super) fn secret(&self, name: &str) -> Option<Value> {
+        self.beside.borrow().secrets.get(name).cloned()
+    }
+
     /// Has the rest stored, and the session let go.
     pub(super) fn close(&self) {
         self.closed.token().cancel();

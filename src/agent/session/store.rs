@@ -1,5 +1,6 @@
 //! The interface to where logs of sessions are kept. The engines are the crate `tandem-store`.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::event::Event;
 use super::log::Millis;
@@ -149,8 +151,8 @@ impl fmt::Display for Holder {
 pub enum StoreError {
     /// There is no session of this id.
     NotFound(String),
-    /// Another process has the session open.
-    Held(Holder),
+    /// Another process has the session of this id open.
+    Held(String, Holder),
     /// A newer program wrote the session in a format that this one must not add to; its version.
     Newer(u32),
     /// The session is a checkpoint, to which nothing is added; its tag.
@@ -169,12 +171,15 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFound(id) => write!(f, "there is no session `{id}`"),
-            Self::Held(holder @ Holder { port: Some(port), .. }) => {
-                write!(f, "the session is open in {holder}; `tandem attach {port}` joins it")
-            }
-            Self::Held(holder) => {
-                write!(f, "the session is open in {holder}; end that process, or fork the session")
-            }
+            Self::Held(id, holder @ Holder { port: Some(port), .. }) => write!(
+                f,
+                "the session is open in {holder}; `tandem attach {port} --session {id}` joins it"
+            ),
+            Self::Held(id, holder) => write!(
+                f,
+                "the session is open in {holder}; end that process, or copy the session with \
+                 `tandem sessions fork {id}`"
+            ),
             Self::Newer(version) => write!(
                 f,
                 "a newer tandem wrote the session (format {version}); update tandem to go on with it"
@@ -201,6 +206,9 @@ impl From<io::Error> for StoreError {
     }
 }
 
+/// Data of a session that must not be in its log, by name: credentials, addresses that are secret.
+pub type Secrets = BTreeMap<String, Value>;
+
 /// A place where logs of sessions are kept.
 #[async_trait]
 pub trait Store: Send + Sync {
@@ -219,6 +227,9 @@ pub trait Store: Send + Sync {
 
     /// Reads what is kept of a session now, from the beginning, in pieces of any size. Needs no claim.
     async fn read(&self, id: &str) -> Result<StoredLog, StoreError>;
+
+    /// Reads the secrets that are kept beside a session's log. Needs no claim.
+    async fn secrets(&self, id: &str) -> Result<Secrets, StoreError>;
 
     /// Lists sessions, the last changed first. A session that cannot be listed is left out.
     async fn list(&self, query: &Query) -> Result<Vec<Listed>, StoreError>;
@@ -258,6 +269,10 @@ pub trait Claim: Send + Sync {
     /// new one in the place of the old one, of which all that is left stays until then.
     async fn renew(&mut self) -> Result<(), StoreError>;
 
-    /// Tells others how to join the session.
-    async fn announce(&mut self, holder: &Holder) -> Result<(), StoreError>;
+    /// Tells others at which port of this machine they can join the session.
+    async fn announce(&mut self, port: u16) -> Result<(), StoreError>;
+
+    /// Keeps secrets beside the log, in place of those before. They are part of no copy and no export,
+    /// and go with the session. When this returns they outlive a loss of power.
+    async fn keep_secrets(&mut self, secrets: &Secrets) -> Result<(), StoreError>;
 }

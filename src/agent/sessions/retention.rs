@@ -42,7 +42,7 @@ pub async fn remove_old(
         match store.delete(&listed.head.id).await {
             Ok(()) => removed.push(listed),
             // In use, so it is not old.
-            Err(StoreError::Held(_)) => {}
+            Err(StoreError::Held(..)) => {}
             Err(err) => tracing::warn!("the old session {} is not removed: {err}", listed.head.id),
         }
     }

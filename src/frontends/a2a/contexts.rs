@@ -59,15 +59,20 @@ pub(super) struct Contexts {
     shared: Option<Arc<SessionContext>>,
     /// The MCP servers that clients may bring.
     servers: Allowed,
+    /// Port of the server, at which others can join a session.
+    port: u16,
 }
 
 impl Contexts {
-    pub(super) fn new(served: ServedSessions, servers: Allowed) -> Self {
+    pub(super) fn new(served: ServedSessions, servers: Allowed, port: u16) -> Self {
         let shared = match &served {
-            ServedSessions::Shared(loaded) => Some(SessionContext::of(loaded)),
+            ServedSessions::Shared(loaded) => {
+                loaded.session().announce(port);
+                Some(SessionContext::of(loaded))
+            }
             ServedSessions::PerContext { .. } => None,
         };
-        Self { served, shared, servers }
+        Self { served, shared, servers, port }
     }
 
     /// The registry, if clients begin the sessions.
@@ -148,10 +153,14 @@ impl Contexts {
         if !sessions.contains(id) && is_hidden().await {
             return Ok(None);
         }
-        sessions.load(id, Session::start_servers).await.map_err(|error| match error {
+        let prepare = |session: &Session| {
+            session.announce(self.port);
+            session.start_servers();
+        };
+        sessions.load(id, prepare).await.map_err(|error| match error {
             LoadError::Create(error) => refused(error),
             LoadError::Store(
-                error @ (StoreError::Held(_) | StoreError::Newer(_) | StoreError::Checkpoint(_)),
+                error @ (StoreError::Held(..) | StoreError::Newer(_) | StoreError::Checkpoint(_)),
             ) => Error::new(error::UNSUPPORTED_OPERATION, error.to_string()),
             LoadError::Store(error) => Error::new(Error::INTERNAL, error.to_string()),
         })
@@ -249,6 +258,7 @@ impl Contexts {
             auto_approve: settings.auto_execute,
         };
         let prepare = |session: &Session| {
+            session.announce(self.port);
             servers::add(&settings.servers, session, self.servers);
             session.start_servers();
             if let Some(context) = chosen {

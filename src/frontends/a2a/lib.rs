@@ -114,11 +114,12 @@ pub async fn serve(
     let near = options.private_servers || matches!(sessions, ServedSessions::Shared(_));
     let reach = if near { Reach::Private } else { Reach::Public };
     let servers = Allowed { programs: options.programs, reach };
+    let port = listener.local_addr().context("the port is not known")?.port();
     let server = Arc::new(A2aServer {
-        contexts: Contexts::new(sessions, servers),
+        contexts: Contexts::new(sessions, servers, port),
         webhooks: Webhooks::new(options.webhook_loopback, webhook::WebhookLimits::default()),
         commands: Registry::default(),
-        port: listener.local_addr().context("the port is not known")?.port(),
+        port,
         begun: httpdate::fmt_http_date(SystemTime::now()),
         clients: AtomicU64::new(0),
         in_flight: Semaphore::new(options.requests),

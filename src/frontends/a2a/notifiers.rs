@@ -13,7 +13,7 @@ use tandem_wire::jsonrpc::Error;
 const MOST: usize = 32;
 
 /// Running notifiers of one session, by task and configuration. The configurations themselves are
-/// in the session's log.
+/// kept with the session.
 #[derive(Default)]
 pub(super) struct Push(pub(super) Mutex<HashMap<String, AbortOnDropHandle<()>>>);
 
@@ -33,6 +33,7 @@ impl Push {
         configs.retain(|key, notifies| {
             let keep = !notifies.is_finished();
             if !keep {
+                session.set_secret(key, None);
                 session.record(TaskEvent::PushConfigDeleted { key: key.clone() });
             }
             keep

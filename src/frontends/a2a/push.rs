@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -60,10 +60,11 @@ impl A2aServer {
         let notifies = self.notify(follow, &key, turn, config)?;
         let set = TaskPushNotificationConfig { task_id: task.clone(), config: config.clone() };
         let protocol = dialect.name().to_owned();
-        // In the log it has the form of 0.3, which has room for all schemes.
-        let logged = json!(v03::PushNotificationConfig::from(config));
-        let config = PushConfig { task, turn, protocol, set: logged };
+        // It is kept in the form of 0.3, which has room for all schemes.
+        let secret = json!(v03::PushNotificationConfig::from(config));
+        let config = PushConfig { task, turn, protocol, set: Value::Null };
         let mut push = context.push.0.lock();
+        context.session.set_secret(&key, Some(secret));
         context.session.record(TaskEvent::PushConfigSet { key: key.clone(), config });
         push.insert(key, notifies);
         Ok(set)
@@ -105,7 +106,7 @@ impl A2aServer {
         for (key, config) in configs {
             let Some(dialect) = Dialect::named(&config.protocol) else { continue };
             let follow = Follow::new(context, from, dialect);
-            let set = read::push_config(&config.set);
+            let set = read::push_config(&receiver(context, &key, &config));
             match set.and_then(|set| self.notify(follow, &key, config.turn, &set)) {
                 Ok(notifies) => _ = push.insert(key, notifies),
                 Err(error) => tracing::warn!(key, "nobody is notified any more: {error}"),
@@ -128,7 +129,9 @@ impl A2aServer {
 
     pub(super) fn get_push(&self, name: &PushName, dialect: Dialect) -> Result<Bytes, Error> {
         let (context, key) = self.config(name)?;
-        let found = context.story(|story| story.push().get(&key).and_then(from_log));
+        let found = context.story(|story| {
+            story.push().get(&key).and_then(|config| stored(&context, &key, config))
+        });
         let found = found.ok_or_else(|| not_there(&key))?;
         Ok(dialect.push_config(&found))
     }
@@ -136,8 +139,8 @@ impl A2aServer {
     pub(super) fn list_push(&self, task: &str, dialect: Dialect) -> Result<Bytes, Error> {
         let (context, _) = self.contexts.task(task)?;
         let found: Vec<_> = context.story(|story| {
-            let found = story.push().values().filter(|config| config.task == task);
-            found.filter_map(from_log).collect()
+            let found = story.push().iter().filter(|(_, config)| config.task == task);
+            found.filter_map(|(key, config)| stored(&context, key, config)).collect()
         });
         Ok(dialect.push_configs(&found))
     }
@@ -147,6 +150,7 @@ impl A2aServer {
         // One that is gone already is what was wanted.
         let notified = context.push.0.lock().remove(&key).is_some();
         if notified || context.story(|story| story.push().contains_key(&key)) {
+            context.session.set_secret(&key, None);
             context.session.record(TaskEvent::PushConfigDeleted { key: key.clone() });
         }
         self.webhooks.forget(&key);
@@ -168,10 +172,21 @@ fn not_there(key: &str) -> Error {
     Error::new(error::TASK_NOT_FOUND, format!("there is no such configuration: {key}"))
 }
 
-/// Reads a configuration of the log.
-fn from_log(config: &PushConfig) -> Option<TaskPushNotificationConfig> {
-    let task_id = config.task.clone();
-    Some(TaskPushNotificationConfig { task_id, config: read::push_config(&config.set).ok()? })
+/// Reads a configuration that a session has.
+fn stored(
+    context: &SessionContext,
+    key: &str,
+    config: &PushConfig,
+) -> Option<TaskPushNotificationConfig> {
+    let set = read::push_config(&receiver(context, key, config)).ok()?;
+    Some(TaskPushNotificationConfig { task_id: config.task.clone(), config: set })
+}
+
+/// Returns the receiver of a configuration as the client has set it: its address, which may be a
+/// secret by itself, and its credentials.
+fn receiver(context: &SessionContext, key: &str, config: &PushConfig) -> Value {
+    // An older tandem wrote it into the log.
+    context.session.secret(key).unwrap_or_else(|| config.set.clone())
 }
 
 /// Returns the headers of a notification that show its receiver who sends it.

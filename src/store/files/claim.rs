@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use tandem_agent::session::{Batch, Claim, Head, Holder, StoreError};
+use tandem_agent::session::{Batch, Claim, Head, Holder, Secrets, StoreError};
 
-use super::{LOG, OWNER, blocking, is_same, lock, make_dir, write_owner};
+use super::{LOG, OWNER, SECRETS, blocking, is_same, lock, make_dir, write_owner};
 use crate::backwards::Backwards;
 use crate::lines::{self, VERSION};
 
@@ -142,13 +142,17 @@ impl Claim for FileClaim {
         Ok(())
     }
 
-    async fn announce(&mut self, holder: &Holder) -> Result<(), StoreError> {
-        let holder = holder.clone();
+    async fn announce(&mut self, port: u16) -> Result<(), StoreError> {
         self.write(move |log| {
-            log.holder = holder;
+            log.holder.port = Some(port);
             write_owner(&log.dir, &log.holder)
         })
         .await
+    }
+
+    async fn keep_secrets(&mut self, secrets: &Secrets) -> Result<(), StoreError> {
+        let (dir, secrets) = (self.dir.clone(), secrets.clone());
+        blocking(move || Ok(write_secrets(&dir, &secrets)?)).await
     }
 }
 
@@ -246,6 +250,22 @@ impl LogWriter {
 
 /// Reason why a log is lost that is still there.
 const NOT_WRITTEN: &str = "the disk could not write it";
+
+/// Writes the secrets of a session in place of those before, which stay if that fails.
+fn write_secrets(dir: &Path, secrets: &Secrets) -> io::Result<()> {
+    let (path, new) = (dir.join(SECRETS), dir.join(SECRETS.to_owned() + ".new"));
+    if secrets.is_empty() {
+        return match fs::remove_file(path) {
+            Err(err) if err.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        };
+    }
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(&serde_json::to_vec(secrets)?)?;
+    file.sync_all()?;
+    fs::rename(new, path)
+}
 
 /// Puts the new log, which has everything and is on the disk, in the place of the one before.
 fn put_in_place(dir: &Path, before: &File) -> Result<(), StoreError> {

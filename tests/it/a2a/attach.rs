@@ -4,7 +4,7 @@ use expect_test::expect;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::server::{Client, serve, shared, write};
+use super::server::{Client, prompt, serve, shared, write};
 use super::socket::Socket;
 use crate::agent::{HANG, Setup, code};
 
@@ -362,4 +362,43 @@ async fn the_end_of_the_agent_is_said() {
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert_eq!(socket.frame().await, Err(1001));
     timeout(HANG, it.child.wait()).await.unwrap().unwrap();
+}
+
+/// What a second process says that wants to go on with the newest session of the workspace.
+async fn refusal(setup: &Setup, home: &std::path::Path) -> String {
+    let mut command = setup.command(home);
+    let command = command.args(["-c", "-p", "more"]).stdin(std::process::Stdio::null());
+    let ran = timeout(HANG, command.output()).await.expect("it does not end").unwrap();
+    assert!(!ran.status.success());
+    String::from_utf8(ran.stderr).unwrap()
+}
+
+/// Attaches as a refusal says; returns what is opened.
+async fn attach_as_told(client: Client, refusal: &str) -> Value {
+    let command = refusal.split('`').nth(1).unwrap_or_else(|| panic!("{refusal}"));
+    let words: Vec<_> = command.split(' ').collect();
+    let ["tandem", "attach", port, "--session", id] = words[..] else { panic!("{refusal}") };
+    assert_eq!(port, client.port.to_string());
+    let mut socket = attach(client).await;
+    let opened = socket.call(0, "attach/open", open("a", json!({ "id": id }))).await;
+    opened["result"]["opened"].clone()
+}
+
+#[tokio::test]
+async fn whoever_is_refused_a_session_of_another_process_is_told_how_to_join_it() {
+    let setup = hello();
+    let it = serve(&setup).await;
+    for context in ["older", "newer"] {
+        let mut sent = prompt("go");
+        sent["message"]["contextId"] = json!(context);
+        it.client.result("message/send", sent).await;
+    }
+    let opened = attach_as_told(it.client, &refusal(&setup, it.home.path()).await).await;
+    assert_eq!(opened["session"], "newer", "{opened}");
+    let mut it = shared(&setup).await;
+    let id = it.editor.prompt("from the editor").await;
+    it.editor.answer_to(id).await;
+    let home = it.editor.workspace().parent().unwrap().to_owned();
+    let opened = attach_as_told(it.client, &refusal(&setup, &home).await).await;
+    assert_eq!(opened["directory"], json!(it.editor.workspace()), "{opened}");
 }

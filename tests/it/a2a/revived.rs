@@ -54,13 +54,13 @@ fn first_text(event: &Value) -> &str {
 }
 
 /// A receiver of notifications.
-struct Webhook {
-    url: String,
+pub(super) struct Webhook {
+    pub(super) url: String,
     told: UnboundedReceiver<Value>,
 }
 
 impl Webhook {
-    async fn listen() -> Self {
+    pub(super) async fn listen() -> Self {
         let receiver = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://127.0.0.1:{}/", receiver.local_addr().unwrap().port());
         let (tell, told) = unbounded_channel();
@@ -75,7 +75,7 @@ impl Webhook {
     }
 
     /// The next notification that fits; those before are passed over.
-    async fn until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
+    pub(super) async fn until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         loop {
             let told = timeout(HANG, self.told.recv()).await.expect("nobody is notified").unwrap();
             if fits(&told) {
