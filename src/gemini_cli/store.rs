@@ -89,6 +89,10 @@ impl Store for WithGeminiCli {
         Ok(stream::iter(pieces).boxed())
     }
 
+    async fn opened(&self) -> Result<Vec<String>, StoreError> {
+        self.own.opened().await
+    }
+
     async fn secrets(&self, id: &str) -> Result<Secrets, StoreError> {
         self.own.secrets(id).await
     }

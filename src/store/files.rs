@@ -124,6 +124,16 @@ impl Store for FileStore {
         Ok(stream::unfold(read, async |mut read| Some((read.recv().await?, read))).boxed())
     }
 
+    async fn opened(&self) -> Result<Vec<String>, StoreError> {
+        let root = self.root.clone();
+        blocking(move || {
+            let ids = list::ids(&root)?.map(|id| id.as_hyphenated().to_string());
+            // Whoever lets go of a session takes it away.
+            Ok(ids.filter(|id| root.join(id).join(OWNER).exists()).collect())
+        })
+        .await
+    }
+
     async fn secrets(&self, id: &str) -> Result<Secrets, StoreError> {
         let path = self.session(id)?.join(SECRETS);
         blocking(move || match File::open(path) {

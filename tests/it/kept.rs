@@ -427,6 +427,10 @@ impl Store for Faulty {
         self.inner.read(id).await
     }
 
+    async fn opened(&self) -> Result<Vec<String>, StoreError> {
+        self.inner.opened().await
+    }
+
     async fn secrets(&self, id: &str) -> Result<Secrets, StoreError> {
         self.inner.secrets(id).await
     }

@@ -228,6 +228,9 @@ pub trait Store: Send + Sync {
     /// Reads what is kept of a session now, from the beginning, in pieces of any size. Needs no claim.
     async fn read(&self, id: &str) -> Result<StoredLog, StoreError>;
 
+    /// Returns the ids of the sessions that a process has open, or had open when it was killed.
+    async fn opened(&self) -> Result<Vec<String>, StoreError>;
+
     /// Reads the secrets that are kept beside a session's log. Needs no claim.
     async fn secrets(&self, id: &str) -> Result<Secrets, StoreError>;
 

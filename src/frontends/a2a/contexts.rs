@@ -127,6 +127,31 @@ impl Contexts {
         !sessions.contains(id) && sessions.head(id).await.is_some_and(|head| is_shown(&head))
     }
 
+    /// Returns the ids of the stored sessions in the middle of a turn of which their process ended, and
+    /// whose clients wait to be notified.
+    pub(super) async fn interrupted(&self) -> Vec<String> {
+        let Some(store) = self.sessions().and_then(|sessions| sessions.store()) else {
+            return Vec::new();
+        };
+        let opened = store.opened().await.unwrap_or_else(|error| {
+            tracing::warn!("nobody is notified of turns that were interrupted: {error}");
+            Vec::new()
+        });
+        let mut interrupted = Vec::new();
+        for id in opened {
+            // Its receivers are secrets; most sessions have none.
+            if store.secrets(&id).await.is_ok_and(|secrets| !secrets.is_empty())
+                && self.is_stored(&id).await
+                && let Some((_, story)) = self.read(&id).await
+                && !story.push().is_empty()
+                && story.was_interrupted()
+            {
+                interrupted.push(id);
+            }
+        }
+        interrupted
+    }
+
     /// Reads the log of a stored session, which is not loaded by it; nothing if it cannot be read.
     /// Also returns the id by which clients know the session.
     pub(super) async fn read(&self, id: &str) -> Option<(String, Story)> {

@@ -64,7 +64,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tower::ServiceExt as _;
 
 use self::contexts::Contexts;
@@ -129,6 +129,9 @@ pub async fn serve(
         options,
     });
     let mut door = Door::new(&server, listener);
+    let notifying = Arc::clone(&server);
+    let notifying = tokio::spawn(async move { notifying.notify_interrupted().await });
+    let _notifies = AbortOnDropHandle::new(notifying);
     tokio::select! {
         () = door.accept() => {}
         () = sweeping(&server) => {}

@@ -137,6 +137,16 @@ impl A2aServer {
         Ok(loaded)
     }
 
+    /// Loads the sessions in which turns were interrupted, so that their clients are notified of that
+    /// although nobody asks.
+    pub(super) async fn notify_interrupted(&self) {
+        for id in self.contexts.interrupted().await {
+            if let Err(error) = self.load(&SessionId { task: None, context: Some(&id) }).await {
+                tracing::warn!(id, "nobody is notified of an interrupted turn: {error}");
+            }
+        }
+    }
+
     /// Returns the origin of a request.
     pub(super) fn caller(&self, headers: &HeaderMap) -> CallOrigin {
         let number = self.clients.fetch_add(1, Ordering::Relaxed) + 1;

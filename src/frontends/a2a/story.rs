@@ -159,6 +159,12 @@ impl Story {
         latest.map_or(TaskState::Submitted, state)
     }
 
+    /// Returns whether the last turn was interrupted by the end of its process.
+    pub(super) fn was_interrupted(&self) -> bool {
+        let ended = self.projection.latest().and_then(|turn| turn.ended.as_ref());
+        ended.is_some_and(|(_, reason)| *reason == StopReason::Interrupted)
+    }
+
     /// Returns whether a turn is a task of its own in 0.3, too.
     pub(super) fn is_own_task(&self, turn: TurnId) -> bool {
         self.own_tasks.contains(&turn)

@@ -27,17 +27,22 @@ pub(super) fn list(root: &Path, query: &Query) -> Result<Vec<Listed>, StoreError
 /// of a directory.
 type ChangedLog = (Millis, Uuid);
 
-fn find(root: &Path) -> io::Result<BinaryHeap<ChangedLog>> {
+/// Returns the ids of all sessions, in no order.
+pub(super) fn ids(root: &Path) -> io::Result<impl Iterator<Item = Uuid> + use<>> {
     let entries = match fs::read_dir(root) {
-        Err(err) if err.kind() == ErrorKind::NotFound => return Ok(BinaryHeap::new()),
-        entries => entries?,
+        Err(err) if err.kind() == ErrorKind::NotFound => None,
+        entries => Some(entries?),
     };
-    Ok(entries.flatten().filter_map(|entry| changed_log(&entry)).collect())
+    let entries = entries.into_iter().flatten().flatten();
+    Ok(entries.filter_map(|entry| session_id(entry.file_name().to_str()?)))
 }
 
-fn changed_log(entry: &fs::DirEntry) -> Option<ChangedLog> {
-    let id = session_id(entry.file_name().to_str()?)?;
-    let metadata = fs::metadata(entry.path().join(LOG)).ok()?;
+fn find(root: &Path) -> io::Result<BinaryHeap<ChangedLog>> {
+    Ok(ids(root)?.filter_map(|id| changed_log(root, id)).collect())
+}
+
+fn changed_log(root: &Path, id: Uuid) -> Option<ChangedLog> {
+    let metadata = fs::metadata(root.join(id.as_hyphenated().to_string()).join(LOG)).ok()?;
     Some((metadata.modified().map_or(0, millis), id))
 }
 

@@ -100,6 +100,10 @@ impl Store for ManySessions {
         Ok(stream::iter([Ok(vec![batch])]).boxed())
     }
 
+    async fn opened(&self) -> Result<Vec<String>, StoreError> {
+        Ok(Vec::new())
+    }
+
     async fn secrets(&self, _id: &str) -> Result<Secrets, StoreError> {
         Ok(Secrets::new())
     }
