@@ -65,12 +65,13 @@ pub use self::event::{
 pub use self::fill::{PromptPiece, Template};
 pub use self::gate::Watching;
 pub use self::instructions::Today;
-pub use self::log::{Entry, Log, Millis, Reader};
+pub use self::log::{Entry, Log, Millis, Reader, now};
 pub use self::memory::{Memory, MemoryFile, Places};
 pub use self::parts::Parts;
 pub use self::projection::{
     Activity, CallRecord, CallStatus, CallStep, LastAnswer, Projection, TurnRecord, TurnResult,
-    Update, UpdateKind, explain_error, explain_retry, explain_stop, origin_label, prompt_text,
+    Update, UpdateKind, explain_age, explain_error, explain_retry, explain_stop, origin_label,
+    prompt_text,
 };
 pub use self::question::AnswerError;
 use self::queue::TurnQueue;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::making::{env, personal_store};
 use crate::cli::{ExportFormat, ListArgs, SessionsCommand};
-use tandem_agent::session::{Listed, Millis, Query, Store, StoreError};
+use tandem_agent::session::{Listed, Query, Store, StoreError, explain_age, now};
 use tandem_agent::sessions::{
     Conversation, SearchHit, WantedSession, find, fork, read_conversation, search, to_html,
     to_markdown, to_text,
@@ -105,7 +105,7 @@ impl StoredSessions {
         let place = || below_home(&listed.head.directory, &self.env);
         [
             number.map_or_else(place, |number| number.to_string()),
-            age(now(), listed.changed),
+            explain_age(now(), listed.changed),
             format!("{} {turns}", listed.turns),
             self.size(listed).map_or_else(|| "-".to_owned(), human_size),
             titled(listed),
@@ -298,19 +298,6 @@ fn shortened(title: &str) -> String {
     }
 }
 
-/// Returns how long ago something was, in the unit that fits. What is later than now, by a clock that
-/// was set back, was just now.
-fn age(now: Millis, at: Millis) -> String {
-    let minutes = (now - at) / 60_000;
-    match minutes {
-        ..1 => "just now".to_owned(),
-        1..60 => format!("{minutes} min ago"),
-        60..1440 => format!("{} h ago", minutes / 60),
-        1440..2880 => "1 day ago".to_owned(),
-        _ => format!("{} days ago", minutes / 1440),
-    }
-}
-
 /// Returns a number of bytes in the unit that fits.
 fn human_size(bytes: u64) -> String {
     let units = ["kB", "MB", "GB", "TB"];
@@ -326,10 +313,6 @@ fn human_size(bytes: u64) -> String {
     } else {
         format!("{} {unit}", tenths.div_ceil(10))
     }
-}
-
-fn now() -> Millis {
-    jiff::Timestamp::now().as_millisecond()
 }
 
 /// A directory as people write it.
@@ -362,21 +345,6 @@ fn say(line: &str) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_age_is_in_the_unit_that_fits() {
-        let check = |minutes: Millis, expected: &str| {
-            assert_eq!(age(1_000_000_000_000, 1_000_000_000_000 - minutes * 60_000), expected);
-        };
-        check(-500, "just now");
-        check(0, "just now");
-        check(3, "3 min ago");
-        check(60, "1 h ago");
-        check(1439, "23 h ago");
-        check(1440, "1 day ago");
-        check(2880, "2 days ago");
-        check(400 * 1440, "400 days ago");
-    }
 
     #[test]
     fn a_size_is_in_the_unit_that_fits_and_never_less_than_it_is() {

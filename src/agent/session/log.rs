@@ -506,7 +506,7 @@ fn from_shelf(file: Option<Arc<File>>, place: FileSlice) -> Arc<Event> {
 }
 
 /// Returns the time of this machine's clock.
-pub(super) fn now() -> Millis {
+pub fn now() -> Millis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
 }

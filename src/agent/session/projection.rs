@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub use self::activity::Activity;
 use self::activity::Voice;
 pub use self::explain::{
-    TurnResult, explain_error, explain_retry, explain_stop, origin_label, prompt_text,
+    TurnResult, explain_age, explain_error, explain_retry, explain_stop, origin_label, prompt_text,
 };
 pub use self::turn::{CallRecord, CallStatus, TurnRecord};
 pub use self::update::{CallStep, LastAnswer, Update, UpdateKind};

@@ -2,6 +2,7 @@
 //! an origin.
 
 use crate::session::event::{Origin, PromptPart, StopReason};
+use crate::session::log::Millis;
 use tandem_model::{Error, Retry};
 
 /// Result of a turn that has ended.
@@ -93,6 +94,19 @@ pub fn explain_retry(retry: &Retry, restarts: bool) -> String {
     format!("{retry}{again}")
 }
 
+/// Returns how long ago something was, in the unit that fits. What is later than now, by a clock that
+/// was set back, was just now.
+pub fn explain_age(now: Millis, at: Millis) -> String {
+    let minutes = now.saturating_sub(at) / 60_000;
+    match minutes {
+        ..1 => "just now".to_owned(),
+        1..60 => format!("{minutes} min ago"),
+        60..1440 => format!("{} h ago", minutes / 60),
+        1440..2880 => "1 day ago".to_owned(),
+        _ => format!("{} days ago", minutes / 1440),
+    }
+}
+
 /// Returns the label in front of a prompt: the front end that it came from.
 pub fn origin_label(origin: &Origin) -> &'static str {
     match origin {
@@ -120,6 +134,24 @@ mod tests {
             question-seconds=N` allows more). Send a new message to go on.";
         assert_eq!(unanswered.as_deref(), Some(expected));
         assert_eq!(explain_stop(&StopReason::EndTurn), None);
+    }
+
+    #[test]
+    fn an_age_is_in_the_unit_that_fits() {
+        let check = |minutes: Millis, expected: &str| {
+            assert_eq!(
+                explain_age(1_000_000_000_000, 1_000_000_000_000 - minutes * 60_000),
+                expected
+            );
+        };
+        check(-500, "just now");
+        check(0, "just now");
+        check(3, "3 min ago");
+        check(60, "1 h ago");
+        check(1439, "23 h ago");
+        check(1440, "1 day ago");
+        check(2880, "2 days ago");
+        check(400 * 1440, "400 days ago");
     }
 
     #[test]

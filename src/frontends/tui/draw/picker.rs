@@ -9,11 +9,11 @@ use super::super::picker::Picker;
 use super::super::theme::{ASKS, BAD, BOLD, CODE, DIM, USER};
 use super::super::wrap::{cut, width};
 use super::{LiveRows, rule};
-use tandem_agent::session::{Listed, Millis};
+use tandem_agent::session::{Listed, Millis, explain_age};
 use tandem_content::visible::visible_line;
 
-/// Maximum number of sessions that are shown at once.
-const SHOWN: usize = 12;
+/// Maximum number of rows of a choice that are shown at once.
+pub(super) const SHOWN: usize = 12;
 
 /// Width from which on a row has more than a title.
 const WIDE: usize = 50;
@@ -69,7 +69,7 @@ pub(super) fn rows(picker: &Picker, columns: usize, height: usize, now: Millis) 
     let room = height.saturating_sub(above.len() + below.len()).min(SHOWN);
     let first = (picker.selected + 1).saturating_sub(room);
     let sessions = picker.fitting().enumerate().skip(first).take(room);
-    above.extend(sessions.map(|(at, it)| row(picker, it, at == picker.selected, columns, now)));
+    above.extend(sessions.map(|(at, it)| session(picker, it, at == picker.selected, columns, now)));
     above.append(&mut below);
     // Where there is no room for all of it, what is typed and the end are shown.
     let over = above.len().saturating_sub(height);
@@ -87,31 +87,36 @@ fn found(hits: usize) -> String {
     }
 }
 
-fn row(
+fn session(
     picker: &Picker,
     listed: &Listed,
     marked: bool,
     columns: usize,
     now: Millis,
 ) -> Line<'static> {
-    let (mark, style) = if marked { ("› ", USER) } else { ("  ", CODE) };
-    let words = if marked { BOLD } else { Style::new() };
     let turns = if listed.turns == 1 { "turn" } else { "turns" };
-    let mut facts = format!("  {} {turns}, {}", listed.turns, age(now - listed.changed));
+    let mut facts = format!("  {} {turns}, {}", listed.turns, explain_age(now, listed.changed));
     if let Some(directory) = picker.other_directory(listed) {
         facts.push_str(&format!(", {}", visible_line(name(directory))));
     }
     if let Some(program) = listed.program {
         facts.push_str(&format!(", {program}"));
     }
-    let facts = if columns < WIDE { String::new() } else { cut(&facts, columns / 2) };
-    let room = columns.saturating_sub(2 + width(&facts));
     let title = match visible_line(&listed.title) {
         title if title.trim().is_empty() => "(no title)".into(),
         title => title,
     };
     let tag = listed.head.tag.as_ref().map(|tag| format!("[{}] ", visible_line(tag)));
-    let title = cut(&(tag.unwrap_or_default() + &title), room);
+    row(&(tag.unwrap_or_default() + &title), &facts, marked, columns)
+}
+
+/// Returns a row of a choice: a title, and facts at its end if there is room for them.
+pub(super) fn row(title: &str, facts: &str, marked: bool, columns: usize) -> Line<'static> {
+    let (mark, style) = if marked { ("› ", USER) } else { ("  ", CODE) };
+    let words = if marked { BOLD } else { Style::new() };
+    let facts = if columns < WIDE { String::new() } else { cut(facts, columns / 2) };
+    let room = columns.saturating_sub(2 + width(&facts));
+    let title = cut(title, room);
     let gap = " ".repeat(room - width(&title));
     Line::from(vec![
         Span::styled(mark, style),
@@ -123,16 +128,4 @@ fn row(
 /// Returns the last part of a path.
 fn name(directory: &Path) -> &str {
     directory.file_name().and_then(|name| name.to_str()).unwrap_or("/")
-}
-
-/// Describes how long ago something was.
-fn age(millis: Millis) -> String {
-    let minutes = millis.max(0) / 60_000;
-    match (minutes, minutes / 60, minutes / (24 * 60)) {
-        (0, ..) => "now".to_owned(),
-        (minutes, 0, _) => format!("{minutes} min ago"),
-        (_, hours, 0) => format!("{hours} h ago"),
-        (.., 1) => "1 day ago".to_owned(),
-        (.., days) => format!("{days} days ago"),
-    }
 }
