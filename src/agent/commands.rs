@@ -23,6 +23,7 @@ mod prompts;
 mod registry;
 mod rename;
 mod restore;
+mod rewind;
 mod shells;
 mod stats;
 mod tools;
@@ -42,6 +43,7 @@ const ALL: &[Command] = &[
     permissions::COMMAND,
     plan::COMMAND,
     restore::COMMAND,
+    rewind::COMMAND,
     shells::COMMAND,
     tools::COMMAND,
     mcp::COMMAND,

@@ -37,6 +37,7 @@ mod question;
 mod queue;
 mod recover;
 mod resources;
+mod rewind;
 mod servers;
 mod state;
 mod storage;
@@ -76,6 +77,7 @@ pub use self::projection::{
 pub use self::question::AnswerError;
 use self::queue::TurnQueue;
 pub use self::recover::{StoredSession, read_stored};
+pub use self::rewind::{EarlierPrompt, EarlierPrompts};
 pub use self::state::SessionState;
 use self::storage::Keeping;
 pub use self::storage::Storage;

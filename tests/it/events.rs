@@ -61,6 +61,7 @@ fn is_listed(event: &Event) -> bool {
         Event::Compressed(_) => true,
         Event::Masked(_) => true,
         Event::Forgotten => true,
+        Event::Rewound { .. } => true,
         Event::MessageCompleted => true,
         Event::SessionRenamed { .. } => true,
         Event::ModelChanged { .. } => true,
@@ -513,6 +514,7 @@ fn every() -> Vec<Event> {
     all.extend(outcomes().into_iter().map(ended));
     all.extend(reasons().into_iter().map(|reason| Event::TurnFinished { turn, reason }));
     all.extend(tasks().into_iter().map(Event::Task));
+    all.push(Event::Rewound { turn });
     all
 }
 

@@ -6,6 +6,7 @@ mod loops;
 mod masks;
 mod outputs;
 mod random;
+mod rewind;
 mod trouble;
 
 use std::sync::{Arc, Mutex};

@@ -2,6 +2,7 @@
 
 mod announced;
 mod random;
+mod rewind;
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! `/restore`: files as they were before the model's changes.
 
 use super::registry::{Argument, Command, CommandRequest};
-use crate::session::{CallChange, CommandReply, PromptPart, Selection, TurnId};
+use crate::session::{CallChange, CommandReply, Selection, TurnId, prompt_text};
 
 /// Characters of a prompt that are shown beside its turn.
 const PROMPT: usize = 60;
@@ -85,7 +85,11 @@ fn list(request: &CommandRequest<'_>) -> String {
     for change in &changes {
         if turn != Some(change.turn) {
             turn = Some(change.turn);
-            said.push_str(&format!("\nTurn {}: {}\n\n", change.turn.0, prompt(&change.prompt)));
+            said.push_str(&format!(
+                "\nTurn {}: {}\n\n",
+                change.turn.0,
+                one_line(&prompt_text(&change.prompt))
+            ));
         }
         let file = request.turn.relative(&change.path);
         let made = if change.made { ", made" } else { "" };
@@ -95,9 +99,8 @@ fn list(request: &CommandRequest<'_>) -> String {
     said
 }
 
-/// The beginning of what the user said, on one line.
-fn prompt(parts: &[PromptPart]) -> String {
-    let text: String = parts.iter().map(ToString::to_string).collect();
+/// Returns the beginning of what the user said, on one line, as code.
+pub(super) fn one_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('`', "'");
     match line.char_indices().nth(PROMPT) {
         Some((at, _)) => format!("`{}…`", line[..at].trim_end()),
@@ -120,6 +123,14 @@ async fn restore(
     if came.is_empty() {
         return Err("Unknown change. `/restore list` shows all changes.".to_owned());
     }
+    Ok(CommandReply::Say(outcome(request, &came)))
+}
+
+/// Tells what came of restoring files, a line for each change.
+pub(super) fn outcome(
+    request: &CommandRequest<'_>,
+    changes: &[(CallChange, Result<(), String>)],
+) -> String {
     let line = |(change, result): &(CallChange, Result<(), String>)| {
         let file = request.turn.relative(&change.path);
         match result {
@@ -128,7 +139,7 @@ async fn restore(
             Err(why) => format!("- `{file}` was left alone (`{}`): it {why}\n", change.call),
         }
     };
-    let said: String = came.iter().map(line).collect();
-    let any = came.iter().any(|(_, result)| result.is_ok());
-    Ok(CommandReply::Say(if any { format!("{said}\n{COMMANDS}") } else { said }))
+    let said: String = changes.iter().map(line).collect();
+    let any = changes.iter().any(|(_, result)| result.is_ok());
+    if any { format!("{said}\n{COMMANDS}") } else { said }
 }

@@ -18,6 +18,7 @@ use super::event::{Compressed, Event, PromptPart, StopReason};
 use super::fill::{Template, fill};
 use super::log::Reader;
 use super::memory::MemoryFile;
+use super::rewind::{EarlierPrompt, EarlierPrompts};
 use super::state::title_of;
 use super::store::Store;
 use super::undo::{self, CallChange, Selection, Undo};
@@ -187,6 +188,27 @@ impl CommandTurn<'_> {
         self.engine.log.append(Event::Forgotten);
         self.engine.instructions.forget_places();
         self.engine.compression.reset();
+    }
+
+    /// Returns the prompts that the conversation can go back to, oldest first.
+    pub(crate) async fn earlier_prompts(&self) -> Result<Vec<EarlierPrompt>, String> {
+        let mut log = self.events();
+        blocking(move || Ok(EarlierPrompts::of(&mut log).list())).await
+    }
+
+    /// Lets the model never have been told of a prompt, nor of anything after it. The log itself
+    /// stays, and so do files and settings.
+    pub(crate) async fn rewind(&self, prompt: &EarlierPrompt) -> Result<(), String> {
+        self.engine.log.append(Event::Rewound { turn: prompt.turn });
+        self.engine.instructions.rewind(prompt.started);
+        self.engine.compression.reset();
+        // All of the log is folded anew.
+        let transcript = Arc::clone(&self.engine.transcript);
+        blocking(move || {
+            transcript.lock().catch_up();
+            Ok(())
+        })
+        .await
     }
 
     /// Returns the session's title.

@@ -61,7 +61,7 @@ pub(super) struct Engine {
     /// The state besides the conversation, folded from the log.
     pub(super) state: CurrentState,
     /// The conversation as the model is told it, folded from the log.
-    pub(super) transcript: Mutex<Transcript>,
+    pub(super) transcript: Arc<Mutex<Transcript>>,
     pub(super) model: ActiveModel,
     pub(super) instructions: Arc<Instructions>,
     pub(super) tools: Toolbox,

@@ -173,6 +173,9 @@ pub enum Event {
     Masked(Vec<Masked>),
     /// The model forgets all that came before.
     Forgotten,
+    /// From now on, the model has never been told of this turn, nor of anything after it up to here.
+    /// Files, settings and what people have allowed are as they are.
+    Rewound { turn: TurnId },
     /// The session has another title from now on.
     SessionRenamed { title: String },
     /// Another model answers from now on; its id.

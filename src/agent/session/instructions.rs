@@ -41,11 +41,14 @@ pub(super) struct Instructions {
     sources: InstructionSources,
     /// Files are read under the lock: those who wait want the same ones.
     known: Mutex<InstructionSnapshot>,
+    /// What was known earlier, each with the number of events from which on it was.
+    earlier: Mutex<Vec<(usize, InstructionSnapshot)>>,
     /// Directories of the workspace that calls of this turn have touched.
     touched: Mutex<HashSet<PathBuf>>,
 }
 
-#[derive(Default)]
+/// Instructions as the model has been told them.
+#[derive(Clone, Default, PartialEq)]
 struct InstructionSnapshot {
     /// The system instruction; `None` before the first request.
     system: Option<Arc<str>>,
@@ -68,8 +71,8 @@ struct ContextUpdate {
 
 impl Instructions {
     pub(super) fn new(sources: InstructionSources) -> Arc<Self> {
-        let (known, touched) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { sources, known, touched })
+        let (known, earlier, touched) = Default::default();
+        Arc::new(Self { sources, known, earlier, touched })
     }
 
     /// Returns the reader and writer of the memory files.
@@ -110,12 +113,34 @@ impl Instructions {
     /// Lets the conversation begin anew with what is written down now: the model knows nothing of
     /// what it was told before.
     pub(super) fn begin_anew(&self) {
-        self.known.lock().system = None;
+        let mut known = self.known.lock();
+        known.system = None;
+        self.note(&known);
     }
 
     /// Lets the model forget what is written for the places that its calls were about.
     pub(super) fn forget_places(&self) {
-        *self.known.lock() = InstructionSnapshot::default();
+        let mut known = self.known.lock();
+        *known = InstructionSnapshot::default();
+        self.note(&known);
+    }
+
+    /// Lets the model know what it knew when the event of an index happened. What it knew before
+    /// this process is not known, and is told anew.
+    pub(super) fn rewind(&self, index: usize) {
+        let mut known = self.known.lock();
+        let mut earlier = self.earlier.lock();
+        earlier.retain(|(from, _)| *from <= index);
+        *known = earlier.last().map(|(_, earlier)| earlier.clone()).unwrap_or_default();
+    }
+
+    /// Notes what the model knows from now on. It changes in a turn only, and so after its first
+    /// event.
+    fn note(&self, known: &InstructionSnapshot) {
+        let mut earlier = self.earlier.lock();
+        if earlier.last().is_none_or(|(_, last)| last != known) {
+            earlier.push((self.sources.log.len(), known.clone()));
+        }
     }
 
     /// Reads the instructions again, those in `more` too, and tells what is new with the result of a
@@ -162,6 +187,7 @@ impl Instructions {
             let system: Arc<str> = beginning.into();
             known.system = Some(Arc::clone(&system));
             known.servers = servers;
+            self.note(&known);
             return ContextUpdate { system, told: None, untold };
         };
         let mut told = changes(&before, &known.files).unwrap_or_default();
@@ -172,6 +198,7 @@ impl Instructions {
             told.push_str(&format!("\n{}", from_servers(&new)));
         }
         known.servers.extend(new);
+        self.note(&known);
         ContextUpdate { system, told: Some(told).filter(|told| !told.is_empty()), untold }
     }
 

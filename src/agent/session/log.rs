@@ -485,6 +485,11 @@ impl Reader {
         event
     }
 
+    /// Returns a reader of the same log, from its first event on.
+    pub(super) fn restarted(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), count: self.count.clone(), next: 0 }
+    }
+
     /// Skips what comes before an index.
     pub fn skip_to(&mut self, index: usize) {
         self.next = self.next.max(index);

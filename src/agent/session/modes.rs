@@ -5,9 +5,18 @@ use std::sync::Arc;
 
 use super::event::Event;
 use super::log::Log;
-use super::state::{CurrentState, PLAN_MODE_BEGUN, PLAN_MODE_ENDED};
+use super::state::CurrentState;
 use crate::permission::{Mode, Permissions};
 use parking_lot::Mutex;
+
+/// Text that tells the model that plan mode is on.
+const PLAN_MODE_BEGUN: &str = "\n\n[Plan mode is on: only calls that read are allowed, and \
+    all others are refused. Explore, then answer with a plan of what you would change; it begins when \
+    the user ends plan mode.]";
+
+/// Text that tells the model that plan mode has ended.
+const PLAN_MODE_ENDED: &str = "\n\n[Plan mode has ended: other calls than those that read \
+    are allowed again, or the user is asked about them.]";
 
 /// The approval mode, and its changes.
 pub(super) struct Modes {
@@ -39,10 +48,10 @@ impl Modes {
         self.change(mode, None)
     }
 
-    /// Tells the model that plan mode is on, or no longer, unless it knows.
-    pub(super) fn tell_plan_mode(&self) {
+    /// Tells the model that plan mode is on, or no longer, unless it was told so last.
+    pub(super) fn tell_plan_mode(&self, was_on: bool) {
         let is_on = self.current() == Mode::Plan;
-        if self.state.look(|state| state.plan_told) != is_on {
+        if was_on != is_on {
             let told = if is_on { PLAN_MODE_BEGUN } else { PLAN_MODE_ENDED };
             self.log.append(Event::ToldNext(told.to_owned()));
         }
@@ -74,5 +83,15 @@ impl Modes {
         self.permissions.set_mode(mode)?;
         self.log.append(Event::ModeChanged { mode, before_plan });
         Ok(())
+    }
+}
+
+/// Returns `true` if a text tells the model that plan mode is on, `false` if it tells that it has
+/// ended, and `None` if it tells neither.
+pub(super) fn told_plan_mode(text: &str) -> Option<bool> {
+    match text {
+        PLAN_MODE_BEGUN => Some(true),
+        PLAN_MODE_ENDED => Some(false),
+        _ => None,
     }
 }

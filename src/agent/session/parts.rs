@@ -95,7 +95,10 @@ impl Parts {
         let engine = Arc::new(Engine {
             id,
             store,
-            transcript: Mutex::new(Transcript::new(log.read(0), Arc::clone(&host.outputs))),
+            transcript: Arc::new(Mutex::new(Transcript::new(
+                log.read(0),
+                Arc::clone(&host.outputs),
+            ))),
             model: ActiveModel::new(self.model, self.models),
             instructions,
             tools: Toolbox::new(self.tools, Arc::clone(&hub), Arc::clone(&permissions)),

@@ -145,6 +145,7 @@ impl Projection {
             }
             Event::TurnFinished { reason, .. } => UpdateKind::TurnFinished(reason),
             Event::Forgotten => UpdateKind::Forgotten,
+            Event::Rewound { turn } => UpdateKind::Rewound(*turn),
             Event::SessionRenamed { title } => UpdateKind::SessionRenamed(title),
             Event::ModelChanged { model } => UpdateKind::ModelChanged(model),
             Event::ModeChanged { mode, .. } => UpdateKind::ModeChanged(*mode),
@@ -295,7 +296,7 @@ impl Projection {
             }
             Event::CallFinished { call, outcome } => self.finish_call(call, outcome, at),
             Event::TurnFinished { turn, .. } => self.finish_turn(*turn, entry),
-            Event::Forgotten => {
+            Event::Forgotten | Event::Rewound { .. } => {
                 self.context_tokens = None;
                 self.todos.clear();
             }

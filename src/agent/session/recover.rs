@@ -156,7 +156,7 @@ fn ends(state: &SessionState) -> Vec<Event> {
 const PAUSE: Millis = 60 * 60 * 1000;
 
 /// Text for the model after such a time.
-const AFTER_PAUSE: &str = "The conversation goes on after a pause of more than an hour: files and \
+pub(super) const AFTER_PAUSE: &str = "The conversation goes on after a pause of more than an hour: files and \
                            processes may have changed since.";
 
 /// Returns the events with which a session goes on in another process, with this model and mode.

@@ -9,15 +9,6 @@ use super::log::{Millis, Reader};
 use crate::permission::{Mode, Scope};
 use parking_lot::Mutex;
 
-/// Text that tells the model that plan mode is on.
-pub(super) const PLAN_MODE_BEGUN: &str = "\n\n[Plan mode is on: only calls that read are allowed, and \
-    all others are refused. Explore, then answer with a plan of what you would change; it begins when \
-    the user ends plan mode.]";
-
-/// Text that tells the model that plan mode has ended.
-pub(super) const PLAN_MODE_ENDED: &str = "\n\n[Plan mode has ended: other calls than those that read \
-    are allowed again, or the user is asked about them.]";
-
 /// Maximum number of characters that are kept of a prompt's first line.
 const LONGEST_LINE: usize = 200;
 
@@ -32,8 +23,6 @@ pub struct SessionState {
     pub mode: Mode,
     /// The mode that ends plan mode, if a command has begun that.
     pub before_plan: Option<Mode>,
-    /// `true` if the model was last told that plan mode is on.
-    pub plan_told: bool,
     /// The system instruction that the model was told last.
     pub system: Option<Arc<str>>,
     /// The scopes that were always allowed, in this order.
@@ -78,11 +67,6 @@ impl SessionState {
             }
             Event::SessionRenamed { title } => self.title.clone_from(title),
             Event::SystemPrompt(system) => self.system = Some(Arc::clone(system)),
-            Event::ToldNext(text) => {
-                self.plan_told = told_plan_mode(text).unwrap_or(self.plan_told);
-            }
-            // The model may have lost it with what came before.
-            Event::Compressed(_) | Event::Forgotten => self.plan_told = false,
             Event::ModelChanged { model } => self.model.clone_from(model),
             Event::ModeChanged { mode, before_plan } => {
                 (self.mode, self.before_plan) = (*mode, *before_plan);
@@ -154,16 +138,6 @@ fn line_of(text: &str) -> String {
 /// Returns the title that a person means: one line without control characters.
 pub(super) fn title_of(wanted: &str) -> String {
     line_of(wanted.trim()).trim_end().chars().filter(|c| !c.is_control()).collect()
-}
-
-/// Returns `true` if a text tells the model that plan mode is on, `false` if it tells that it has
-/// ended, and `None` if it tells neither.
-fn told_plan_mode(text: &str) -> Option<bool> {
-    match text {
-        PLAN_MODE_BEGUN => Some(true),
-        PLAN_MODE_ENDED => Some(false),
-        _ => None,
-    }
 }
 
 /// The state of a session as its log has it now. Cheap to clone: all clones are the same state.

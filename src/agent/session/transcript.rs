@@ -4,6 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::compress::beginning::MESSAGES as BEGINNING;
@@ -15,6 +16,9 @@ use super::event::{
     TurnId,
 };
 use super::log::Reader;
+use super::modes::told_plan_mode;
+use super::recover::AFTER_PAUSE;
+use super::rewind::RewoundParts;
 use tandem_model::{Assistant, Call, Message, Native, Part, ToolResult};
 use tandem_tools::outputs::Outputs;
 
@@ -22,12 +26,18 @@ use tandem_tools::outputs::Outputs;
 pub(super) struct Transcript {
     log: Reader,
     outputs: Arc<Outputs>,
+    /// The parts of the log that are not folded in, but for what counts all the same.
+    rewound: RewoundParts,
     /// Index of the event that is folded in.
     index: usize,
     conversation: MessageHistory,
     record: WorkRecord,
-    /// Number of the model's answers, forgotten ones included.
+    /// Number of the model's answers, with those that it has forgotten or never given.
     answers: usize,
+    /// Ids of the calls that the model knows to have asked for.
+    known_calls: HashSet<String>,
+    /// `true` if the model was last told that plan mode is on.
+    plan_told: bool,
     /// Prompts whose turn has not come.
     queued: HashMap<TurnId, Vec<PromptPart>>,
     /// The turn that runs, and where its messages begin.
@@ -66,6 +76,7 @@ impl Transcript {
         Self {
             log,
             outputs,
+            rewound: RewoundParts::default(),
             index: 0,
             user_index: 0,
             answer_index: 0,
@@ -73,6 +84,8 @@ impl Transcript {
             conversation: MessageHistory::default(),
             record: WorkRecord::default(),
             answers: 0,
+            known_calls: HashSet::new(),
+            plan_told: false,
             queued: HashMap::new(),
             running: None,
             user: Vec::new(),
@@ -133,13 +146,52 @@ impl Transcript {
         self.answers
     }
 
+    /// Returns `true` if the model was last told that plan mode is on.
+    pub(super) fn plan_told(&mut self) -> bool {
+        self.catch_up();
+        self.plan_told
+    }
+
     /// Folds in what has happened up to now. To be called while it happens: what is left to fold
     /// when the model is asked next holds up everybody.
     pub(super) fn catch_up(&mut self) {
         while let Some(entry) = self.log.try_next_run() {
+            if matches!(*entry.event, Event::Rewound { .. }) && !self.rewound.covers(entry.index) {
+                self.begin_anew();
+                continue;
+            }
             self.index = entry.index;
-            self.record.fold(&entry.event);
-            self.fold(&entry.event);
+            if self.rewound.contains(entry.index) {
+                self.fold_rewound(&entry.event);
+            } else {
+                self.record.fold(&entry.event);
+                self.fold(&entry.event);
+            }
+        }
+    }
+
+    /// Begins with the first event again, without what the model has never been told. Of a log that
+    /// was read from a store, all that is left out is found at once.
+    fn begin_anew(&mut self) {
+        let rewound = RewoundParts::of(&mut self.log.restarted());
+        let anew = Self::new(self.log.restarted(), Arc::clone(&self.outputs));
+        *self = Self { rewound, ..anew };
+    }
+
+    /// Folds in an event that the model has never been told of: what waits goes on to wait, what
+    /// the model was asked has cost something, and what became of files is as true as before.
+    fn fold_rewound(&mut self, event: &Event) {
+        match event {
+            Event::TurnQueued { turn, prompt, .. } => {
+                self.queued.insert(*turn, prompt.clone());
+            }
+            Event::TurnFinished { turn, .. } => _ = self.queued.remove(turn),
+            Event::AnswerFinished { .. } => self.answers += 1,
+            Event::FileRestored { call, path } => self.restored(call, path),
+            Event::ToldNext(text) if text == AFTER_PAUSE && !self.next.contains(text) => {
+                self.next.push(text.clone());
+            }
+            _ => {}
         }
     }
 
@@ -156,7 +208,10 @@ impl Transcript {
                 self.user_index = self.index;
             }
             Event::Told { call, text } => self.tell(call.as_deref(), text),
-            Event::ToldNext(text) => self.next.push(text.clone()),
+            Event::ToldNext(text) => {
+                self.plan_told = told_plan_mode(text).unwrap_or(self.plan_told);
+                self.next.push(text.clone());
+            }
             Event::MessageCompleted => self.flush(),
             Event::Compressed(short) => self.compress(short),
             Event::Masked(masked) => self.mask(masked),
@@ -177,9 +232,7 @@ impl Transcript {
                 self.question_closed(call, answer);
             }
             Event::CallFinished { call, outcome } => self.finished(call, outcome),
-            Event::FileRestored { call, path } => {
-                self.restored.push(format!("{} (your call {call})", path.display()));
-            }
+            Event::FileRestored { call, path } => self.restored(call, path),
             Event::TurnFinished { turn, reason } => self.turn_finished(*turn, reason),
             Event::SessionStarted(_)
             | Event::SystemPrompt(_)
@@ -196,6 +249,7 @@ impl Transcript {
             | Event::QuestionClosed { .. }
             | Event::AlwaysAllowed { .. }
             | Event::AlwaysRemoved { .. }
+            | Event::Rewound { .. }
             | Event::Task(_)
             | Event::Unknown(_) => {}
         }
@@ -235,6 +289,7 @@ impl Transcript {
     fn answered(&mut self, calls: &[Call], native: Option<Native>) {
         self.answers += 1;
         self.flush_user();
+        self.known_calls.extend(calls.iter().map(|call| call.id.clone()));
         if self.text.is_empty() {
             self.answer_index = self.index;
         }
@@ -264,8 +319,18 @@ impl Transcript {
         self.user.push(part);
     }
 
+    /// Takes in that a change of a call is undone. Of one that the model knows nothing of, it is not
+    /// told that either.
+    fn restored(&mut self, call: &str, path: &Path) {
+        if self.known_calls.contains(call) {
+            self.restored.push(format!("{} (your call {call})", path.display()));
+        }
+    }
+
     fn compress(&mut self, short: &Arc<Compressed>) {
         self.flush();
+        // The model may have lost it with what came before.
+        self.plan_told = false;
         let (before, now) = self.conversation.compress(short, &self.outputs);
         if let Some((_, begins)) = &mut self.running {
             // In the middle of a turn, its prompt comes right after the new beginning.
@@ -295,7 +360,9 @@ impl Transcript {
         self.flush();
         self.conversation.clear();
         self.restored.clear();
+        self.known_calls.clear();
         self.next.clear();
+        self.plan_told = false;
         if let Some((_, begins)) = &mut self.running {
             *begins = 0;
         }

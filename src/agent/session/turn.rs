@@ -117,7 +117,8 @@ async fn answer(
     loops: &mut LoopDetector,
     cancel: &CancellationToken,
 ) -> Option<Result<ModelAnswer, model::Error>> {
-    engine.modes.tell_plan_mode();
+    let plan_told = engine.transcript.lock().plan_told();
+    engine.modes.tell_plan_mode(plan_told);
     if compress::if_needed(engine, cancel).await {
         *system = engine.instructions.instruct().await;
     }

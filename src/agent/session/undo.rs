@@ -58,35 +58,70 @@ impl Selection {
 /// Returns all changes of the session, in the order they were announced, without those that were not made
 /// because their calls failed.
 pub(super) fn changes(log: &Log) -> Vec<CallChange> {
-    let mut changes: Vec<CallChange> = Vec::new();
-    let mut prompts: HashMap<TurnId, Arc<[PromptPart]>> = HashMap::new();
-    let mut running = TurnId(0);
+    let mut history = ChangeHistory::default();
     let mut log = log.read(0);
     while let Some(entry) = log.try_next_run() {
-        match &*entry.event {
+        history.fold(&entry.event);
+    }
+    history.changes
+}
+
+/// The changes that calls have made in files, folded from the log.
+#[derive(Debug, Default)]
+pub(super) struct ChangeHistory {
+    changes: Vec<CallChange>,
+    prompts: HashMap<TurnId, Arc<[PromptPart]>>,
+    /// The turn that runs, or ran last.
+    running: Option<TurnId>,
+    /// The calls with changes that have not ended. Of most calls, no change has to be looked for.
+    open: HashSet<String>,
+}
+
+impl ChangeHistory {
+    /// Returns the changes, in the order they were announced, without those that were not made
+    /// because their calls failed.
+    pub(super) fn all(&self) -> &[CallChange] {
+        &self.changes
+    }
+
+    /// Returns a turn's prompt.
+    pub(super) fn prompt(&self, turn: TurnId) -> Arc<[PromptPart]> {
+        self.prompts.get(&turn).cloned().unwrap_or_default()
+    }
+
+    /// Folds in an event.
+    pub(super) fn fold(&mut self, event: &Event) {
+        let (changes, running) = (&mut self.changes, self.running.unwrap_or(TurnId(0)));
+        match event {
             Event::TurnQueued { turn, prompt, .. } => {
-                prompts.insert(*turn, prompt.clone().into());
+                self.prompts.insert(*turn, prompt.clone().into());
             }
-            Event::TurnStarted { turn } => running = *turn,
-            Event::FileChanged { call, change } => changes.push(CallChange {
-                turn: running,
-                prompt: prompts.get(&running).cloned().unwrap_or_default(),
-                call: call.clone(),
-                path: change.path.clone(),
-                made: change.before == Preimage::Nothing,
-                restored: false,
-                is_certain: false,
-                file: change.clone(),
-            }),
-            Event::CallFinished { call, outcome: ToolOutcome::Done(_) } => {
-                for change in changes.iter_mut().filter(|change| change.call == *call) {
-                    change.is_certain = true;
+            Event::TurnStarted { turn } => self.running = Some(*turn),
+            Event::FileChanged { call, change } => {
+                self.open.insert(call.clone());
+                changes.push(CallChange {
+                    turn: running,
+                    prompt: self.prompts.get(&running).cloned().unwrap_or_default(),
+                    call: call.clone(),
+                    path: change.path.clone(),
+                    made: change.before == Preimage::Nothing,
+                    restored: false,
+                    is_certain: false,
+                    file: change.clone(),
+                });
+            }
+            Event::CallFinished { call, outcome } if self.open.remove(call) => match outcome {
+                ToolOutcome::Done(_) => {
+                    for change in changes.iter_mut().filter(|change| change.call == *call) {
+                        change.is_certain = true;
+                    }
                 }
-            }
-            // A file is replaced as the last thing that can fail.
-            Event::CallFinished { call, outcome: ToolOutcome::Failed(_) } => {
-                changes.retain(|change| change.is_certain || change.call != *call);
-            }
+                // A file is replaced as the last thing that can fail.
+                ToolOutcome::Failed(_) => {
+                    changes.retain(|change| change.is_certain || change.call != *call);
+                }
+                ToolOutcome::Rejected | ToolOutcome::Cancelled | ToolOutcome::Interrupted => {}
+            },
             Event::FileRestored { call, path } => {
                 let restored =
                     |change: &&mut CallChange| change.call == *call && change.path == *path;
@@ -97,7 +132,6 @@ pub(super) fn changes(log: &Log) -> Vec<CallChange> {
             _ => {}
         }
     }
-    changes
 }
 
 /// Restores files from before their changes.

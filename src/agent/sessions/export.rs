@@ -126,6 +126,9 @@ impl Reading {
             UpdateKind::CommandFailed(why) => self.note(*why),
             UpdateKind::Note { text, .. } => self.note(text.as_ref()),
             UpdateKind::Forgotten => self.note("The conversation begins anew."),
+            UpdateKind::Rewound(turn) => {
+                self.note(format!("The conversation goes back to before prompt {}.", turn.0));
+            }
             UpdateKind::ModelChanged(model) => self.note(format!("The model is now `{model}`.")),
             UpdateKind::ModeChanged(mode) => self.note(mode_note(*mode)),
             UpdateKind::SessionRenamed(title) => {

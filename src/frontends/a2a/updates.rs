@@ -102,6 +102,7 @@ impl Telling<'_> {
             | UpdateKind::CommandAsked
             | UpdateKind::AnswerFinished(_)
             | UpdateKind::Forgotten
+            | UpdateKind::Rewound(_)
             | UpdateKind::SessionRenamed(_)
             | UpdateKind::ModelChanged(_)
             | UpdateKind::ModeChanged(_) => {}

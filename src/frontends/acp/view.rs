@@ -137,6 +137,7 @@ impl EditorView {
             | UpdateKind::CommandAsked
             | UpdateKind::AnswerFinished(_)
             | UpdateKind::Forgotten
+            | UpdateKind::Rewound(_)
             | UpdateKind::SessionRenamed(_)
             | UpdateKind::ModelChanged(_)
             | UpdateKind::ModeChanged(_) => {}

@@ -160,7 +160,8 @@ impl ScreenState {
             UpdateKind::TurnQueued(_)
             | UpdateKind::CommandStarted(_)
             | UpdateKind::CommandAsked
-            | UpdateKind::Forgotten => {}
+            | UpdateKind::Forgotten
+            | UpdateKind::Rewound(_) => {}
         }
     }
 

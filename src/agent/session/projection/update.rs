@@ -63,6 +63,8 @@ pub enum UpdateKind<'a> {
     TurnFinished(&'a StopReason),
     /// The conversation begins anew.
     Forgotten,
+    /// The conversation goes back to before this turn.
+    Rewound(TurnId),
     /// The session has another title from now on.
     SessionRenamed(&'a str),
     /// Another model answers from now on: its id.

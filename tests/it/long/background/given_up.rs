@@ -18,6 +18,20 @@ async fn what_was_cleared_in_between_does_not_come_back() {
     assert!(!told.contains("What was cleared.") && !told.contains("The first."), "{told}");
 }
 
+#[tokio::test]
+async fn what_was_never_said_is_not_summed_up() {
+    let model = Slow::new(3, |_| snapshot("What was never said."));
+    let session = model.session();
+    begun(&model, &session).await;
+    turn(&session, "/rewind 1").await;
+    model.writes(0).await;
+    model.let_go();
+    let events = turn(&session, "The second.").await;
+    assert!(compressions(&events).is_empty() && notices(&events).is_empty(), "{events:?}");
+    let told = model.last();
+    assert!(!told.contains("What was never said.") && !told.contains("The first."), "{told}");
+}
+
 struct Other(Arc<Says>);
 
 impl Models for Other {
