@@ -190,6 +190,38 @@ fn a_session_is_shown_and_exported() {
 }
 
 #[test]
+fn what_a_conversation_went_back_over_is_still_shown() {
+    let place = Place::new();
+    let id = place.talk("first", "one");
+    for prompt in ["second", "/rewind conversation 2", "third"] {
+        let said = place.prompt(json!([[{ "text": "more" }]]), &["-r", &id, "-p", prompt]);
+        assert_eq!((said.code, &*said.err), (Some(0), ""), "{prompt}");
+    }
+    expect![[r#"
+        first
+        ID-1, /home/me/workspace, DAY, 4 turns
+
+        > first
+
+        one
+
+        > second
+
+        more
+
+        > /rewind conversation 2
+
+        Went back to before prompt 2: `second`
+
+        > third
+
+        more
+    "#]]
+    .assert_eq(&place.constant(&place.out(&["sessions", "show", &id])));
+    assert!(place.out(&["sessions", "search", "second"]).contains("second"));
+}
+
+#[test]
 fn an_export_goes_into_a_new_file_of_its_owners() {
     let place = Place::new();
     let id = place.talk("question", "answer");

@@ -126,9 +126,6 @@ impl Reading {
             UpdateKind::CommandFailed(why) => self.note(*why),
             UpdateKind::Note { text, .. } => self.note(text.as_ref()),
             UpdateKind::Forgotten => self.note("The conversation begins anew."),
-            UpdateKind::Rewound(turn) => {
-                self.note(format!("The conversation goes back to before prompt {}.", turn.0));
-            }
             UpdateKind::ModelChanged(model) => self.note(format!("The model is now `{model}`.")),
             UpdateKind::ModeChanged(mode) => self.note(mode_note(*mode)),
             UpdateKind::SessionRenamed(title) => {
@@ -143,7 +140,9 @@ impl Reading {
                     self.note(why);
                 }
             }
-            UpdateKind::TurnQueued(_)
+            // The command says so.
+            UpdateKind::Rewound(_)
+            | UpdateKind::TurnQueued(_)
             | UpdateKind::CommandStarted(_)
             | UpdateKind::CommandAsked
             | UpdateKind::Thought(_)

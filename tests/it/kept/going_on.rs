@@ -73,6 +73,45 @@ async fn an_answer_that_was_cut_off_is_begun_anew() {
     assert_eq!(told[4..], ["user: three", "assistant: half []", "user: four"]);
 }
 
+/// Sets the times in a log back by two hours.
+fn set_back(place: &Place, id: &str) {
+    let log = fs::read_to_string(place.log(id)).unwrap();
+    let line = |line: &str| {
+        let mut batch: Value = serde_json::from_str(line).unwrap();
+        if let Some(time) = batch["t"].as_i64() {
+            batch["t"] = json!(time - 2 * 60 * 60 * 1000);
+        }
+        format!("{batch}\n")
+    };
+    let log: String = log.lines().map(line).collect();
+    fs::write(place.log(id), log).unwrap();
+}
+
+#[tokio::test]
+async fn of_a_pause_the_model_is_told_once_also_if_the_conversation_goes_back_to_before_it() {
+    let place = Place::new();
+    let (sessions, _) = registry(place.store(), vec![says("1"), says("2")], Vec::new());
+    let loaded = create(&sessions);
+    let id = loaded.id().to_owned();
+    ask(&loaded, "one").await;
+    ask(&loaded, "two").await;
+    end(&sessions).await;
+    set_back(&place, &id);
+    let answers = vec![says("3"), says("4"), says("5")];
+    let (sessions, told) = registry(place.store(), answers, Vec::new());
+    let loaded = load(&sessions, &id).await;
+    for prompts in [&["three"][..], &["/rewind conversation 2", "four"], &["five"]] {
+        for prompt in prompts {
+            ask(&loaded, prompt).await;
+        }
+        let told = told.lock().unwrap().join("\n");
+        assert_eq!(told.matches("after a pause").count(), 1, "{told}");
+    }
+    let told = told.lock().unwrap().clone();
+    assert_eq!(told[..2], ["user: one", "assistant: 1 []"]);
+    assert!(told[2].starts_with("user: four"), "{told:?}");
+}
+
 #[tokio::test]
 async fn what_is_answered_does_not_go_on() {
     let place = Place::new();
