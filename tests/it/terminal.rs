@@ -8,6 +8,7 @@ mod keys;
 mod login;
 mod outside;
 mod resuming;
+mod rewinding;
 mod typing;
 
 use std::fs;

@@ -5,6 +5,7 @@ mod login;
 mod mode;
 mod question;
 mod resuming;
+mod rewinding;
 
 use std::time::Duration;
 
@@ -40,6 +41,7 @@ impl Ui {
                 Some(LoginStage::Typing(_)) => Focus::Key,
                 Some(LoginStage::Checking | LoginStage::Browser(_)) => Focus::Waiting,
                 None if self.state.picker.is_some() => Focus::Picker,
+                None if self.state.rewind.is_some() => Focus::Rewind,
                 None => Focus::Input {
                     empty: self.state.input.is_empty(),
                     completing: self.state.completion.is_some(),
@@ -63,7 +65,9 @@ impl Ui {
             Intent::Complete if focus == Focus::Picker => self.change_scope(),
             Intent::Complete => self.complete(),
             Intent::Escape => self.escape(focus, had_help),
-            Intent::Interrupt if focus == Focus::Picker => self.leave_sessions(),
+            Intent::Interrupt if matches!(focus, Focus::Picker | Focus::Rewind) => {
+                self.escape(focus, had_help);
+            }
             Intent::Interrupt => self.interrupt(),
             Intent::Quit => self.quits = Some(Quit::Wanted),
             Intent::Suspend => return self.suspend(),
@@ -108,7 +112,7 @@ impl Ui {
 
     /// While the user is typing, postpones a newly opened dialog so that keystrokes don't answer it.
     fn defer_dialog(&mut self, focus: Focus) {
-        if !matches!(focus, Focus::Input { .. } | Focus::Picker) {
+        if !matches!(focus, Focus::Input { .. } | Focus::Picker | Focus::Rewind) {
             return;
         }
         match (self.state.dialogs.front_mut(), &mut self.state.offer) {
@@ -122,7 +126,7 @@ impl Ui {
         let focus = self.focus();
         self.defer_dialog(focus);
         match focus {
-            Focus::Question | Focus::Reader | Focus::Offer | Focus::Waiting => {}
+            Focus::Question | Focus::Reader | Focus::Offer | Focus::Rewind | Focus::Waiting => {}
             Focus::Saying | Focus::Key | Focus::Picker | Focus::Input { .. } => {
                 self.edit(&Edit::Insert(text));
             }
@@ -174,6 +178,7 @@ impl Ui {
             }
             Focus::Key => self.check_key(),
             Focus::Picker => self.open_session(),
+            Focus::Rewind => self.choose_rewind(),
             Focus::Reader | Focus::Waiting => {}
             Focus::Input { .. } => {
                 if self.state.input.continue_line() {
@@ -223,6 +228,7 @@ impl Ui {
             }
             Some((Local::Mode, name)) => self.name_mode(&name),
             Some((Local::Resume, filter)) => self.offer_sessions(&filter),
+            Some((Local::Rewind, _)) => self.offer_rewind(),
             Some((Local::Quit, _)) => self.quits = Some(Quit::Wanted),
             None if self.no_key(&parts) => self.offer_login(Cause::Missing, None, Then::Say(typed)),
             None => self.send(&typed),
@@ -286,6 +292,9 @@ impl Ui {
         if let (Focus::Picker, Some(picker)) = (focus, &mut self.state.picker) {
             return picker.select(down);
         }
+        if let (Focus::Rewind, Some(menu)) = (focus, &mut self.state.rewind) {
+            return menu.select(down);
+        }
         if let Some(completion) = &mut self.state.completion {
             return completion.select(down);
         }
@@ -330,8 +339,10 @@ impl Ui {
             self.leave_login();
         } else if focus == Focus::Picker {
             self.leave_sessions();
-        } else if self.state.completion.take().is_none() && !had_help {
-            self.cancel("Esc");
+        } else if focus == Focus::Rewind {
+            self.leave_rewind();
+        } else if self.state.completion.take().is_none() && !had_help && !self.cancel("Esc") {
+            self.escape_idle();
         }
     }
 

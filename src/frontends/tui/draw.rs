@@ -7,6 +7,7 @@ mod help;
 mod login;
 mod picker;
 mod question;
+mod rewind;
 mod status;
 
 use ratatui_core::style::Style;
@@ -97,9 +98,10 @@ pub(super) fn live(state: &ScreenState, columns: usize, height: usize, now: Mill
             Some(offer) if offer.ready(now) || state.input.is_empty() => {
                 login::rows(offer, columns, room, now)
             }
-            _ => match &state.picker {
-                Some(picker) => self::picker(picker, columns, room, now),
-                None => composer(state, columns, room),
+            _ => match (&state.picker, &state.rewind) {
+                (Some(picker), _) => self::picker(picker, columns, room, now),
+                (None, Some(menu)) => rewind::rows(menu, columns, room, now),
+                (None, None) => composer(state, columns, room),
             },
         },
     };

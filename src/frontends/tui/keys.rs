@@ -26,6 +26,8 @@ pub(super) enum Focus {
     Key,
     /// The choice among the stored sessions.
     Picker,
+    /// The menu of earlier prompts.
+    Rewind,
     /// Something that only waits.
     Waiting,
 }
@@ -43,7 +45,7 @@ pub(super) enum Intent {
     Down,
     /// Take what is marked, or mark what could be.
     Complete,
-    /// Close what is open, else cancel the turn.
+    /// Close what is open, else cancel the turn; twice: the earlier prompts.
     Escape,
     /// Cancel, then quit.
     Interrupt,
@@ -73,6 +75,7 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("Enter", "send; while a turn runs: queue"),
     ("Shift+Enter, Ctrl+J", "new line; Alt+Enter and \\ before Enter do it too"),
     ("Esc", "cancel the turn; close what is open"),
+    ("Esc Esc", "go back to before an earlier prompt"),
     ("Ctrl+C", "cancel, or clear; twice: quit"),
     ("Ctrl+D", "quit, when nothing is typed; if attached, always"),
     ("Shift+Tab", "next approval mode"),
@@ -113,6 +116,9 @@ pub(super) fn intent(key: KeyPress, focus: Focus, attached: bool) -> Option<Inte
     if focus == Focus::Picker {
         return picker(key);
     }
+    if focus == Focus::Rewind {
+        return picker(key).filter(|it| !matches!(it, Intent::Edit(_) | Intent::Complete));
+    }
     if let Some(intent) = everywhere(key) {
         return Some(intent);
     }
@@ -124,7 +130,7 @@ pub(super) fn intent(key: KeyPress, focus: Focus, attached: bool) -> Option<Inte
             Code::Enter if !alt && !shift => Some(Intent::Enter),
             _ => edit(key).map(Intent::Edit),
         },
-        Focus::Picker | Focus::Waiting => None,
+        Focus::Picker | Focus::Rewind | Focus::Waiting => None,
         Focus::Input { empty, completing } => match code {
             Code::Enter if !alt && !shift => Some(Intent::Enter),
             Code::Tab => Some(Intent::Complete),
@@ -336,6 +342,16 @@ mod tests {
         check(KeyPress { control: true, ..plain('o') }, Focus::Picker, None);
         check(KeyPress { alt: true, ..plain('o') }, Focus::Picker, None);
         check(tab, Focus::Picker, Some(Intent::Complete));
+    }
+
+    #[test]
+    fn nothing_is_typed_into_the_menu_of_earlier_prompts() {
+        check(plain('y'), Focus::Rewind, None);
+        check(KeyPress::new(Code::Tab), Focus::Rewind, None);
+        check(KeyPress::new(Code::Up), Focus::Rewind, Some(Intent::Up));
+        check(KeyPress::new(Code::Enter), Focus::Rewind, Some(Intent::Enter));
+        check(KeyPress::new(Code::Esc), Focus::Rewind, Some(Intent::Escape));
+        check(control('c'), Focus::Rewind, Some(Intent::Interrupt));
     }
 
     #[test]

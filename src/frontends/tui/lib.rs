@@ -31,6 +31,7 @@ mod offer;
 mod picker;
 mod prompt;
 mod remote;
+mod rewind;
 mod screen;
 mod setup;
 mod signals;
@@ -122,6 +123,7 @@ async fn show(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
         title: setup.notifies.then(String::new),
         in_tmux: setup.in_tmux,
         interrupted: None,
+        escaped: None,
         confirming: None,
         quits: None,
     };

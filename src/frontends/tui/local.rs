@@ -13,6 +13,7 @@ pub(super) enum Local {
     Quit,
     Resume,
     ResumeCheckpoint,
+    Rewind,
 }
 
 impl Local {
@@ -24,7 +25,7 @@ impl Local {
 }
 
 /// Names as they are typed, commands, and descriptions.
-pub(super) const LOCAL: [(&str, Local, &str); 6] = [
+pub(super) const LOCAL: [(&str, Local, &str); 7] = [
     ("/auth", Local::Auth, "log in with a key, or take the demonstration"),
     ("/copy", Local::Copy, "put the last answer on the clipboard; /copy code: its last code block"),
     ("/help", Local::Help, "what matters, on one screen"),
@@ -35,10 +36,11 @@ pub(super) const LOCAL: [(&str, Local, &str); 6] = [
         Local::Resume,
         "go on with another session; /resume WORDS: one with these in its title",
     ),
+    ("/rewind", Local::Rewind, "go back to before an earlier prompt, to say it another way"),
 ];
 
 /// Returns the command of the screen that is typed, and its argument. `/help COMMAND` is the
-/// session's.
+/// session's, and so is `/rewind N`.
 pub(super) fn of(typed: &str) -> Option<(Local, &str)> {
     let typed = typed.trim();
     if unknown::leaves(typed) {
@@ -89,6 +91,8 @@ mod tests {
         assert_eq!(of(" /mode  yolo "), Some((Local::Mode, "yolo")));
         assert_eq!(of("/copy"), Some((Local::Copy, "")));
         assert_eq!(of("/exit"), Some((Local::Quit, "")));
+        assert_eq!(of("/rewind "), Some((Local::Rewind, "")));
+        assert_eq!(of("/rewind 3"), None);
         assert_eq!(of("/help about"), None);
         assert_eq!(of("/model"), None);
         assert_eq!(of("/fork"), Some((Local::Fork, "")));

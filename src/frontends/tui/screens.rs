@@ -10,6 +10,7 @@ mod hidden;
 mod manual;
 mod picking;
 mod reading;
+mod rewinding;
 mod short;
 
 use std::fs;

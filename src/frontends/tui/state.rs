@@ -16,10 +16,11 @@ use super::item::{CallCard, HistoryItem, ItemBody, Tone};
 use super::markdown::Growing;
 use super::offer::{LoginOffer, Then};
 use super::picker::Picker;
+use super::rewind::RewindMenu;
 use tandem_agent::session::{
-    Activity, CallStarted, CallStatus, CallStep, Entry, LastAnswer, Millis, ModelError, Origin,
-    Projection, StopReason, ToolOutcome, TurnId, TurnRecord, TurnResult, Update, UpdateKind,
-    explain_retry, explain_stop,
+    Activity, CallStarted, CallStatus, CallStep, EarlierPrompts, Entry, LastAnswer, Millis,
+    ModelError, Origin, Projection, StopReason, ToolOutcome, TurnId, TurnRecord, TurnResult,
+    Update, UpdateKind, explain_retry, explain_stop,
 };
 
 /// Duration from which on a turn may have been left alone.
@@ -71,6 +72,12 @@ pub(super) struct ScreenState {
     pub(super) refused: Option<(Millis, Then)>,
     /// The choice among the stored sessions, if it is made.
     pub(super) picker: Option<Picker>,
+    /// The prompts that the conversation can go back to.
+    pub(super) earlier: EarlierPrompts,
+    /// The choice among them, if it is made.
+    pub(super) rewind: Option<RewindMenu>,
+    /// The prompt that goes into the line when the conversation has gone back to before it.
+    pub(super) rewinding: Option<(TurnId, String)>,
     pub(super) input: TextInput,
     pub(super) completion: Option<Completion>,
     /// `true` if everything is shown in full.
@@ -124,6 +131,7 @@ impl ScreenState {
 
     /// Takes in the next entry of the log.
     pub(super) fn apply(&mut self, entry: &Entry) {
+        self.earlier.apply(entry);
         if let Some(update) = self.projection.apply(entry) {
             self.show(update);
         }
@@ -156,12 +164,21 @@ impl ScreenState {
                 self.about.input_limit = None;
             }
             UpdateKind::ModeChanged(mode) => self.about.mode = mode,
+            UpdateKind::Rewound(turn) => self.rewound(turn),
             UpdateKind::SessionRenamed(title) => self.about.title = Some(title.to_owned()),
             UpdateKind::TurnQueued(_)
             | UpdateKind::CommandStarted(_)
             | UpdateKind::CommandAsked
-            | UpdateKind::Forgotten
-            | UpdateKind::Rewound(_) => {}
+            | UpdateKind::Forgotten => {}
+        }
+    }
+
+    /// Puts the prompt into the line that the conversation has gone back to, if that was wanted here.
+    fn rewound(&mut self, turn: TurnId) {
+        if let Some((_, prompt)) = self.rewinding.take_if(|(wanted, _)| *wanted == turn)
+            && self.input.is_empty()
+        {
+            self.input.set(&prompt);
         }
     }
 

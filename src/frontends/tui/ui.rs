@@ -72,6 +72,8 @@ pub(super) struct Ui {
     pub(super) in_tmux: bool,
     /// Time at which Ctrl+C was pressed last.
     pub(super) interrupted: Option<Instant>,
+    /// Time at which Esc was pressed last where it had nothing to close or cancel.
+    pub(super) escaped: Option<Instant>,
     /// Somebody else's turn, and when it was asked whether it is to be cancelled.
     pub(super) confirming: Option<(TurnId, Instant)>,
     /// Reason for which it is to end, if it is.
@@ -206,6 +208,7 @@ impl Drop for Ui {
         self.state.dialogs.clear();
         self.state.offer = None;
         self.state.picker = None;
+        self.state.rewind = None;
         let columns = self.screen.columns();
         let mut rows = Vec::new();
         for item in &self.state.items {

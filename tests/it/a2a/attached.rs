@@ -179,6 +179,30 @@ async fn only_with_a_token_commands_are_run_from_here_and_the_mode_is_changed() 
 }
 
 #[tokio::test]
+async fn the_conversation_goes_back_for_everybody_when_that_is_wanted_here() {
+    let mut it = shared(&writes()).await;
+    let id = it.editor.prompt("the first").await;
+    it.editor.answer_to(id).await;
+    let Some(terminal) = attach(it.client.port, "") else { return };
+    terminal.until("Hello.");
+    terminal.line("/rewind");
+    let seen = terminal.until("Go back to before a prompt");
+    assert!(seen.contains("› the first"), "{seen}");
+    terminal.keys(&["Enter"]);
+    terminal.until("Went back to before prompt 1: the first");
+    let seen = terminal.until("› the first");
+    assert!(!seen.contains("Go back to before a prompt"), "{seen}");
+    let chunk = loop {
+        let shown = it.editor.call_of("streamAssistantMessageChunk").await;
+        let chunk = shown["params"]["chunk"]["text"].as_str().unwrap_or_default();
+        if !chunk.contains("[terminal]") {
+            break chunk.to_owned();
+        }
+    };
+    assert_eq!(chunk, "Went back to before prompt 1: `the first`");
+}
+
+#[tokio::test]
 async fn the_end_of_the_agent_is_the_end_of_the_terminal() {
     for signal in [rustix::process::Signal::TERM, rustix::process::Signal::KILL] {
         let mut it = shared(&writes().arg("--drain-timeout").arg("0.1")).await;

@@ -1,0 +1,55 @@
+//! Going back to before an earlier prompt, which is then in the line to be said another way.
+
+use tokio::time::Instant;
+
+use super::super::rewind::{RewindChoice, RewindMenu};
+use super::super::ui::Ui;
+use super::TWICE;
+
+impl Ui {
+    /// Esc with nothing to close or cancel: the second in a row offers the earlier prompts.
+    pub(super) fn escape_idle(&mut self) {
+        if !self.state.input.is_empty() || self.state.is_lost() {
+            return;
+        }
+        if self.escaped.take().is_some_and(|at| at.elapsed() < TWICE) {
+            self.offer_rewind();
+        } else if !self.state.earlier.is_empty() {
+            self.escaped = Some(Instant::now());
+            self.state.hint = Some("Esc again goes back to an earlier prompt".to_owned());
+        }
+    }
+
+    /// Offers the earlier prompts.
+    pub(super) fn offer_rewind(&mut self) {
+        self.state.rewind = RewindMenu::new(self.state.earlier.list());
+        if self.state.rewind.is_none() {
+            self.state.hint = Some("there is no prompt to go back to".to_owned());
+        }
+    }
+
+    /// Takes what is marked in the menu.
+    pub(super) fn choose_rewind(&mut self) {
+        let Some(menu) = &mut self.state.rewind else { return };
+        let Some(choice) = menu.enter() else { return };
+        let marked = menu.marked().cloned();
+        self.state.rewind = None;
+        let command = match choice {
+            RewindChoice::WithFiles => "/rewind",
+            RewindChoice::Conversation => "/rewind conversation",
+            RewindChoice::Nothing => return,
+        };
+        if let Some(prompt) = marked {
+            self.send(&format!("{command} {}", prompt.turn.0));
+            self.state.rewinding = Some((prompt.turn, prompt.text));
+        }
+    }
+
+    /// Goes from the choice back to the prompts, or leaves the menu.
+    pub(super) fn leave_rewind(&mut self) {
+        let Some(menu) = &mut self.state.rewind else { return };
+        if menu.choice.take().is_none() {
+            self.state.rewind = None;
+        }
+    }
+}

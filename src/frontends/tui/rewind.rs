@@ -1,0 +1,69 @@
+//! The menu of earlier prompts that the conversation can go back to. Pure: it is given the prompts.
+
+use tandem_agent::session::EarlierPrompt;
+
+/// What is done about the marked prompt, in the order of the choices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RewindChoice {
+    /// The conversation goes back, and so do the files.
+    WithFiles,
+    /// The conversation goes back, and the files stay as they are.
+    Conversation,
+    /// Nothing goes back.
+    Nothing,
+}
+
+impl RewindChoice {
+    pub(super) const ALL: [Self; 3] = [Self::WithFiles, Self::Conversation, Self::Nothing];
+}
+
+/// A choice among the earlier prompts, and then of what goes back with the conversation.
+#[derive(Debug)]
+pub(super) struct RewindMenu {
+    /// The newest first; never empty.
+    prompts: Vec<EarlierPrompt>,
+    /// Index of the marked prompt.
+    pub(super) selected: usize,
+    /// Index of the marked choice, once a prompt is chosen since which files were changed.
+    pub(super) choice: Option<usize>,
+}
+
+impl RewindMenu {
+    /// Offers prompts, given the oldest first; `None` if there are none.
+    pub(super) fn new(mut prompts: Vec<EarlierPrompt>) -> Option<Self> {
+        prompts.reverse();
+        (!prompts.is_empty()).then_some(Self { prompts, selected: 0, choice: None })
+    }
+
+    /// Returns the prompts, the newest first.
+    pub(super) fn prompts(&self) -> &[EarlierPrompt] {
+        &self.prompts
+    }
+
+    /// Returns the marked prompt.
+    pub(super) fn marked(&self) -> Option<&EarlierPrompt> {
+        self.prompts.get(self.selected)
+    }
+
+    /// Marks the next row, or the one before.
+    pub(super) fn select(&mut self, down: bool) {
+        let (marked, count) = match &mut self.choice {
+            Some(choice) => (choice, RewindChoice::ALL.len()),
+            None => (&mut self.selected, self.prompts.len()),
+        };
+        *marked = if down { (*marked + 1).min(count - 1) } else { marked.saturating_sub(1) };
+    }
+
+    /// Takes what is marked. Returns the choice, once it is made: where no file was changed, there
+    /// is none.
+    pub(super) fn enter(&mut self) -> Option<RewindChoice> {
+        if let Some(choice) = self.choice {
+            return Some(RewindChoice::ALL[choice]);
+        }
+        if self.marked()?.changed_files == 0 {
+            return Some(RewindChoice::WithFiles);
+        }
+        self.choice = Some(0);
+        None
+    }
+}
