@@ -113,6 +113,23 @@ fn a_session_that_is_open_elsewhere_stays_there() {
 }
 
 #[test]
+fn a_checkpoint_is_found_from_a_session_of_another_directory() {
+    let Some(terminal) = Terminal::start(says("Apples it is."), "") else { return };
+    terminal.line("about apples");
+    terminal.until("Apples it is.");
+    terminal.line("/chat save fruit");
+    terminal.until("The conversation is saved as fruit.");
+    terminal.line("/rename Original");
+    terminal.until("The session's title is now: Original");
+    terminal.keys(&["C-d"]);
+    terminal.check_given_back();
+    terminal.line("cd ..");
+    terminal.again(&says("Hello."), "-r Original");
+    terminal.line("/chat resume fruit");
+    terminal.wait("the copy", |seen| seen.matches("› about apples").count() == 2);
+}
+
+#[test]
 fn a_session_is_chosen_before_there_is_one() {
     let Some(terminal) = Terminal::start(says("Apples it is."), "") else { return };
     terminal.ask_and_quit("about apples", "Apples it is.");

@@ -94,9 +94,12 @@ impl Ui {
 
     /// Leaves this session for a copy of a checkpoint.
     pub(super) fn resume_checkpoint(&mut self, tag: &str, typed: &str) {
-        let Some(stored) = &self.sessions else { return };
+        let (Some(stored), Some(session)) = (&self.sessions, self.session.session()) else {
+            return;
+        };
         let (store, tag) = (Arc::clone(&stored.store), tag.to_owned());
-        let directory = stored.directory.clone();
+        // A tag belongs to the session's directory, which may be another than that of this process.
+        let directory = session.roots().first().unwrap_or(&stored.directory).clone();
         let find = async move {
             let listed = find_checkpoint(&*store, &directory, &tag).await;
             listed.map(|listed| listed.head.id).map_err(|error| error.to_string())
