@@ -310,23 +310,55 @@ async fn a_stored_session_is_read_without_a_trace() {
     assert_eq!(ends().await, 1);
 }
 
-#[tokio::test]
-async fn while_a_long_session_is_loaded_everything_else_goes_on() {
-    let place = Place::new();
+/// Stores a session with this many events, of which each has 300 bytes; returns its id.
+async fn store_long(place: &Place, count: usize) -> String {
     let (sessions, _) = registry(place.store(), vec![says("one")], Vec::new());
     let loaded = create(&sessions);
     ask(&loaded, "first").await;
     let id = loaded.id().to_owned();
     end(&sessions).await;
-    drop(loaded);
     let mut claim = place.store().claim(&id).await.unwrap();
-    for first in (claim.next()..20_000).step_by(500) {
+    for first in (claim.next()..count).step_by(500) {
         let chunks = (0..499).map(|n| Event::Text(format!("{n} {}", "words ".repeat(48))));
         let events = chunks.chain([Event::Forgotten]);
         let events = events.map(|event| (1, Arc::new(event))).collect();
         claim.append(vec![Batch { first, events, summary: None }]).await.unwrap();
     }
-    drop(claim);
+    id
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_log_that_is_not_whole_takes_the_place_of_no_other() {
+    let place = Place::new();
+    let id = store_long(&place, 10_000).await;
+    let (sessions, _) = registry(place.store(), vec![says("two")], Vec::new());
+    let loaded = load(&sessions, &id).await;
+    // The oldest events are in a file without a name.
+    let files = fs::read_dir("/proc/self/fd").unwrap().flatten().map(|entry| entry.path());
+    let is_nameless = |file: &PathBuf| {
+        fs::read_link(file).is_ok_and(|to| {
+            to.starts_with(place.dir.path()) && to.to_string_lossy().ends_with("(deleted)")
+        })
+    };
+    let nameless: Vec<_> = files.filter(is_nameless).collect();
+    assert_eq!(nameless.len(), 1);
+    fs::File::options().write(true).open(&nameless[0]).unwrap().set_len(0).unwrap();
+    fs::remove_file(place.log(&id)).unwrap();
+    ask(&loaded, "second").await;
+    end(&sessions).await;
+    assert!(!place.log(&id).exists());
+    let mut log = loaded.session().events(loaded.session().position().saturating_sub(20));
+    let said = std::iter::from_fn(|| log.try_next()).any(|event| {
+        matches!(&*event, Event::Notice(why) if why.contains("cannot be read from the disk"))
+    });
+    assert!(said);
+}
+
+#[tokio::test]
+async fn while_a_long_session_is_loaded_everything_else_goes_on() {
+    let place = Place::new();
+    let id = store_long(&place, 20_000).await;
     let (sessions, _) = registry(place.store(), vec![says("two")], Vec::new());
     let longest = watch::Sender::new(Duration::ZERO);
     let measured = longest.clone();

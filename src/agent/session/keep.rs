@@ -3,6 +3,7 @@
 //! The keeper is one more reader of the log: appending an event waits for no disk.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,7 +57,9 @@ pub(super) struct Keeper {
     open: BTreeSet<TurnId>,
     /// `true` while the store refuses.
     is_failing: bool,
-    /// When the log was last begun anew, because a part of it was lost.
+    /// Reason why a part of what is stored is lost, until all of it is saved anew.
+    lost: Option<&'static str>,
+    /// When that was last begun.
     renewed: Option<Instant>,
 }
 
@@ -127,6 +130,7 @@ impl Keeper {
             title: None,
             open: BTreeSet::new(),
             is_failing: false,
+            lost: None,
             renewed: None,
         }
     }
@@ -181,6 +185,10 @@ impl Keeper {
 
     /// Writes what has come. Returns `true` if a turn has ended with it.
     async fn write(&mut self) -> bool {
+        if let Some(why) = self.lost {
+            self.failed(StoreError::Lost(why)).await;
+            return false;
+        }
         let mut ends_turn = false;
         loop {
             let from = self.reader.position();
@@ -201,16 +209,12 @@ impl Keeper {
                 }
                 self.written = Instant::now();
             }
-            self.succeeded(end);
+            if std::mem::take(&mut self.is_failing) {
+                self.log.stored();
+                self.log.append(Event::Notice("The conversation is saved again.".to_owned()));
+            }
+            self.log.set_kept(end);
         }
-    }
-
-    fn succeeded(&mut self, end: usize) {
-        if std::mem::take(&mut self.is_failing) {
-            self.log.stored();
-            self.log.append(Event::Notice("The conversation is saved again.".to_owned()));
-        }
-        self.log.set_kept(end);
     }
 
     /// Writes what belongs beside the log, where it has changed.
@@ -287,9 +291,13 @@ impl Keeper {
     async fn failed(&mut self, err: StoreError) {
         // Where all is lost again and again, not all is written again and again.
         let may_renew = self.renewed.is_none_or(|renewed| renewed.elapsed() >= AGAIN);
+        if let StoreError::Lost(why) = err {
+            self.lost = Some(why);
+        }
         let err = match err {
             StoreError::Lost(why) if may_renew => match self.renew().await {
                 Ok(()) => {
+                    self.lost = None;
                     self.log.append(Event::Notice(saved_anew(why)));
                     return;
                 }
@@ -316,11 +324,19 @@ impl Keeper {
         let end = self.log.len();
         while self.reader.position() < end {
             let batches = self.collect(&mut false);
+            if self.log.is_damaged() {
+                // What is left of the stored log may have more.
+                let why = "a part of the conversation cannot be read from the disk";
+                return Err(StoreError::Io(io::Error::other(why)));
+            }
             self.claim.append(batches).await?;
         }
         self.claim.sync().await?;
         let end = self.reader.position();
-        self.succeeded(end);
+        if std::mem::take(&mut self.is_failing) {
+            self.log.stored();
+        }
+        self.log.set_kept(end);
         self.log.set_synced(end);
         Ok(())
     }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::mem::{self, Discriminant};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
@@ -51,6 +52,8 @@ struct LogShared {
     urgent: watch::Sender<usize>,
     /// Number of events that somebody wants synced.
     sync_wanted: watch::Sender<usize>,
+    /// `true` if an event could not be read from the file of the oldest.
+    is_damaged: AtomicBool,
 }
 
 /// The party that says which events are kept. Changes under the lock of the events.
@@ -123,6 +126,7 @@ impl Log {
                 synced: watch::Sender::default(),
                 urgent: watch::Sender::default(),
                 sync_wanted: watch::Sender::default(),
+                is_damaged: AtomicBool::default(),
             }),
         }
     }
@@ -253,6 +257,11 @@ impl Log {
         let mut events = self.shared.events.lock();
         events.keeping = Keeping::Unstored;
         self.shared.kept.send_replace(events.slots.len());
+    }
+
+    /// Returns `true` if not every event that was asked for could be read.
+    pub(super) fn is_damaged(&self) -> bool {
+        self.shared.is_damaged.load(Ordering::Relaxed)
     }
 
     /// Waits for the first prompt.
@@ -452,7 +461,7 @@ impl Reader {
             }
         };
         drop(events);
-        Some(Entry { index, at, event: from_shelf(file, place) })
+        Some(Entry { index, at, event: self.read_shelved(file, place) })
     }
 
     /// Returns the next event with its place, if there is one already. Chunks of a text that has ended come
@@ -473,7 +482,7 @@ impl Reader {
             Whole::Shelved(place) => (*place, events.shelf.file()),
         };
         drop(events);
-        Some(Entry { index, at, event: from_shelf(file, place) })
+        Some(Entry { index, at, event: self.read_shelved(file, place) })
     }
 
     /// Returns the event that [`Reader::try_next`] would return, and leaves it where it is.
@@ -499,15 +508,17 @@ impl Reader {
     pub fn position(&self) -> usize {
         self.next
     }
-}
 
-/// Reads an event from the file, or says in its place why that cannot be done.
-fn from_shelf(file: Option<Arc<File>>, place: FileSlice) -> Arc<Event> {
-    let event = file.ok_or_else(|| "its file is gone".to_owned()).and_then(|file| {
-        shelf::read(&file, place).map_err(|err| format!("its file cannot be read: {err}"))
-    });
-    let unread = |why| Event::Notice(format!("Something that has happened is not shown: {why}"));
-    Arc::new(event.unwrap_or_else(unread))
+    /// Reads an event from the file, or says in its place why that cannot be done.
+    fn read_shelved(&self, file: Option<Arc<File>>, place: FileSlice) -> Arc<Event> {
+        let event = file.ok_or_else(|| "its file is gone".to_owned()).and_then(|file| {
+            shelf::read(&file, place).map_err(|err| format!("its file cannot be read: {err}"))
+        });
+        Arc::new(event.unwrap_or_else(|why| {
+            self.shared.is_damaged.store(true, Ordering::Relaxed);
+            Event::Notice(format!("Something that has happened is not shown: {why}"))
+        }))
+    }
 }
 
 /// Returns the time of this machine's clock.

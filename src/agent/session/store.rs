@@ -269,7 +269,8 @@ pub trait Claim: Send + Sync {
     async fn sync(&mut self) -> Result<(), StoreError>;
 
     /// Begins the log anew, from index 0, when a part of it is lost. The next [`Claim::sync`] puts the
-    /// new one in the place of the old one, of which all that is left stays until then.
+    /// new one in the place of the old one, of which all that is left stays until then. If anything
+    /// of that fails, it is begun anew again.
     async fn renew(&mut self) -> Result<(), StoreError>;
 
     /// Tells others at which port of this machine they can join the session.

@@ -102,12 +102,7 @@ impl FileClaim {
         write: impl FnOnce(&mut LogWriter) -> Result<(), StoreError> + Send + 'static,
     ) -> Result<(), StoreError> {
         let log = Arc::clone(&self.log);
-        blocking(move || {
-            let mut log = log.lock();
-            // What did not come to its end as a whole is begun anew as a whole.
-            write(&mut log).inspect_err(|_| log.lost |= log.before.is_some())
-        })
-        .await
+        blocking(move || write(&mut log.lock())).await
     }
 }
 
