@@ -212,6 +212,12 @@ impl Session {
         self.turns.push(prompt, origin, tags)
     }
 
+    /// Tells the model something with the next results of calls, if a turn runs, and people at once.
+    /// Returns `false` if none runs.
+    pub fn steer(&self, text: &str) -> bool {
+        self.turns.steer(text)
+    }
+
     /// Returns the turn that runs.
     pub fn running(&self) -> Option<TurnId> {
         self.turns.running()
@@ -343,9 +349,25 @@ impl Session {
         self.engine.modes.set(mode)
     }
 
+    /// Returns the session's title; empty before the first prompt.
+    pub fn title(&self) -> String {
+        self.engine.state.look(|state| state.title.clone())
+    }
+
     /// Returns the id of the model that answers.
     pub fn model(&self) -> String {
         self.engine.model.id()
+    }
+
+    /// Returns the ids of the models that are known by name.
+    pub async fn known_models(&self) -> Result<Vec<String>, String> {
+        self.engine.model.known().await
+    }
+
+    /// Lets another model answer from the next request on. If it cannot be opened, the one before
+    /// stays.
+    pub async fn set_model(&self, id: &str) -> Result<(), String> {
+        self.engine.set_model(id).await
     }
 
     /// Checks that the model can be called, as far as is known without the network.

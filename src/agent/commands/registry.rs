@@ -284,11 +284,26 @@ impl Command {
 
     /// Returns a line on how the command is used: `/memory add TEXT`, and what that does.
     pub(super) fn usage(&self, path: &str) -> String {
+        format!("`/{path}{}`: {}", self.arguments(), self.description)
+    }
+
+    /// Returns what may follow the command's name: `TEXT`, or its sub-commands, `show | add TEXT`.
+    /// Empty if nothing may.
+    pub fn hint(&self) -> String {
+        let sub_commands =
+            self.sub_commands.iter().map(|sub| format!("{}{}", sub.name, sub.arguments()));
+        match self.sub_commands {
+            [] => self.arguments().trim_start().to_owned(),
+            _ => sub_commands.collect::<Vec<_>>().join(" | "),
+        }
+    }
+
+    fn arguments(&self) -> String {
         let arguments = self.arguments.iter().map(|argument| {
             let name = argument.name.to_uppercase();
             if argument.is_required { format!(" {name}") } else { format!(" [{name}]") }
         });
-        format!("`/{path}{}`: {}", arguments.collect::<String>(), self.description)
+        arguments.collect()
     }
 }
 

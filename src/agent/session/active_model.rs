@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use crate::blocking::blocking;
 use parking_lot::Mutex;
 use tandem_model::{Model, Models};
 
 /// The model that answers.
 pub(super) struct ActiveModel {
-    /// Changed only in a turn.
     current: Mutex<Arc<dyn Model>>,
     /// All models, by id.
-    pub(super) available: Arc<dyn Models>,
+    available: Arc<dyn Models>,
 }
 
 impl ActiveModel {
@@ -21,6 +21,18 @@ impl ActiveModel {
     /// Returns the model.
     pub(super) fn get(&self) -> Arc<dyn Model> {
         Arc::clone(&self.current.lock())
+    }
+
+    /// Returns the ids of the models that are known by name.
+    pub(super) async fn known(&self) -> Result<Vec<String>, String> {
+        let models = Arc::clone(&self.available);
+        blocking(move || models.known()).await
+    }
+
+    /// Opens another model.
+    pub(super) async fn open(&self, id: &str) -> Result<Arc<dyn Model>, String> {
+        let (models, id) = (Arc::clone(&self.available), id.to_owned());
+        blocking(move || models.open(&id)).await
     }
 
     /// Lets another model answer from now on.

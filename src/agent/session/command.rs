@@ -249,18 +249,12 @@ impl CommandTurn<'_> {
 
     /// Lets another model answer from now on. If it cannot be opened, the one before stays.
     pub(crate) async fn set_model(&self, id: &str) -> Result<(), String> {
-        let (models, wanted) = (Arc::clone(&self.engine.model.available), id.to_owned());
-        let model = blocking(move || models.open(&wanted)).await?;
-        self.engine.model.set(model);
-        self.engine.compression.reset();
-        self.engine.log.append(Event::ModelChanged { model: id.to_owned() });
-        Ok(())
+        self.engine.set_model(id).await
     }
 
     /// Returns the ids of the models that are known by name.
     pub(crate) async fn known_models(&self) -> Result<Vec<String>, String> {
-        let models = Arc::clone(&self.engine.model.available);
-        blocking(move || models.known()).await
+        self.engine.model.known().await
     }
 
     /// Returns the memory files, as the model is told them from the next prompt on.

@@ -113,6 +113,16 @@ impl Engine {
         look(transcript.conversation())
     }
 
+    /// Lets another model answer from the next request on. If it cannot be opened, the one before
+    /// stays.
+    pub(super) async fn set_model(&self, id: &str) -> Result<(), String> {
+        let model = self.model.open(id).await?;
+        self.model.set(model);
+        self.compression.reset();
+        self.log.append(Event::ModelChanged { model: id.to_owned() });
+        Ok(())
+    }
+
     /// Returns the estimated prompt size in tokens, without the results of calls that still run.
     pub(super) fn size(&self) -> u64 {
         let beside = || {

@@ -149,6 +149,19 @@ impl TurnQueue {
         }
     }
 
+    /// Tells the model something with the next results of calls, if a turn runs, and people at once.
+    /// Returns `false` if none runs.
+    pub(super) fn steer(&self, text: &str) -> bool {
+        let turns = self.turns.lock();
+        if turns.running.as_ref().is_none_or(|running| running.cancel.is_cancelled()) {
+            return false;
+        }
+        self.engine.log.append(Event::Notice(format!("Said meanwhile: {text}")));
+        let told = format!("\n\n[The user says meanwhile: {text}]");
+        self.engine.log.append(Event::ToldNext(told));
+        true
+    }
+
     /// Returns the turn that runs.
     pub(super) fn running(&self) -> Option<TurnId> {
         self.turns.lock().running.as_ref().map(|running| running.turn)
