@@ -44,6 +44,8 @@ const LARGEST_STORED_PAGE: usize = 16 << 10;
 pub struct SessionRequest {
     /// The directory to work in; without one, the directory of the process.
     pub directory: Option<PathBuf>,
+    /// More directories to work in.
+    pub more: Vec<PathBuf>,
     /// Asks for a session without questions; the maker decides if that is granted.
     pub auto_approve: bool,
 }
@@ -229,11 +231,13 @@ impl Sessions {
         self.store.as_ref()?.head(&stored_id(id)).await.ok()
     }
 
-    /// Opens the session of an id, which is loaded from the store if it is only there; `None` if
-    /// there is none. `prepare` runs on a session that is loaded, before anybody else can open it.
+    /// Opens the session of an id, which is loaded from the store if it is only there, to work in
+    /// `more` directories besides its own; `None` if there is none. `prepare` runs on a session that is
+    /// loaded, before anybody else can open it.
     pub async fn load(
         &self,
         id: &str,
+        more: Vec<PathBuf>,
         prepare: impl FnOnce(&Session),
     ) -> Result<Option<Arc<LoadedSession>>, LoadError> {
         if let Some(opened) = self.open(id) {
@@ -254,6 +258,7 @@ impl Sessions {
         };
         let request = SessionRequest {
             directory: Some(stored.head().directory.clone()),
+            more,
             auto_approve: false,
         };
         // Clients may ask for it by the store's id, which a list gives, or by their own.
@@ -316,11 +321,15 @@ impl Sessions {
         loaded.get(id).or_else(of_id).map(Arc::clone)
     }
 
-    /// Streams the sessions that are stored and not loaded, the last changed first, without checkpoints:
-    /// nobody can open those. The store is asked for as many as are read here: what few sessions cost
-    /// does not grow with all that are stored.
-    pub fn stored(&self) -> impl Stream<Item = Result<Listed, StoreError>> + Send {
-        let pages = stream::try_unfold(Some(0), |skip| self.stored_page(skip));
+    /// Streams the sessions that are stored and not loaded, of one directory or of all, the last changed
+    /// first, without checkpoints: nobody can open those. The store is asked for as many as are read
+    /// here: what few sessions cost does not grow with all that are stored.
+    pub fn stored(
+        &self,
+        directory: Option<PathBuf>,
+    ) -> impl Stream<Item = Result<Listed, StoreError>> + Send {
+        let query = Query { directory, checkpoints: Some(false), ..Query::default() };
+        let pages = stream::try_unfold(Some(0), move |skip| self.stored_page(query.clone(), skip));
         let mut listed = HashSet::new();
         pages
             .map_ok(|page| stream::iter(page).map(Ok))
@@ -332,13 +341,13 @@ impl Sessions {
     /// Reads a page of them; also returns where the next one begins, if there is more.
     async fn stored_page(
         &self,
+        query: Query,
         skip: Option<usize>,
     ) -> Result<Option<(Vec<Listed>, Option<usize>)>, StoreError> {
         let (Some(store), Some(skip)) = (&self.store, skip) else { return Ok(None) };
         // As long as all before: a store may have to look at these again.
         let most = skip.clamp(STORED_PAGE, LARGEST_STORED_PAGE);
-        let query = Query { skip, most: Some(most), checkpoints: Some(false), ..Query::default() };
-        let page = store.list(&query).await?;
+        let page = store.list(&Query { skip, most: Some(most), ..query }).await?;
         let next = (page.len() == most).then_some(skip + most);
         Ok(Some((self.without_loaded(page), next)))
     }

@@ -16,17 +16,18 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::ending::{EndSignals, ExitReason, saved};
-use super::keys::authenticate;
-use super::making::{Making, NewSession};
+use super::keys::EditorLogin;
+use super::making::{Making, NewSession, OpenedSession};
+use super::models::first_provider;
 use crate::cli::{A2aArgs, AgentArgs, ServeArgs};
 use tandem_a2a::{self as a2a, ServeAcp, ServedSessions, ServerOptions};
-use tandem_acp as acp;
+use tandem_acp::{self as acp, OwnSession};
 use tandem_agent::permission::Mode;
-use tandem_agent::session::Session;
-use tandem_agent::sessions::{LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions};
+use tandem_agent::session::Origin;
+use tandem_agent::sessions::{MakeSession, SessionLimits, SessionRequest, Sessions};
 use tandem_model::Secret;
-use tandem_settings::Credentials;
 use tandem_settings::limits::Limits;
+use tandem_settings::{Credentials, Settings};
 use tandem_tools::workspace::Workspace;
 use tandem_wire::rpc;
 
@@ -45,23 +46,32 @@ struct RunningServer {
 }
 
 impl SessionServer {
-    /// Opens the session to others, if the user wants it.
+    /// Opens a registry's sessions to others, if the user wants it. Who names none joins the first.
     pub(super) async fn begin(
         agent: &AgentArgs,
-        session: &Arc<LoadedSession>,
-        credentials: &Arc<Credentials>,
-        limits: &Limits,
+        (sessions, first): &OpenedSession,
+        making: &Making,
+        settings: &Settings,
     ) -> anyhow::Result<Self> {
         let Some(port) = agent.a2a_port else { return Ok(Self(None)) };
-        let mut options = options(&agent.a2a, limits, credentials)?;
-        options.acp = Some(over_websocket(session.session(), credentials, limits.line_bytes));
+        let own = Arc::new(OwnSession::new(Arc::clone(first)));
+        let service = editor_service(sessions, own, making, settings)?;
+        let limits = making.limits(settings);
+        let mut options = options(&agent.a2a, &limits, &making.credentials)?;
+        options.acp = Some(over_websocket(service, limits.line_bytes));
         let connected = options.connected.subscribe();
         let listener = a2a::listen(port).await?;
         let address = address(&listener)?;
         let ending = a2a::Ending::default();
-        let sessions = ServedSessions::Shared(Arc::clone(session));
-        let serving = tokio::spawn(a2a::serve(listener, sessions, options, ending.clone()));
+        let (sessions, first) = (Arc::clone(sessions), Arc::clone(first));
+        let served = ServedSessions::Shared { sessions, first };
+        let serving = tokio::spawn(a2a::serve(listener, served, options, ending.clone()));
         Ok(Self(Some(RunningServer { serving, ending, address, connected })))
+    }
+
+    /// Opens nothing to nobody.
+    pub(super) fn none() -> Self {
+        Self(None)
     }
 
     /// Says on standard error where they can.
@@ -78,13 +88,18 @@ impl SessionServer {
 
     /// Lets what runs come to its end if others have joined: for this time, or until another
     /// signal comes.
-    pub(super) async fn drain(&self, session: &Session, time: Duration, signals: &mut EndSignals) {
+    pub(super) async fn drain(
+        &self,
+        sessions: &Sessions,
+        time: Duration,
+        signals: &mut EndSignals,
+    ) {
         let Some(server) = self.0.as_ref().filter(|server| *server.connected.borrow() > 0) else {
             return;
         };
         server.ending.drain();
         tokio::select! {
-            () = session.idle() => {}
+            () = idle(sessions) => {}
             () = sleep(time) => {}
             _ = signals.next() => {}
         }
@@ -235,20 +250,31 @@ pub(super) fn token(
     Ok(Some(token))
 }
 
+/// Waits until no turn runs in any of the sessions.
+async fn idle(sessions: &Sessions) {
+    for loaded in sessions.loaded() {
+        loaded.session().idle().await;
+    }
+}
+
+/// Returns what an editor is served with that this process was started by.
+pub(super) fn editor_service(
+    sessions: &Arc<Sessions>,
+    own: Arc<OwnSession>,
+    making: &Making,
+    settings: &Settings,
+) -> anyhow::Result<acp::EditorService> {
+    let (model, _) = making.model(settings)?;
+    let provider = first_provider(&making.credentials, settings);
+    let login = EditorLogin::new(&making.credentials, model, provider);
+    let sessions = Arc::clone(sessions);
+    Ok(acp::EditorService { sessions, own, origin: Origin::Editor, login })
+}
+
 /// Serves ACP clients that come over a WebSocket.
-fn over_websocket(
-    session: &Arc<Session>,
-    credentials: &Arc<Credentials>,
-    max_line: usize,
-) -> ServeAcp {
-    let authenticate = authenticate(session, credentials);
-    let session = Arc::clone(session);
+fn over_websocket(service: acp::EditorService, max_line: usize) -> ServeAcp {
     Arc::new(move |stream, origin| {
-        let service = acp::EditorService {
-            session: Arc::clone(&session),
-            origin,
-            authenticate: Arc::clone(&authenticate),
-        };
+        let service = acp::EditorService { origin, ..service.clone() };
         let options = rpc::ConnectionOptions::new(max_line);
         async move {
             let (input, output) = tokio::io::split(stream);

@@ -3,18 +3,20 @@
 use std::io::{Write as _, stderr};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::a2a::SessionServer;
+use super::a2a::{SessionServer, editor_service};
 use super::ending::{BAD_INPUT, EndSignals, ExitReason, LAST_WORDS, drained, saved};
-use super::keys::authenticate;
 use super::making::Making;
 use super::retention::Cleanup;
 use crate::cli::AgentArgs;
 use crate::record;
 use tandem_a2a::CLOSING;
-use tandem_acp as acp;
-use tandem_agent::session::Origin;
+use tandem_acp::{self as acp, OwnSession};
+use tandem_agent::session::Store;
+use tandem_agent::sessions::{MakeSession, WantedSession};
+use tandem_settings::Settings;
 use tandem_wire::{rpc, stdio};
 
 /// Message to people who pipe a prompt to where an editor's messages are expected.
@@ -25,11 +27,26 @@ const TEXT_ON_STDIN: &str = "tandem: standard input is text, and not the message
 pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     let mut signals = EndSignals::listen()?;
     let (making, settings) = Making::new(&agent.work)?;
-    let (sessions, loaded) = making.one_session(agent, &settings, &agent.wanted_session()).await?;
-    let session = loaded.session();
-    let Making { credentials, supervisor, .. } = &making;
     let limits = making.limits(&settings);
-    let joined = SessionServer::begin(agent, &loaded, credentials, &limits).await?;
+    let (make, cleanup) =
+        cleaning(making.maker(agent, &settings), settings.clone(), making.store());
+    let sessions = making.registry(make, limits.a2a.sessions, &settings);
+    // An editor's first message tells whether it knows of this session, so it is made then; unless
+    // others can join, or it is one that there is.
+    let wanted = agent.wanted_session();
+    let is_new = wanted == WantedSession::New;
+    let first = if is_new && agent.a2a_port.is_none() {
+        None
+    } else {
+        Some(making.first_session(&wanted, &sessions).await?)
+    };
+    let joined = match &first {
+        Some(first) => {
+            let opened = (Arc::clone(&sessions), Arc::clone(first));
+            SessionServer::begin(agent, &opened, &making, &settings).await?
+        }
+        None => SessionServer::none(),
+    };
     joined.announce();
     let input_ended = CancellationToken::new();
     let options = rpc::ConnectionOptions {
@@ -39,18 +56,10 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
         refuse_text: !agent.acp,
         ..rpc::ConnectionOptions::new(limits.line_bytes)
     };
-    let served = acp::serve(
-        acp::EditorService {
-            session: Arc::clone(session),
-            origin: Origin::Editor,
-            authenticate: authenticate(session, credentials),
-        },
-        stdio::input(),
-        stdio::output(),
-        options,
-    );
+    let own = Arc::new(first.map_or_else(OwnSession::default, OwnSession::new));
+    let service = editor_service(&sessions, own, &making, &settings)?;
+    let served = acp::serve(service, stdio::input(), stdio::output(), options);
     tokio::pin!(served);
-    let cleanup = Cleanup::begin(&settings, &sessions, session);
     let end = tokio::select! {
         served = &mut served => hung_up(served),
         () = stdio::reader_gone() => ExitReason::Unread,
@@ -61,7 +70,7 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     if matches!(end, ExitReason::Signal(_)) {
         // The editor is answered all the while.
         tokio::select! {
-            () = joined.drain(session, agent.drain_timeout, &mut signals) => {}
+            () = joined.drain(&sessions, agent.drain_timeout, &mut signals) => {}
             _ = &mut served => answering = false,
         }
     }
@@ -72,10 +81,30 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
         let _ = tokio::time::timeout(LAST_WORDS, served).await;
     }
     joined.end().await;
-    supervisor.end_all().await;
-    cleanup.end().await;
+    making.supervisor.end_all().await;
+    let cleanup = cleanup.lock().take();
+    if let Some(cleanup) = cleanup {
+        cleanup.end().await;
+    }
     saved(&sessions).await;
     Ok(end)
+}
+
+/// Returns what makes sessions, and begins to remove old ones with the first that it makes.
+fn cleaning(
+    make: MakeSession,
+    settings: Settings,
+    store: Option<Arc<dyn Store>>,
+) -> (MakeSession, Arc<Mutex<Option<Cleanup>>>) {
+    let cleanup = Arc::<Mutex<Option<Cleanup>>>::default();
+    let begun = Arc::clone(&cleanup);
+    let make: MakeSession = Arc::new(move |request, storage| {
+        let session = make(request, storage)?;
+        let begin = || Cleanup::begin(&settings, store.as_ref(), &session);
+        begun.lock().get_or_insert_with(begin);
+        Ok(session)
+    });
+    (make, cleanup)
 }
 
 /// Returns how a connection ended that was served to its end.

@@ -9,11 +9,10 @@ use tokio::time::timeout;
 
 use super::a2a::SessionServer;
 use super::ending::{EndSignals, ExitReason, LAST_WORDS, saved, unread};
-use super::making::Making;
+use super::making::{Making, OpenedSession};
 use crate::cli::AgentArgs;
 use tandem_a2a::CLOSING;
 use tandem_agent::session::PromptPart;
-use tandem_agent::sessions::{LoadedSession, Sessions};
 use tandem_headless::{self as headless, Format, HeadlessOptions, OutputStreams, RunFailure};
 use tandem_settings::Settings;
 use tandem_wire::stdio;
@@ -28,22 +27,22 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 pub(crate) async fn headless(agent: &AgentArgs, prompt: &str) -> anyhow::Result<ExitReason> {
     let mut signals = EndSignals::listen()?;
     let (making, settings) = Making::new(&agent.work)?;
-    let limits = making.limits(&settings);
     let format = agent.output_format;
     let prepared = tokio::select! {
         prepared = prepare(agent, prompt, &making, &settings) => prepared,
         signal = signals.next() => return Ok(ExitReason::Signal(signal)),
         () = unread() => return Ok(ExitReason::Unread),
     };
-    let (sessions, loaded, prompt) = match prepared {
+    let (opened, prompt) = match prepared {
         Ok(prepared) => prepared,
         Err(why) => return Ok(refuse(&RunFailure::Input(why), format).await),
     };
-    let joined = match SessionServer::begin(agent, &loaded, &making.credentials, &limits).await {
+    let joined = match SessionServer::begin(agent, &opened, &making, &settings).await {
         Ok(joined) => joined,
         Err(why) => return Ok(refuse(&RunFailure::Other(format!("{why:#}")), format).await),
     };
     joined.announce();
+    let (sessions, loaded) = opened;
     let signal = Arc::new(OnceLock::new());
     let options = HeadlessOptions {
         format,
@@ -89,7 +88,7 @@ async fn prepare(
     prompt: &str,
     making: &Making,
     settings: &Settings,
-) -> Result<(Arc<Sessions>, Arc<LoadedSession>, Vec<PromptPart>), String> {
+) -> Result<(OpenedSession, Vec<PromptPart>), String> {
     let (sessions, loaded) = making
         .one_session(agent, settings, &agent.wanted_session())
         .await
@@ -113,7 +112,7 @@ async fn prepare(
         }
         (false, false) => vec![PromptPart::Input(format!("{input}\n\n")), typed(prompt)],
     };
-    Ok((sessions, loaded, prompt))
+    Ok(((sessions, loaded), prompt))
 }
 
 /// All of standard input; or why it makes no prompt.

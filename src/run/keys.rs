@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
 
 use super::making::env;
 use super::models;
 use tandem_acp as acp;
 use tandem_agent::session::Session;
+use tandem_model::Model;
 use tandem_model::provider::Provider;
 use tandem_settings::{self as config, Check, Credentials, KeyInput};
 
@@ -36,22 +38,61 @@ pub(super) fn check() -> Check {
     Arc::new(|provider, endpoint| models::check(provider, endpoint).boxed())
 }
 
-/// Returns what `authenticate` does: nothing if the model needs no key or has one.
-pub(super) fn authenticate(
-    session: &Arc<Session>,
-    credentials: &Arc<Credentials>,
-) -> acp::Authenticate {
-    let (session, credentials) = (Arc::clone(session), Arc::clone(credentials));
-    Arc::new(move || {
-        let (session, credentials) = (Arc::clone(&session), Arc::clone(&credentials));
+/// The credentials of the model that sessions begin with, for editors.
+pub(super) struct EditorLogin {
+    credentials: Arc<Credentials>,
+    model: Arc<dyn Model>,
+    provider: Provider,
+}
+
+impl EditorLogin {
+    /// Makes it for a model and its provider.
+    pub(super) fn new(
+        credentials: &Arc<Credentials>,
+        model: Arc<dyn Model>,
+        provider: Provider,
+    ) -> Arc<Self> {
+        Arc::new(Self { credentials: Arc::clone(credentials), model, provider })
+    }
+}
+
+impl acp::Login for EditorLogin {
+    fn provider(&self) -> Provider {
+        self.provider
+    }
+
+    /// Does nothing if the model needs no key or has one.
+    fn authenticate(
+        &self,
+        session: Option<Arc<Session>>,
+    ) -> BoxFuture<'static, Result<(), String>> {
+        let (credentials, model) = (Arc::clone(&self.credentials), Arc::clone(&self.model));
+        let provider = session
+            .as_ref()
+            .map_or(self.provider, |session| Provider::of(&session.model(), Provider::Gemini).0);
         async move {
-            let (provider, _) = Provider::of(&session.model(), Provider::Gemini);
             credentials.refresh(provider);
-            if session.ready().is_ok() {
+            let ready = session.map_or_else(|| model.ready(), |session| session.ready());
+            if ready.is_ok() {
                 return Ok(());
             }
             config::authenticate(&credentials, &check(), provider).await
         }
         .boxed()
-    })
+    }
+
+    fn accept(&self, key: String) -> BoxFuture<'static, Result<(), String>> {
+        let (credentials, provider) = (Arc::clone(&self.credentials), self.provider);
+        async move { config::accept_key(&credentials, &check(), provider, &key).await.map(drop) }
+            .boxed()
+    }
+
+    fn logout(&self) -> Result<(), String> {
+        let mut said = Vec::new();
+        config::logout(&self.credentials, self.provider, &mut said)?;
+        match self.credentials.endpoint(self.provider) {
+            Ok(_) => Err(String::from_utf8_lossy(&said).trim_end().replace('\n', " ")),
+            Err(_) => Ok(()),
+        }
+    }
 }

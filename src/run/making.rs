@@ -97,13 +97,14 @@ impl Making {
         let interactive = agent.prompt.is_none() || agent.a2a_port.is_some();
         Arc::new(move |request: &SessionRequest, storage: Storage| {
             // A stored session goes on where it was, whatever directory this process is in.
-            let elsewhere = request.directory.as_deref().map(|dir| making.in_directory(dir));
+            let elsewhere = request.directory.as_deref().filter(|dir| *dir != making.directory());
+            let elsewhere = elsewhere.map(|dir| making.in_directory(dir));
             let (making, settings) = match &elsewhere {
                 Some((making, settings)) => (making, settings),
                 None => (&making, &settings),
             };
             let settings_first = settings.context.include_directories.iter().chain(&included);
-            let directories: Vec<_> = settings_first.cloned().collect();
+            let directories: Vec<_> = settings_first.chain(&request.more).cloned().collect();
             let workspace = Workspace::new(making.directory(), &directories);
             let mode = settings.general.default_approval_mode;
             workspace
@@ -115,39 +116,53 @@ impl Making {
         })
     }
 
-    /// Makes the registry of a program that has one session.
-    fn registry(&self, make: MakeSession, settings: &Settings) -> Arc<Sessions> {
+    /// Makes a registry of sessions that nobody but their front end unloads.
+    pub(super) fn registry(
+        &self,
+        make: MakeSession,
+        loaded: usize,
+        settings: &Settings,
+    ) -> Arc<Sessions> {
         let log_bytes = self.limits(settings).log_bytes;
-        let limits = SessionLimits { loaded: 1, idle: None, log_bytes };
+        let limits = SessionLimits { loaded, idle: None, log_bytes };
         Sessions::with_store(make, limits, self.personal_store())
     }
 
-    /// Makes such a registry, and its session: a new one in the working directory, or the stored one
-    /// that is asked for.
+    /// Makes a registry of one session, and that: a new one in the working directory, or the stored
+    /// one that is asked for.
     pub(super) async fn one_session(
         &self,
         agent: &AgentArgs,
         settings: &Settings,
         wanted: &WantedSession,
     ) -> anyhow::Result<OpenedSession> {
-        let sessions = self.registry(self.maker(agent, settings), settings);
-        let session = if let Some(id) = self.wanted(wanted, &sessions).await? {
-            load(&sessions, &id).await?
-        } else {
-            let session = sessions.create(&SessionRequest::default(), |_| ());
-            session.map_err(|error| anyhow!(error.to_string()))?
-        };
+        let sessions = self.registry(self.maker(agent, settings), 1, settings);
+        let session = self.first_session(wanted, &sessions).await?;
         Ok((sessions, session))
     }
 
-    /// Makes such a registry, and the stored session of an id.
+    /// Returns the session that a program begins with: a new one in the working directory, or the
+    /// stored one that is asked for.
+    pub(super) async fn first_session(
+        &self,
+        wanted: &WantedSession,
+        sessions: &Sessions,
+    ) -> anyhow::Result<Arc<LoadedSession>> {
+        if let Some(id) = self.wanted(wanted, sessions).await? {
+            return load(sessions, &id).await;
+        }
+        let session = sessions.create(&SessionRequest::default(), |_| ());
+        session.map_err(|error| anyhow!(error.to_string()))
+    }
+
+    /// Makes a registry of one session, and the stored session of an id.
     pub(super) async fn stored_session(
         &self,
         make: MakeSession,
         settings: &Settings,
         id: &str,
     ) -> anyhow::Result<OpenedSession> {
-        let sessions = self.registry(make, settings);
+        let sessions = self.registry(make, 1, settings);
         let session = load(&sessions, id).await?;
         Ok((sessions, session))
     }
@@ -256,7 +271,7 @@ async fn load(sessions: &Sessions, id: &str) -> anyhow::Result<Arc<LoadedSession
     {
         id = fork(&**store, &id).await?.id;
     }
-    let loaded = sessions.load(&id, |_| ()).await;
+    let loaded = sessions.load(&id, Vec::new(), |_| ()).await;
     loaded.map_err(|error| anyhow!(error.to_string()))?.context("the session is gone")
 }
 

@@ -192,6 +192,15 @@ fn default_provider(credentials: &Credentials, usual: Provider) -> Provider {
     }
 }
 
+/// Returns the provider of the model that sessions begin with.
+pub(super) fn first_provider(credentials: &Credentials, settings: &Settings) -> Provider {
+    let usual = settings.model.provider;
+    match settings.model.name.as_deref() {
+        Some(id) => Provider::of(id, usual).0,
+        None => default_provider(credentials, usual),
+    }
+}
+
 /// The model of a provider that is used unless another is asked for.
 pub(super) fn default_of(credentials: &Credentials, provider: Provider) -> Option<String> {
     catalog(credentials.env().config_dir().as_deref()).ok()?.default_of(provider)

@@ -6,8 +6,8 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::ending::LAST_WORDS;
-use tandem_agent::session::{Listed, Session};
-use tandem_agent::sessions::{Sessions, remove_old};
+use tandem_agent::session::{Listed, Session, Store};
+use tandem_agent::sessions::remove_old;
 use tandem_settings::Settings;
 
 /// Removal of old sessions that may still go on.
@@ -15,9 +15,13 @@ pub(super) struct Cleanup(Option<JoinHandle<()>>);
 
 impl Cleanup {
     /// Begins it, if `general.sessionRetention` asks for it. The session is told what was removed.
-    pub(super) fn begin(settings: &Settings, sessions: &Sessions, session: &Arc<Session>) -> Self {
+    pub(super) fn begin(
+        settings: &Settings,
+        store: Option<&Arc<dyn Store>>,
+        session: &Arc<Session>,
+    ) -> Self {
         let retention = settings.general.session_retention.retention();
-        let (Some(retention), Some(store)) = (retention, sessions.store().cloned()) else {
+        let (Some(retention), Some(store)) = (retention, store.cloned()) else {
             return Self(None);
         };
         let session = Arc::clone(session);

@@ -42,7 +42,7 @@ pub(crate) async fn terminal(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     if let Some(prompt) = agent.first_prompt() {
         opened.1.session().prompt(vec![PromptPart::Text(prompt)], Origin::Terminal);
     }
-    let cleanup = Cleanup::begin(&settings, &opened.0, opened.1.session());
+    let cleanup = Cleanup::begin(&settings, opened.0.store(), opened.1.session());
     let end = loop {
         match show(agent, &making, &settings, &opened, &mut signals).await {
             Ok(Shown::Other(other)) => opened = other,
@@ -105,12 +105,12 @@ async fn show(
     agent: &AgentArgs,
     making: &Making,
     settings: &Settings,
-    (sessions, loaded): &OpenedSession,
+    opened: &OpenedSession,
     signals: &mut EndSignals,
 ) -> anyhow::Result<Shown> {
+    let (sessions, loaded) = opened;
     let session = loaded.session();
-    let limits = making.limits(settings);
-    let joined = SessionServer::begin(agent, loaded, &making.credentials, &limits).await?;
+    let joined = SessionServer::begin(agent, opened, making, settings).await?;
     let other = Arc::<Mutex<Option<OpenedSession>>>::default();
     let directory = session.roots().first().map_or(making.directory(), PathBuf::as_path);
     let service = tui::TerminalSetup {
@@ -132,7 +132,7 @@ async fn show(
         signal = signals.end() => Ok(tui::TerminalEnd::Signal(signal)),
     };
     if matches!(end, Ok(tui::TerminalEnd::Signal(_))) {
-        joined.drain(session, agent.drain_timeout, signals).await;
+        joined.drain(sessions, agent.drain_timeout, signals).await;
     }
     let other = other.lock().take().filter(|_| matches!(end, Ok(tui::TerminalEnd::Opened)));
     sessions.close(if other.is_some() { LEFT } else { CLOSING });

@@ -130,6 +130,16 @@ impl Error {
         self
     }
 
+    /// Returns the error with its details, if it has any, as the message too: many clients show their
+    /// user nothing else.
+    #[must_use]
+    pub fn reasoned(self) -> Self {
+        match self.details().map(Cow::into_owned) {
+            Some(details) => Self { message: details.into(), ..self },
+            None => self,
+        }
+    }
+
     /// Returns the data as text for people: `details` alone if there is such a text, a string
     /// without its quotes, anything else as JSON.
     pub fn details(&self) -> Option<Cow<'_, str>> {

@@ -82,6 +82,7 @@ async fn a_batch_is_refused_and_says_why() {
 async fn an_unknown_method_is_named() {
     for method in ["noSuchMethod", "session/new", "constructor", "toString", ""] {
         let mut agent = Setup::default().start();
+        agent.request("initialize", json!({ "protocolVersion": "0.0.9" })).await;
         let id = agent.request(method, json!({})).await;
         let answer = agent.answer_to(id).await;
         assert_eq!(

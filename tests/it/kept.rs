@@ -88,7 +88,7 @@ fn create(sessions: &Sessions) -> Arc<LoadedSession> {
 }
 
 async fn load(sessions: &Sessions, id: &str) -> Arc<LoadedSession> {
-    sessions.load(id, |_| ()).await.unwrap().unwrap()
+    sessions.load(id, Vec::new(), |_| ()).await.unwrap().unwrap()
 }
 
 /// Has a prompt answered.
@@ -277,7 +277,7 @@ async fn an_unloaded_session_is_loaded_when_somebody_asks() {
     assert_eq!(again.id(), again.session().id());
     ask(&again, "second").await;
     assert_eq!(told.lock().unwrap().len(), 3);
-    assert!(sessions.load("other", |_| ()).await.unwrap().is_none());
+    assert!(sessions.load("other", Vec::new(), |_| ()).await.unwrap().is_none());
 }
 
 #[tokio::test]
@@ -386,7 +386,7 @@ async fn a_session_that_another_process_has_open_is_refused_with_its_owner() {
     let loaded = create(&first);
     ask(&loaded, "first").await;
     let (second, _) = registry(place.store(), Vec::new(), Vec::new());
-    let refused = second.load(loaded.id(), |_| ()).await.err();
+    let refused = second.load(loaded.id(), Vec::new(), |_| ()).await.err();
     let Some(LoadError::Store(StoreError::Held(_, holder))) = refused else {
         panic!("{refused:?}")
     };

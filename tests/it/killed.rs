@@ -272,7 +272,7 @@ async fn go_on_in_process(store: Arc<FileStore>, id: &str) {
     };
     let limits = SessionLimits { loaded: 1, idle: None, log_bytes: 1 << 20 };
     let sessions = Sessions::with_store(Arc::new(make), limits, Some(store));
-    let loaded = sessions.load(id, |_| ()).await.unwrap().unwrap();
+    let loaded = sessions.load(id, Vec::new(), |_| ()).await.unwrap().unwrap();
     let session = loaded.session();
     assert_eq!(session.running(), None);
     let mut log = session.events(session.position());

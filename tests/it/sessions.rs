@@ -92,7 +92,7 @@ async fn a_session_is_opened_by_its_own_id_or_by_the_one_that_was_chosen() {
 async fn the_maker_is_given_the_request_and_its_refusal_is_returned() {
     let make: MakeSession = Arc::new(|request, _| Err(format!("not {:?}", request.directory)));
     let sessions = Sessions::new(make, SessionLimits { loaded: 1, idle: None, log_bytes: 1 << 20 });
-    let request = SessionRequest { directory: Some("/x".into()), auto_approve: false };
+    let request = SessionRequest { directory: Some("/x".into()), ..SessionRequest::default() };
     let refused = sessions.create(&request, |_| unreachable!()).err();
     assert_eq!(refused, Some(CreateError::Refused("not Some(\"/x\")".to_owned())));
     assert!(sessions.list().is_empty());

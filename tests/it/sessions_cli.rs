@@ -455,7 +455,14 @@ async fn old_sessions_are_removed_only_where_a_person_has_set_that() {
         }
     };
     grow_old();
-    let serve = || place.command("workspace", &["--model", "replay", "--acp"]).output().unwrap();
+    let serve = || {
+        let mut command = place.command("workspace", &["--model", "replay", "--acp"]);
+        let mut editor = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut stdin = editor.stdin.take().unwrap();
+        stdin.write_all(b"{\"id\":0,\"method\":\"initialize\"}\n").unwrap();
+        drop(stdin);
+        editor.wait_with_output().unwrap()
+    };
     let set = |retention: Value| {
         let dir = place.home.path().join(".gemini");
         fs::create_dir_all(&dir).unwrap();

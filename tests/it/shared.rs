@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tandem_acp as acp;
 use tandem_agent::session::{
     Answer, AnswerError, ClientName, Event, Origin, Session, ToolOutcome, TurnId,
 };
+use tandem_agent::sessions::{MakeSession, SessionLimits, Sessions};
+use tandem_model::provider::Provider;
 use tandem_tools::{Access, ToolKind};
 use tandem_wire::rpc::ConnectionOptions;
 use tokio::io::{
@@ -17,6 +20,27 @@ use tokio::io::{
 use tokio::time::timeout;
 
 use crate::fakes::{Fake, is_end, other, session, text, until};
+
+/// Credentials that nobody needs.
+struct NoLogin;
+
+impl acp::Login for NoLogin {
+    fn provider(&self) -> Provider {
+        Provider::Gemini
+    }
+
+    fn authenticate(&self, _: Option<Arc<Session>>) -> BoxFuture<'static, Result<(), String>> {
+        async { Ok(()) }.boxed()
+    }
+
+    fn accept(&self, _: String) -> BoxFuture<'static, Result<(), String>> {
+        async { Ok(()) }.boxed()
+    }
+
+    fn logout(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
 
 /// An editor at the other end of a connection to a session.
 struct Editor {
@@ -29,9 +53,15 @@ impl Editor {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (input, output) = tokio::io::split(theirs);
         let options = ConnectionOptions::new(1 << 20);
-        let authenticate: acp::Authenticate = Arc::new(|| async { Ok(()) }.boxed());
         let session = Arc::clone(session);
-        let service = acp::EditorService { session, origin: Origin::Editor, authenticate };
+        let make: MakeSession = Arc::new(move |_, _| Ok(Arc::clone(&session)));
+        let limits = SessionLimits { loaded: 1, idle: None, log_bytes: 1 << 20 };
+        let service = acp::EditorService {
+            sessions: Sessions::new(make, limits),
+            own: Arc::default(),
+            origin: Origin::Editor,
+            login: Arc::new(NoLogin),
+        };
         tokio::spawn(async move {
             drop(acp::serve(service, input, output, options).await);
         });

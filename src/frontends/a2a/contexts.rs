@@ -36,9 +36,14 @@ pub type IsShown = Arc<dyn Fn(&Head) -> bool + Send + Sync>;
 
 /// Sessions that a server gives its clients.
 pub enum ServedSessions {
-    /// The one session that somebody drives from elsewhere. Clients join it; the server neither
+    /// The sessions that somebody drives from elsewhere. Clients join them; the server neither
     /// begins nor ends one.
-    Shared(Arc<LoadedSession>),
+    Shared {
+        /// The registry that the sessions are in.
+        sessions: Arc<Sessions>,
+        /// The session of clients that name none.
+        first: Arc<LoadedSession>,
+    },
     /// A session for each context, begun by clients.
     PerContext {
         /// The registry that the sessions are in.
@@ -66,19 +71,27 @@ pub(super) struct Contexts {
 impl Contexts {
     pub(super) fn new(served: ServedSessions, servers: Allowed, port: u16) -> Self {
         let shared = match &served {
-            ServedSessions::Shared(loaded) => {
-                loaded.session().announce(port);
-                Some(SessionContext::of(loaded))
+            ServedSessions::Shared { first, .. } => {
+                first.session().announce(port);
+                Some(SessionContext::of(first))
             }
             ServedSessions::PerContext { .. } => None,
         };
         Self { served, shared, servers, port }
     }
 
+    /// The registry that all sessions are in.
+    fn registry(&self) -> &Arc<Sessions> {
+        match &self.served {
+            ServedSessions::Shared { sessions, .. }
+            | ServedSessions::PerContext { sessions, .. } => sessions,
+        }
+    }
+
     /// The registry, if clients begin the sessions.
     fn sessions(&self) -> Option<&Arc<Sessions>> {
         match &self.served {
-            ServedSessions::Shared(_) => None,
+            ServedSessions::Shared { .. } => None,
             ServedSessions::PerContext { sessions, .. } => Some(sessions),
         }
     }
@@ -90,20 +103,12 @@ impl Contexts {
 
     /// All of them, in no order.
     pub(super) fn all(&self) -> Vec<Arc<SessionContext>> {
-        match &self.served {
-            ServedSessions::Shared(loaded) => vec![SessionContext::of(loaded)],
-            ServedSessions::PerContext { sessions, .. } => {
-                sessions.loaded().iter().map(|loaded| SessionContext::of(loaded)).collect()
-            }
-        }
+        self.registry().loaded().iter().map(|loaded| SessionContext::of(loaded)).collect()
     }
 
     /// Descriptions of all sessions, the last active first.
     pub(super) fn list(&self) -> Vec<SessionSummary> {
-        match &self.served {
-            ServedSessions::Shared(loaded) => vec![loaded.summary()],
-            ServedSessions::PerContext { sessions, .. } => sessions.list(),
-        }
+        self.registry().list()
     }
 
     /// Streams the stored sessions that are not loaded and that clients may know of, the last changed
@@ -113,7 +118,7 @@ impl Contexts {
             return stream::empty().boxed();
         };
         sessions
-            .stored()
+            .stored(None)
             .map_err(|error| Error::new(Error::INTERNAL, error.to_string()))
             .try_filter(|listed| ready(is_shown(&listed.head)))
             .boxed()
@@ -182,7 +187,7 @@ impl Contexts {
             session.announce(self.port);
             session.start_servers();
         };
-        sessions.load(id, prepare).await.map_err(|error| match error {
+        sessions.load(id, Vec::new(), prepare).await.map_err(|error| match error {
             LoadError::Create(error) => refused(error),
             LoadError::Store(
                 error @ (StoreError::Held(..) | StoreError::Newer(_) | StoreError::Checkpoint(_)),
@@ -193,15 +198,7 @@ impl Contexts {
 
     /// Returns the context of exactly this id.
     pub(super) fn get(&self, id: &str) -> Option<Arc<SessionContext>> {
-        match &self.served {
-            ServedSessions::Shared(loaded) => (loaded.id() == id).then(|| {
-                loaded.last_use().used();
-                SessionContext::of(loaded)
-            }),
-            ServedSessions::PerContext { sessions, .. } => {
-                sessions.open(id).map(|loaded| SessionContext::of(&loaded))
-            }
-        }
+        self.registry().open(id).map(|loaded| SessionContext::of(&loaded))
     }
 
     /// The task of that id: its context, and its turn if it is the task of one turn.
@@ -220,22 +217,23 @@ impl Contexts {
     pub(super) fn unknown(&self, id: Option<&str>) -> Option<UnknownContext> {
         let id = id?;
         match &self.served {
-            ServedSessions::Shared(loaded) => (loaded.id() != id).then_some(UnknownContext::Shared),
+            ServedSessions::Shared { sessions, .. } => {
+                (!sessions.contains(id)).then_some(UnknownContext::Shared)
+            }
             ServedSessions::PerContext { sessions, .. } => {
                 (!sessions.contains(id)).then_some(UnknownContext::New)
             }
         }
     }
 
-    /// The context of that id; the shared one, if there is one.
+    /// The context of that id; else the shared one, if there is one.
     pub(super) fn find(&self, id: Option<&str>) -> Option<Arc<SessionContext>> {
-        match &self.shared {
-            Some(shared) => {
+        id.and_then(|id| self.get(id)).or_else(|| {
+            self.shared.as_ref().map(|shared| {
                 shared.used();
-                Some(Arc::clone(shared))
-            }
-            None => self.get(id?),
-        }
+                Arc::clone(shared)
+            })
+        })
     }
 
     /// The context that a message is for: by its id, or a new one.
@@ -280,6 +278,7 @@ impl Contexts {
         }
         let request = SessionRequest {
             directory: settings.workspace.clone(),
+            more: Vec::new(),
             auto_approve: settings.auto_execute,
         };
         let prepare = |session: &Session| {
@@ -302,7 +301,7 @@ impl Contexts {
     /// server does.
     pub(super) fn patience(&self) -> Option<Duration> {
         match &self.served {
-            ServedSessions::Shared(_) => None,
+            ServedSessions::Shared { .. } => None,
             ServedSessions::PerContext { sessions, question, .. } => {
                 Some(sessions.limits().idle.map_or(*question, |idle| idle.min(*question)))
             }

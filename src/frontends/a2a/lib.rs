@@ -111,7 +111,7 @@ pub async fn serve(
     ending: Ending,
 ) -> anyhow::Result<()> {
     // A session that is shared is this machine's own, like the servers that its user knows.
-    let near = options.private_servers || matches!(sessions, ServedSessions::Shared(_));
+    let near = options.private_servers || matches!(sessions, ServedSessions::Shared { .. });
     let reach = if near { Reach::Private } else { Reach::Public };
     let servers = Allowed { programs: options.programs, reach };
     let port = listener.local_addr().context("the port is not known")?.port();

@@ -1,92 +1,38 @@
-//! Translation of calls into ACP 0.0.9: icons, questions, contents.
+//! Contents of calls, for every version of the protocol.
 //!
 //! A proposal is shown with every character visible, because a person approves it; a result is shown
 //! as prose.
 
 use std::borrow::Cow;
-use std::path::Path;
 
 use tandem_agent::session::{
-    Access, CallStarted, FileDiff, FileLocation, Question, ResultContent, Todo, TodoStatus,
-    ToolKind, ToolOutcome, WebSource,
+    Access, CallStarted, FileDiff, Question, ResultContent, Todo, TodoStatus, ToolOutcome,
+    WebSource,
 };
-use tandem_content::visible::{escaped_json, visible, visible_line, visible_prose};
-use tandem_wire::acp::{
-    Icon, PlanEntry, PlanEntryPriority, PlanEntryStatus, ToolCallConfirmation, ToolCallContent,
-    ToolCallLocation, ToolCallStatus, UpdatePlanParams,
-};
+use tandem_content::visible::{escaped_json, visible, visible_prose};
 
-/// Returns the icon of a kind of tool.
-pub(super) fn icon(kind: ToolKind) -> Icon {
-    match kind {
-        ToolKind::Read | ToolKind::Find => Icon::FileSearch,
-        ToolKind::List => Icon::Folder,
-        ToolKind::Search => Icon::Regex,
-        ToolKind::Edit => Icon::Pencil,
-        ToolKind::Execute => Icon::Terminal,
-        ToolKind::Fetch => Icon::Globe,
-        ToolKind::Think => Icon::LightBulb,
-        ToolKind::Other => Icon::Hammer,
-    }
-}
-
-/// Returns the files and lines that a call is about.
-pub(super) fn locations(locations: &[FileLocation]) -> Vec<ToolCallLocation<'_>> {
-    let wire = |location: &'_ FileLocation| location.line.map(|line| line.saturating_sub(1));
-    locations.iter().map(|it| ToolCallLocation { path: &it.path, line: wire(it) }).collect()
-}
-
-/// Returns the question about a call.
-pub(super) fn confirmation<'a>(
-    started: &'a CallStarted,
-    question: &'a Question,
-) -> ToolCallConfirmation<'a> {
-    let reason = visible(&question.reason()).into_owned();
-    let description = Some(reason.clone());
-    match &started.access {
-        Access::Edit { .. } => ToolCallConfirmation::Edit { description },
-        Access::Execute { command, .. } => ToolCallConfirmation::Execute {
-            root_command: visible_line(&question.commands.join(", ")).into_owned(),
-            command: visible(command),
-            description,
-        },
-        Access::Mcp { server, tool, display_name, .. } => ToolCallConfirmation::Mcp {
-            server_name: visible_line(server),
-            tool_name: visible_line(tool),
-            tool_display_name: visible_line(display_name),
-        },
-        Access::Fetch { urls } => {
-            let urls = urls.iter().map(|url| visible_line(url)).collect();
-            ToolCallConfirmation::Fetch { urls }
-        }
-        Access::Other { description } => ToolCallConfirmation::Other {
-            description: format!("{}\n\n{}", visible(description), because(question)),
-        },
-        // The reason names one file only.
-        Access::ReadFiles { paths } => {
-            let paths: String = paths.iter().map(|path| shown_path(path) + "\n").collect();
-            let description = format!("{paths}\n{}", because(question));
-            ToolCallConfirmation::Other { description }
-        }
-        Access::Nothing | Access::Read => ToolCallConfirmation::Other { description: reason },
-    }
-}
-
-fn shown_path(path: &Path) -> String {
-    visible_line(&path.display().to_string()).into_owned()
-}
-
-fn because(question: &Question) -> String {
-    format!("Asked because {}", visible(&question.reason()))
+/// Content of a call.
+pub(crate) enum CallContent<'a> {
+    /// Markdown.
+    Markdown(Cow<'a, str>),
+    /// A change of a file.
+    Diff {
+        /// Absolute path.
+        path: &'a str,
+        /// The text before; `None` if the file is new.
+        old: Option<Cow<'a, str>>,
+        /// The text after.
+        new: Cow<'a, str>,
+    },
 }
 
 /// Returns the content of a call that is asked about.
-pub(super) fn proposal<'a>(
+pub(crate) fn proposal<'a>(
     started: &'a CallStarted,
     question: &Question,
-) -> Option<ToolCallContent<'a>> {
+) -> Option<CallContent<'a>> {
     match (&started.summary.diff, &started.access) {
-        (Some(proposed), _) => Some(diff(proposed)),
+        (Some(proposed), _) => Some(proposed.into()),
         // The label holds one line; the user must see all of them.
         (None, Access::Execute { command, .. }) if command.trim().contains('\n') => {
             Some(markdown(fence(&visible(command), "sh")))
@@ -107,50 +53,30 @@ pub(super) fn proposal<'a>(
     }
 }
 
-/// Returns the status and the content of a call that has ended.
-pub(super) fn ended(outcome: &ToolOutcome) -> (ToolCallStatus, Option<ToolCallContent<'_>>) {
+/// Returns the content of a call that has ended.
+pub(crate) fn outcome(outcome: &ToolOutcome) -> Option<CallContent<'_>> {
     match outcome {
-        ToolOutcome::Done(output) => (ToolCallStatus::Finished, output.shown.as_ref().map(content)),
+        ToolOutcome::Done(output) => output.shown.as_ref().map(content),
         ToolOutcome::Failed(error) => {
             let shown = error.shown.as_ref().map(content);
-            (
-                ToolCallStatus::Error,
-                Some(shown.unwrap_or_else(|| markdown(visible_prose(&error.message)))),
-            )
+            Some(shown.unwrap_or_else(|| markdown(visible_prose(&error.message))))
         }
-        ToolOutcome::Rejected => (ToolCallStatus::Error, Some(markdown("Rejected"))),
-        ToolOutcome::Cancelled => (ToolCallStatus::Error, Some(markdown("Cancelled"))),
-        ToolOutcome::Interrupted => (ToolCallStatus::Error, Some(markdown("Interrupted"))),
+        ToolOutcome::Rejected => Some(markdown("Rejected")),
+        ToolOutcome::Cancelled => Some(markdown("Cancelled")),
+        ToolOutcome::Interrupted => Some(markdown("Interrupted")),
     }
 }
 
 /// Returns the content of a running call.
-pub(super) fn live(output: &str) -> ToolCallContent<'_> {
+pub(crate) fn live(output: &str) -> CallContent<'_> {
     markdown(fence(&visible_prose(output), ""))
 }
 
-/// Returns the todo list as a plan, which has fewer states: cancelled todos are left out.
-pub(super) fn plan(todos: &[Todo]) -> UpdatePlanParams<'_> {
-    let entries = todos.iter().filter(|todo| todo.status != TodoStatus::Cancelled);
-    let entries = entries.map(|todo| PlanEntry {
-        content: visible_prose(&todo.description),
-        priority: PlanEntryPriority::Medium,
-        status: match todo.status {
-            TodoStatus::InProgress => PlanEntryStatus::InProgress,
-            TodoStatus::Completed => PlanEntryStatus::Completed,
-            TodoStatus::Pending | TodoStatus::Blocked | TodoStatus::Cancelled => {
-                PlanEntryStatus::Pending
-            }
-        },
-    });
-    UpdatePlanParams { entries: entries.collect() }
-}
-
-fn content(content: &ResultContent) -> ToolCallContent<'_> {
+fn content(content: &ResultContent) -> CallContent<'_> {
     match content {
         ResultContent::Markdown(text) => markdown(visible_prose(text)),
         ResultContent::Output(text) => live(text),
-        ResultContent::Diff(change) => diff(change),
+        ResultContent::Diff(change) => change.into(),
         ResultContent::Sources(sources) => {
             markdown(visible_prose(&WebSource::list(sources)).into_owned())
         }
@@ -160,12 +86,16 @@ fn content(content: &ResultContent) -> ToolCallContent<'_> {
     }
 }
 
-fn diff(change: &FileDiff) -> ToolCallContent<'_> {
-    ToolCallContent::Diff {
-        path: &change.path,
-        old_text: change.old.as_deref().map(file_text),
-        new_text: file_text(&change.new),
+impl<'a> From<&'a FileDiff> for CallContent<'a> {
+    fn from(change: &'a FileDiff) -> Self {
+        let (old, new) = (change.old.as_deref().map(file_text), file_text(&change.new));
+        Self::Diff { path: &change.path, old, new }
     }
+}
+
+/// Returns the reason of a question.
+pub(crate) fn because(question: &Question) -> String {
+    format!("Asked because {}", visible(&question.reason()))
 }
 
 /// Returns a file's text as people are shown it. Line ends of two characters are line ends to
@@ -189,12 +119,12 @@ fn todo(todo: &Todo) -> String {
     }
 }
 
-fn markdown<'a>(markdown: impl Into<Cow<'a, str>>) -> ToolCallContent<'a> {
-    ToolCallContent::Markdown { markdown: markdown.into() }
+fn markdown<'a>(markdown: impl Into<Cow<'a, str>>) -> CallContent<'a> {
+    CallContent::Markdown(markdown.into())
 }
 
 /// Returns plain text as Markdown: in a fence longer than any in the text.
-fn fence(text: &str, language: &str) -> String {
+pub(crate) fn fence(text: &str, language: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };

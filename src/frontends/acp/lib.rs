@@ -1,42 +1,97 @@
-//! An editor drives the session over the Agent Client Protocol 0.0.9.
-//!
-//! [`serve`] answers the editor's calls; `view` shows the editor the session's events, and answers
-//! each `sendUserMessage` when all of its turn has been shown.
+//! Editors, over the Agent Client Protocol: the first message tells which version of it an editor
+//! speaks (`v0`: 0.0.9, `v1`: 1). Nothing is made before that.
 
-mod cards;
 mod content;
 mod servers;
-mod view;
+mod v0;
+mod v1;
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::view::{AcpClient, EditorView};
-use parking_lot::Mutex;
-use tandem_agent::session::{Origin, PromptPart, Session, TurnId};
-use tandem_wire::acp::{
-    AUTHENTICATE, CANCEL_SEND_MESSAGE, INITIALIZE, InitializeParams, InitializeResponse,
-    SEND_USER_MESSAGE, SendUserMessageParams, UserMessageChunk, VERSION,
-};
+use tandem_agent::session::{Origin, Session};
+use tandem_agent::sessions::{CreateError, LoadedSession, SessionRequest, Sessions};
+use tandem_model::provider::Provider;
+use tandem_wire::acp::Dialect;
 use tandem_wire::jsonrpc::{Error, Params};
-use tandem_wire::rpc::{self, Responder};
+use tandem_wire::rpc::{self, Peer, Responder};
 
-/// Action that obtains credentials; the error tells the user what to do.
-pub type Authenticate = Arc<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+/// Credentials of the model's provider.
+pub trait Login: Send + Sync {
+    /// Returns the provider that sessions begin with.
+    fn provider(&self) -> Provider;
 
-/// Session and credentials that an editor is served with.
+    /// Obtains credentials, for the model of a session if there is one; the error tells the user what
+    /// to do.
+    fn authenticate(&self, session: Option<Arc<Session>>)
+    -> BoxFuture<'static, Result<(), String>>;
+
+    /// Checks a key that the client has asked its user for, and stores it.
+    fn accept(&self, key: String) -> BoxFuture<'static, Result<(), String>>;
+
+    /// Forgets the stored key. The error says why there still is one.
+    fn logout(&self) -> Result<(), String>;
+}
+
+/// Sessions and credentials that an editor is served with.
+#[derive(Clone)]
 pub struct EditorService {
-    /// Session that the editor drives.
-    pub session: Arc<Session>,
+    /// All sessions of the process.
+    pub sessions: Arc<Sessions>,
+    /// The session that the process was started for.
+    pub own: Arc<OwnSession>,
     /// Origin of the editor's prompts and answers.
     pub origin: Origin,
-    /// Action of the method `authenticate`.
-    pub authenticate: Authenticate,
+    /// Credentials of the model's provider.
+    pub login: Arc<dyn Login>,
+}
+
+/// The session that the process was started for: the only one that an editor of 0.0.9 knows. Made
+/// when it is first needed.
+#[derive(Default)]
+pub struct OwnSession {
+    session: Mutex<Option<Arc<LoadedSession>>>,
+    /// `true` if an editor drives it.
+    taken: AtomicBool,
+}
+
+impl OwnSession {
+    /// Returns the own session of a process that has it already.
+    pub fn new(session: Arc<LoadedSession>) -> Self {
+        Self { session: Mutex::new(Some(session)), taken: AtomicBool::new(false) }
+    }
+
+    /// Returns the session, if there is one.
+    fn get(&self) -> Option<Arc<LoadedSession>> {
+        self.session.lock().clone()
+    }
+
+    fn get_or_create(&self, sessions: &Sessions) -> Result<Arc<LoadedSession>, CreateError> {
+        let mut session = self.session.lock();
+        self.taken.store(true, Ordering::Relaxed);
+        if let Some(session) = &*session {
+            return Ok(Arc::clone(session));
+        }
+        let created = sessions.create(&SessionRequest::default(), |_| ())?;
+        Ok(Arc::clone(session.insert(created)))
+    }
+
+    /// Returns the session for an editor that wants a new one in this directory, if there is one and
+    /// nobody has used it yet.
+    fn take_unused(&self, directory: &Path) -> Option<Arc<LoadedSession>> {
+        let session = self.get().filter(|session| session.session().roots() == [directory])?;
+        let is_unused = session.summary().prompts == 0 && !self.taken.swap(true, Ordering::Relaxed);
+        is_unused.then_some(session)
+    }
 }
 
 /// Serves one editor until it hangs up and all its requests are answered. An error means that nobody
@@ -47,121 +102,77 @@ pub async fn serve(
     output: impl AsyncWrite + Unpin + Send + 'static,
     options: rpc::ConnectionOptions,
 ) -> anyhow::Result<()> {
-    let EditorService { session, origin, authenticate } = service;
+    let options = rpc::ConnectionOptions { cancellation: true, ..options };
     let view_ended = CancellationToken::new();
     let ended = view_ended.clone();
     let served = rpc::serve(input, output, options, |peer| {
-        let client = Arc::new(AcpClient::new(origin));
-        let view = EditorView::new(&session, peer, Arc::clone(&client));
-        let guard = ended.drop_guard();
-        let task = tokio::spawn(async move {
-            let _guard = guard;
-            view.run().await;
-        });
-        let turn = Mutex::default();
-        EditorHandler { session, authenticate, client, turn, _view: AbortOnDropHandle::new(task) }
+        let connection = Connection { service, peer, ended };
+        EditorHandler { connection, dialect: OnceLock::new() }
     });
     tokio::select! {
         served = served => served,
-        // The view ends by a panic only.
         () = view_ended.cancelled() => Err(anyhow::anyhow!("the editor can be shown no more")),
     }
 }
 
-/// One editor, as the session's user.
+/// Connection to one editor.
+#[derive(Clone)]
+struct Connection {
+    service: EditorService,
+    peer: Peer,
+    /// Ends the connection when it fires.
+    ended: CancellationToken,
+}
+
+impl Connection {
+    /// Runs what shows the editor a session, until it is dropped. A panic of it ends the connection:
+    /// nobody would answer prompts any more.
+    fn spawn(&self, view: impl Future<Output = ()> + Send + 'static) -> AbortOnDropHandle<()> {
+        let ended = self.ended.clone();
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            if AssertUnwindSafe(view).catch_unwind().await.is_err() {
+                ended.cancel();
+            }
+        }))
+    }
+}
+
+/// One editor, of whichever version its first message shows.
 struct EditorHandler {
-    session: Arc<Session>,
-    authenticate: Authenticate,
-    client: Arc<AcpClient>,
-    /// The last turn that the editor began.
-    turn: Mutex<Option<TurnId>>,
-    _view: AbortOnDropHandle<()>,
+    connection: Connection,
+    dialect: OnceLock<Editor>,
+}
+
+/// An editor whose version is known.
+enum Editor {
+    V0(v0::Editor),
+    V1(v1::Editor),
 }
 
 impl rpc::Handler for EditorHandler {
     fn request(&self, method: &str, params: Params<'_>, responder: Responder) {
-        match method {
-            INITIALIZE => self.initialize(params, responder),
-            AUTHENTICATE => {
-                let (authenticated, closed) = ((self.authenticate)(), self.session.closed());
-                tokio::spawn(responder.send_output(async move {
-                    let result = tokio::select! {
-                        result = authenticated => result,
-                        () = closed => Err("the agent ends, and nobody has logged in".to_owned()),
-                    };
-                    result.map_err(Error::internal)
-                }));
-            }
-            SEND_USER_MESSAGE => self.send_user_message(params, responder),
-            CANCEL_SEND_MESSAGE => self.cancel_send_message(responder),
-            _ => responder.send(Err::<(), _>(Error::method_not_found(method))),
+        match self.editor(method, params) {
+            Ok(Editor::V0(editor)) => editor.request(method, params, responder),
+            Ok(Editor::V1(editor)) => editor.request(method, params, responder),
+            Err(error) => responder.send(Err::<(), _>(error)),
         }
     }
 }
 
 impl EditorHandler {
-    fn initialize(&self, params: Params<'_>, responder: Responder) {
-        let params = match params.0 {
-            Some(_) => params.parse(),
-            None => Ok(InitializeParams::default()),
-        };
-        let params = match params {
-            Ok(params) => params,
-            Err(error) => return responder.send(Err::<(), _>(error)),
-        };
-        let version = params.protocol_version.as_str().unwrap_or_default();
-        let patch = version.strip_prefix("0.0.").and_then(|patch| patch.parse::<u32>().ok());
-        self.client.plans.store(patch.is_some_and(|patch| patch >= 10), Ordering::Relaxed);
-        let is_authenticated = self.session.ready().is_ok();
-        responder.send(Ok(InitializeResponse { protocol_version: VERSION, is_authenticated }));
-        // After the answer, which nothing may delay.
-        let servers = servers::configs(&params.context_servers, &self.session, &self.client.origin);
-        self.session.add_servers(servers);
-        self.session.start_servers();
-    }
-
-    /// Begins a turn. The view answers when the turn has ended and all of it has been shown.
-    fn send_user_message(&self, params: Params<'_>, responder: Responder) {
-        let params: SendUserMessageParams = match params.parse() {
-            Ok(params) => params,
-            Err(error) => return responder.send(Err::<(), _>(error)),
-        };
-        let is_empty = |chunk: &_| matches!(chunk, UserMessageChunk::Path(path) if path.is_empty());
-        if let Some(n) = params.chunks.iter().position(is_empty) {
-            let error = Error::invalid_params(format_args!("`chunks[{n}].path`: it is empty"));
-            return responder.send(Err::<(), _>(error));
+    /// Returns the editor, whose version this message decides if it is the first.
+    fn editor(&self, method: &str, params: Params<'_>) -> Result<&Editor, Error> {
+        if let Some(editor) = self.dialect.get() {
+            return Ok(editor);
         }
-        let chunks = params.chunks.into_iter().map(|chunk| match chunk {
-            UserMessageChunk::Text(text) => PromptPart::Text(text),
-            UserMessageChunk::Path(path) => PromptPart::Path(path),
-        });
-        let prompt: Vec<_> = chunks.collect();
-        // A command works without a model, and may be what helps.
-        if let Err(error) = self.session.ready()
-            && self.session.needs_model(&prompt)
-        {
-            return responder.send(Err::<(), _>(Error::internal(error)));
-        }
-        let mut turn = self.turn.lock();
-        // The protocol's first agent: a second message ends the turn of the first.
-        if let Some(before) = *turn {
-            self.session.cancel(before);
-        }
-        // Held over both, or the view could look for a responder that is not there yet.
-        let mut replies = self.client.replies.lock();
-        let begun = self.session.prompt(prompt, self.client.origin.clone());
-        replies.insert(begun, responder);
-        *turn = Some(begun);
-    }
-
-    /// Ends the editor's own turn, or else the running one. Answered before the turn's prompt.
-    fn cancel_send_message(&self, responder: Responder) {
-        let own = self.turn.lock().filter(|turn| self.client.replies.lock().contains_key(turn));
-        let Some(turn) = own.or_else(|| self.session.running()) else {
-            return responder.send(Err::<(), _>(Error::internal("Not currently generating")));
+        let editor = match Dialect::of(method, params)? {
+            Dialect::V0 => {
+                let service = &self.connection.service;
+                let session = service.own.get_or_create(&service.sessions);
+                Editor::V0(v0::Editor::new(&self.connection, session.map_err(Error::internal)?))
+            }
+            Dialect::V1 => Editor::V1(v1::Editor::new(self.connection.clone())),
         };
-        responder.send(Ok(()));
-        *self.client.silenced.lock() = Some(turn);
-        self.session.cancel(turn);
+        Ok(self.dialect.get_or_init(|| editor))
     }
 }

@@ -1,44 +1,51 @@
 //! The MCP servers that an editor brings.
 
-use serde_json::Value;
+use std::path::Path;
 
-use tandem_agent::session::{Origin, Program, ServerConfig, ServerReach, Session};
+use tandem_agent::session::{Origin, Program, ServerConfig, ServerReach};
 use tandem_net::Reach;
-use tandem_wire::acp::ContextServer;
 
-/// Returns the configurations of the servers among the parameters of `initialize`. The list of
-/// servers shows why one cannot be read.
-pub(super) fn configs(servers: &Value, session: &Session, origin: &Origin) -> Vec<ServerConfig> {
-    let from = origin.to_string();
-    let servers = servers.as_object().into_iter().flatten();
-    servers
-        .map(|(name, server)| {
-            let reach = match serde_json::from_value(server.clone()) {
-                Ok(server) => reach(server, session, origin),
-                Err(err) => ServerReach::Wrong(format!("{from} describes it wrongly: {err}")),
-            };
-            // The editor has started this process. Others come over a port, and this machine's own
-            // session is what they share.
-            let confined = (*origin != Origin::Editor).then_some(Reach::Private);
-            ServerConfig { confined, ..ServerConfig::new(name, reach, &from) }
-        })
-        .collect()
+/// A server as an editor describes it.
+pub(crate) enum EditorServer {
+    /// A program to start.
+    Stdio {
+        /// Path, or a name that is searched for.
+        command: String,
+        /// Arguments of the command.
+        args: Vec<String>,
+        /// Variables that are added to the environment.
+        env: Vec<(String, String)>,
+    },
+    /// A web service.
+    Http {
+        /// Address of the service.
+        url: String,
+        /// Headers of each request.
+        headers: Vec<(String, String)>,
+    },
 }
 
-fn reach(server: ContextServer, session: &Session, origin: &Origin) -> ServerReach {
-    match server {
+/// Returns the configuration of a server for a session in this directory. The list of servers shows
+/// why a server cannot be used, which may be the error of its description.
+pub(crate) fn config(
+    name: &str,
+    server: Result<EditorServer, String>,
+    directory: &Path,
+    origin: &Origin,
+) -> ServerConfig {
+    let from = origin.to_string();
+    let reach = match server {
         // The editor has started this process, and could start any. Others come over a port.
-        ContextServer::Stdio { .. } if *origin != Origin::Editor => {
-            ServerReach::Wrong(format!("programs are not started for {origin}"))
+        Ok(EditorServer::Stdio { .. }) if *origin != Origin::Editor => {
+            ServerReach::Wrong(format!("programs are not started for {from}"))
         }
-        ContextServer::Stdio { command, args, env } => ServerReach::Stdio(Program {
-            command,
-            args,
-            env: env.into_iter().collect(),
-            directory: session.roots().first().cloned().unwrap_or_default(),
-        }),
-        ContextServer::Http { url, headers } => {
-            ServerReach::Http { url, headers: headers.into_iter().collect() }
+        Ok(EditorServer::Stdio { command, args, env }) => {
+            ServerReach::Stdio(Program { command, args, env, directory: directory.to_owned() })
         }
-    }
+        Ok(EditorServer::Http { url, headers }) => ServerReach::Http { url, headers },
+        Err(why) => ServerReach::Wrong(format!("{from} describes it wrongly: {why}")),
+    };
+    // This machine's own session is what those share that come over a port.
+    let confined = (*origin != Origin::Editor).then_some(Reach::Private);
+    ServerConfig { confined, ..ServerConfig::new(name, reach, &from) }
 }

@@ -9,7 +9,7 @@ use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tandem_a2a::{Ending, ServeAcp, ServedSessions, ServerOptions, listen, serve};
 use tandem_agent::session::{Answer, Origin, Parts, Session};
-use tandem_agent::sessions::{LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions};
+use tandem_agent::sessions::{MakeSession, SessionLimits, SessionRequest, Sessions};
 use tandem_model::replay::Replay;
 use tandem_store::FileStore;
 use tandem_tools::{Tool, ToolKind};
@@ -63,7 +63,7 @@ impl Server {
 
     /// One session, whose model answers so to every prompt.
     async fn shared(answers: Value) -> Self {
-        Self::of(ServedSessions::Shared(loaded(asking(answers)))).await
+        Self::of(shared(asking(answers))).await
     }
 
     /// As many as clients begin.
@@ -172,10 +172,11 @@ impl Socket {
 }
 
 /// A session in a registry of its own.
-fn loaded(session: Arc<Session>) -> Arc<LoadedSession> {
+fn shared(session: Arc<Session>) -> ServedSessions {
     let make: MakeSession = Arc::new(move |_, _| Ok(Arc::clone(&session)));
     let sessions = Sessions::new(make, SessionLimits { loaded: 1, idle: None, log_bytes: 1 << 20 });
-    sessions.create(&SessionRequest::default(), |_| ()).unwrap()
+    let first = sessions.create(&SessionRequest::default(), |_| ()).unwrap();
+    ServedSessions::Shared { sessions, first }
 }
 
 fn asking(answers: Value) -> Arc<Session> {
@@ -440,7 +441,7 @@ async fn a_word_for_two_questions_must_say_for_which() {
     let both =
         json!([[{ "call": { "name": "t" } }, { "call": { "name": "t" } }], [{ "text": "done" }]]);
     let session = session(both, vec![Fake::new("t", ToolKind::Read, other())]);
-    let server = Server::of(ServedSessions::Shared(loaded(Arc::clone(&session)))).await;
+    let server = Server::of(shared(Arc::clone(&session))).await;
     let task = server.call("message/send", message(json!({}))).await["result"]["id"].clone();
     let mut log = session.events(0);
     while session.questions().len() < 2 {

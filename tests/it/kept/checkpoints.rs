@@ -56,13 +56,13 @@ async fn a_checkpoint_has_what_was_said_and_stays_as_it_is() {
     assert_eq!(prompts(&before), ["one"]);
     let head = place.store().head(checkpoint).await.unwrap();
     assert_eq!(head.from.unwrap().id, loaded.id());
-    let refused = sessions.load(checkpoint, |_| ()).await;
+    let refused = sessions.load(checkpoint, Vec::new(), |_| ()).await;
     let refused = refused.err().expect("nothing is added to a checkpoint");
     assert!(
         matches!(&refused, LoadError::Store(StoreError::Checkpoint(tag)) if tag == "here"),
         "{refused}"
     );
-    let listed: Vec<_> = sessions.stored().try_collect().await.unwrap();
+    let listed: Vec<_> = sessions.stored(None).try_collect().await.unwrap();
     assert!(listed.is_empty(), "no client is offered one");
     // A copy of it goes on without what came after it.
     let copy = tandem_agent::sessions::fork(&*place.store(), checkpoint).await.unwrap();

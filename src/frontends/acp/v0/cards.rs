@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::content::{confirmation, ended, icon, live, locations, proposal};
+use super::content::{confirmation, icon, locations, status, wire};
+use crate::content::{live, outcome, proposal};
 use parking_lot::Mutex;
 use tandem_agent::session::{
     Answer, CallStarted, Decision, Event, Origin, Question, Scope, Session,
 };
 use tandem_content::visible::visible_line;
-use tandem_wire::acp::{
+use tandem_wire::acp::v0::{
     PUSH_TOOL_CALL, PushToolCallParams, PushToolCallResponse, REQUEST_TOOL_CALL_CONFIRMATION,
     RequestToolCallConfirmationParams, RequestToolCallConfirmationResponse,
     ToolCallConfirmationOutcome, ToolCallContent, ToolCallId, ToolCallStatus, UPDATE_TOOL_CALL,
@@ -70,7 +71,7 @@ impl Cards {
     pub(super) fn progress(&self, call: &str, output: &str) {
         let Some(card) = self.open.get(call) else { return };
         if let Some(id) = &card.lock().id {
-            update(&self.peer, id, ToolCallStatus::Running, Some(live(output)));
+            update(&self.peer, id, ToolCallStatus::Running, Some(wire(live(output))));
         }
     }
 
@@ -109,7 +110,7 @@ impl Cards {
         let params = RequestToolCallConfirmationParams {
             label: &visible_line(&started.summary.label),
             icon: icon(started.kind),
-            content: proposal(started, question),
+            content: proposal(started, question).map(wire),
             confirmation: confirmation(started, question),
             locations: locations(&started.summary.locations),
         };
@@ -145,9 +146,8 @@ impl Card {
 
     fn show_end(&self, peer: &Peer) {
         let (Some(id), Some(end), false) = (&self.id, &self.end, self.declined) else { return };
-        if let Event::CallFinished { outcome, .. } = &**end {
-            let (status, content) = ended(outcome);
-            update(peer, id, status, content);
+        if let Event::CallFinished { outcome: end, .. } = &**end {
+            update(peer, id, status(end), outcome(end).map(wire));
         }
     }
 }

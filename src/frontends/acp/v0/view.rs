@@ -14,7 +14,7 @@ use tandem_agent::session::{
     explain_stop, origin_label,
 };
 use tandem_content::visible::visible_prose;
-use tandem_wire::acp::{
+use tandem_wire::acp::v0::{
     AssistantMessageChunk, STREAM_ASSISTANT_MESSAGE_CHUNK, StreamAssistantMessageChunkParams,
     UPDATE_PLAN,
 };

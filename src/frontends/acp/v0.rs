@@ -1,0 +1,138 @@
+//! An editor drives the process's own session over ACP 0.0.9.
+//!
+//! [`Editor`] answers the editor's calls; `view` shows the editor the session's events, and answers
+//! each `sendUserMessage` when all of its turn has been shown.
+
+mod cards;
+mod content;
+mod servers;
+mod view;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio_util::task::AbortOnDropHandle;
+
+use self::view::{AcpClient, EditorView};
+use crate::{Connection, Login};
+use parking_lot::Mutex;
+use tandem_agent::session::{PromptPart, Session, TurnId};
+use tandem_agent::sessions::LoadedSession;
+use tandem_wire::acp::v0::{
+    CANCEL_SEND_MESSAGE, InitializeParams, InitializeResponse, SEND_USER_MESSAGE,
+    SendUserMessageParams, UserMessageChunk, VERSION,
+};
+use tandem_wire::acp::{AUTHENTICATE, INITIALIZE};
+use tandem_wire::jsonrpc::{Error, Params};
+use tandem_wire::rpc::Responder;
+
+/// One editor, as the session's user.
+pub(crate) struct Editor {
+    session: Arc<Session>,
+    login: Arc<dyn Login>,
+    client: Arc<AcpClient>,
+    /// The last turn that the editor began.
+    turn: Mutex<Option<TurnId>>,
+    /// Keeps the session loaded.
+    _loaded: Arc<LoadedSession>,
+    _view: AbortOnDropHandle<()>,
+}
+
+impl Editor {
+    /// Begins to show the editor what happens in the session.
+    pub(crate) fn new(connection: &Connection, loaded: Arc<LoadedSession>) -> Self {
+        let Connection { service, peer, .. } = connection;
+        let (session, login) = (Arc::clone(loaded.session()), Arc::clone(&service.login));
+        let client = Arc::new(AcpClient::new(service.origin.clone()));
+        let view = EditorView::new(&session, peer.clone(), Arc::clone(&client));
+        let (turn, view) = (Mutex::default(), connection.spawn(view.run()));
+        Self { session, login, client, turn, _loaded: loaded, _view: view }
+    }
+
+    /// Begins to answer a request.
+    pub(crate) fn request(&self, method: &str, params: Params<'_>, responder: Responder) {
+        match method {
+            INITIALIZE => self.initialize(params, responder),
+            AUTHENTICATE => {
+                let session = Some(Arc::clone(&self.session));
+                let (authenticated, closed) =
+                    (self.login.authenticate(session), self.session.closed());
+                tokio::spawn(responder.send_output(async move {
+                    let result = tokio::select! {
+                        result = authenticated => result,
+                        () = closed => Err("the agent ends, and nobody has logged in".to_owned()),
+                    };
+                    result.map_err(Error::internal)
+                }));
+            }
+            SEND_USER_MESSAGE => self.send_user_message(params, responder),
+            CANCEL_SEND_MESSAGE => self.cancel_send_message(responder),
+            _ => responder.send(Err::<(), _>(Error::method_not_found(method))),
+        }
+    }
+
+    fn initialize(&self, params: Params<'_>, responder: Responder) {
+        let params = match params.0 {
+            Some(_) => params.parse(),
+            None => Ok(InitializeParams::default()),
+        };
+        let params = match params {
+            Ok(params) => params,
+            Err(error) => return responder.send(Err::<(), _>(error)),
+        };
+        let version = params.protocol_version.as_str().unwrap_or_default();
+        let patch = version.strip_prefix("0.0.").and_then(|patch| patch.parse::<u32>().ok());
+        self.client.plans.store(patch.is_some_and(|patch| patch >= 10), Ordering::Relaxed);
+        let is_authenticated = self.session.ready().is_ok();
+        responder.send(Ok(InitializeResponse { protocol_version: VERSION, is_authenticated }));
+        // After the answer, which nothing may delay.
+        let servers = servers::configs(&params.context_servers, &self.session, &self.client.origin);
+        self.session.add_servers(servers);
+        self.session.start_servers();
+    }
+
+    /// Begins a turn. The view answers when the turn has ended and all of it has been shown.
+    fn send_user_message(&self, params: Params<'_>, responder: Responder) {
+        let params: SendUserMessageParams = match params.parse() {
+            Ok(params) => params,
+            Err(error) => return responder.send(Err::<(), _>(error)),
+        };
+        let is_empty = |chunk: &_| matches!(chunk, UserMessageChunk::Path(path) if path.is_empty());
+        if let Some(n) = params.chunks.iter().position(is_empty) {
+            let error = Error::invalid_params(format_args!("`chunks[{n}].path`: it is empty"));
+            return responder.send(Err::<(), _>(error));
+        }
+        let chunks = params.chunks.into_iter().map(|chunk| match chunk {
+            UserMessageChunk::Text(text) => PromptPart::Text(text),
+            UserMessageChunk::Path(path) => PromptPart::Path(path),
+        });
+        let prompt: Vec<_> = chunks.collect();
+        // A command works without a model, and may be what helps.
+        if let Err(error) = self.session.ready()
+            && self.session.needs_model(&prompt)
+        {
+            return responder.send(Err::<(), _>(Error::internal(error)));
+        }
+        let mut turn = self.turn.lock();
+        // The protocol's first agent: a second message ends the turn of the first.
+        if let Some(before) = *turn {
+            self.session.cancel(before);
+        }
+        // Held over both, or the view could look for a responder that is not there yet.
+        let mut replies = self.client.replies.lock();
+        let begun = self.session.prompt(prompt, self.client.origin.clone());
+        replies.insert(begun, responder);
+        *turn = Some(begun);
+    }
+
+    /// Ends the editor's own turn, or else the running one. Answered before the turn's prompt.
+    fn cancel_send_message(&self, responder: Responder) {
+        let own = self.turn.lock().filter(|turn| self.client.replies.lock().contains_key(turn));
+        let Some(turn) = own.or_else(|| self.session.running()) else {
+            return responder.send(Err::<(), _>(Error::internal("Not currently generating")));
+        };
+        responder.send(Ok(()));
+        *self.client.silenced.lock() = Some(turn);
+        self.session.cancel(turn);
+    }
+}

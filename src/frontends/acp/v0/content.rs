@@ -1,0 +1,108 @@
+//! Translation of calls into ACP 0.0.9: icons, questions, contents.
+
+use std::path::Path;
+
+use crate::content::{CallContent, because};
+use tandem_agent::session::{
+    Access, CallStarted, FileLocation, Question, Todo, TodoStatus, ToolKind, ToolOutcome,
+};
+use tandem_content::visible::{visible, visible_line, visible_prose};
+use tandem_wire::acp::v0::{
+    Icon, PlanEntry, PlanEntryPriority, PlanEntryStatus, ToolCallConfirmation, ToolCallContent,
+    ToolCallLocation, ToolCallStatus, UpdatePlanParams,
+};
+
+/// Returns the icon of a kind of tool.
+pub(super) fn icon(kind: ToolKind) -> Icon {
+    match kind {
+        ToolKind::Read | ToolKind::Find => Icon::FileSearch,
+        ToolKind::List => Icon::Folder,
+        ToolKind::Search => Icon::Regex,
+        ToolKind::Edit => Icon::Pencil,
+        ToolKind::Execute => Icon::Terminal,
+        ToolKind::Fetch => Icon::Globe,
+        ToolKind::Think => Icon::LightBulb,
+        ToolKind::Other => Icon::Hammer,
+    }
+}
+
+/// Returns the files and lines that a call is about.
+pub(super) fn locations(locations: &[FileLocation]) -> Vec<ToolCallLocation<'_>> {
+    let wire = |location: &'_ FileLocation| location.line.map(|line| line.saturating_sub(1));
+    locations.iter().map(|it| ToolCallLocation { path: &it.path, line: wire(it) }).collect()
+}
+
+/// Returns the question about a call.
+pub(super) fn confirmation<'a>(
+    started: &'a CallStarted,
+    question: &'a Question,
+) -> ToolCallConfirmation<'a> {
+    let reason = visible(&question.reason()).into_owned();
+    let description = Some(reason.clone());
+    match &started.access {
+        Access::Edit { .. } => ToolCallConfirmation::Edit { description },
+        Access::Execute { command, .. } => ToolCallConfirmation::Execute {
+            root_command: visible_line(&question.commands.join(", ")).into_owned(),
+            command: visible(command),
+            description,
+        },
+        Access::Mcp { server, tool, display_name, .. } => ToolCallConfirmation::Mcp {
+            server_name: visible_line(server),
+            tool_name: visible_line(tool),
+            tool_display_name: visible_line(display_name),
+        },
+        Access::Fetch { urls } => {
+            let urls = urls.iter().map(|url| visible_line(url)).collect();
+            ToolCallConfirmation::Fetch { urls }
+        }
+        Access::Other { description } => ToolCallConfirmation::Other {
+            description: format!("{}\n\n{}", visible(description), because(question)),
+        },
+        // The reason names one file only.
+        Access::ReadFiles { paths } => {
+            let paths: String = paths.iter().map(|path| shown_path(path) + "\n").collect();
+            let description = format!("{paths}\n{}", because(question));
+            ToolCallConfirmation::Other { description }
+        }
+        Access::Nothing | Access::Read => ToolCallConfirmation::Other { description: reason },
+    }
+}
+
+fn shown_path(path: &Path) -> String {
+    visible_line(&path.display().to_string()).into_owned()
+}
+
+/// Returns the status of a call that has ended.
+pub(super) fn status(outcome: &ToolOutcome) -> ToolCallStatus {
+    match outcome {
+        ToolOutcome::Done(_) => ToolCallStatus::Finished,
+        _ => ToolCallStatus::Error,
+    }
+}
+
+/// Returns a content as it is on the wire.
+pub(super) fn wire(content: CallContent<'_>) -> ToolCallContent<'_> {
+    match content {
+        CallContent::Markdown(markdown) => ToolCallContent::Markdown { markdown },
+        CallContent::Diff { path, old, new } => {
+            ToolCallContent::Diff { path, old_text: old, new_text: new }
+        }
+    }
+}
+
+/// Returns the todo list as a plan, which has fewer states: cancelled todos are left out.
+pub(super) fn plan(todos: &[Todo]) -> UpdatePlanParams<'_> {
+    let entries = todos.iter().filter(|todo| todo.status != TodoStatus::Cancelled);
+    let entries = entries.map(|todo| PlanEntry {
+        content: visible_prose(&todo.description),
+        priority: PlanEntryPriority::Medium,
+        status: match todo.status {
+            TodoStatus::InProgress => PlanEntryStatus::InProgress,
+            TodoStatus::Completed => PlanEntryStatus::Completed,
+            TodoStatus::Pending | TodoStatus::Blocked | TodoStatus::Cancelled => {
+                PlanEntryStatus::Pending
+            }
+        },
+    });
+    UpdatePlanParams { entries: entries.collect() }
+}

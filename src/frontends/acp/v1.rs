@@ -1,0 +1,206 @@
+//! An editor drives any number of sessions over ACP 1.
+//!
+//! [`Editor`] answers the editor's calls; a `view` for each session shows the editor what happens
+//! there, and answers each prompt when all of its turn has been shown.
+
+mod calls;
+mod commands;
+mod initialize;
+mod list;
+mod open;
+mod options;
+mod permission;
+mod prompt;
+mod view;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::Serialize;
+use tokio_util::task::AbortOnDropHandle;
+
+use self::initialize::ClientKind;
+use self::open::Start;
+use self::options::{Setting, session_options};
+use self::prompt::parts;
+use self::view::SessionClient;
+use crate::Connection;
+use tandem_agent::session::Session;
+use tandem_agent::sessions::LoadedSession;
+use tandem_wire::acp::v1::{
+    CANCEL, CLOSE_SESSION, DELETE_SESSION, Empty, LIST_SESSIONS, LOAD_SESSION, LOGOUT, NEW_SESSION,
+    PROMPT, PromptParams, RESUME_SESSION, SET_CONFIG_OPTION, SET_MODE, SET_MODEL, STEERING,
+    SessionIdParams, SetConfigOptionParams, SetModeParams, SetModelParams, SteeringResponse,
+};
+use tandem_wire::acp::{AUTHENTICATE, INITIALIZE};
+use tandem_wire::jsonrpc::{Error, Params};
+use tandem_wire::rpc::Responder;
+
+/// Code of an error: no credentials.
+const AUTH_REQUIRED: i64 = -32000;
+
+/// Code of an error: no such session.
+const NOT_FOUND: i64 = -32002;
+
+/// One editor.
+pub(crate) struct Editor {
+    connection: Connection,
+    client: Mutex<ClientKind>,
+    opened: OpenedSessions,
+}
+
+/// The sessions that an editor has opened and not closed, by their ids.
+type OpenedSessions = Arc<Mutex<HashMap<String, Arc<OpenedSession>>>>;
+
+/// A session that the editor has opened. It stays loaded as long as this lives.
+struct OpenedSession {
+    loaded: Arc<LoadedSession>,
+    client: Arc<SessionClient>,
+    _view: AbortOnDropHandle<()>,
+}
+
+impl OpenedSession {
+    fn session(&self) -> &Arc<Session> {
+        self.loaded.session()
+    }
+}
+
+/// Answers with the reason of an error as its message, if it is one.
+fn answer(responder: Responder, result: Result<impl Serialize, Error>) {
+    responder.send(result.map_err(Error::reasoned));
+}
+
+/// Returns the error for a session that is not there.
+fn not_found(id: &str) -> Error {
+    Error::detailed(NOT_FOUND, "Session not found", format_args!("there is no session `{id}`"))
+}
+
+impl Editor {
+    pub(crate) fn new(connection: Connection) -> Self {
+        Self { connection, client: Mutex::default(), opened: Arc::default() }
+    }
+
+    /// Begins to answer a request.
+    pub(crate) fn request(&self, method: &str, params: Params<'_>, responder: Responder) {
+        match method {
+            INITIALIZE => answer(responder, self.initialize(params)),
+            AUTHENTICATE => self.authenticate(params, responder),
+            LOGOUT => answer(responder, self.logout()),
+            NEW_SESSION => self.new_session(params, responder),
+            LOAD_SESSION => self.open_session(params, responder, Start::Load),
+            RESUME_SESSION => self.open_session(params, responder, Start::Resume),
+            LIST_SESSIONS => self.list_sessions(params, responder),
+            CLOSE_SESSION => self.close_session(params, responder),
+            DELETE_SESSION => self.delete_session(params, responder),
+            PROMPT => self.prompt(params, responder),
+            CANCEL => self.cancel(params),
+            STEERING => answer(responder, self.steer(params)),
+            SET_MODE => answer(responder, self.set_mode(params)),
+            SET_MODEL => self.set_model(params, responder),
+            SET_CONFIG_OPTION => self.set_config_option(params, responder),
+            _ => answer(responder, Err::<(), _>(Error::method_not_found(method))),
+        }
+    }
+
+    /// Returns the session of this id, which the editor must have opened.
+    fn opened(&self, id: &str) -> Result<Arc<OpenedSession>, Error> {
+        self.opened.lock().get(id).cloned().ok_or_else(|| not_found(id))
+    }
+
+    /// Begins a turn. The view answers when the turn has ended and all of it has been shown.
+    fn prompt(&self, params: Params<'_>, responder: Responder) {
+        let prompt = params.parse::<PromptParams>().and_then(|params| {
+            let opened = self.opened(&params.session_id)?;
+            let prompt = parts(params.prompt)?;
+            // A command works without a model, and may be what helps.
+            if let Err(error) = opened.session().ready()
+                && opened.session().needs_model(&prompt)
+            {
+                return Err(view::model_error(&error));
+            }
+            Ok((opened, prompt))
+        });
+        match prompt {
+            Ok((opened, prompt)) => opened.client.prompt(opened.session(), prompt, responder),
+            Err(error) => answer(responder, Err::<(), _>(error)),
+        }
+    }
+
+    /// Ends the turn that runs, and the editor's own that wait.
+    fn cancel(&self, params: Params<'_>) {
+        let opened =
+            params.parse::<SessionIdParams>().and_then(|params| self.opened(&params.session_id));
+        match opened {
+            Ok(opened) => opened.client.cancel(opened.session()),
+            Err(error) => tracing::warn!(%error, "nothing is cancelled"),
+        }
+    }
+
+    /// Tells the model something in the turn that runs, or begins a turn.
+    fn steer(&self, params: Params<'_>) -> Result<SteeringResponse, Error> {
+        let params: PromptParams = params.parse()?;
+        let opened = self.opened(&params.session_id)?;
+        let (session, prompt) = (opened.session(), parts(params.prompt)?);
+        let text: String = prompt.iter().map(ToString::to_string).collect();
+        let answer = |outcome| Ok(SteeringResponse { outcome, reason: None });
+        if session.steer(&text) {
+            return answer("injected");
+        }
+        if params.meta.steering.idle_behavior.as_deref() == Some("promptRequired") {
+            let reason = Some("noRunningTurn");
+            return Ok(SteeringResponse { outcome: "promptRequired", reason });
+        }
+        session.ready().map_err(|error| view::model_error(&error))?;
+        opened.client.begin(session, prompt);
+        answer("startedNewTurn")
+    }
+
+    fn set_mode(&self, params: Params<'_>) -> Result<Empty, Error> {
+        let params: SetModeParams = params.parse()?;
+        let opened = self.opened(&params.session_id)?;
+        Setting::mode(&params.mode_id)
+            .and_then(|mode| opened.session().set_mode(mode))
+            .map_err(Error::invalid_params)?;
+        Ok(Empty {})
+    }
+
+    fn set_model(&self, params: Params<'_>, responder: Responder) {
+        let setting = params.parse::<SetModelParams>().and_then(|params| {
+            Ok((self.opened(&params.session_id)?, Setting::Model(params.model_id)))
+        });
+        change(setting, responder, |_| Empty {});
+    }
+
+    fn set_config_option(&self, params: Params<'_>, responder: Responder) {
+        let setting = params.parse::<SetConfigOptionParams>().and_then(|params| {
+            let opened = self.opened(&params.session_id)?;
+            let setting = Setting::read(&params.config_id, params.value);
+            Ok((opened, setting.map_err(Error::invalid_params)?))
+        });
+        change(setting, responder, |opened| {
+            session_options(opened.session(), &opened.client.models).changed()
+        });
+    }
+}
+
+/// Changes a setting, and answers when that is done.
+fn change<R: Serialize + 'static>(
+    setting: Result<(Arc<OpenedSession>, Setting), Error>,
+    responder: Responder,
+    result: impl FnOnce(&OpenedSession) -> R + Send + 'static,
+) {
+    match setting {
+        Err(error) => answer(responder, Err::<(), _>(error)),
+        Ok((opened, Setting::Mode(mode))) => {
+            let changed = opened.session().set_mode(mode).map_err(Error::invalid_params);
+            answer(responder, changed.map(|()| result(&opened)));
+        }
+        Ok((opened, Setting::Model(id))) => {
+            tokio::spawn(async move {
+                let changed = opened.session().set_model(&id).await.map_err(Error::invalid_params);
+                answer(responder, changed.map(|()| result(&opened)));
+            });
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The first call, and credentials.
+
+use std::sync::Arc;
+
+use super::{AUTH_REQUIRED, Editor, answer};
+use tandem_agent::session::{Origin, Session};
+use tandem_wire::acp::v1::{
+    AgentCapabilities, AgentMeta, AuthCapabilities, AuthMethod, AuthenticateParams,
+    ClientCapabilities, Empty, Implementation, InitializeParams, InitializeResponse,
+    McpCapabilities, PromptCapabilities, SessionCapabilities, SteeringCapability, Supported,
+    TerminalAuth, TerminalAuthMeta, VERSION,
+};
+use tandem_wire::jsonrpc::{Error, Params};
+use tandem_wire::rpc::Responder;
+
+/// Names of the programs that show the name of each answer to a question, so that several answers of
+/// one kind can be told apart. Others have one key, or one label of their own, for a kind.
+const NAME_SHOWING: [&str; 3] = ["zed", "acpx", "toad"];
+
+/// Error of those that come over a port and would change the user's credentials.
+const NOT_YOURS: &str = "only an editor that started the agent can change its credentials";
+
+/// Properties of a client that decide what it is shown.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ClientKind {
+    /// `true` if the client shows terminals that the agent writes to.
+    pub(super) has_terminals: bool,
+    /// `true` if the client shows the names of answers.
+    pub(super) shows_names: bool,
+}
+
+impl Editor {
+    pub(super) fn initialize(&self, params: Params<'_>) -> Result<InitializeResponse, Error> {
+        let params: InitializeParams = params.parse()?;
+        let capabilities = params.client_capabilities;
+        let name = params.client_info.map(|info| info.name).unwrap_or_default();
+        *self.client.lock() = ClientKind {
+            has_terminals: capabilities.meta.terminal_output,
+            shows_names: NAME_SHOWING.contains(&name.to_lowercase().as_str()),
+        };
+        let supported = || Supported {};
+        Ok(InitializeResponse {
+            protocol_version: VERSION,
+            agent_capabilities: AgentCapabilities {
+                load_session: true,
+                prompt_capabilities: PromptCapabilities {
+                    image: false,
+                    audio: false,
+                    embedded_context: true,
+                },
+                mcp_capabilities: McpCapabilities { http: true, sse: false },
+                session_capabilities: SessionCapabilities::default(),
+                auth: AuthCapabilities { logout: supported() },
+            },
+            agent_info: Implementation {
+                name: "tandem",
+                title: "tandem",
+                version: env!("CARGO_PKG_VERSION"),
+            },
+            auth_methods: self.auth_methods(&capabilities),
+            meta: AgentMeta { steering: SteeringCapability { supported: true } },
+        })
+    }
+
+    /// Returns the ways to log in. Programs that come over a port are on no terminal of the user's.
+    fn auth_methods(&self, client: &ClientCapabilities) -> Vec<AuthMethod> {
+        const LABEL: &str = "Log in in a terminal";
+        let provider = self.connection.service.login.provider();
+        let args = vec!["login".to_owned(), format!("--provider={}", provider.name())];
+        let is_editor = self.is_user();
+        let command = std::env::current_exe().ok();
+        let meta = command.filter(|_| client.meta.terminal_auth && is_editor).map(|command| {
+            let terminal_auth = TerminalAuth { command, args: args.clone(), label: LABEL };
+            TerminalAuthMeta { terminal_auth }
+        });
+        let mut methods = vec![AuthMethod::Agent {
+            id: format!("{}-api-key", provider.name()),
+            name: format!("{} API key", provider.title()),
+            description: "Opens a page in your browser that asks for the key".to_owned(),
+            meta,
+        }];
+        if client.auth.has_terminal() && is_editor {
+            methods.push(AuthMethod::Terminal {
+                r#type: "terminal",
+                id: "login",
+                name: LABEL,
+                args,
+            });
+        }
+        methods
+    }
+
+    pub(super) fn authenticate(&self, params: Params<'_>, responder: Responder) {
+        let login = &self.connection.service.login;
+        let expected = format!("{}-api-key", login.provider().name());
+        let params = params.parse::<AuthenticateParams>().and_then(|params| {
+            let is_known = params.method_id == expected;
+            is_known.then_some(params).ok_or_else(|| {
+                Error::invalid_params(format_args!("`methodId` must be `{expected}`"))
+            })
+        });
+        let work = match params {
+            Ok(AuthenticateParams { meta, .. }) => match meta.api_key {
+                Some(_) if !self.is_user() => {
+                    return answer(responder, Err::<(), _>(Error::internal(NOT_YOURS)));
+                }
+                Some(key) => login.accept(key),
+                None => login.authenticate(self.any_session()),
+            },
+            Err(error) => return answer(responder, Err::<(), _>(error)),
+        };
+        tokio::spawn(responder.send_output(async move {
+            let failed = |why| Error::detailed(AUTH_REQUIRED, "Not authenticated", why).reasoned();
+            work.await.map(|()| Empty {}).map_err(failed)
+        }));
+    }
+
+    pub(super) fn logout(&self) -> Result<Empty, Error> {
+        if !self.is_user() {
+            return Err(Error::internal(NOT_YOURS));
+        }
+        self.connection.service.login.logout().map(|()| Empty {}).map_err(Error::internal)
+    }
+
+    /// Returns `true` if the user has started the editor. Others come over a port.
+    fn is_user(&self) -> bool {
+        self.connection.service.origin == Origin::Editor
+    }
+
+    /// Returns a session that the editor has opened.
+    fn any_session(&self) -> Option<Arc<Session>> {
+        self.opened.lock().values().next().map(|opened| Arc::clone(opened.session()))
+    }
+}

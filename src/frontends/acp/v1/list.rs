@@ -1,0 +1,101 @@
+//! The list of sessions, in pages.
+
+use std::cmp::Reverse;
+use std::future::ready;
+use std::path::Path;
+
+use futures::{StreamExt as _, TryStreamExt as _};
+
+use super::{Editor, answer};
+use crate::EditorService;
+use tandem_agent::session::{Millis, Origin};
+use tandem_wire::acp::v1::{ListSessionsParams, ListSessionsResponse, SessionInfo};
+use tandem_wire::jsonrpc::{Error, Params};
+use tandem_wire::rpc::Responder;
+
+/// Number of sessions on a page.
+const PAGE: usize = 50;
+
+/// Place in the list, in the order of the store: the time of the last change and the id, the last first.
+type Place = Reverse<(Millis, String)>;
+
+impl Editor {
+    pub(super) fn list_sessions(&self, params: Params<'_>, responder: Responder) {
+        let params = match params.0 {
+            Some(_) => params.parse(),
+            None => Ok(ListSessionsParams::default()),
+        };
+        let params = params.and_then(|params: ListSessionsParams| {
+            let after = params.cursor.as_deref().map(place).transpose()?;
+            Ok((params.cwd, after))
+        });
+        let (cwd, after) = match params {
+            Ok(params) => params,
+            Err(error) => return answer(responder, Err::<(), _>(error)),
+        };
+        let service = self.connection.service.clone();
+        tokio::spawn(async move {
+            let listed = list(&service, cwd.as_deref(), after.as_ref()).await;
+            answer(responder, listed.map(page));
+        });
+    }
+}
+
+/// Returns the sessions with a prompt after a place, in no order: all that are loaded, and as many of the
+/// stored ones as can be on the page.
+async fn list(
+    service: &EditorService,
+    cwd: Option<&Path>,
+    after: Option<&Place>,
+) -> Result<Vec<(Place, SessionInfo)>, Error> {
+    let sessions = &service.sessions;
+    let real = cwd.map(|cwd| cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned()));
+    let info = |id: String, directory: &Path, title: String, changed| {
+        let updated_at = timestamp(changed);
+        // As the client has written it: clients compare it.
+        let cwd = cwd.unwrap_or(directory).to_owned();
+        (Reverse((changed, id.clone())), SessionInfo { session_id: id, cwd, title, updated_at })
+    };
+    let is_wanted = |directory: &Path| real.as_deref().is_none_or(|real| real == directory);
+    let follows = |(place, _): &(Place, SessionInfo)| after.is_none_or(|after| place > after);
+    let loaded = sessions.list().into_iter();
+    let loaded = loaded
+        .filter(|it| it.prompts > 0 && is_wanted(&it.directory))
+        .map(|it| info(it.id, &it.directory, it.title, it.last_activity.unwrap_or_default()));
+    let mut list: Vec<_> = loaded.filter(follows).collect();
+    // Those that come over a port may know only of what is loaded.
+    if service.origin == Origin::Editor {
+        let stored = sessions
+            .stored(real.clone())
+            .try_filter(|it| ready(it.turns > 0))
+            .map_ok(|it| info(it.head.id, &it.head.directory, it.title, it.changed))
+            .try_filter(|it| ready(follows(it)))
+            .take(PAGE + 1);
+        list.extend(stored.try_collect::<Vec<_>>().await.map_err(Error::internal)?);
+    }
+    Ok(list)
+}
+
+/// Returns the first of the sessions, as many as are on a page.
+fn page(mut list: Vec<(Place, SessionInfo)>) -> ListSessionsResponse {
+    list.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let is_more = list.len() > PAGE;
+    list.truncate(PAGE);
+    let end = list.last().filter(|_| is_more);
+    let next_cursor = end.map(|(Reverse((changed, id)), _)| format!("{changed}:{id}"));
+    ListSessionsResponse { sessions: list.into_iter().map(|(_, info)| info).collect(), next_cursor }
+}
+
+/// Reads a cursor.
+fn place(cursor: &str) -> Result<Place, Error> {
+    let place = cursor
+        .split_once(':')
+        .and_then(|(changed, id)| Some(Reverse((changed.parse().ok()?, id.to_owned()))));
+    place.ok_or_else(|| Error::invalid_params("`cursor`: no list has ended with it"))
+}
+
+/// Returns a time as ISO 8601 has it.
+pub(super) fn timestamp(at: Millis) -> String {
+    let at = jiff::Timestamp::from_millisecond(at).unwrap_or_default();
+    format!("{at:.3}")
+}

@@ -1,0 +1,262 @@
+//! Sessions are begun, opened, closed and deleted.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::options::session_options;
+use super::view::{SessionClient, View};
+use super::{Editor, OpenedSession, OpenedSessions, answer, not_found};
+use crate::servers::{EditorServer, config};
+use crate::{Connection, EditorService};
+use tandem_agent::session::{Origin, ServerConfig, Session, StoreError};
+use tandem_agent::sessions::{CreateError, LoadError, LoadedSession, SessionRequest, stored_id};
+use tandem_wire::acp::v1::{
+    Empty, McpServer, NamedValue, OpenSessionParams, SessionIdParams, SessionSetup,
+};
+use tandem_wire::jsonrpc::{Error, Params};
+use tandem_wire::rpc::Responder;
+
+/// Way in which a session comes to an editor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Start {
+    /// It begins.
+    New,
+    /// All of it is shown.
+    Load,
+    /// Only what happens from now on is shown.
+    Resume,
+}
+
+impl Editor {
+    pub(super) fn new_session(&self, params: Params<'_>, responder: Responder) {
+        let created = params.parse().and_then(|setup| create(&self.connection.service, setup));
+        match created {
+            Ok(loaded) => {
+                let opener = self.opener(loaded.id().to_owned());
+                tokio::spawn(opener.open(loaded, responder, Start::New));
+            }
+            Err(error) => answer(responder, Err::<(), _>(error)),
+        }
+    }
+
+    /// Opens a session that there is.
+    pub(super) fn open_session(&self, params: Params<'_>, responder: Responder, start: Start) {
+        let params: OpenSessionParams = match params.parse() {
+            Ok(params) => params,
+            Err(error) => return answer(responder, Err::<(), _>(error)),
+        };
+        let service = self.connection.service.clone();
+        let opener = self.opener(params.session_id.clone());
+        tokio::spawn(async move {
+            let loading = load(&service, params);
+            match responder.cancellation().run_until_cancelled_owned(loading).await {
+                Some(Ok(loaded)) => opener.open(loaded, responder, start).await,
+                Some(Err(error)) => answer(responder, Err::<(), _>(error)),
+                None => answer(responder, Err::<(), _>(Error::cancelled())),
+            }
+        });
+    }
+
+    fn opener(&self, id: String) -> Opener {
+        let client = SessionClient::new(&self.connection, id, *self.client.lock());
+        let (connection, opened) = (self.connection.clone(), Arc::clone(&self.opened));
+        Opener { connection, opened, client }
+    }
+
+    /// Ends the editor's use of a session; the session too, unless somebody else uses it.
+    pub(super) fn close_session(&self, params: Params<'_>, responder: Responder) {
+        let opened = params.parse::<SessionIdParams>().and_then(|params| {
+            let opened = self.opened.lock().remove(&params.session_id);
+            opened.ok_or_else(|| not_found(&params.session_id))
+        });
+        match opened {
+            Ok(opened) => {
+                let service = self.connection.service.clone();
+                tokio::spawn(async move {
+                    close(&service, opened).await;
+                    answer(responder, Ok(Empty {}));
+                });
+            }
+            Err(error) => answer(responder, Err::<(), _>(error)),
+        }
+    }
+
+    /// Deletes a session, here and in the store, unless somebody else uses it.
+    pub(super) fn delete_session(&self, params: Params<'_>, responder: Responder) {
+        let SessionIdParams { session_id } = match params.parse() {
+            Ok(params) => params,
+            Err(error) => return answer(responder, Err::<(), _>(error)),
+        };
+        let opened = self.opened.lock().remove(&session_id);
+        let service = self.connection.service.clone();
+        tokio::spawn(async move {
+            // Others come over a port, and what is stored is not theirs.
+            let may = opened.is_some() || service.origin == Origin::Editor;
+            if let Some(opened) = opened {
+                close(&service, opened).await;
+            }
+            let deleted = if may { delete(&service, &session_id).await } else { Ok(()) };
+            answer(responder, deleted.map(|()| Empty {}));
+        });
+    }
+}
+
+/// The parts that a session is opened for an editor with.
+struct Opener {
+    connection: Connection,
+    opened: OpenedSessions,
+    client: SessionClient,
+}
+
+impl Opener {
+    /// Answers, and shows the editor the session from then on; what is shown of it before that comes
+    /// before the answer.
+    async fn open(self, loaded: Arc<LoadedSession>, responder: Responder, start: Start) {
+        let Self { connection, opened, client } = self;
+        let session = Arc::clone(loaded.session());
+        let models = session.known_models().await.unwrap_or_default();
+        let before = opened.lock().get(&client.id).map(|before| Arc::clone(&before.client));
+        // Prompts that are not answered yet are answered by the new view.
+        let client = before.unwrap_or_else(|| Arc::new(client.with_models(models)));
+        let id = client.id.clone();
+        let mut view = View::new(&session, Arc::clone(&client), start);
+        let shown = Arc::clone(&client);
+        let view = connection.spawn(async move {
+            view.replay().await;
+            let new_id = (start == Start::New).then(|| shown.id.clone());
+            let options = session_options(&session, &shown.models).opened(new_id);
+            responder.send(Ok(options));
+            // After the answer, which nothing may delay.
+            session.start_servers();
+            view.run().await;
+        });
+        opened.lock().insert(id, Arc::new(OpenedSession { loaded, client, _view: view }));
+    }
+}
+
+/// Begins a session.
+fn create(service: &EditorService, setup: SessionSetup) -> Result<Arc<LoadedSession>, Error> {
+    let directory = directory(&setup.cwd)?;
+    if let Some(own) = service.own.get().filter(|_| service.origin != Origin::Editor) {
+        own.session().works_in(&directory).map_err(Error::invalid_params)?;
+    }
+    let more = more_directories(&setup)?;
+    let servers = servers(setup.mcp_servers, &directory, &service.origin);
+    if more.is_empty()
+        && let Some(own) = service.own.take_unused(&directory)
+    {
+        own.session().add_servers(servers);
+        return Ok(own);
+    }
+    let request = SessionRequest { directory: Some(directory), more, auto_approve: false };
+    let created = service.sessions.create(&request, |session| session.add_servers(servers));
+    created.map_err(refused)
+}
+
+/// Loads a session from the store, unless it is loaded. Those that come over a port may know of what
+/// is loaded, as other clients there do, and not of what is stored.
+async fn load(
+    service: &EditorService,
+    OpenSessionParams { session_id, setup }: OpenSessionParams,
+) -> Result<Arc<LoadedSession>, Error> {
+    let (sessions, cwd) = (&service.sessions, directory(&setup.cwd)?);
+    let opened = sessions.open(&session_id);
+    let is_at = match &opened {
+        Some(opened) => opened.session().roots().first().cloned(),
+        None if service.origin != Origin::Editor => None,
+        None => sessions.head(&session_id).await.map(|head| head.directory),
+    };
+    let is_at = is_at.ok_or_else(|| not_found(&session_id))?;
+    if is_at != cwd {
+        return Err(Error::invalid_params(format_args!(
+            "`cwd`: the session works in {}; open it there",
+            is_at.display()
+        )));
+    }
+    let (more, servers) =
+        (more_directories(&setup)?, servers(setup.mcp_servers, &cwd, &service.origin));
+    if let Some(opened) = opened {
+        opened.session().add_servers(servers);
+        return Ok(opened);
+    }
+    let prepare = |session: &Session| session.add_servers(servers);
+    let loaded = sessions.load(&session_id, more, prepare).await.map_err(|error| match error {
+        LoadError::Create(error) => refused(error),
+        LoadError::Store(error) => Error::internal(error),
+    });
+    loaded?.ok_or_else(|| not_found(&session_id))
+}
+
+/// Ends an editor's use of a session: first its prompts, each of which is answered.
+async fn close(service: &EditorService, opened: Arc<OpenedSession>) {
+    let session = opened.session();
+    opened.client.cancel_own(session);
+    opened.client.answered().await;
+    if opened.loaded.summary().watchers > 0 {
+        return;
+    }
+    service.sessions.delete(opened.loaded.id());
+    session.saved().await;
+}
+
+async fn delete(service: &EditorService, id: &str) -> Result<(), Error> {
+    if service.sessions.contains(id) {
+        return Err(Error::internal("the session is in use; close it there first"));
+    }
+    let Some(store) = service.sessions.store() else { return Ok(()) };
+    match store.delete(&stored_id(id)).await {
+        Ok(()) | Err(StoreError::NotFound(_)) => Ok(()),
+        Err(error) => Err(Error::internal(error)),
+    }
+}
+
+fn refused(error: CreateError) -> Error {
+    Error::internal(error)
+}
+
+/// Returns the real path of a directory that a client names.
+fn directory(path: &Path) -> Result<PathBuf, Error> {
+    if !path.is_absolute() {
+        let path = path.display();
+        return Err(Error::invalid_params(format_args!("`{path}` is no absolute path")));
+    }
+    match path.canonicalize() {
+        Ok(real) if real.is_dir() => Ok(real),
+        Ok(_) => Err(Error::invalid_params(format_args!("{} is no directory", path.display()))),
+        Err(error) => Err(Error::invalid_params(format_args!("{}: {error}", path.display()))),
+    }
+}
+
+fn more_directories(setup: &SessionSetup) -> Result<Vec<PathBuf>, Error> {
+    setup.additional_directories.iter().map(|path| directory(path)).collect()
+}
+
+/// Returns the configurations of the servers that a client brings.
+fn servers(servers: Option<Vec<Value>>, directory: &Path, origin: &Origin) -> Vec<ServerConfig> {
+    let servers = servers.unwrap_or_default().into_iter().enumerate();
+    let config = |(n, server): (usize, Value)| {
+        let name = server.get("name").and_then(Value::as_str);
+        let name = name.map_or_else(|| format!("server{}", n + 1), ToOwned::to_owned);
+        config(&name, read(server), directory, origin)
+    };
+    servers.map(config).collect()
+}
+
+fn read(server: Value) -> Result<EditorServer, String> {
+    let server: McpServer = serde_json::from_value(server).map_err(|err| err.to_string())?;
+    match (server.r#type.as_deref(), server.command, server.url) {
+        (None | Some("stdio"), Some(command), _) => Ok(EditorServer::Stdio {
+            command,
+            args: server.args,
+            env: NamedValue::pairs(server.env),
+        }),
+        (Some("http"), _, Some(url)) => {
+            Ok(EditorServer::Http { url, headers: NamedValue::pairs(server.headers) })
+        }
+        (None | Some("stdio"), None, _) => Err("`command` is missing".to_owned()),
+        (Some("http"), _, None) => Err("`url` is missing".to_owned()),
+        (Some(other), ..) => Err(format!("the transport `{other}` is not supported")),
+    }
+}

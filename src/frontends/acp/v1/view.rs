@@ -1,0 +1,533 @@
+//! Shows an editor the events of a session: reads the log, in order, at the editor's pace.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::future::pending;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::calls::{Calls, asked, plan};
+use super::initialize::ClientKind;
+use super::list::timestamp;
+use super::open::Start;
+use super::options::session_options;
+use super::permission::{OpenQuestions, choices};
+use super::{AUTH_REQUIRED, answer, commands};
+use crate::Connection;
+use tandem_agent::session::{
+    Answer, CallStarted, CallStep, Entry, Event, ModelError, Origin, Projection, PromptPart,
+    Reader, ResultContent, Session, StopReason, ToolOutcome, TurnId, TurnResult, Update,
+    UpdateKind, Usage, explain_error, explain_stop,
+};
+use tandem_content::visible::visible_prose;
+use tandem_wire::acp::v1::{
+    self, AvailableCommand, ContentChunk, PromptResponse, RequestPermissionParams,
+    SessionNotification, SessionUpdate, TextContent, UPDATE,
+};
+use tandem_wire::jsonrpc::Error;
+use tandem_wire::rpc::{CallError, PACKET, Peer, Responder};
+
+/// Number of unwritten bytes from which on the view stops reading the log.
+const HIGH_WATER: usize = 64 * 1024;
+
+/// Maximum size of a chunk's text, in bytes.
+const TEXT: usize = 16 * 1024;
+
+/// A session as the handler and the view of one editor share it.
+pub(super) struct SessionClient {
+    /// Id by which the editor calls the session.
+    pub(super) id: String,
+    /// The models that are known by name.
+    pub(super) models: Vec<String>,
+    kind: ClientKind,
+    peer: Peer,
+    origin: Origin,
+    /// The editor's turns that have not ended, with the prompts to answer.
+    replies: Mutex<HashMap<TurnId, Option<Reply>>>,
+    /// Number of these turns.
+    unanswered: watch::Sender<usize>,
+}
+
+/// A prompt that is not answered yet.
+struct Reply {
+    responder: Responder,
+    /// Ends the wait for the prompt's cancellation.
+    _waiting: DropGuard,
+}
+
+impl SessionClient {
+    pub(super) fn new(connection: &Connection, id: String, kind: ClientKind) -> Self {
+        Self {
+            id,
+            models: Vec::new(),
+            kind,
+            peer: connection.peer.clone(),
+            origin: connection.service.origin.clone(),
+            replies: Mutex::default(),
+            unanswered: watch::Sender::default(),
+        }
+    }
+
+    /// Returns the client with the models that are known by name.
+    pub(super) fn with_models(self, models: Vec<String>) -> Self {
+        Self { models, ..self }
+    }
+
+    /// Begins a turn. The view answers.
+    pub(super) fn prompt(
+        &self,
+        session: &Arc<Session>,
+        prompt: Vec<PromptPart>,
+        responder: Responder,
+    ) {
+        let (cancelled, ended) = (responder.cancellation(), CancellationToken::new());
+        let waiting = ended.clone();
+        let reply = Reply { responder, _waiting: ended.drop_guard() };
+        let turn = self.push(session, prompt, Some(reply));
+        let session = Arc::clone(session);
+        tokio::spawn(async move {
+            if waiting.run_until_cancelled(cancelled.cancelled()).await.is_some() {
+                session.cancel(turn);
+            }
+        });
+    }
+
+    /// Begins a turn of the editor's that is no answer to a prompt.
+    pub(super) fn begin(&self, session: &Session, prompt: Vec<PromptPart>) {
+        self.push(session, prompt, None);
+    }
+
+    fn push(&self, session: &Session, prompt: Vec<PromptPart>, reply: Option<Reply>) -> TurnId {
+        // Held over both, or the view could look for a reply that is not there yet.
+        let mut replies = self.replies.lock();
+        let turn = session.prompt(prompt, self.origin.clone());
+        replies.insert(turn, reply);
+        self.unanswered.send_replace(replies.len());
+        turn
+    }
+
+    /// Ends the turn that runs, and the editor's own that wait.
+    pub(super) fn cancel(&self, session: &Session) {
+        self.cancel_own(session);
+        if let Some(turn) = session.running() {
+            session.cancel(turn);
+        }
+    }
+
+    /// Ends the editor's own turns.
+    pub(super) fn cancel_own(&self, session: &Session) {
+        let mut own: Vec<_> = self.replies.lock().keys().copied().collect();
+        // The last first, or one that waits would begin when the one before ends.
+        own.sort_unstable();
+        for turn in own.into_iter().rev() {
+            session.cancel(turn);
+        }
+    }
+
+    /// Waits until the editor's turns have ended.
+    pub(super) async fn answered(&self) {
+        // The sender lives as long as `self`.
+        let _ = self.unanswered.subscribe().wait_for(|unanswered| *unanswered == 0).await;
+    }
+
+    /// Takes out a turn that has ended; returns the prompt to answer, if the turn is the editor's and
+    /// began with one.
+    fn take(&self, turn: TurnId) -> Option<Reply> {
+        self.replies.lock().remove(&turn).flatten()
+    }
+
+    fn is_own(&self, turn: TurnId) -> bool {
+        self.replies.lock().contains_key(&turn)
+    }
+
+    pub(super) fn update(&self, update: SessionUpdate<'_>) {
+        let session_id = &self.id;
+        self.peer.notify(UPDATE, &SessionNotification { session_id, update });
+    }
+}
+
+/// Voice of a message.
+#[derive(Clone, Copy)]
+enum Voice {
+    Text,
+    Thought,
+}
+
+/// Reader of a session's log that shows it to an editor.
+pub(super) struct View {
+    session: Arc<Session>,
+    client: Arc<SessionClient>,
+    log: Reader,
+    projection: Projection,
+    start: Start,
+    calls: Calls,
+    questions: OpenQuestions,
+    /// The calls that are shown as a plan instead.
+    todos: Vec<String>,
+    /// Number of the message in its turn.
+    message: usize,
+    /// Tokens that the model was told last, and has answered.
+    used: Option<u64>,
+    /// Title as the editor has been told it.
+    title: String,
+    commands: Vec<AvailableCommand>,
+    /// The commands as they are read again.
+    reading: Option<BoxFuture<'static, Option<Vec<AvailableCommand>>>>,
+}
+
+impl View {
+    pub(super) fn new(session: &Arc<Session>, client: Arc<SessionClient>, start: Start) -> Self {
+        let from = if start == Start::Load { 0 } else { session.position() };
+        let title = if start == Start::New { String::new() } else { session.title() };
+        Self {
+            session: Arc::clone(session),
+            log: session.events(from),
+            projection: Projection::default(),
+            start,
+            calls: Calls::new(Arc::clone(&client), client.kind.has_terminals),
+            questions: OpenQuestions::default(),
+            todos: Vec::new(),
+            message: 0,
+            used: None,
+            title,
+            commands: Vec::new(),
+            reading: None,
+            client,
+        }
+    }
+
+    /// Shows what has happened before, if that is wanted.
+    pub(super) async fn replay(&mut self) {
+        if self.start != Start::Load {
+            return;
+        }
+        self.calls.replays = true;
+        while let Some(entry) = self.log.try_next_run() {
+            tokio::task::coop::consume_budget().await;
+            self.client.peer.room(HIGH_WATER).await;
+            self.take(&entry);
+        }
+        self.calls.replays = false;
+        self.usage();
+    }
+
+    /// Shows what happens, until it is dropped.
+    pub(super) async fn run(mut self) {
+        let open: Vec<_> = match self.start {
+            Start::Load => self.projection.open_calls().map(|it| Arc::clone(&it.started)).collect(),
+            // Others were asked before this editor came.
+            Start::New | Start::Resume => {
+                let open = self.session.questions();
+                self.projection = Projection::joining(&open);
+                open
+            }
+        };
+        for started in open {
+            self.begin_call(&started);
+        }
+        self.read_commands();
+        loop {
+            tokio::select! {
+                entry = self.log.next_entry() => {
+                    self.client.peer.room(HIGH_WATER).await;
+                    self.take(&entry);
+                }
+                (call, reply) = self.questions.next() => self.answered(&call, reply),
+                () = self.calls.due() => self.calls.show_due(),
+                commands = read(&mut self.reading) => self.show_commands(commands),
+            }
+        }
+    }
+
+    fn take(&mut self, entry: &Entry) {
+        if let Some(update) = self.projection.apply(entry) {
+            self.show(&update);
+        }
+    }
+
+    fn show(&mut self, update: &Update<'_>) {
+        let turn = update.turn;
+        match &update.kind {
+            UpdateKind::Output(text) | UpdateKind::CommandFailed(text) => {
+                self.say(turn, Voice::Text, text);
+                self.message += 1;
+            }
+            UpdateKind::Text(text) => {
+                let text = self.join(Voice::Text, text);
+                self.say(turn, Voice::Text, &text);
+            }
+            UpdateKind::Thought(text) => {
+                let text = self.join(Voice::Thought, text);
+                self.say(turn, Voice::Thought, &text);
+            }
+            UpdateKind::Retry { retry, restarts } => {
+                self.say(turn, Voice::Thought, &format!("**{retry}**\n"));
+                // The editor cannot take back what is shown.
+                if *restarts {
+                    self.say(turn, Voice::Text, &format!("\n\n{}\n\n", retry.interruption()));
+                }
+            }
+            UpdateKind::Note { text, .. } => {
+                self.say(turn, Voice::Thought, &format!("**Note** {text}\n"));
+            }
+            UpdateKind::AnswerFinished(usage) => self.answer_finished(usage),
+            UpdateKind::Call(started, step) => self.call(started, *step),
+            UpdateKind::TurnStarted => self.turn_started(turn),
+            UpdateKind::TurnFinished(reason) => self.end(update, reason),
+            UpdateKind::SessionRenamed(title) => self.retitle(title, update),
+            UpdateKind::ModelChanged(_) => self.show_options(),
+            UpdateKind::ModeChanged(mode) => {
+                if !self.calls.replays {
+                    let current_mode_id = mode.to_string();
+                    self.client.update(SessionUpdate::CurrentModeUpdate { current_mode_id });
+                }
+                self.show_options();
+            }
+            // A command says what people need to know.
+            UpdateKind::TurnQueued(_)
+            | UpdateKind::CommandStarted(_)
+            | UpdateKind::CommandAsked
+            | UpdateKind::Forgotten
+            | UpdateKind::Rewound(_) => {}
+        }
+    }
+
+    /// Shows the prompt, unless the editor has sent it.
+    fn turn_started(&mut self, turn: Option<TurnId>) {
+        self.message = 0;
+        if !self.calls.replays {
+            self.read_commands();
+        }
+        let Some(turn) = turn.filter(|turn| !self.client.is_own(*turn)) else { return };
+        if let Some(record) = self.projection.turn(turn) {
+            let (message_id, text) = (format!("{}.u", turn.0), visible_prose(&record.prompt));
+            let chunk = ContentChunk { message_id: &message_id, content: TextContent { text } };
+            self.client.update(SessionUpdate::UserMessageChunk(chunk));
+        }
+    }
+
+    fn call(&mut self, started: &CallStarted, step: CallStep<'_>) {
+        let id = &started.call.id;
+        match step {
+            CallStep::Started => self.begin_call(started),
+            CallStep::Progress(output) => self.calls.progress(id, output),
+            CallStep::QuestionClosed(answer) => {
+                self.questions.withdraw(id);
+                if answer.is_some_and(|(answer, _)| answer.decision().runs()) {
+                    self.calls.runs(started);
+                }
+            }
+            CallStep::Finished(outcome) => {
+                self.questions.withdraw(id);
+                if !self.todos(id, outcome) {
+                    self.calls.finish(started, outcome);
+                }
+            }
+        }
+    }
+
+    fn begin_call(&mut self, started: &CallStarted) {
+        if started.call.name == "write_todos" {
+            self.todos.push(started.call.id.clone());
+            return;
+        }
+        let open = started.question.as_ref().filter(|_| self.session.asks(&started.call.id));
+        if self.calls.replays || !self.calls.start(started, open.is_some()) {
+            return;
+        }
+        if let Some(question) = open {
+            let tool_call = asked(started, question);
+            let params = RequestPermissionParams {
+                session_id: &self.client.id,
+                tool_call,
+                options: Vec::new(),
+            };
+            let choices = choices(question, self.client.kind.shows_names);
+            self.questions.ask(&self.client.peer, params, choices);
+        }
+    }
+
+    /// Takes the editor's answer to a question.
+    fn answered(&self, call: &str, reply: Result<Answer, CallError>) {
+        let own = self.projection.call(call).and_then(|call| call.turn);
+        let is_own = own.is_some_and(|turn| self.client.is_own(turn));
+        let answer = match reply {
+            Ok(answer) => answer,
+            // Of a turn that this editor did not begin, others may answer.
+            Err(_) if !is_own => return,
+            Err(CallError::Gone) => Answer::Cancel,
+            Err(error) => Answer::Unclear(error.to_string()),
+        };
+        // Another front end may have been faster, or the turn has ended: the log shows that.
+        if let Err(error) = self.session.answer(call, answer, self.client.origin.clone()) {
+            tracing::debug!(call, ?error, "the editor's answer does not count");
+        }
+    }
+
+    /// Shows the todo list, if the call has written it. Returns `false` if the call is another.
+    fn todos(&mut self, call: &str, outcome: &ToolOutcome) -> bool {
+        let Some(at) = self.todos.iter().position(|todos| todos == call) else { return false };
+        self.todos.swap_remove(at);
+        if let ToolOutcome::Done(output) = outcome
+            && let Some(ResultContent::Todos(todos)) = &output.shown
+        {
+            self.client.update(SessionUpdate::Plan { entries: plan(todos) });
+        }
+        true
+    }
+
+    /// Returns the text, joined with the text that follows in the log if the editor is behind.
+    fn join<'a>(&mut self, voice: Voice, text: &'a str) -> Cow<'a, str> {
+        let mut joined = Cow::Borrowed(text);
+        while self.client.peer.backlog() >= PACKET && joined.len() < TEXT {
+            let Some(next) = self.log.peek() else { break };
+            match (voice, &*next) {
+                (Voice::Text, Event::Text(more)) | (Voice::Thought, Event::Thought(more)) => {
+                    joined.to_mut().push_str(more);
+                }
+                _ => break,
+            }
+            if let Some(entry) = self.log.try_next_entry() {
+                self.projection.apply(&entry);
+            }
+        }
+        joined
+    }
+
+    fn say(&self, turn: Option<TurnId>, voice: Voice, text: &str) {
+        let turn = turn.map_or(0, |turn| turn.0);
+        let thought = matches!(voice, Voice::Thought);
+        let message_id = format!("{turn}.{}{}", self.message, if thought { "t" } else { "" });
+        let text = visible_prose(text);
+        let mut rest = &*text;
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at(rest.floor_char_boundary(TEXT));
+            let content = TextContent { text: piece.into() };
+            let chunk = ContentChunk { message_id: &message_id, content };
+            self.client.update(match voice {
+                Voice::Text => SessionUpdate::AgentMessageChunk(chunk),
+                Voice::Thought => SessionUpdate::AgentThoughtChunk(chunk),
+            });
+            rest = after;
+        }
+    }
+
+    fn answer_finished(&mut self, usage: &Usage) {
+        self.message += 1;
+        // Of an answer that was cut off nobody knows.
+        if usage.input > 0 {
+            self.used = Some(usage.input + usage.output + usage.thoughts);
+            if !self.calls.replays {
+                self.usage();
+            }
+        }
+    }
+
+    /// Shows how full the model's window is, if both are known.
+    fn usage(&self) {
+        if let (Some(used), Some(size)) = (self.used, self.session.input_limit()) {
+            self.client.update(SessionUpdate::UsageUpdate { used, size });
+        }
+    }
+
+    fn show_options(&self) {
+        if !self.calls.replays {
+            let config_options = session_options(&self.session, &self.client.models).options();
+            self.client.update(SessionUpdate::ConfigOptionUpdate { config_options });
+        }
+    }
+
+    /// Shows the session's title, if the editor does not know it.
+    fn retitle(&mut self, title: &str, update: &Update<'_>) {
+        if self.calls.replays || self.title == title {
+            return;
+        }
+        title.clone_into(&mut self.title);
+        let (title, updated_at) = (visible_prose(title).into_owned(), timestamp(update.at));
+        self.client.update(SessionUpdate::SessionInfoUpdate { title, updated_at });
+    }
+
+    /// Answers the prompt that began the turn, if this editor did.
+    fn end(&mut self, update: &Update<'_>, reason: &StopReason) {
+        let reply = update.turn.and_then(|turn| self.client.take(turn));
+        let why = explain_stop(reason).filter(|_| is_text(reason, reply.is_some()));
+        if let Some(why) = why {
+            self.say(update.turn, Voice::Text, &format!("\n\n*{why}*"));
+        }
+        self.retitle(&self.session.title(), update);
+        if let Some(Reply { responder, .. }) = reply {
+            answer(responder, result(reason));
+        }
+        let unanswered = self.client.replies.lock().len();
+        self.client.unanswered.send_replace(unanswered);
+    }
+
+    /// Begins to read which commands there are.
+    fn read_commands(&mut self) {
+        let session = Arc::clone(&self.session);
+        let read = tokio::task::spawn_blocking(move || commands::available(&session));
+        self.reading = Some(Box::pin(async move { read.await.ok() }));
+    }
+
+    fn show_commands(&mut self, commands: Option<Vec<AvailableCommand>>) {
+        self.reading = None;
+        if let Some(available_commands) = commands.filter(|commands| *commands != self.commands) {
+            self.commands.clone_from(&available_commands);
+            self.client.update(SessionUpdate::AvailableCommandsUpdate { available_commands });
+        }
+    }
+}
+
+/// Waits for what is read, if something is.
+async fn read<T>(reading: &mut Option<BoxFuture<'static, T>>) -> T {
+    match reading {
+        Some(reading) => reading.await,
+        None => pending().await,
+    }
+}
+
+/// Returns whether the end of a turn is explained as text. The editor knows its own cancel, and a
+/// failure is the answer to its prompt.
+fn is_text(reason: &StopReason, is_own: bool) -> bool {
+    match TurnResult::of(reason) {
+        TurnResult::Completed => true,
+        TurnResult::Cancelled => matches!(reason, StopReason::Unanswered(_)),
+        TurnResult::Failed => !is_own || matches!(reason, StopReason::Refused(_)),
+    }
+}
+
+/// Returns the answer to a prompt whose turn ended for this reason.
+fn result(reason: &StopReason) -> Result<PromptResponse, Error> {
+    let stop_reason = match reason {
+        StopReason::EndTurn => v1::StopReason::EndTurn,
+        StopReason::Cancelled { .. } | StopReason::Closed { .. } | StopReason::Unanswered(_) => {
+            v1::StopReason::Cancelled
+        }
+        StopReason::MaxTokens => v1::StopReason::MaxTokens,
+        StopReason::MaxRounds(_) | StopReason::MaxSessionRounds(_) | StopReason::Looping(_) => {
+            v1::StopReason::MaxTurnRequests
+        }
+        StopReason::Refused(_) => v1::StopReason::Refusal,
+        StopReason::Failed(error) => return Err(model_error(error)),
+        StopReason::Crashed | StopReason::Interrupted => {
+            return Err(Error::internal(explain_stop(reason).unwrap_or_default()));
+        }
+    };
+    Ok(PromptResponse { stop_reason })
+}
+
+/// Returns the error for a model that gives no answer.
+pub(super) fn model_error(error: &ModelError) -> Error {
+    let why = explain_error(error);
+    let why = visible_prose(&why);
+    match error {
+        ModelError::NotAuthenticated(_) => {
+            Error::detailed(AUTH_REQUIRED, "Authentication required", why)
+        }
+        _ => Error::internal(why),
+    }
+}

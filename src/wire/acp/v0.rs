@@ -1,0 +1,393 @@
+//! The Agent Client Protocol 0.0.9 (requirements `acp-0.0.9.ts`): an editor drives an agent.
+//!
+//! Field order is the order on the wire. With 0.0.10 came `updatePlan`, with 0.0.11
+//! `contextServers`; nothing else that is written here differs between 0.0.8 and 0.0.11.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+/// Version that this program speaks.
+pub const VERSION: &str = "0.0.9";
+
+/// Editor to agent: runs one turn; answered when the turn has ended.
+pub const SEND_USER_MESSAGE: &str = "sendUserMessage";
+/// Editor to agent: stops the running turn.
+pub const CANCEL_SEND_MESSAGE: &str = "cancelSendMessage";
+/// Agent to editor: more of the assistant's message.
+pub const STREAM_ASSISTANT_MESSAGE_CHUNK: &str = "streamAssistantMessageChunk";
+/// Agent to editor: shows a tool call and asks for permission to run it.
+pub const REQUEST_TOOL_CALL_CONFIRMATION: &str = "requestToolCallConfirmation";
+/// Agent to editor: shows a tool call that runs without a question.
+pub const PUSH_TOOL_CALL: &str = "pushToolCall";
+/// Agent to editor: changes a tool call that is shown.
+pub const UPDATE_TOOL_CALL: &str = "updateToolCall";
+/// Agent to editor, since 0.0.10: the plan as it is now.
+pub const UPDATE_PLAN: &str = "updatePlan";
+
+/// Parameters of [`INITIALIZE`].
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InitializeParams {
+    /// The client's latest version. Read as any JSON: old and new clients send odd ones.
+    #[serde(default)]
+    pub protocol_version: serde_json::Value,
+    /// MCP servers that the client brings (since 0.0.11), each a [`ContextServer`] under its name.
+    /// Read as any JSON: a wrong one must not be in the way of the others.
+    #[serde(default)]
+    pub context_servers: serde_json::Value,
+}
+
+/// An MCP server that the client brings.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ContextServer {
+    /// A program to start.
+    Stdio {
+        /// Path, or a name that is searched for.
+        command: String,
+        /// Arguments of the command.
+        #[serde(default)]
+        args: Vec<String>,
+        /// Variables that are added to the environment.
+        #[serde(default)]
+        env: BTreeMap<String, String>,
+    },
+    /// A web service.
+    Http {
+        /// Address of the service.
+        url: String,
+        /// Headers of each request.
+        #[serde(default)]
+        headers: BTreeMap<String, String>,
+    },
+}
+
+/// Result of [`INITIALIZE`].
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InitializeResponse {
+    /// Version that the agent speaks.
+    pub protocol_version: &'static str,
+    /// `true` if a model can be called, as far as is known without the network.
+    pub is_authenticated: bool,
+}
+
+/// Parameters of [`SEND_USER_MESSAGE`].
+#[derive(Debug, Deserialize)]
+pub struct SendUserMessageParams {
+    /// Parts of the message, in order.
+    pub chunks: Vec<UserMessageChunk>,
+}
+
+/// A part of a user's message.
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(try_from = "UserMessageChunkFields")]
+pub enum UserMessageChunk {
+    /// Typed text, Markdown.
+    Text(String),
+    /// A file or directory the user mentions: relative, absolute, or a `file://` URI.
+    Path(String),
+}
+
+/// Fields of a chunk: the one that is there decides its kind. Unknown fields are ignored.
+#[derive(Deserialize)]
+struct UserMessageChunkFields {
+    text: Option<String>,
+    path: Option<String>,
+}
+
+impl TryFrom<UserMessageChunkFields> for UserMessageChunk {
+    type Error = &'static str;
+
+    fn try_from(fields: UserMessageChunkFields) -> Result<Self, Self::Error> {
+        match (fields.text, fields.path) {
+            (Some(text), None) => Ok(Self::Text(text)),
+            (None, Some(path)) => Ok(Self::Path(path)),
+            _ => Err("a chunk has either `text` or `path`"),
+        }
+    }
+}
+
+/// Parameters of [`STREAM_ASSISTANT_MESSAGE_CHUNK`].
+#[derive(Debug, Serialize)]
+pub struct StreamAssistantMessageChunkParams<'a> {
+    /// Text to append.
+    pub chunk: AssistantMessageChunk<'a>,
+}
+
+/// A part of an assistant's message.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum AssistantMessageChunk<'a> {
+    /// Markdown of the answer.
+    Text(&'a str),
+    /// Thoughts as Markdown; they usually begin with `**Subject**`.
+    Thought(&'a str),
+}
+
+/// Icon of a call; the set is complete: a client that gets another one never answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the names are all there is")]
+pub enum Icon {
+    FileSearch,
+    Folder,
+    Globe,
+    Hammer,
+    LightBulb,
+    Pencil,
+    Regex,
+    Terminal,
+}
+
+/// File and line of a call.
+#[derive(Debug, Serialize)]
+pub struct ToolCallLocation<'a> {
+    /// Absolute path.
+    pub path: &'a str,
+    /// Row in the editor, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+}
+
+/// Parameters of [`PUSH_TOOL_CALL`].
+#[derive(Debug, Serialize)]
+pub struct PushToolCallParams<'a> {
+    /// Icon of the call.
+    pub icon: Icon,
+    /// Title of the call, one line.
+    pub label: &'a str,
+    /// Files of the call; always sent, even if empty: a real client needs that.
+    pub locations: Vec<ToolCallLocation<'a>>,
+}
+
+/// Result of [`PUSH_TOOL_CALL`].
+#[derive(Debug, Deserialize)]
+#[serde(remote = "Self")]
+pub struct PushToolCallResponse {
+    /// The client's id for the call. Null is none.
+    #[serde(deserialize_with = "not_null")]
+    pub id: ToolCallId,
+}
+
+fn not_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ToolCallId, D::Error> {
+    let id = Option::deserialize(deserializer)?;
+    id.ok_or_else(|| D::Error::custom("`id` is null"))
+}
+
+/// The client's id for a call: a number, by the schema, and any JSON in the wild. Sent back as it
+/// came.
+pub type ToolCallId = Box<RawValue>;
+
+/// Parameters of [`REQUEST_TOOL_CALL_CONFIRMATION`].
+#[derive(Debug, Serialize)]
+pub struct RequestToolCallConfirmationParams<'a> {
+    /// Title of the call, one line.
+    pub label: &'a str,
+    /// Icon of the call.
+    pub icon: Icon,
+    /// Content of the proposed change, or null.
+    pub content: Option<ToolCallContent<'a>>,
+    /// The question.
+    pub confirmation: ToolCallConfirmation<'a>,
+    /// Files of the call; always sent.
+    pub locations: Vec<ToolCallLocation<'a>>,
+}
+
+/// A question about a call.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub enum ToolCallConfirmation<'a> {
+    Edit {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        description: Option<String>,
+    },
+    Execute {
+        /// Names of the commands that are not allowed yet, joined by `, `.
+        root_command: String,
+        /// The whole command line.
+        command: Cow<'a, str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        description: Option<String>,
+    },
+    Mcp {
+        server_name: Cow<'a, str>,
+        tool_name: Cow<'a, str>,
+        tool_display_name: Cow<'a, str>,
+    },
+    Fetch {
+        urls: Vec<Cow<'a, str>>,
+    },
+    Other {
+        description: String,
+    },
+}
+
+/// Result of [`REQUEST_TOOL_CALL_CONFIRMATION`]. Both fields are required, and clients forget both.
+#[derive(Debug, Deserialize)]
+#[serde(remote = "Self")]
+pub struct RequestToolCallConfirmationResponse {
+    /// The client's id for the call.
+    pub id: Option<ToolCallId>,
+    /// The user's choice: a [`ToolCallConfirmationOutcome`].
+    #[serde(default)]
+    pub outcome: serde_json::Value,
+}
+
+/// Implements `Deserialize` for objects only. A struct would also be read from an array of its
+/// fields, and an array is never consent.
+macro_rules! only_an_object {
+    ($result:ident) => {
+        impl<'de> Deserialize<'de> for $result {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Object;
+
+                impl<'de> Visitor<'de> for Object {
+                    type Value = $result;
+
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str("an object")
+                    }
+
+                    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<$result, A::Error> {
+                        $result::deserialize(MapAccessDeserializer::new(map))
+                    }
+                }
+
+                deserializer.deserialize_map(Object)
+            }
+        }
+    };
+}
+
+only_an_object!(PushToolCallResponse);
+only_an_object!(RequestToolCallConfirmationResponse);
+
+/// The user's choice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ToolCallConfirmationOutcome {
+    /// Allows this call.
+    Allow,
+    /// Allows this kind of action from now on.
+    AlwaysAllow,
+    /// Allows every tool of this MCP server from now on.
+    AlwaysAllowMcpServer,
+    /// Allows this tool from now on.
+    AlwaysAllowTool,
+    /// Rejects the call.
+    Reject,
+    /// Rejects the call and ends the turn.
+    Cancel,
+}
+
+/// Parameters of [`UPDATE_TOOL_CALL`].
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UpdateToolCallParams<'a> {
+    /// The client's id for the call.
+    pub tool_call_id: &'a RawValue,
+    /// Status of the call.
+    pub status: ToolCallStatus,
+    /// Content that replaces the shown one; null leaves nothing but the label.
+    pub content: Option<ToolCallContent<'a>>,
+}
+
+/// Status of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub enum ToolCallStatus {
+    Running,
+    Finished,
+    Error,
+}
+
+/// Content of a call's card.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum ToolCallContent<'a> {
+    /// Text.
+    Markdown {
+        /// Markdown.
+        markdown: Cow<'a, str>,
+    },
+    /// A change of one file.
+    Diff {
+        /// Absolute path.
+        path: &'a str,
+        /// Text before; null if the file is new.
+        old_text: Option<Cow<'a, str>>,
+        /// Text after.
+        new_text: Cow<'a, str>,
+    },
+}
+
+/// Parameters of [`UPDATE_PLAN`]: the whole plan each time.
+#[derive(Debug, Serialize)]
+pub struct UpdatePlanParams<'a> {
+    /// Steps, in order.
+    pub entries: Vec<PlanEntry<'a>>,
+}
+
+/// A step of a plan.
+#[derive(Debug, Serialize)]
+pub struct PlanEntry<'a> {
+    /// Description of the step.
+    pub content: Cow<'a, str>,
+    /// Priority of the step.
+    pub priority: PlanEntryPriority,
+    /// Status of the step.
+    pub status: PlanEntryStatus,
+}
+
+/// Priority of a step. The agent's todo list has no priorities: all are medium.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanEntryPriority {
+    /// The only priority that is sent.
+    Medium,
+}
+
+/// Status of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub enum PlanEntryStatus {
+    Pending,
+    InProgress,
+    Completed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(result: &str, pushed: bool, confirmed: bool) {
+        let read = serde_json::from_str::<PushToolCallResponse>(result);
+        assert_eq!(read.is_ok(), pushed, "{result}");
+        let read = serde_json::from_str::<RequestToolCallConfirmationResponse>(result);
+        assert_eq!(read.is_ok(), confirmed, "{result}");
+    }
+
+    #[test]
+    fn a_result_is_an_object_and_nothing_else() {
+        check(r#"{"id":1,"outcome":"allow"}"#, true, true);
+        check(r#"{"id":{"a":[1.50]},"more":null}"#, true, true);
+        check(r#"{"outcome":"allow"}"#, false, true);
+        check(r#"[1,"allow"]"#, false, false);
+        check("[1]", false, false);
+        check("[]", false, false);
+        check("null", false, false);
+        check("1", false, false);
+        check(r#"{"id":1,"outcome":"reject","outcome":"allow"}"#, true, false);
+    }
+}

@@ -1,0 +1,798 @@
+//! The Agent Client Protocol 1, which today's editors speak (schema 1.15.1).
+//!
+//! What a client sends is read leniently: a capability of the wrong shape is one that is not there.
+//! Field order is the order on the wire.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+/// Version that this program speaks.
+pub const VERSION: u16 = 1;
+
+/// Client to agent: forgets the credentials.
+pub const LOGOUT: &str = "logout";
+/// Client to agent: begins a session.
+pub const NEW_SESSION: &str = "session/new";
+/// Client to agent: opens a session, and shows all of it.
+pub const LOAD_SESSION: &str = "session/load";
+/// Client to agent: opens a session, and shows nothing of it.
+pub const RESUME_SESSION: &str = "session/resume";
+/// Client to agent: lists sessions.
+pub const LIST_SESSIONS: &str = "session/list";
+/// Client to agent: has no more use for a session, which stays stored.
+pub const CLOSE_SESSION: &str = "session/close";
+/// Client to agent: deletes a session.
+pub const DELETE_SESSION: &str = "session/delete";
+/// Client to agent: runs one turn; answered when the turn has ended.
+pub const PROMPT: &str = "session/prompt";
+/// Client to agent, a notification: stops the running turn.
+pub const CANCEL: &str = "session/cancel";
+/// Client to agent: changes the approval mode.
+pub const SET_MODE: &str = "session/set_mode";
+/// Client to agent: changes an option of a session.
+pub const SET_CONFIG_OPTION: &str = "session/set_config_option";
+/// Client to agent: changes the model. Removed from the protocol, and still called.
+pub const SET_MODEL: &str = "session/set_model";
+/// Client to agent, an extension of several agents: tells the model something in a running turn.
+pub const STEERING: &str = "_session/steering";
+/// Agent to client, a notification: shows what happens in a session.
+pub const UPDATE: &str = "session/update";
+/// Agent to client: asks for permission to run a tool call.
+pub const REQUEST_PERMISSION: &str = "session/request_permission";
+
+/// Reads a value; one of the wrong shape is the default.
+fn lenient<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned + Default,
+{
+    Ok(serde_json::from_value(Value::deserialize(deserializer)?).unwrap_or_default())
+}
+
+/// Reads a list; items of the wrong shape, and all that is no list, are left out.
+fn lenient_list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    let Value::Array(items) = Value::deserialize(deserializer)? else { return Ok(Vec::new()) };
+    Ok(items.into_iter().filter_map(|item| serde_json::from_value(item).ok()).collect())
+}
+
+/// Parameters of `initialize`. Clients of a later version call some of it otherwise.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InitializeParams {
+    /// Capabilities of a client.
+    #[serde(deserialize_with = "lenient", alias = "capabilities")]
+    pub client_capabilities: ClientCapabilities,
+    /// Name of the client's program.
+    #[serde(deserialize_with = "lenient", alias = "info")]
+    pub client_info: Option<ClientInfo>,
+}
+
+/// Name of a client's program.
+#[derive(Debug, Default, Deserialize)]
+pub struct ClientInfo {
+    /// Name for programs.
+    pub name: String,
+}
+
+/// Capabilities of a client that this program has a use for.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClientCapabilities {
+    /// Ways to log in.
+    #[serde(deserialize_with = "lenient")]
+    pub auth: ClientAuth,
+    /// Capabilities that are agreed on outside of the protocol.
+    #[serde(rename = "_meta", deserialize_with = "lenient")]
+    pub meta: ClientMeta,
+}
+
+/// Ways to log in.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ClientAuth {
+    /// `true`, or an object: the client can run the agent's program in a terminal.
+    #[serde(deserialize_with = "lenient")]
+    pub terminal: Value,
+}
+
+impl ClientAuth {
+    /// Returns `true` if the client can run the agent's program in a terminal.
+    pub fn has_terminal(&self) -> bool {
+        self.terminal == Value::Bool(true) || self.terminal.is_object()
+    }
+}
+
+/// Capabilities of a client that are agreed on outside of the protocol.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ClientMeta {
+    /// The client shows a terminal that the agent writes to.
+    #[serde(deserialize_with = "lenient")]
+    pub terminal_output: bool,
+    /// The client runs the agent's program in a terminal to log in: the older way to say so.
+    #[serde(rename = "terminal-auth", deserialize_with = "lenient")]
+    pub terminal_auth: bool,
+}
+
+/// Result of `initialize`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InitializeResponse {
+    /// Version that the agent speaks.
+    pub protocol_version: u16,
+    /// Capabilities of the agent.
+    pub agent_capabilities: AgentCapabilities,
+    /// Name of the agent.
+    pub agent_info: Implementation,
+    /// Ways to log in.
+    pub auth_methods: Vec<AuthMethod>,
+    /// Capabilities that are agreed on outside of the protocol.
+    #[serde(rename = "_meta")]
+    pub meta: AgentMeta,
+}
+
+/// Capability that has no particulars.
+#[derive(Debug, Default, Serialize)]
+pub struct Supported {}
+
+/// Capabilities of the agent.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentCapabilities {
+    /// `session/load` is there.
+    pub load_session: bool,
+    /// Content of prompts.
+    pub prompt_capabilities: PromptCapabilities,
+    /// MCP servers.
+    pub mcp_capabilities: McpCapabilities,
+    /// Methods of sessions.
+    pub session_capabilities: SessionCapabilities,
+    /// Methods of credentials.
+    pub auth: AuthCapabilities,
+}
+
+/// Content that prompts may have beside text and links.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub struct PromptCapabilities {
+    pub image: bool,
+    pub audio: bool,
+    pub embedded_context: bool,
+}
+
+/// Transports of MCP servers beside standard input and output.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub struct McpCapabilities {
+    pub http: bool,
+    pub sse: bool,
+}
+
+/// Methods of sessions that are there.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub struct SessionCapabilities {
+    pub list: Supported,
+    pub resume: Supported,
+    pub close: Supported,
+    pub delete: Supported,
+    pub additional_directories: Supported,
+}
+
+/// Methods of credentials that are there.
+#[derive(Debug, Default, Serialize)]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub struct AuthCapabilities {
+    pub logout: Supported,
+}
+
+/// Capabilities of the agent that are agreed on outside of the protocol.
+#[derive(Debug, Serialize)]
+pub struct AgentMeta {
+    /// [`STEERING`].
+    pub steering: SteeringCapability,
+}
+
+/// The extension [`STEERING`].
+#[derive(Debug, Serialize)]
+pub struct SteeringCapability {
+    /// `true` if the method is there.
+    pub supported: bool,
+}
+
+/// Name of a program.
+#[derive(Debug, Serialize)]
+pub struct Implementation {
+    /// Name for programs.
+    pub name: &'static str,
+    /// Name for people.
+    pub title: &'static str,
+    /// Version of the program.
+    pub version: &'static str,
+}
+
+/// A way to log in.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum AuthMethod {
+    /// The agent does it, when the client calls `authenticate`.
+    Agent {
+        /// Id for `authenticate`.
+        id: String,
+        /// Name for people.
+        name: String,
+        /// What happens, for people.
+        description: String,
+        /// The same in a terminal, for clients that know it by this name.
+        #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+        meta: Option<TerminalAuthMeta>,
+    },
+    /// The client runs the agent's program with these arguments in a terminal.
+    Terminal {
+        /// Always `terminal`.
+        r#type: &'static str,
+        /// Id of the method.
+        id: &'static str,
+        /// Name for people.
+        name: &'static str,
+        /// Arguments after the client's own.
+        args: Vec<String>,
+    },
+}
+
+/// Members of `_meta` of a way to log in.
+#[derive(Debug, Serialize)]
+pub struct TerminalAuthMeta {
+    /// The command to run in a terminal.
+    #[serde(rename = "terminal-auth")]
+    pub terminal_auth: TerminalAuth,
+}
+
+/// A command to run in a terminal.
+#[derive(Debug, Serialize)]
+pub struct TerminalAuth {
+    /// Path of the program.
+    pub command: PathBuf,
+    /// Arguments of the program.
+    pub args: Vec<String>,
+    /// Name for people.
+    pub label: &'static str,
+}
+
+/// Parameters of `authenticate`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuthenticateParams {
+    /// Id of the way to log in.
+    pub method_id: String,
+    /// A key that the client has asked its user for.
+    #[serde(rename = "_meta", default, deserialize_with = "lenient")]
+    pub meta: AuthenticateMeta,
+}
+
+/// Members of `_meta` of `authenticate`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct AuthenticateMeta {
+    /// The provider's API key.
+    pub api_key: Option<String>,
+}
+
+/// Parameters of [`NEW_SESSION`]; and of [`LOAD_SESSION`] and [`RESUME_SESSION`], but for the id.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionSetup {
+    /// The directory to work in.
+    pub cwd: PathBuf,
+    /// The other directories to work in.
+    #[serde(default, deserialize_with = "lenient_list")]
+    pub additional_directories: Vec<PathBuf>,
+    /// MCP servers, each a [`McpServer`]. Read as any JSON: a wrong one must not be in the way of the
+    /// others.
+    #[serde(default)]
+    pub mcp_servers: Option<Vec<Value>>,
+}
+
+/// Parameters of [`LOAD_SESSION`] and [`RESUME_SESSION`].
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenSessionParams {
+    /// Id of the session.
+    pub session_id: String,
+    /// Directories and servers.
+    #[serde(flatten)]
+    pub setup: SessionSetup,
+}
+
+/// An MCP server that the client brings.
+#[derive(Debug, Deserialize)]
+pub struct McpServer {
+    /// Name of the server.
+    pub name: String,
+    /// Transport; none is standard input and output.
+    #[serde(default)]
+    pub r#type: Option<String>,
+    /// Program to start.
+    #[serde(default)]
+    pub command: Option<String>,
+    /// Arguments of the program.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Variables that are added to the environment.
+    #[serde(default)]
+    pub env: Vec<NamedValue>,
+    /// Address of a server over HTTP.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// Headers of each request over HTTP.
+    #[serde(default)]
+    pub headers: Vec<NamedValue>,
+}
+
+/// An environment variable, or a header.
+#[derive(Debug, Deserialize)]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub struct NamedValue {
+    pub name: String,
+    pub value: String,
+}
+
+/// Parameters of methods that need the session's id alone.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionIdParams {
+    /// Id of the session.
+    pub session_id: String,
+}
+
+/// Parameters of [`LIST_SESSIONS`].
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ListSessionsParams {
+    /// Only the sessions that started in this directory.
+    pub cwd: Option<PathBuf>,
+    /// End of the page before.
+    pub cursor: Option<String>,
+}
+
+/// Result of [`LIST_SESSIONS`].
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListSessionsResponse {
+    /// The sessions, the last changed first.
+    pub sessions: Vec<SessionInfo>,
+    /// Place where the next page begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+/// A session in a list.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionInfo {
+    /// Id of the session.
+    pub session_id: String,
+    /// The directory that it started in.
+    pub cwd: PathBuf,
+    /// Title of the session.
+    pub title: String,
+    /// Time of the last change, as ISO 8601 has it.
+    pub updated_at: String,
+}
+
+/// Parameters of [`PROMPT`] and [`STEERING`].
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PromptParams {
+    /// Id of the session.
+    pub session_id: String,
+    /// Parts of the prompt, in order.
+    pub prompt: Vec<ContentBlock>,
+    /// Options of [`STEERING`].
+    #[serde(rename = "_meta", default, deserialize_with = "lenient")]
+    pub meta: SteeringMeta,
+}
+
+/// Members of `_meta` of [`STEERING`].
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct SteeringMeta {
+    /// Options of the extension.
+    #[serde(deserialize_with = "lenient")]
+    pub steering: SteeringOptions,
+}
+
+/// Options of [`STEERING`].
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SteeringOptions {
+    /// `promptRequired`: if no turn runs, none is to begin.
+    pub idle_behavior: Option<String>,
+}
+
+/// Result of [`STEERING`].
+#[derive(Debug, Serialize)]
+pub struct SteeringResponse {
+    /// `injected`, `startedNewTurn`, or `promptRequired`.
+    pub outcome: &'static str,
+    /// Reason for the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'static str>,
+}
+
+/// A part of a prompt.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ContentBlock {
+    /// Markdown.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// A file, a directory or something else that is mentioned.
+    ResourceLink {
+        /// Address: `file://` for a file.
+        uri: String,
+    },
+    /// Content that the client has read.
+    Resource {
+        /// The content.
+        resource: EmbeddedResource,
+    },
+}
+
+/// Content that the client has read.
+#[derive(Debug, Deserialize)]
+pub struct EmbeddedResource {
+    /// Address of the content.
+    pub uri: String,
+    /// Text; `None` if the content is none.
+    #[serde(default)]
+    pub text: Option<String>,
+}
+
+/// Result of [`PROMPT`].
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PromptResponse {
+    /// Reason why the turn ended.
+    pub stop_reason: StopReason,
+}
+
+/// Reason why a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub enum StopReason {
+    EndTurn,
+    MaxTokens,
+    MaxTurnRequests,
+    Refusal,
+    Cancelled,
+}
+
+/// Parameters of [`SET_MODE`].
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub struct SetModeParams {
+    pub session_id: String,
+    pub mode_id: String,
+}
+
+/// Parameters of [`SET_MODEL`].
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub struct SetModelParams {
+    pub session_id: String,
+    pub model_id: String,
+}
+
+/// Parameters of [`SET_CONFIG_OPTION`].
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub struct SetConfigOptionParams {
+    pub session_id: String,
+    pub config_id: String,
+    pub value: String,
+}
+
+/// State of a session that clients show and change: part of several results.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionOptions {
+    /// Id of a new session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Approval modes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modes: Option<SessionModes>,
+    /// All options.
+    pub config_options: Vec<ConfigOption>,
+}
+
+/// Approval modes.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionModes {
+    /// The mode that is set.
+    pub current_mode_id: String,
+    /// The modes to choose from.
+    pub available_modes: Vec<SessionMode>,
+}
+
+/// An approval mode.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub struct SessionMode {
+    pub id: String,
+    pub name: &'static str,
+    pub description: &'static str,
+}
+
+/// An option of a session: a choice.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub struct ConfigOption {
+    pub id: &'static str,
+    pub name: &'static str,
+    pub category: &'static str,
+    /// Always `select`.
+    pub r#type: &'static str,
+    pub current_value: String,
+    pub options: Vec<ConfigValue>,
+}
+
+/// A value to choose.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub struct ConfigValue {
+    pub value: String,
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<&'static str>,
+}
+
+/// Result without members.
+#[derive(Debug, Serialize)]
+pub struct Empty {}
+
+/// Parameters of [`UPDATE`].
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub struct SessionNotification<'a> {
+    pub session_id: &'a str,
+    pub update: SessionUpdate<'a>,
+}
+
+/// Something that has happened in a session.
+#[derive(Debug, Serialize)]
+#[serde(tag = "sessionUpdate", rename_all = "snake_case", rename_all_fields = "camelCase")]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub enum SessionUpdate<'a> {
+    UserMessageChunk(ContentChunk<'a>),
+    AgentMessageChunk(ContentChunk<'a>),
+    AgentThoughtChunk(ContentChunk<'a>),
+    ToolCall(ToolCall<'a>),
+    ToolCallUpdate(ToolCall<'a>),
+    Plan { entries: Vec<PlanEntry<'a>> },
+    AvailableCommandsUpdate { available_commands: Vec<AvailableCommand> },
+    CurrentModeUpdate { current_mode_id: String },
+    ConfigOptionUpdate { config_options: Vec<ConfigOption> },
+    SessionInfoUpdate { title: String, updated_at: String },
+    UsageUpdate { used: u64, size: u64 },
+}
+
+/// A piece of a message.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContentChunk<'a> {
+    /// Id of the message.
+    pub message_id: &'a str,
+    /// Text to append.
+    pub content: TextContent<'a>,
+}
+
+/// Text, or Markdown.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename = "text")]
+pub struct TextContent<'a> {
+    /// The text.
+    pub text: Cow<'a, str>,
+}
+
+/// A tool call, whole or as far as it changes.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolCall<'a> {
+    /// Id of the call.
+    pub tool_call_id: &'a str,
+    /// One line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<Cow<'a, str>>,
+    /// Name of the tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<&'a str>,
+    /// Kind of the tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<ToolKind>,
+    /// Status of the call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<ToolCallStatus>,
+    /// Content, in place of the content before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content: Option<Vec<ToolCallContent<'a>>>,
+    /// Files of the call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub locations: Option<Vec<ToolCallLocation<'a>>>,
+    /// Arguments of the call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raw_input: Option<&'a Value>,
+    /// The terminal that shows what a command writes.
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<TerminalMeta<'a>>,
+}
+
+/// Members of `_meta` of a call whose output is shown in a terminal.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names that clients and agents have agreed on")]
+pub enum TerminalMeta<'a> {
+    TerminalInfo { terminal_id: &'a str, cwd: &'a Path },
+    TerminalOutput { terminal_id: &'a str, data: Cow<'a, str> },
+    TerminalExit { terminal_id: &'a str, exit_code: Option<i32>, signal: Option<&'a str> },
+}
+
+/// Kind of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub enum ToolKind {
+    Read,
+    Edit,
+    Search,
+    Execute,
+    Think,
+    Fetch,
+    Other,
+}
+
+/// Status of a tool call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub enum ToolCallStatus {
+    Pending,
+    InProgress,
+    Completed,
+    Failed,
+}
+
+/// Content of a tool call.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub enum ToolCallContent<'a> {
+    Content { content: TextContent<'a> },
+    Diff { path: &'a str, old_text: Option<Cow<'a, str>>, new_text: Cow<'a, str> },
+    Terminal { terminal_id: &'a str },
+}
+
+/// File and line of a call.
+#[derive(Debug, Serialize)]
+pub struct ToolCallLocation<'a> {
+    /// Absolute path.
+    pub path: &'a str,
+    /// Line, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+}
+
+/// A step of a plan.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub struct PlanEntry<'a> {
+    pub content: Cow<'a, str>,
+    pub priority: &'static str,
+    pub status: PlanEntryStatus,
+}
+
+/// Status of a step of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub enum PlanEntryStatus {
+    Pending,
+    InProgress,
+    Completed,
+}
+
+/// A slash command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AvailableCommand {
+    /// Name without the slash.
+    pub name: String,
+    /// One line.
+    pub description: String,
+    /// Text that may follow the name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<CommandInput>,
+}
+
+/// Text that may follow the name of a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CommandInput {
+    /// Arguments, for people.
+    pub hint: String,
+}
+
+/// Parameters of [`REQUEST_PERMISSION`].
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub struct RequestPermissionParams<'a> {
+    pub session_id: &'a str,
+    pub tool_call: ToolCall<'a>,
+    pub options: Vec<PermissionOption>,
+}
+
+/// An answer to choose.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub struct PermissionOption {
+    pub option_id: String,
+    pub name: String,
+    pub kind: PermissionOptionKind,
+}
+
+/// Kind of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub enum PermissionOptionKind {
+    AllowOnce,
+    AllowAlways,
+    RejectOnce,
+}
+
+/// Result of [`REQUEST_PERMISSION`].
+#[derive(Debug, Deserialize)]
+pub struct RequestPermissionResponse {
+    /// The user's choice.
+    pub outcome: PermissionOutcome,
+}
+
+/// The user's choice.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum PermissionOutcome {
+    /// The client cancelled the turn.
+    Cancelled,
+    /// The user chose an answer.
+    Selected {
+        /// Id of the answer.
+        option_id: String,
+    },
+}
+
+impl NamedValue {
+    /// Returns values with their names.
+    pub fn pairs(values: Vec<Self>) -> Vec<(String, String)> {
+        values.into_iter().map(|Self { name, value }| (name, value)).collect()
+    }
+}
