@@ -2,6 +2,7 @@
 
 mod abandoned;
 mod acp;
+mod acp_v1;
 mod attach;
 mod attached;
 mod confined;

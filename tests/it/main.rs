@@ -8,6 +8,7 @@
 #![expect(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
 
 mod a2a;
+mod acp_v1;
 mod agent;
 mod anthropic;
 mod api;

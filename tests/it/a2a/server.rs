@@ -59,12 +59,17 @@ impl Served {
 
 /// Starts an agent for an editor that has begun to watch.
 pub(super) async fn shared(setup: &Setup) -> Shared {
+    shared_with(setup, json!({ "protocolVersion": "0.0.9" })).await
+}
+
+/// The same for an editor that begins so.
+pub(super) async fn shared_with(setup: &Setup, initialize: Value) -> Shared {
     let home = TempDir::new().unwrap();
     let setup = setup.clone().arg("--acp").arg("--a2a-port").arg("0");
     let mut child = setup.command(home.path()).stderr(Stdio::piped()).spawn().unwrap();
     let (port, said) = listen(child.stderr.take().unwrap()).await;
     let mut editor = Agent::of(child, home);
-    let id = editor.request("initialize", json!({ "protocolVersion": "0.0.9" })).await;
+    let id = editor.request("initialize", initialize).await;
     editor.answer_to(id).await;
     Shared { client: Client { port }, editor, said }
 }

@@ -1,0 +1,118 @@
+//! Editors that speak ACP 1, beside others in the same process.
+
+use serde_json::{Value, json};
+
+use super::server::{Shared, prompt, shared_with};
+use super::socket::Socket;
+use crate::agent::Setup;
+
+fn says() -> Setup {
+    Setup::answers(json!([[{ "text": "hello" }]])).file("below/x", "")
+}
+
+/// An agent with a session that its editor has begun; its id.
+async fn begun(setup: &Setup) -> (Shared, String) {
+    let mut it = shared_with(setup, json!({ "protocolVersion": 1 })).await;
+    let id = it.editor.request("session/new", json!({ "cwd": it.editor.workspace() })).await;
+    let answer = it.editor.answer_to(id).await;
+    let session = answer["result"]["sessionId"].as_str().unwrap().to_owned();
+    (it, session)
+}
+
+async fn initialized(it: &Shared) -> Socket {
+    let mut socket = it.client.socket_at("/acp").await;
+    let hello = socket.call(0, "initialize", json!({ "protocolVersion": 1 })).await;
+    assert_eq!(hello["result"]["protocolVersion"], 1);
+    socket
+}
+
+async fn ask(it: &mut Shared, session: &str, text: &str) {
+    let prompt = json!([{ "type": "text", "text": text }]);
+    let params = json!({ "sessionId": session, "prompt": prompt });
+    let id = it.editor.request("session/prompt", params).await;
+    assert_eq!(it.editor.answer_to(id).await["result"]["stopReason"], "end_turn");
+}
+
+/// The text of the next update of this kind.
+async fn update(it: &mut Shared, kind: &str) -> Value {
+    loop {
+        let update = it.editor.call_of("session/update").await["params"]["update"].clone();
+        if update["sessionUpdate"] == kind {
+            return update["content"]["text"].clone();
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_first_session_of_the_editor_is_the_one_that_others_join() {
+    let (mut it, session) = begun(&says()).await;
+    let task = it.client.result("message/send", prompt("from afar")).await;
+    assert_eq!(task["contextId"], session.as_str());
+    assert_eq!(update(&mut it, "user_message_chunk").await, "from afar");
+    assert_eq!(update(&mut it, "agent_message_chunk").await, "hello");
+}
+
+#[tokio::test]
+async fn each_session_of_the_editor_is_a_context() {
+    let (mut it, first) = begun(&says()).await;
+    let id = it.editor.request("session/new", json!({ "cwd": it.editor.workspace() })).await;
+    let second = it.editor.answer_to(id).await["result"]["sessionId"].clone();
+    assert_ne!(second, first.as_str());
+    let mut message = prompt("to the second");
+    message["message"]["contextId"] = second.clone();
+    let task = it.client.result("message/send", message).await;
+    assert_eq!(task["contextId"], second);
+    let shown = it.editor.call_of("session/update").await;
+    assert_eq!(shown["params"]["sessionId"].as_str().is_some(), true);
+    assert_eq!(update(&mut it, "user_message_chunk").await, "to the second");
+}
+
+#[tokio::test]
+async fn an_editor_on_a_socket_joins_a_session_that_is_open() {
+    let (mut it, session) = begun(&says()).await;
+    ask(&mut it, &session, "first").await;
+    let mut socket = initialized(&it).await;
+    let list = socket.call(1, "session/list", json!({})).await;
+    assert_eq!(list["result"]["sessions"][0]["sessionId"], session.as_str(), "{list}");
+    let params = json!({ "sessionId": session, "cwd": it.editor.workspace(), "mcpServers": [] });
+    socket.send(2, "session/load", params).await;
+    let read = socket.until(|it| it["id"] == 2).await;
+    assert_eq!(read[0]["params"]["update"]["content"]["text"], "first");
+    let block = json!([{ "type": "text", "text": "second" }]);
+    socket.send(3, "session/prompt", json!({ "sessionId": session, "prompt": block })).await;
+    let read = socket.until(|it| it["id"] == 3).await;
+    assert_eq!(read.last().unwrap()["result"]["stopReason"], "end_turn");
+    assert_eq!(update(&mut it, "user_message_chunk").await, "second");
+}
+
+#[tokio::test]
+async fn an_editor_on_a_socket_sees_nothing_beyond_the_process() {
+    let (mut it, session) = begun(&says()).await;
+    ask(&mut it, &session, "go").await;
+    let id = it.editor.request("session/close", json!({ "sessionId": session })).await;
+    it.editor.answer_to(id).await;
+    let id = it.editor.request("session/new", json!({ "cwd": it.editor.workspace() })).await;
+    let stored = it.editor.answer_to(id).await["result"]["sessionId"].clone();
+    ask(&mut it, stored.as_str().unwrap(), "go").await;
+    let id = it.editor.request("session/close", json!({ "sessionId": stored })).await;
+    it.editor.answer_to(id).await;
+    let mut socket = initialized(&it).await;
+    let list = socket.call(1, "session/list", json!({})).await;
+    let sessions = list["result"]["sessions"].as_array().unwrap();
+    assert!(sessions.iter().all(|it| it["sessionId"] != stored), "{list}");
+    let params = json!({ "sessionId": stored, "cwd": it.editor.workspace() });
+    let load = socket.call(2, "session/load", params).await;
+    assert_eq!(load["error"]["code"], -32002, "{load}");
+    let new = socket.call(3, "session/new", json!({ "cwd": "/" })).await;
+    assert_eq!(new["error"]["code"], -32602, "{new}");
+    let below = it.editor.workspace().join("below");
+    let new = socket.call(4, "session/new", json!({ "cwd": below })).await;
+    assert!(new["result"]["sessionId"].is_string(), "{new}");
+    for (method, params) in [
+        ("logout", json!({})),
+        ("authenticate", json!({ "methodId": "gemini-api-key", "_meta": { "api-key": "k" } })),
+    ] {
+        let refused = socket.call(5, method, params).await;
+        assert_eq!(refused["error"]["code"], -32603, "{refused}");
+    }
+}

@@ -1,0 +1,84 @@
+//! What editors choose in a session.
+
+use serde_json::{Value, json};
+
+use super::{Editor, updates};
+use crate::agent::Setup;
+
+fn editor_setup() -> Setup {
+    Setup::answers(json!([[{ "text": "fine" }]]))
+}
+
+/// The value of an option.
+fn value<'a>(result: &'a Value, option: &str) -> &'a Value {
+    let options = result["configOptions"].as_array().unwrap();
+    &options.iter().find(|it| it["id"] == option).unwrap()["currentValue"]
+}
+
+#[tokio::test]
+async fn the_mode_is_one_wherever_it_is_changed() {
+    let mut editor = Editor::start(&editor_setup()).await;
+    let new = editor.call("session/new", json!({ "cwd": editor.cwd() })).await["result"].clone();
+    let session = new["sessionId"].clone();
+    assert_eq!(new["modes"]["currentModeId"], "default");
+    assert_eq!(value(&new, "mode"), "default");
+    let params = json!({ "sessionId": session, "modeId": "plan" });
+    assert_eq!(editor.call("session/set_mode", params).await["result"], json!({}));
+    assert_eq!(editor.update("current_mode_update").await["currentModeId"], "plan");
+    assert_eq!(value(&editor.update("config_option_update").await, "mode"), "plan");
+    let params = json!({ "sessionId": session, "configId": "mode", "value": "auto_edit" });
+    let set = editor.call("session/set_config_option", params).await;
+    assert_eq!(value(&set["result"], "mode"), "auto_edit");
+    let params = json!({ "sessionId": session, "cwd": editor.cwd() });
+    let resumed = editor.call("session/resume", params).await;
+    assert_eq!(resumed["result"]["modes"]["currentModeId"], "auto_edit");
+}
+
+#[tokio::test]
+async fn a_mode_that_a_command_changes_is_shown() {
+    let mut editor = Editor::start(&editor_setup()).await;
+    let session = editor.session().await;
+    let read = editor.ask(&session, "/plan").await;
+    assert_eq!(updates(&read, "current_mode_update")[0]["currentModeId"], "plan");
+}
+
+#[tokio::test]
+async fn the_model_can_be_changed() {
+    let mut editor = Editor::start(&editor_setup()).await;
+    let new = editor.call("session/new", json!({ "cwd": editor.cwd() })).await["result"].clone();
+    assert_eq!(value(&new, "model"), "replay");
+    let options = new["configOptions"][1]["options"].as_array().unwrap();
+    assert!(options.iter().any(|it| it["value"] == "gemini-2.5-flash"));
+    let session = new["sessionId"].clone();
+    for (method, key, extra) in [
+        ("session/set_config_option", "value", json!({ "configId": "model" })),
+        ("session/set_model", "modelId", json!({})),
+    ] {
+        for model in ["gemini-2.5-pro", "gemini-2.5-flash"] {
+            let mut params = json!({ "sessionId": session });
+            params[key] = model.into();
+            params.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+            let set = editor.call(method, params).await;
+            assert!(set.get("error").is_none(), "{set}");
+            assert_eq!(value(&editor.update("config_option_update").await, "model"), model);
+        }
+    }
+}
+
+#[tokio::test]
+async fn unknown_options_and_values_are_refused() {
+    let mut editor = Editor::start(&editor_setup()).await;
+    let session = editor.session().await;
+    for (option, value) in [
+        ("mode", json!("root")),
+        ("model", json!("no-such-model")),
+        ("color", json!("red")),
+        ("mode", json!(true)),
+    ] {
+        let params = json!({ "sessionId": session, "configId": option, "value": value });
+        let answer = editor.call("session/set_config_option", params).await;
+        assert_eq!(answer["error"]["code"], -32602, "{option} {value}");
+    }
+    let params = json!({ "sessionId": "none", "modeId": "plan" });
+    assert_eq!(editor.call("session/set_mode", params).await["error"]["code"], -32002);
+}
