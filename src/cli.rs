@@ -24,7 +24,7 @@ pub(crate) use self::sessions::{ExportFormat, ListArgs, SessionsArgs, SessionsCo
 /// A coding agent for your editor and your terminal.
 ///
 /// In a terminal it shows the conversation there; an editor starts it in the project's directory
-/// and speaks ACP 0.0.9 with it over standard input and output; with -p it runs one prompt for a
+/// and speaks ACP with it over standard input and output; with -p it runs one prompt for a
 /// shell. It answers with a language model, runs tools in the project, and asks before it changes
 /// anything. A prompt of `/help` lists its commands.
 #[derive(Parser)]

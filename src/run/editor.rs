@@ -100,8 +100,8 @@ fn cleaning(
     let begun = Arc::clone(&cleanup);
     let make: MakeSession = Arc::new(move |request, storage| {
         let session = make(request, storage)?;
-        let begin = || Cleanup::begin(&settings, store.as_ref(), &session);
-        begun.lock().get_or_insert_with(begin);
+        let clean = || Cleanup::begin(&settings, store.as_ref(), &session);
+        begun.lock().get_or_insert_with(clean);
         Ok(session)
     });
     (make, cleanup)

@@ -65,14 +65,12 @@ impl Editor {
     }
 
     fn check(&mut self, message: &Value) {
-        match message["method"].as_str() {
-            Some(method) => schema::check_sent(method, &message["params"]),
-            None => {
-                let method = message["id"].as_u64().and_then(|id| self.asked.remove(&id));
-                let method = method.unwrap_or_else(|| panic!("nobody has asked: {message}"));
-                schema::check_answer(&method, message);
-            }
+        if let Some(method) = message["method"].as_str() {
+            return schema::check_sent(method, &message["params"]);
         }
+        let method = message["id"].as_u64().and_then(|id| self.asked.remove(&id));
+        let method = method.unwrap_or_else(|| panic!("nobody has asked: {message}"));
+        schema::check_answer(&method, message);
     }
 
     /// Reads until a request is answered. All that was read, the answer last.

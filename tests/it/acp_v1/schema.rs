@@ -80,10 +80,10 @@ fn is_default(value: &Value) -> bool {
 #[test]
 fn what_the_protocol_does_not_have_is_found() {
     let update = |update: Value| json!({ "sessionId": "s", "update": update });
-    let mode = json!({ "sessionUpdate": "current_mode_update", "currentModeId": "plan" });
-    check_sent("session/update", &update(mode.clone()));
-    let mut more = mode;
-    more["modeId"] = "plan".into();
-    let lost = std::panic::catch_unwind(|| check_sent("session/update", &update(more)));
+    let known = json!({ "sessionUpdate": "current_mode_update", "currentModeId": "plan" });
+    check_sent("session/update", &update(known.clone()));
+    let mut own = known;
+    own["modeId"] = "plan".into();
+    let lost = std::panic::catch_unwind(|| check_sent("session/update", &update(own)));
     assert!(lost.is_err());
 }

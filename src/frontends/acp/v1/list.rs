@@ -16,8 +16,8 @@ use tandem_wire::rpc::Responder;
 /// Number of sessions on a page.
 const PAGE: usize = 50;
 
-/// Place in the list, in the order of the store: the time of the last change and the id, the last first.
-type Place = Reverse<(Millis, String)>;
+/// Position in the list, which is in the order of the store: the time of the last change and the id, the last first.
+type Position = Reverse<(Millis, String)>;
 
 impl Editor {
     pub(super) fn list_sessions(&self, params: Params<'_>, responder: Responder) {
@@ -26,7 +26,7 @@ impl Editor {
             None => Ok(ListSessionsParams::default()),
         };
         let params = params.and_then(|params: ListSessionsParams| {
-            let after = params.cursor.as_deref().map(place).transpose()?;
+            let after = params.cursor.as_deref().map(position).transpose()?;
             Ok((params.cwd, after))
         });
         let (cwd, after) = match params {
@@ -41,13 +41,13 @@ impl Editor {
     }
 }
 
-/// Returns the sessions with a prompt after a place, in no order: all that are loaded, and as many of the
+/// Returns the sessions with a prompt after a position, in no order: all that are loaded, and as many of the
 /// stored ones as can be on the page.
 async fn list(
     service: &EditorService,
     cwd: Option<&Path>,
-    after: Option<&Place>,
-) -> Result<Vec<(Place, SessionInfo)>, Error> {
+    after: Option<&Position>,
+) -> Result<Vec<(Position, SessionInfo)>, Error> {
     let sessions = &service.sessions;
     let real = cwd.map(|cwd| cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned()));
     let info = |id: String, directory: &Path, title: String, changed| {
@@ -57,7 +57,8 @@ async fn list(
         (Reverse((changed, id.clone())), SessionInfo { session_id: id, cwd, title, updated_at })
     };
     let is_wanted = |directory: &Path| real.as_deref().is_none_or(|real| real == directory);
-    let follows = |(place, _): &(Place, SessionInfo)| after.is_none_or(|after| place > after);
+    let follows =
+        |(position, _): &(Position, SessionInfo)| after.is_none_or(|after| position > after);
     let loaded = sessions.list().into_iter();
     let loaded = loaded
         .filter(|it| it.prompts > 0 && is_wanted(&it.directory))
@@ -77,7 +78,7 @@ async fn list(
 }
 
 /// Returns the first of the sessions, as many as are on a page.
-fn page(mut list: Vec<(Place, SessionInfo)>) -> ListSessionsResponse {
+fn page(mut list: Vec<(Position, SessionInfo)>) -> ListSessionsResponse {
     list.sort_by(|(one, _), (other, _)| one.cmp(other));
     let is_more = list.len() > PAGE;
     list.truncate(PAGE);
@@ -87,11 +88,11 @@ fn page(mut list: Vec<(Place, SessionInfo)>) -> ListSessionsResponse {
 }
 
 /// Reads a cursor.
-fn place(cursor: &str) -> Result<Place, Error> {
-    let place = cursor
+fn position(cursor: &str) -> Result<Position, Error> {
+    let position = cursor
         .split_once(':')
         .and_then(|(changed, id)| Some(Reverse((changed.parse().ok()?, id.to_owned()))));
-    place.ok_or_else(|| Error::invalid_params("`cursor`: no list has ended with it"))
+    position.ok_or_else(|| Error::invalid_params("`cursor`: no list has ended with it"))
 }
 
 /// Returns a time as ISO 8601 has it.

@@ -58,14 +58,14 @@ pub(super) fn session_options(session: &Session, known: &[String]) -> Choices {
     });
     let current = session.model();
     let others = known.iter().filter(|id| **id != current);
-    let model_values = std::iter::once(&current).chain(others).map(|id| ConfigValue {
+    let ids = std::iter::once(&current).chain(others).map(|id| ConfigValue {
         value: id.clone(),
         name: id.clone(),
         description: None,
     });
     let options = vec![
         option(MODE, "Approval mode", MODE, modes.current_mode_id.clone(), mode_values.collect()),
-        option(MODEL, "Model", MODEL, current.clone(), model_values.collect()),
+        option(MODEL, "Model", MODEL, current.clone(), ids.collect()),
     ];
     Choices { modes, options }
 }
