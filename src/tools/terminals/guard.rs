@@ -25,10 +25,15 @@ while read -r op group; do
 done
 exec 2>/dev/null
 for g in $groups; do kill -KILL -"$g"; done
-for round in 1 2 3 4 5 6 7 8 9; do
+quiet=
+for round in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
   marked=$(grep -ls -e "$1" /proc/[0-9]*/environ)
-  [ "$marked" ] || exit
   for file in $marked; do pid=${file#/proc/}; kill -KILL "${pid%/environ}"; done
+  # What was just being started when the agent was killed has its mark a moment later.
+  [ "$marked" ] && quiet= && continue
+  quiet=x$quiet
+  [ $quiet = xxx ] && exit
+  sleep 0.05
 done"#;
 
 pub(super) struct Guard {

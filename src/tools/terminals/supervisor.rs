@@ -123,6 +123,8 @@ impl Supervisor {
     ) -> io::Result<Spawned> {
         let mark = self.next_mark()?;
         command.env(MARK, &mark).process_group(0);
+        // Before the program, or nobody would end that if the agent were killed right after.
+        self.start_guard();
         let mut child = command.spawn()?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let Some(group) = child.id().and_then(|id| i32::try_from(id).ok()) else {
@@ -221,14 +223,18 @@ impl Supervisor {
         tokio::task::spawn_blocking(kill).await.unwrap_or(false)
     }
 
-    /// Keeps the guard's list true. Without a guard commands run all the same.
-    fn tell_guard(&self, op: char, group: i32) {
+    /// Starts the guard, if there is none. Without a guard commands run all the same.
+    fn start_guard(&self) {
         let mut guard = self.guard.lock();
         if guard.is_none() {
             let mark = format!("{MARK}={}-", self.mark);
             *guard = Guard::start(&mark).inspect_err(|err| tracing::warn!(%err, "no guard")).ok();
         }
-        let told = guard.as_mut().map(|guard| guard.tell(op, group));
+    }
+
+    /// Keeps the guard's list true.
+    fn tell_guard(&self, op: char, group: i32) {
+        let told = self.guard.lock().as_mut().map(|guard| guard.tell(op, group));
         if let Some(Err(err)) = told {
             tracing::warn!(%err, "the guard has gone");
         }
