@@ -23,7 +23,7 @@ async fn built_in_tools_come_first_then_the_servers_in_their_order() {
     assert_eq!(tools[tools.len() / 2], "mcp_zebra_echo");
     let told = stage.session.tools();
     stage.turn().await;
-    assert!(std::sync::Arc::ptr_eq(&told, &stage.session.tools()), "nothing has changed");
+    assert_eq!(told, stage.session.tools(), "nothing has changed");
 }
 
 #[tokio::test]
