@@ -204,7 +204,7 @@ async fn wanted(
     let list = contexts.list();
     let found = match wanted {
         SessionSelector::New(_) if contexts.shared().is_some() => {
-            return Err(refused("this agent has one session, and begins no other"));
+            return Err(refused("this agent begins no sessions for others"));
         }
         SessionSelector::New(directory) => return Ok(Ok(new(directory)?)),
         SessionSelector::Only(directory) if list.is_empty() => return Ok(Ok(new(directory)?)),
@@ -310,6 +310,11 @@ impl Seat {
         let prompt: PromptParams<PromptPart> = params.parse()?;
         if prompt.parts.iter().any(|part| matches!(part, PromptPart::Shell(_))) {
             self.trusted()?;
+        }
+        // Nobody has checked it, and one request with something in it that is none would fail, and all
+        // that follow.
+        if prompt.parts.iter().any(|part| matches!(part, PromptPart::Media(_))) {
+            return Err(refused("a terminal sends no media"));
         }
         self.server.check_open().map_err(|error| refused(error.message))?;
         joined.context.used();

@@ -310,7 +310,7 @@ async fn nonsense_is_answered_and_the_connection_stays() {
     let unclear = socket.call(2, "attach/open", open("a", json!({ "any": "" }))).await;
     assert_eq!(unclear["error"]["code"], -32602, "{unclear}");
     let new = socket.call(3, "attach/open", open("a", json!({ "new": "/" }))).await;
-    assert_eq!(why(new), "this agent has one session, and begins no other");
+    assert_eq!(why(new), "this agent begins no sessions for others");
     socket.call(4, "attach/open", open("a", json!({ "only": "" }))).await;
     let twice = socket.call(5, "attach/open", open("a", json!({ "only": "" }))).await;
     assert_eq!(why(twice), "a session is open already");
