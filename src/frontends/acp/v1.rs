@@ -43,6 +43,9 @@ const AUTH_REQUIRED: i64 = -32000;
 /// Code of an error: no such session.
 const NOT_FOUND: i64 = -32002;
 
+/// Maximum number of prompts that wait in a session.
+const MOST_WAITING: usize = 1000;
+
 /// One editor.
 pub(crate) struct Editor {
     connection: Connection,
@@ -113,6 +116,9 @@ impl Editor {
         let prompt = params.parse::<PromptParams>().and_then(|params| {
             let opened = self.opened(&params.session_id)?;
             let prompt = parts(params.prompt)?;
+            if opened.session().waiting() >= MOST_WAITING {
+                return Err(Error::internal(format_args!("{MOST_WAITING} prompts wait already")));
+            }
             // A command works without a model, and may be what helps.
             if let Err(error) = opened.session().ready()
                 && opened.session().needs_model(&prompt)

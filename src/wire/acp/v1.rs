@@ -449,16 +449,37 @@ pub enum ContentBlock {
         /// The content.
         resource: EmbeddedResource,
     },
+    /// An image.
+    Image(MediaContent),
+    /// A sound.
+    Audio(MediaContent),
+}
+
+/// Bytes with their type.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MediaContent {
+    /// Base64.
+    pub data: String,
+    /// Such as `image/png`.
+    pub mime_type: String,
 }
 
 /// Content that the client has read.
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct EmbeddedResource {
     /// Address of the content.
     pub uri: String,
-    /// Text; `None` if the content is none.
+    /// Text of the content, if it is text.
     #[serde(default)]
     pub text: Option<String>,
+    /// Base64 of the content, if it is no text.
+    #[serde(default)]
+    pub blob: Option<String>,
+    /// Type of the content.
+    #[serde(default)]
+    pub mime_type: Option<String>,
 }
 
 /// Result of [`PROMPT`].

@@ -73,6 +73,21 @@ async fn each_session_of_the_editor_is_a_context() {
 }
 
 #[tokio::test]
+async fn attached_terminals_choose_among_the_sessions_of_the_editor() {
+    let (mut it, first) = begun(&says()).await;
+    let id = it.editor.request("session/new", json!({ "cwd": it.editor.workspace() })).await;
+    let second = it.editor.answer_to(id).await["result"]["sessionId"].clone();
+    ask(&mut it, second.as_str().unwrap(), "go").await;
+    let mut terminal = it.client.socket_at("/attach").await;
+    let open = |which: Value| json!({ "version": tandem_wire::attach::VERSION, "terminal": "a", "session": which });
+    let listed = terminal.call(0, "attach/open", open(json!({ "only": "/" }))).await;
+    let listed = listed["result"]["choose"].as_array().unwrap().clone();
+    assert_eq!((&listed[0]["id"], &listed[1]["id"]), (&second, &json!(first)));
+    let opened = terminal.call(1, "attach/open", open(json!({ "id": second }))).await;
+    assert_eq!(opened["result"]["opened"]["session"], second);
+}
+
+#[tokio::test]
 async fn an_editor_on_a_socket_joins_a_session_that_is_open() {
     let (mut it, session) = begun(&says()).await;
     ask(&mut it, &session, "first").await;

@@ -158,6 +158,21 @@ async fn a_closed_session_is_listed_and_loaded_as_it_was() {
 }
 
 #[tokio::test]
+async fn a_session_that_is_loaded_while_it_runs_is_shown_whole_and_goes_on() {
+    let mut editor = Editor::start(&talks()).await;
+    let session = editor.session().await;
+    let running = editor.prompt(&session, "hang").await;
+    editor.update("agent_message_chunk").await;
+    let params = json!({ "sessionId": session, "cwd": editor.cwd(), "mcpServers": [] });
+    let id = editor.request("session/load", params).await;
+    let read = editor.until(id).await;
+    assert_eq!(text(&read, "user_message_chunk"), "hang");
+    assert_eq!(text(&read, "agent_message_chunk"), "begun");
+    editor.notify("session/cancel", json!({ "sessionId": session })).await;
+    assert_eq!(stop_reason(&editor.until(running).await), "cancelled");
+}
+
+#[tokio::test]
 async fn a_resumed_session_is_not_shown_again() {
     let mut editor = Editor::start(&talks()).await;
     let session = editor.session().await;

@@ -66,6 +66,25 @@ async fn content_that_the_editor_has_read_goes_with_the_prompt() {
     }
 }
 
+fn image(data: &str) -> Value {
+    json!({ "type": "image", "mimeType": "image/png", "data": data })
+}
+
+#[tokio::test]
+async fn images_go_with_the_prompt_and_are_there_after_a_restart() {
+    let mut editor = Editor::start(&says("a dot")).await;
+    assert_eq!(editor.initialized["agentCapabilities"]["promptCapabilities"]["image"], true);
+    let session = editor.session().await;
+    let prompt = json!([{ "type": "text", "text": "what is " }, image("iVBORw0KGgpy")]);
+    let params = json!({ "sessionId": session, "prompt": prompt });
+    let id = editor.request("session/prompt", params).await;
+    assert_eq!(stop_reason(&editor.until(id).await), "end_turn");
+    editor.call("session/close", json!({ "sessionId": session })).await;
+    let params = json!({ "sessionId": session, "cwd": editor.cwd(), "mcpServers": [] });
+    let id = editor.request("session/load", params).await;
+    assert_eq!(text(&editor.until(id).await, "user_message_chunk"), "what is [image]");
+}
+
 #[tokio::test]
 async fn prompts_that_cannot_be_taken_are_refused() {
     let mut editor = Editor::start(&says("no")).await;
@@ -75,6 +94,7 @@ async fn prompts_that_cannot_be_taken_are_refused() {
         (json!({ "sessionId": session, "prompt": "hello" }), -32602),
         (json!({ "sessionId": session }), -32602),
         (json!({ "sessionId": session, "prompt": [{ "type": "image", "data": "" }] }), -32602),
+        (json!({ "sessionId": session, "prompt": [image("PGh0bWw+")] }), -32602),
         (json!({ "sessionId": "none", "prompt": [{ "type": "text", "text": "x" }] }), -32002),
     ] {
         let answer = editor.call("session/prompt", params.clone()).await;

@@ -44,8 +44,8 @@ impl Editor {
             agent_capabilities: AgentCapabilities {
                 load_session: true,
                 prompt_capabilities: PromptCapabilities {
-                    image: false,
-                    audio: false,
+                    image: true,
+                    audio: true,
                     embedded_context: true,
                 },
                 mcp_capabilities: McpCapabilities { http: true, sse: false },

@@ -296,13 +296,15 @@ impl View {
         }
     }
 
-    /// Shows the prompt, unless the editor has sent it.
+    /// Shows the prompt, unless the editor has just sent it.
     fn turn_started(&mut self, turn: Option<TurnId>) {
         self.message = 0;
-        if !self.calls.replays {
+        let replays = self.calls.replays;
+        if !replays {
             self.read_commands();
         }
-        let Some(turn) = turn.filter(|turn| !self.client.is_own(*turn)) else { return };
+        let is_new = |turn: &TurnId| replays || !self.client.is_own(*turn);
+        let Some(turn) = turn.filter(is_new) else { return };
         if let Some(record) = self.projection.turn(turn) {
             let (message_id, text) = (format!("{}.u", turn.0), visible_prose(&record.prompt));
             let chunk = ContentChunk { message_id: &message_id, content: TextContent { text } };
