@@ -550,7 +550,7 @@ async fn who_comes_back_after_a_turn_and_before_its_end_is_stored_is_told_that_e
         store.goes_on.send_replace(true);
     };
     let (events, ()) = tokio::join!(subscribed, stored);
-    let last = events.lines().filter_map(|line| line.strip_prefix("data: ")).last().unwrap();
+    let last = events.lines().filter_map(|line| line.strip_prefix("data: ")).next_back().unwrap();
     let last: Value = serde_json::from_str(last).unwrap();
     assert_eq!(last["result"]["final"], true, "{last}");
     assert_eq!(last["result"]["status"]["state"], "completed", "{last}");

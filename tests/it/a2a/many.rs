@@ -56,7 +56,7 @@ fn head(n: usize) -> Head {
         directory: PathBuf::from("/p"),
         title: String::new(),
         by: String::new(),
-        served: n % 2 == 0,
+        served: n.is_multiple_of(2),
         from: None,
         tag: None,
     }
