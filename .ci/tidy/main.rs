@@ -17,6 +17,9 @@ fn main() -> io::Result<()> {
     for (what, figure) in figures(&root, &sources) {
         writeln!(out, "{what:<66} {figure:>8}")?;
     }
+    for circle in circles::circles(&sources) {
+        writeln!(out, "circle: {}", circle.join(" "))?;
+    }
     Ok(())
 }
 

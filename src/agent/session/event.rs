@@ -124,7 +124,7 @@ impl fmt::Display for PromptPart {
             Self::Text(text) | Self::Input(text) => f.write_str(text),
             Self::Path(path) => write!(f, "@{path}"),
             Self::Shell(command) => write!(f, "!{command}"),
-            Self::Media(media) => write!(f, "[{}]", media.mime_type),
+            Self::Media(media) => write!(f, "[{}]", media.kind()),
         }
     }
 }
