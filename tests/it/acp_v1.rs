@@ -3,6 +3,7 @@
 
 mod first;
 mod permissions;
+mod published;
 mod schema;
 mod sessions;
 mod settings;
