@@ -163,6 +163,7 @@ impl Editor {
     }
 
     fn set_mode(&self, params: Params<'_>) -> Result<Empty, Error> {
+        self.check_user()?;
         let params: SetModeParams = params.parse()?;
         let opened = self.opened(&params.session_id)?;
         Setting::mode(&params.mode_id)
@@ -173,6 +174,7 @@ impl Editor {
 
     fn set_model(&self, params: Params<'_>, responder: Responder) {
         let setting = params.parse::<SetModelParams>().and_then(|params| {
+            self.check_user()?;
             Ok((self.opened(&params.session_id)?, Setting::Model(params.model_id)))
         });
         change(setting, responder, |_| Empty {});
@@ -180,6 +182,7 @@ impl Editor {
 
     fn set_config_option(&self, params: Params<'_>, responder: Responder) {
         let setting = params.parse::<SetConfigOptionParams>().and_then(|params| {
+            self.check_user()?;
             let opened = self.opened(&params.session_id)?;
             let setting = Setting::read(&params.config_id, params.value);
             Ok((opened, setting.map_err(Error::invalid_params)?))

@@ -123,12 +123,20 @@ async fn an_editor_on_a_socket_sees_nothing_beyond_the_process() {
     let params = json!({ "sessionId": stored, "cwd": it.editor.workspace() });
     let load = socket.call(2, "session/load", params).await;
     assert_eq!(load["error"]["code"], -32002, "{load}");
-    let new = socket.call(3, "session/new", json!({ "cwd": "/" })).await;
-    assert_eq!(new["error"]["code"], -32602, "{new}");
     let below = it.editor.workspace().join("below");
+    for params in [json!({ "cwd": "/" }), json!({ "cwd": below, "additionalDirectories": ["/"] })] {
+        let new = socket.call(3, "session/new", params).await;
+        assert_eq!(new["error"]["code"], -32602, "{new}");
+    }
     let new = socket.call(4, "session/new", json!({ "cwd": below })).await;
     assert!(new["result"]["sessionId"].is_string(), "{new}");
+    let session = new["result"]["sessionId"].clone();
     for (method, params) in [
+        ("session/set_mode", json!({ "sessionId": session, "modeId": "yolo" })),
+        (
+            "session/set_config_option",
+            json!({ "sessionId": session, "configId": "mode", "value": "yolo" }),
+        ),
         ("logout", json!({})),
         ("authenticate", json!({ "methodId": "gemini-api-key", "_meta": { "api-key": "k" } })),
     ] {

@@ -17,9 +17,6 @@ use tandem_wire::rpc::Responder;
 /// one kind can be told apart. Others have one key, or one label of their own, for a kind.
 const NAME_SHOWING: [&str; 3] = ["zed", "acpx", "toad"];
 
-/// Error of those that come over a port and would change the user's credentials.
-const NOT_YOURS: &str = "only an editor that started the agent can change its credentials";
-
 /// Properties of a client that decide what it is shown.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ClientKind {
@@ -94,6 +91,9 @@ impl Editor {
         let login = &self.connection.service.login;
         let expected = format!("{}-api-key", login.provider().name());
         let params = params.parse::<AuthenticateParams>().and_then(|params| {
+            if params.meta.api_key.is_some() {
+                self.check_user()?;
+            }
             let is_known = params.method_id == expected;
             is_known.then_some(params).ok_or_else(|| {
                 Error::invalid_params(format_args!("`methodId` must be `{expected}`"))
@@ -101,9 +101,6 @@ impl Editor {
         });
         let work = match params {
             Ok(AuthenticateParams { meta, .. }) => match meta.api_key {
-                Some(_) if !self.is_user() => {
-                    return answer(responder, Err::<(), _>(Error::internal(NOT_YOURS)));
-                }
                 Some(key) => login.accept(key),
                 None => login.authenticate(self.any_session()),
             },
@@ -116,13 +113,17 @@ impl Editor {
     }
 
     pub(super) fn logout(&self) -> Result<Empty, Error> {
-        if !self.is_user() {
-            return Err(Error::internal(NOT_YOURS));
-        }
+        self.check_user()?;
         self.connection.service.login.logout().map(|()| Empty {}).map_err(Error::internal)
     }
 
-    /// Returns `true` if the user has started the editor. Others come over a port.
+    /// Checks that the user has started the editor: those that come over a port cannot change what the
+    /// user has set, such as how much is allowed without a question.
+    pub(super) fn check_user(&self) -> Result<(), Error> {
+        let refused = || Error::internal("only an editor that started the agent can change this");
+        self.is_user().then_some(()).ok_or_else(refused)
+    }
+
     fn is_user(&self) -> bool {
         self.connection.service.origin == Origin::Editor
     }

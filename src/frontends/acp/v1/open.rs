@@ -139,10 +139,14 @@ impl Opener {
 /// Begins a session.
 fn create(service: &EditorService, setup: SessionSetup) -> Result<Arc<LoadedSession>, Error> {
     let directory = directory(&setup.cwd)?;
-    if let Some(own) = service.own.get().filter(|_| service.origin != Origin::Editor) {
-        own.session().works_in(&directory).map_err(Error::invalid_params)?;
-    }
     let more = more_directories(&setup)?;
+    // Those that come over a port work where the process's own session does.
+    if service.origin != Origin::Editor {
+        let own = service.own.get().ok_or_else(|| Error::internal("no session is open"))?;
+        for directory in more.iter().chain([&directory]) {
+            own.session().works_in(directory).map_err(Error::invalid_params)?;
+        }
+    }
     let servers = servers(setup.mcp_servers, &directory, &service.origin);
     if more.is_empty()
         && let Some(own) = service.own.take_unused(&directory)
