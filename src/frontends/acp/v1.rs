@@ -3,8 +3,11 @@
 //! [`Editor`] answers the editor's calls; a `view` for each session shows the editor what happens
 //! there, and answers each prompt when all of its turn has been shown.
 
+mod answer;
 mod calls;
+mod client;
 mod commands;
+mod editor;
 mod initialize;
 mod list;
 mod open;
@@ -13,21 +16,16 @@ mod permission;
 mod prompt;
 mod view;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use serde::Serialize;
-use tokio_util::task::AbortOnDropHandle;
 
-use self::initialize::ClientKind;
-use self::open::Start;
+use self::answer::{answer, model_error};
+pub(crate) use self::editor::Editor;
+use self::editor::OpenedSession;
 use self::options::{Setting, session_options};
 use self::prompt::parts;
-use self::view::SessionClient;
-use crate::Connection;
-use tandem_agent::session::Session;
-use tandem_agent::sessions::LoadedSession;
+use self::view::Start;
 use tandem_wire::acp::v1::{
     CANCEL, CLOSE_SESSION, DELETE_SESSION, Empty, LIST_SESSIONS, LOAD_SESSION, LOGOUT, NEW_SESSION,
     PROMPT, PromptParams, RESUME_SESSION, SET_CONFIG_OPTION, SET_MODE, SET_MODEL, STEERING,
@@ -37,53 +35,10 @@ use tandem_wire::acp::{AUTHENTICATE, INITIALIZE};
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::Responder;
 
-/// Code of an error: no credentials.
-const AUTH_REQUIRED: i64 = -32000;
-
-/// Code of an error: no such session.
-const NOT_FOUND: i64 = -32002;
-
 /// Maximum number of prompts that wait in a session.
 const MOST_WAITING: usize = 1000;
 
-/// One editor.
-pub(crate) struct Editor {
-    connection: Connection,
-    client: Mutex<ClientKind>,
-    opened: OpenedSessions,
-}
-
-/// The sessions that an editor has opened and not closed, by their ids.
-type OpenedSessions = Arc<Mutex<HashMap<String, Arc<OpenedSession>>>>;
-
-/// A session that the editor has opened. It stays loaded as long as this lives.
-struct OpenedSession {
-    loaded: Arc<LoadedSession>,
-    client: Arc<SessionClient>,
-    _view: AbortOnDropHandle<()>,
-}
-
-impl OpenedSession {
-    fn session(&self) -> &Arc<Session> {
-        self.loaded.session()
-    }
-}
-
-/// Answers with the reason of an error as its message, if it is one.
-fn answer(responder: Responder, result: Result<impl Serialize, Error>) {
-    responder.send(result.map_err(Error::reasoned));
-}
-
-/// Returns the error for a session that is not there.
-fn not_found(id: &str) -> Error {
-    Error::detailed(NOT_FOUND, "Session not found", format_args!("there is no session `{id}`"))
-}
-
 impl Editor {
-    pub(crate) fn new(connection: Connection) -> Self {
-        Self { connection, client: Mutex::default(), opened: Arc::default() }
-    }
-
     /// Begins to answer a request.
     pub(crate) fn request(&self, method: &str, params: Params<'_>, responder: Responder) {
         match method {
@@ -106,11 +61,6 @@ impl Editor {
         }
     }
 
-    /// Returns the session of this id, which the editor must have opened.
-    fn opened(&self, id: &str) -> Result<Arc<OpenedSession>, Error> {
-        self.opened.lock().get(id).cloned().ok_or_else(|| not_found(id))
-    }
-
     /// Begins a turn. The view answers when the turn has ended and all of it has been shown.
     fn prompt(&self, params: Params<'_>, responder: Responder) {
         let prompt = params.parse::<PromptParams>().and_then(|params| {
@@ -123,7 +73,7 @@ impl Editor {
             if let Err(error) = opened.session().ready()
                 && opened.session().needs_model(&prompt)
             {
-                return Err(view::model_error(&error));
+                return Err(model_error(&error));
             }
             Ok((opened, prompt))
         });
@@ -157,7 +107,7 @@ impl Editor {
             let reason = Some("noRunningTurn");
             return Ok(SteeringResponse { outcome: "promptRequired", reason });
         }
-        session.ready().map_err(|error| view::model_error(&error))?;
+        session.ready().map_err(|error| model_error(&error))?;
         opened.client.begin(session, prompt);
         answer("startedNewTurn")
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use super::view::SessionClient;
+use super::client::SessionClient;
 use crate::content::{CallContent, because, live, outcome, proposal};
 use tandem_agent::session::{
     Access, CallStarted, Question, ResultContent, Todo, TodoStatus, ToolKind, ToolOutcome,

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{AUTH_REQUIRED, Editor, answer};
+use super::answer::{AUTH_REQUIRED, answer};
+use super::client::ClientKind;
+use super::editor::Editor;
 use tandem_agent::session::{Origin, Session};
 use tandem_wire::acp::v1::{
     AgentCapabilities, AgentMeta, AuthCapabilities, AuthMethod, AuthenticateParams,
@@ -16,15 +18,6 @@ use tandem_wire::rpc::Responder;
 /// Names of the programs that show the name of each answer to a question, so that several answers of
 /// one kind can be told apart. Others have one key, or one label of their own, for a kind.
 const NAME_SHOWING: [&str; 3] = ["zed", "acpx", "toad"];
-
-/// Properties of a client that decide what it is shown.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct ClientKind {
-    /// `true` if the client shows terminals that the agent writes to.
-    pub(super) has_terminals: bool,
-    /// `true` if the client shows the names of answers.
-    pub(super) shows_names: bool,
-}
 
 impl Editor {
     pub(super) fn initialize(&self, params: Params<'_>) -> Result<InitializeResponse, Error> {

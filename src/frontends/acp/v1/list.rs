@@ -6,7 +6,8 @@ use std::path::Path;
 
 use futures::{StreamExt as _, TryStreamExt as _};
 
-use super::{Editor, answer};
+use super::answer::{answer, timestamp};
+use super::editor::Editor;
 use crate::EditorService;
 use tandem_agent::session::{Millis, Origin};
 use tandem_wire::acp::v1::{ListSessionsParams, ListSessionsResponse, SessionInfo};
@@ -93,10 +94,4 @@ fn position(cursor: &str) -> Result<Position, Error> {
         .split_once(':')
         .and_then(|(changed, id)| Some(Reverse((changed.parse().ok()?, id.to_owned()))));
     position.ok_or_else(|| Error::invalid_params("`cursor`: no list has ended with it"))
-}
-
-/// Returns a time as ISO 8601 has it.
-pub(super) fn timestamp(at: Millis) -> String {
-    let at = jiff::Timestamp::from_millisecond(at).unwrap_or_default();
-    format!("{at:.3}")
 }

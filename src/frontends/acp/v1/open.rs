@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::answer::{answer, not_found};
+use super::client::SessionClient;
+use super::editor::{Editor, OpenedSession, OpenedSessions};
 use super::options::session_options;
-use super::view::{SessionClient, View};
-use super::{Editor, OpenedSession, OpenedSessions, answer, not_found};
+use super::view::{Start, View};
 use crate::servers::{EditorServer, config};
 use crate::{Connection, EditorService};
 use tandem_agent::session::{Origin, ServerConfig, Session, StoreError};
@@ -17,17 +19,6 @@ use tandem_wire::acp::v1::{
 };
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::Responder;
-
-/// Way in which a session comes to an editor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Start {
-    /// It begins.
-    New,
-    /// All of it is shown.
-    Load,
-    /// Only what happens from now on is shown.
-    Resume,
-}
 
 impl Editor {
     pub(super) fn new_session(&self, params: Params<'_>, responder: Responder) {

@@ -1,4 +1,4 @@
-//! What an editor can choose in a session: the approval mode and the model.
+//! Options that an editor can set in a session: the approval mode and the model.
 
 use tandem_agent::session::{Mode, Session};
 use tandem_wire::acp::v1::{ConfigOption, ConfigValue, SessionMode, SessionModes, SessionOptions};

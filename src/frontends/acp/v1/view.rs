@@ -1,35 +1,28 @@
 //! Shows an editor the events of a session: reads the log, in order, at the editor's pace.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::future::pending;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use parking_lot::Mutex;
-use tokio::sync::watch;
-use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::answer::{answer, model_error, timestamp};
 use super::calls::{Calls, asked, plan};
-use super::initialize::ClientKind;
-use super::list::timestamp;
-use super::open::Start;
+use super::client::{Reply, SessionClient};
+use super::commands;
 use super::options::session_options;
 use super::permission::{OpenQuestions, choices};
-use super::{AUTH_REQUIRED, answer, commands};
-use crate::Connection;
 use tandem_agent::session::{
-    Answer, CallStarted, CallStep, Entry, Event, ModelError, Origin, Projection, PromptPart,
-    Reader, ResultContent, Session, StopReason, ToolOutcome, TurnId, TurnResult, Update,
-    UpdateKind, Usage, explain_error, explain_stop,
+    Answer, CallStarted, CallStep, Entry, Event, Projection, Reader, ResultContent, Session,
+    StopReason, ToolOutcome, TurnId, TurnResult, Update, UpdateKind, Usage, explain_stop,
 };
 use tandem_content::visible::visible_prose;
 use tandem_wire::acp::v1::{
-    self, AvailableCommand, ContentChunk, PromptResponse, RequestPermissionParams,
-    SessionNotification, SessionUpdate, TextContent, UPDATE,
+    self, AvailableCommand, ContentChunk, PromptResponse, RequestPermissionParams, SessionUpdate,
+    TextContent,
 };
 use tandem_wire::jsonrpc::Error;
-use tandem_wire::rpc::{CallError, PACKET, Peer, Responder};
+use tandem_wire::rpc::{CallError, PACKET};
 
 /// Number of unwritten bytes from which on the view stops reading the log.
 const HIGH_WATER: usize = 64 * 1024;
@@ -37,117 +30,15 @@ const HIGH_WATER: usize = 64 * 1024;
 /// Maximum size of a chunk's text, in bytes.
 const TEXT: usize = 16 * 1024;
 
-/// A session as the handler and the view of one editor share it.
-pub(super) struct SessionClient {
-    /// Id by which the editor calls the session.
-    pub(super) id: String,
-    /// The models that are known by name.
-    pub(super) models: Vec<String>,
-    kind: ClientKind,
-    peer: Peer,
-    origin: Origin,
-    /// The editor's turns that have not ended, with the prompts to answer.
-    replies: Mutex<HashMap<TurnId, Option<Reply>>>,
-    /// Number of these turns.
-    unanswered: watch::Sender<usize>,
-}
-
-/// A prompt that is not answered yet.
-struct Reply {
-    responder: Responder,
-    /// Ends the wait for the prompt's cancellation.
-    _waiting: DropGuard,
-}
-
-impl SessionClient {
-    pub(super) fn new(connection: &Connection, id: String, kind: ClientKind) -> Self {
-        Self {
-            id,
-            models: Vec::new(),
-            kind,
-            peer: connection.peer.clone(),
-            origin: connection.service.origin.clone(),
-            replies: Mutex::default(),
-            unanswered: watch::Sender::default(),
-        }
-    }
-
-    /// Returns the client with the models that are known by name.
-    pub(super) fn with_models(self, models: Vec<String>) -> Self {
-        Self { models, ..self }
-    }
-
-    /// Begins a turn. The view answers.
-    pub(super) fn prompt(
-        &self,
-        session: &Arc<Session>,
-        prompt: Vec<PromptPart>,
-        responder: Responder,
-    ) {
-        let (cancelled, ended) = (responder.cancellation(), CancellationToken::new());
-        let waiting = ended.clone();
-        let reply = Reply { responder, _waiting: ended.drop_guard() };
-        let turn = self.push(session, prompt, Some(reply));
-        let session = Arc::clone(session);
-        tokio::spawn(async move {
-            if waiting.run_until_cancelled(cancelled.cancelled()).await.is_some() {
-                session.cancel(turn);
-            }
-        });
-    }
-
-    /// Begins a turn of the editor's that is no answer to a prompt.
-    pub(super) fn begin(&self, session: &Session, prompt: Vec<PromptPart>) {
-        self.push(session, prompt, None);
-    }
-
-    fn push(&self, session: &Session, prompt: Vec<PromptPart>, reply: Option<Reply>) -> TurnId {
-        // Held over both, or the view could look for a reply that is not there yet.
-        let mut replies = self.replies.lock();
-        let turn = session.prompt(prompt, self.origin.clone());
-        replies.insert(turn, reply);
-        self.unanswered.send_replace(replies.len());
-        turn
-    }
-
-    /// Ends the turn that runs, and the editor's own that wait.
-    pub(super) fn cancel(&self, session: &Session) {
-        self.cancel_own(session);
-        if let Some(turn) = session.running() {
-            session.cancel(turn);
-        }
-    }
-
-    /// Ends the editor's own turns.
-    pub(super) fn cancel_own(&self, session: &Session) {
-        let mut own: Vec<_> = self.replies.lock().keys().copied().collect();
-        // The last first, or one that waits would begin when the one before ends.
-        own.sort_unstable();
-        for turn in own.into_iter().rev() {
-            session.cancel(turn);
-        }
-    }
-
-    /// Waits until the editor's turns have ended.
-    pub(super) async fn answered(&self) {
-        // The sender lives as long as `self`.
-        let _ = self.unanswered.subscribe().wait_for(|unanswered| *unanswered == 0).await;
-    }
-
-    /// Takes out a turn that has ended; returns the prompt to answer, if the turn is the editor's and
-    /// began with one.
-    fn take(&self, turn: TurnId) -> Option<Reply> {
-        self.replies.lock().remove(&turn).flatten()
-    }
-
-    fn is_own(&self, turn: TurnId) -> bool {
-        self.replies.lock().contains_key(&turn)
-    }
-
-    pub(super) fn update(&self, update: SessionUpdate<'_>) {
-        let session_id = &self.id;
-        self.peer.notify(UPDATE, &SessionNotification { session_id, update });
-    }
+/// Way in which a session comes to an editor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Start {
+    /// It begins.
+    New,
+    /// All of it is shown.
+    Load,
+    /// Only what happens from now on is shown.
+    Resume,
 }
 
 /// Voice of a message.
@@ -464,8 +355,7 @@ impl View {
         if let Some(Reply { responder, .. }) = reply {
             answer(responder, result(reason));
         }
-        let unanswered = self.client.replies.lock().len();
-        self.client.unanswered.send_replace(unanswered);
+        self.client.count_unanswered();
     }
 
     /// Begins to read which commands there are.
@@ -520,16 +410,4 @@ fn result(reason: &StopReason) -> Result<PromptResponse, Error> {
         }
     };
     Ok(PromptResponse { stop_reason })
-}
-
-/// Returns the error for a model that gives no answer.
-pub(super) fn model_error(error: &ModelError) -> Error {
-    let why = explain_error(error);
-    let why = visible_prose(&why);
-    match error {
-        ModelError::NotAuthenticated(_) => {
-            Error::detailed(AUTH_REQUIRED, "Authentication required", why)
-        }
-        _ => Error::internal(why),
-    }
 }

@@ -1,0 +1,42 @@
+//! Answers as editors read them.
+
+use serde::Serialize;
+
+use tandem_agent::session::{Millis, ModelError, explain_error};
+use tandem_content::visible::visible_prose;
+use tandem_wire::jsonrpc::Error;
+use tandem_wire::rpc::Responder;
+
+/// Code of an error: no credentials.
+pub(super) const AUTH_REQUIRED: i64 = -32000;
+
+/// Code of an error: no such session.
+const NOT_FOUND: i64 = -32002;
+
+/// Answers with the reason of an error as its message, if it is one.
+pub(super) fn answer(responder: Responder, result: Result<impl Serialize, Error>) {
+    responder.send(result.map_err(Error::reasoned));
+}
+
+/// Returns the error for a session that is not there.
+pub(super) fn not_found(id: &str) -> Error {
+    Error::detailed(NOT_FOUND, "Session not found", format_args!("there is no session `{id}`"))
+}
+
+/// Returns the error for a model that gives no answer.
+pub(super) fn model_error(error: &ModelError) -> Error {
+    let why = explain_error(error);
+    let why = visible_prose(&why);
+    match error {
+        ModelError::NotAuthenticated(_) => {
+            Error::detailed(AUTH_REQUIRED, "Authentication required", why)
+        }
+        _ => Error::internal(why),
+    }
+}
+
+/// Returns a time as ISO 8601 has it.
+pub(super) fn timestamp(at: Millis) -> String {
+    let at = jiff::Timestamp::from_millisecond(at).unwrap_or_default();
+    format!("{at:.3}")
+}
