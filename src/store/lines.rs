@@ -180,7 +180,7 @@ const SAID: [&[u8]; 6] = [
     b"{\"Output\":\"",
 ];
 
-/// What is between the chunks of a run.
+/// Bytes between the chunks of a run.
 const NEXT_CHUNK: &[u8] = b"\",\"";
 
 /// Adds the texts of a line that may have been said, as they are on the disk: JSON's escapes and all,

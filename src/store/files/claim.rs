@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use tandem_agent::session::{Batch, Claim, Head, Holder, Secrets, StoreError};
 
-use super::{LOG, OWNER, SECRETS, blocking, is_same, lock, make_dir, write_owner};
+use super::directory::{self, LOG, OWNER, SECRETS, blocking, is_same, lock, make_dir, write_owner};
 use crate::backwards::Backwards;
 use crate::lines::{self, VERSION};
 
@@ -322,7 +322,7 @@ fn read_head(file: &File) -> Result<Head, StoreError> {
     io::Seek::rewind(&mut &file)?;
     let size = file.metadata()?.len();
     let mut log = io::BufReader::new(io::Read::take(file, size));
-    let (version, head) = super::read_head(&mut log)?;
+    let (version, head) = directory::read_head(&mut log)?;
     if version > VERSION { Err(StoreError::Newer(version)) } else { Ok(head) }
 }
 

@@ -7,10 +7,9 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tandem_agent::session::{BatchSummary, Listed, Millis, Query, StoreError};
-
 use uuid::Uuid;
 
-use super::{LOG, open, read_head, session_id};
+use super::directory::{LOG, open, read_head, session_id};
 use crate::backwards::Backwards;
 use crate::lines;
 

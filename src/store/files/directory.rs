@@ -1,0 +1,114 @@
+//! A session's directory: the names of its files, the log's first line and lock, and its owner.
+
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::time::Duration;
+
+use tandem_agent::session::{Head, Holder, StoreError};
+use uuid::Uuid;
+
+use crate::lines;
+
+/// Name of the log in a session's directory.
+pub(super) const LOG: &str = "log.jsonl";
+
+/// Name of the file that says which process has the session open.
+pub(super) const OWNER: &str = "owner.json";
+
+/// Name of the file with what must not be in the log.
+pub(super) const SECRETS: &str = "secrets.json";
+
+/// Number of attempts to lock a log that others only look at, and the time between two.
+const LOCK_ATTEMPTS: usize = 100;
+const LOCK_WAIT: Duration = Duration::from_millis(1);
+
+/// Runs work on the disk off the runtime's thread.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(StoreError::Io(io::Error::other("the agent is ending"))))
+}
+
+/// Names the session in an error that says that its file is missing.
+pub(super) fn named(id: &str) -> impl Fn(StoreError) -> StoreError {
+    move |err| match err {
+        StoreError::Io(err) if err.kind() == ErrorKind::NotFound => {
+            StoreError::NotFound(id.to_owned())
+        }
+        err => err,
+    }
+}
+
+/// Makes a directory that only this user can enter, with those above it.
+pub(super) fn make_dir(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
+/// Takes the log's lock, which goes with the process. The log itself is locked, not a file beside it:
+/// a lock file that somebody deletes would lock nothing.
+pub(super) fn lock(log: &File, dir: &Path) -> Result<(), StoreError> {
+    for _ in 0..LOCK_ATTEMPTS {
+        match log.try_lock() {
+            // Its owner may have put another in its place after this one was opened.
+            Ok(()) if is_same(log, &std::fs::metadata(dir.join(LOG))?)? => return Ok(()),
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(err)) => return Err(err.into()),
+        }
+        // An owner shares the lock with nobody. Who only looks whether there is one does, for a moment.
+        match log.try_lock_shared() {
+            Ok(()) => log.unlock()?,
+            Err(TryLockError::WouldBlock) => break,
+            Err(TryLockError::Error(err)) => return Err(err.into()),
+        }
+        std::thread::sleep(LOCK_WAIT);
+    }
+    let id = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Err(StoreError::Held(id, read_owner(dir)))
+}
+
+/// Returns whether a file is the one that was looked at.
+pub(super) fn is_same(file: &File, other: &Metadata) -> io::Result<bool> {
+    let file = file.metadata()?;
+    Ok((file.dev(), file.ino()) == (other.dev(), other.ino()))
+}
+
+/// Reads who has a session open; without a number if that cannot be read.
+fn read_owner(dir: &Path) -> Holder {
+    let mut json = Vec::new();
+    let read = File::open(dir.join(OWNER)).and_then(|file| file.take(4096).read_to_end(&mut json));
+    read.ok().and_then(|_| serde_json::from_slice(&json).ok()).unwrap_or_default()
+}
+
+pub(super) fn write_owner(dir: &Path, owner: &Holder) -> Result<(), StoreError> {
+    let json = serde_json::to_vec(owner).map_err(io::Error::from)?;
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(dir.join(OWNER));
+    Ok(file?.write_all(&json)?)
+}
+
+/// A log that is read from its beginning, up to what it had when it was opened: its owner may be
+/// writing more.
+pub(super) type LogFile = BufReader<io::Take<File>>;
+
+pub(super) fn open(dir: &Path, id: &str) -> Result<LogFile, StoreError> {
+    let file = File::open(dir.join(LOG)).map_err(StoreError::Io).map_err(named(id))?;
+    let size = file.metadata()?.len();
+    Ok(BufReader::with_capacity(64 << 10, file.take(size)))
+}
+
+/// Reads the head, which is the first line; also returns the version of the framing.
+pub(super) fn read_head(log: &mut LogFile) -> Result<(u32, Head), StoreError> {
+    let mut line = Vec::new();
+    // As long as a path can be, and more.
+    log.by_ref().take(1 << 20).read_until(b'\n', &mut line)?;
+    lines::read_head(&line).map_err(|err| StoreError::Invalid(format!("its first line: {err}")))
+}
+
+/// Returns the UUID that is written so, in the one way in which ids are written.
+pub(super) fn session_id(name: &str) -> Option<Uuid> {
+    Uuid::try_parse(name).ok().filter(|uuid| uuid.as_hyphenated().to_string() == name)
+}
