@@ -1,7 +1,6 @@
 //! The command line.
 
 mod absent;
-mod generate;
 mod sessions;
 
 use std::path::PathBuf;
@@ -18,7 +17,6 @@ use tandem_model::provider::Provider;
 use tandem_settings::limits::{self, Change};
 use tandem_settings::{Override, SettingOrigin};
 
-pub(crate) use self::generate::{completions, manual};
 pub(crate) use self::sessions::{ExportFormat, ListArgs, SessionsArgs, SessionsCommand};
 
 /// A coding agent for your editor and your terminal.

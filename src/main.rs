@@ -68,10 +68,10 @@ fn start(cli: &Cli) -> anyhow::Result<ExitReason> {
             return done.map(|()| ExitReason::Done);
         }
         Some(Command::Completions { shell }) => {
-            return cli::completions(*shell).map(|()| ExitReason::Done);
+            return run::completions(*shell).map(|()| ExitReason::Done);
         }
         Some(Command::Manual { directory }) => {
-            return cli::manual(directory).map(|()| ExitReason::Done);
+            return run::manual(directory).map(|()| ExitReason::Done);
         }
         Some(Command::Config(config)) => return run::config(config).map(|()| ExitReason::Done),
         None => {}

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-use super::Cli;
+use crate::cli::Cli;
 
 /// Writes the completion script for a shell to standard output.
 pub(crate) fn completions(shell: Shell) -> anyhow::Result<()> {
