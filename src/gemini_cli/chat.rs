@@ -26,7 +26,7 @@ pub(crate) struct Chat<'a> {
     indexes: HashMap<String, usize>,
 }
 
-/// What is said of a chat as a whole.
+/// Properties of a chat as a whole.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Fields {
@@ -55,7 +55,7 @@ pub(crate) struct Message<'a> {
     /// A text, a part of the Gemini API, or a list of them.
     #[serde(borrow, default)]
     pub(crate) content: Option<&'a RawValue>,
-    /// What the person typed, where the content is something else.
+    /// Words that the person typed, where the content is something else.
     #[serde(borrow, default)]
     pub(crate) display_content: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -83,7 +83,7 @@ struct Record<'a> {
     messages: Option<Vec<&'a RawValue>>,
 }
 
-/// What `/chat save` writes.
+/// A file of `/chat save`.
 #[derive(Deserialize)]
 struct Checkpoint<'a> {
     #[serde(borrow)]

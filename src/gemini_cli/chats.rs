@@ -2,7 +2,7 @@
 //!
 //! `~/.gemini/tmp/PROJECT/chats` has those of a project. PROJECT is the SHA-256 of its directory's
 //! path; from Gemini CLI 0.29 on it is a short name, which `~/.gemini/projects.json` has for the path.
-//! What `/chat save` wrote is in the directory above.
+//! Files of `/chat save` are in the directory above.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, OpenOptions};

@@ -37,7 +37,7 @@ pub(crate) struct ChatPrompt {
     pub(crate) words: String,
     /// Text that went to the model with them, such as contents of files.
     attached: String,
-    /// What is not taken over of it.
+    /// Kinds of content that are not taken over.
     left: Vec<String>,
 }
 

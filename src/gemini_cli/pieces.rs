@@ -25,7 +25,7 @@ pub(crate) struct ResultPiece {
     pub(crate) id: String,
     pub(crate) text: String,
     pub(crate) failed: bool,
-    /// What is not taken over of it.
+    /// Kinds of content that are not taken over.
     pub(crate) left: Vec<String>,
 }
 

@@ -5,7 +5,7 @@ use tandem_shell::variables::decides_what_runs;
 
 use super::expand::{Piece, pieces};
 
-/// What can be said of an MCP server without a secret: as it is written.
+/// Description of an MCP server without its secrets, else as it is written.
 const SHOWN: [&str; 8] = [
     "authProviderType",
     "command",

@@ -41,7 +41,7 @@ pub(super) struct Instructions {
     sources: InstructionSources,
     /// Files are read under the lock: those who wait want the same ones.
     known: Mutex<InstructionSnapshot>,
-    /// What was known earlier, each with the number of events from which on it was.
+    /// Instructions of earlier times, each with the number of events from which on it was known.
     earlier: Mutex<Vec<(usize, InstructionSnapshot)>>,
     /// Directories of the workspace that calls of this turn have touched.
     touched: Mutex<HashSet<PathBuf>>,

@@ -29,7 +29,7 @@ const LONGEST_BATCH: usize = 512;
 /// Maximum number of events that are written at once: bounds the memory of what is on its way.
 const MOST_AT_ONCE: usize = 1024;
 
-/// What a store has of a session beside its log.
+/// Content of a store that belongs to a session and is not in its log.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct BesideLog {
     /// Port of this machine at which others can join the session.

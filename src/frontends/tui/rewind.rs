@@ -2,7 +2,7 @@
 
 use tandem_agent::session::EarlierPrompt;
 
-/// What is done about the marked prompt, in the order of the choices.
+/// Action for the marked prompt, in the order of the choices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RewindChoice {
     /// The conversation goes back, and so do the files.
