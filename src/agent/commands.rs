@@ -9,6 +9,7 @@ mod chat;
 mod clear;
 mod compress;
 mod custom;
+mod export;
 mod fork;
 mod go_on;
 mod help;
@@ -54,6 +55,7 @@ const ALL: &[Command] = &[
     rename::COMMAND,
     fork::COMMAND,
     chat::COMMAND,
+    export::COMMAND,
     clear::COMMAND,
 ];
 

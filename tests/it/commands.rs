@@ -177,6 +177,7 @@ async fn help_lists_every_command_with_what_it_takes() {
             "chat list",
             "chat delete TAG",
             "chat share FILE",
+            "export FILE",
             "clear"
         ]
     );
