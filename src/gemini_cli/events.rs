@@ -120,7 +120,7 @@ pub(crate) fn events(
     let mut writing = Writing::new(started.directory.clone(), created);
     writing.add(Event::SessionStarted(Arc::new(started)));
     if let Some(title) = summary(chat) {
-        writing.add(Event::SessionRenamed { title });
+        writing.add(Event::SessionRenamed { title, by_model: true });
     }
     for message in &chat.messages {
         writing.collect_results(message);

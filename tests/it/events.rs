@@ -489,7 +489,8 @@ fn every() -> Vec<Event> {
         Event::Masked(vec![Masked { call: "c1".to_owned(), text: "short".to_owned() }]),
         Event::Forgotten,
         Event::MessageCompleted,
-        Event::SessionRenamed { title: "a title".to_owned() },
+        Event::SessionRenamed { title: "a title".to_owned(), by_model: false },
+        Event::SessionRenamed { title: "a title".to_owned(), by_model: true },
         Event::ModelChanged { model: "m".to_owned() },
     ]);
     all.extend(modes().map(|mode| Event::ModeChanged { mode, before_plan: None }));

@@ -220,7 +220,7 @@ impl CommandTurn<'_> {
     /// is nothing in that.
     pub(crate) fn rename(&self, wanted: &str) -> Option<String> {
         let title = Some(title_of(wanted)).filter(|title| !title.is_empty())?;
-        self.engine.log.append(Event::SessionRenamed { title: title.clone() });
+        self.engine.log.append(Event::SessionRenamed { title: title.clone(), by_model: false });
         Some(title)
     }
 

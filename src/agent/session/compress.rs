@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::mask::{MaskLimits, mask};
 use self::old::SummarizedMessages;
-use self::summary::{SummedUp, Writing, whole};
+use self::summary::{Summary, SummedUp, Writing, whole};
 use super::engine::Engine;
 use super::event::{self, Compressed, Event};
 use tandem_model::{self as model, Message};
@@ -212,7 +212,7 @@ async fn take_effect(
     old: &SummarizedMessages,
     summed_up: SummedUp,
 ) -> Result<Arc<Compressed>, CompressError> {
-    let (snapshot, usage) = summed_up.map_err(CompressError::Model)?;
+    let Summary { snapshot, title, usage } = summed_up.map_err(CompressError::Model)?;
     let conversation = engine.conversation(Clone::clone);
     let size = engine.size();
     let window = engine.model.input_limit();
@@ -233,6 +233,7 @@ async fn take_effect(
     let again = window.map_or(0, |window| grown(short.after, window));
     let short = Arc::new(short);
     engine.log.append(Event::Compressed(Arc::clone(&short)));
+    engine.retitle(&title);
     engine.compression.next_size.store(again, Ordering::Relaxed);
     // The beginning is new anyway: what people have written, all of it, is in it.
     engine.instructions.begin_anew();

@@ -16,7 +16,7 @@ use super::log::Log;
 use super::modes::Modes;
 use super::open_calls::OpenCalls;
 use super::servers::Servers;
-use super::state::CurrentState;
+use super::state::{CurrentState, SessionState, title_of};
 use super::store::Store;
 use super::toolbox::Toolbox;
 use super::transcript::Transcript;
@@ -121,6 +121,15 @@ impl Engine {
         self.compression.reset();
         self.log.append(Event::ModelChanged { model: id.to_owned() });
         Ok(())
+    }
+
+    /// Gives the session a title that the model has thought of, unless a person has given it one.
+    pub(super) fn retitle(&self, title: &str) {
+        let title = title_of(title);
+        let is_better = |state: &SessionState| !state.is_named && state.title != title;
+        if !title.is_empty() && self.state.look(is_better) {
+            self.log.append(Event::SessionRenamed { title, by_model: true });
+        }
     }
 
     /// Returns the estimated prompt size in tokens, without the results of calls that still run.

@@ -176,8 +176,12 @@ pub enum Event {
     /// From now on, the model has never been told of this turn, nor of anything after it up to here.
     /// Files, settings and what people have allowed are as they are.
     Rewound { turn: TurnId },
-    /// The session has another title from now on.
-    SessionRenamed { title: String },
+    /// The session has another title from now on. `by_model`: no person has given it.
+    SessionRenamed {
+        title: String,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        by_model: bool,
+    },
     /// Another model answers from now on; its id.
     ModelChanged { model: String },
     /// More, or less, is allowed without a question from now on. `before_plan`: the mode that ends

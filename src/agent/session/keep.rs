@@ -269,7 +269,7 @@ impl Keeper {
                 self.open.remove(turn);
                 *ends_turn = true;
             }
-            Event::SessionRenamed { title } => self.title = Some(title.clone()),
+            Event::SessionRenamed { title, .. } => self.title = Some(title.clone()),
             _ => return false,
         }
         true

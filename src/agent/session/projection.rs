@@ -146,7 +146,7 @@ impl Projection {
             Event::TurnFinished { reason, .. } => UpdateKind::TurnFinished(reason),
             Event::Forgotten => UpdateKind::Forgotten,
             Event::Rewound { turn } => UpdateKind::Rewound(*turn),
-            Event::SessionRenamed { title } => UpdateKind::SessionRenamed(title),
+            Event::SessionRenamed { title, .. } => UpdateKind::SessionRenamed(title),
             Event::ModelChanged { model } => UpdateKind::ModelChanged(model),
             Event::ModeChanged { mode, .. } => UpdateKind::ModeChanged(*mode),
             Event::Unknown(_) => UpdateKind::Note { text: NEWER.into(), usage: None },

@@ -29,6 +29,8 @@ pub struct SessionState {
     pub always: Vec<Scope>,
     /// Title that the session was given, else the first line of the first prompt, or its beginning.
     pub title: String,
+    /// `true` if a person has given the title.
+    pub is_named: bool,
     /// `true` if a client of the A2A server said the first prompt.
     pub served: bool,
     /// First line of the last prompt, or its beginning.
@@ -65,7 +67,10 @@ impl SessionState {
                 self.model.clone_from(&started.model);
                 self.mode = started.mode;
             }
-            Event::SessionRenamed { title } => self.title.clone_from(title),
+            Event::SessionRenamed { title, by_model } => {
+                self.title.clone_from(title);
+                self.is_named |= !by_model;
+            }
             Event::SystemPrompt(system) => self.system = Some(Arc::clone(system)),
             Event::ModelChanged { model } => self.model.clone_from(model),
             Event::ModeChanged { mode, before_plan } => {

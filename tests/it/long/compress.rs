@@ -37,6 +37,24 @@ async fn what_stays_is_the_users_words_the_record_the_snapshot_and_the_newest() 
 }
 
 #[tokio::test]
+async fn a_summary_has_a_better_title_unless_a_person_has_given_one() {
+    let titled = |_: &Prompt| {
+        let summary =
+            "<title>A parser\u{1b}[2J of dates</title>\n<state_snapshot>Short.</state_snapshot>";
+        says(summary)
+    };
+    let session = session(model(None, 6, titled), 2000);
+    turn(&session, "Hm, one more thing").await;
+    assert_eq!(session.title(), "Hm, one more thing");
+    turn(&session, "/compress").await;
+    assert_eq!(session.title(), "A parser[2J of dates");
+    turn(&session, "/rename Mine").await;
+    turn(&session, "Go on").await;
+    turn(&session, "/compress").await;
+    assert_eq!(session.title(), "Mine");
+}
+
+#[tokio::test]
 async fn the_log_stays_whole_and_says_what_was_done() {
     let model = model(None, 3, |_| snapshot("Short."));
     let session = session(model, 2000);
