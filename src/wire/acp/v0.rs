@@ -30,7 +30,7 @@ pub const UPDATE_TOOL_CALL: &str = "updateToolCall";
 /// Agent to editor, since 0.0.10: the plan as it is now.
 pub const UPDATE_PLAN: &str = "updatePlan";
 
-/// Parameters of [`INITIALIZE`].
+/// Parameters of [`INITIALIZE`](super::INITIALIZE).
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InitializeParams {
@@ -68,7 +68,7 @@ pub enum ContextServer {
     },
 }
 
-/// Result of [`INITIALIZE`].
+/// Result of [`INITIALIZE`](super::INITIALIZE).
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InitializeResponse {
