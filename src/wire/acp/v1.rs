@@ -1,6 +1,6 @@
 //! The Agent Client Protocol 1, which today's editors speak (schema 1.15.1).
 //!
-//! What a client sends is read leniently: a capability of the wrong shape is one that is not there.
+//! Messages of clients are read leniently: a capability of the wrong shape is one that is not there.
 //! Field order is the order on the wire.
 
 use std::borrow::Cow;

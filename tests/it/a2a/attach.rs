@@ -364,7 +364,7 @@ async fn the_end_of_the_agent_is_said() {
     timeout(HANG, it.child.wait()).await.unwrap().unwrap();
 }
 
-/// What a second process says that wants to go on with the newest session of the workspace.
+/// Message of a second process that wants to go on with the newest session of the workspace.
 async fn refusal(setup: &Setup, home: &std::path::Path) -> String {
     let mut command = setup.command(home);
     let command = command.args(["-c", "-p", "more"]).stdin(std::process::Stdio::null());

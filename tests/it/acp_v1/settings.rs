@@ -1,4 +1,4 @@
-//! What editors choose in a session.
+//! Options that editors set in a session.
 
 use serde_json::{Value, json};
 
