@@ -15,6 +15,8 @@ use crate::logging::Logs;
 use crate::run::{BAD_INPUT, ExitReason};
 
 fn main() -> ExitCode {
+    // First of all: a command that waits for its start is what this process may have to become.
+    tandem_sandbox::helper();
     run::keep_others_out();
     let cli = match cli::parse() {
         Ok(cli) => cli,

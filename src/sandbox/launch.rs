@@ -1,0 +1,261 @@
+//! The agent's side: what works on this machine, and the commands to start.
+#![allow(unsafe_code, reason = "a descriptor is left open for one child alone")]
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, IoSliceMut, Seek as _, Write as _};
+use std::mem::MaybeUninit;
+use std::net::TcpListener;
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
+    recvmsg, socketpair,
+};
+
+use crate::helper::{HELPER, Means, Order, SharedNumbers};
+use crate::linux::namespaces::READY;
+use crate::linux::{Naming as _, bubblewrap, landlock};
+use crate::mechanism::Mechanism;
+use crate::profile::Profile;
+
+/// Time for a holder to say that it is ready.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A way to run commands fenced in, for one session. When it is dropped, all processes that run in
+/// its namespaces end.
+pub struct Sandbox {
+    kind: Kind,
+    /// The program that is started as the helper.
+    helper: PathBuf,
+}
+
+enum Kind {
+    Namespaces(Box<Mutex<Namespaces>>),
+    Bubblewrap(PathBuf),
+    Landlock,
+}
+
+/// Namespaces of one session.
+struct Namespaces {
+    user: OwnedFd,
+    network: OwnedFd,
+    listener: Option<TcpListener>,
+    read_only: Option<Holder>,
+    workspace_write: Option<Holder>,
+}
+
+/// Namespaces for the commands of one kind: those that may write the roots are out of reach of those
+/// that may not.
+struct Holder {
+    ipc: OwnedFd,
+    processes: OwnedFd,
+    /// Closed: the holder ends, and with it all processes of the namespaces.
+    socket: OwnedFd,
+}
+
+impl Sandbox {
+    /// Makes a sandbox of one kind; the error says why that does not work here. `helper`: see
+    /// [`probe`](crate::probe).
+    pub fn of(mechanism: Mechanism, helper: &Path) -> Result<Self, String> {
+        let kind = match mechanism {
+            Mechanism::Namespaces => {
+                let first = start(helper, None).map_err(|error| error.to_string())?;
+                let namespaces = Namespaces::new(first).map_err(|error| error.to_string())?;
+                Kind::Namespaces(Box::new(Mutex::new(namespaces)))
+            }
+            Mechanism::Bubblewrap => Kind::Bubblewrap(bubblewrap::program()?),
+            Mechanism::Landlock => landlock::unavailable().map_or(Ok(Kind::Landlock), Err)?,
+            Mechanism::Seatbelt => return Err("this is not macOS".to_owned()),
+        };
+        Ok(Self { kind, helper: helper.to_owned() })
+    }
+
+    /// Returns the mechanism.
+    pub fn mechanism(&self) -> Mechanism {
+        match &self.kind {
+            Kind::Namespaces(_) => Mechanism::Namespaces,
+            Kind::Bubblewrap(_) => Mechanism::Bubblewrap,
+            Kind::Landlock => Mechanism::Landlock,
+        }
+    }
+
+    /// Returns the socket that listens on [`PROXY_PORT`](crate::PROXY_PORT) in the network of the
+    /// session's commands, for whoever lets them out. There is one, and only for the first caller.
+    pub fn listener(&self) -> Option<TcpListener> {
+        match &self.kind {
+            Kind::Namespaces(namespaces) => namespaces.lock().listener.take(),
+            _ => None,
+        }
+    }
+
+    /// Returns a command that runs a program with these arguments in the sandbox. Its working
+    /// directory, environment and standard streams are the caller's to set; it must be started once.
+    /// Blocks for some milliseconds when it is the first of its kind.
+    pub fn command(
+        &self,
+        profile: &Profile,
+        program: &OsStr,
+        arguments: &[OsString],
+    ) -> io::Result<Command> {
+        if profile.roots.iter().any(|root| root == Path::new("/")) {
+            return Err(io::Error::other("all files of the machine are the workspace"));
+        }
+        let mut open = Vec::new();
+        let means = match &self.kind {
+            Kind::Namespaces(namespaces) => {
+                namespaces.lock().means(&self.helper, profile.writes_roots, &mut open)?
+            }
+            Kind::Bubblewrap(program) => Means::Bubblewrap { program: program.clone() },
+            Kind::Landlock => Means::Landlock,
+        };
+        let order = Order::Run { profile: Box::new(profile.clone()), means };
+        let mut command = helper_command(&self.helper, &order, open)?;
+        command.arg(program).args(arguments);
+        Ok(command)
+    }
+}
+
+impl Namespaces {
+    fn new(Started { holder, user, network, listener }: Started) -> io::Result<Self> {
+        let missing = || io::Error::other("the helper has sent too little");
+        let (user, network) = (user.ok_or_else(missing)?, network.ok_or_else(missing)?);
+        Ok(Self { user, network, listener, read_only: Some(holder), workspace_write: None })
+    }
+
+    /// Returns the means for a command, and puts the descriptors that it needs into `open`.
+    fn means(
+        &mut self,
+        helper: &Path,
+        writes_roots: bool,
+        open: &mut Vec<OwnedFd>,
+    ) -> io::Result<Means> {
+        let holder = if writes_roots { &mut self.workspace_write } else { &mut self.read_only };
+        // One that has been killed cannot be entered any more.
+        if holder.as_ref().is_none_or(Holder::has_ended) {
+            *holder = Some(start(helper, Some((&self.user, &self.network)))?.holder);
+        }
+        let Some(holder) = holder else { return Err(io::ErrorKind::NotFound.into()) };
+        let mut number = |descriptor: &OwnedFd| -> io::Result<RawFd> {
+            open.push(descriptor.try_clone()?);
+            Ok(open.last().map_or(-1, OwnedFd::as_raw_fd))
+        };
+        Ok(Means::Namespaces {
+            shared: SharedNumbers { user: number(&self.user)?, network: number(&self.network)? },
+            ipc: number(&holder.ipc)?,
+            processes: number(&holder.processes)?,
+        })
+    }
+}
+
+impl Holder {
+    fn has_ended(&self) -> bool {
+        let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
+        // It sends nothing more: only its end makes the socket readable.
+        poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
+}
+
+/// A holder that has said that it is ready, with the namespaces that it has made.
+struct Started {
+    holder: Holder,
+    user: Option<OwnedFd>,
+    network: Option<OwnedFd>,
+    listener: Option<TcpListener>,
+}
+
+/// Starts a holder, in the user and network namespaces of another if there is one.
+fn start(helper: &Path, shared: Option<(&OwnedFd, &OwnedFd)>) -> io::Result<Started> {
+    let (socket, theirs) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
+    let mut open = Vec::new();
+    let mut number = |descriptor: OwnedFd| {
+        let number = descriptor.as_raw_fd();
+        open.push(descriptor);
+        number
+    };
+    let shared = match shared {
+        Some((user, network)) => Some(SharedNumbers {
+            user: number(user.try_clone()?),
+            network: number(network.try_clone()?),
+        }),
+        None => None,
+    };
+    let order = Order::Hold { socket: number(theirs), shared };
+    let mut command = helper_command(helper, &order, open)?;
+    command.env_clear().current_dir("/").process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().naming("the helper of the sandbox")?;
+    // Its end of the socket is held by `command`, too.
+    drop(command);
+    let received = receive(&socket);
+    // The holder is its child; it has nothing more to do itself.
+    child.wait()?;
+    let mut received = received?.into_iter();
+    let mut next = || received.next().ok_or(io::ErrorKind::UnexpectedEof);
+    let (user, network, ipc, processes) = (next()?, next()?, next()?, next()?);
+    Ok(Started {
+        holder: Holder { ipc, processes, socket },
+        user: Some(user),
+        network: Some(network),
+        listener: received.next().map(TcpListener::from),
+    })
+}
+
+/// Receives the descriptors of a holder that is ready; the error says what has failed in it.
+fn receive(socket: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
+    let mut text = [0; 1024];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let message = recvmsg(
+        socket,
+        &mut [IoSliceMut::new(&mut text)],
+        &mut ancillary,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
+    let text = &text[..message.bytes];
+    if text != READY {
+        let why = String::from_utf8_lossy(text).into_owned();
+        return Err(io::Error::other(if why.is_empty() {
+            "the helper ended".to_owned()
+        } else {
+            why
+        }));
+    }
+    let descriptors = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+        _ => None,
+    });
+    Ok(descriptors.flatten().collect())
+}
+
+/// Returns the command that starts the helper with an order. It holds these descriptors, and its child
+/// has them open.
+fn helper_command(helper: &Path, order: &Order, mut open: Vec<OwnedFd>) -> io::Result<Command> {
+    let mut file = File::from(memfd_create("order", MemfdFlags::CLOEXEC)?);
+    file.write_all(&serde_json::to_vec(order)?)?;
+    file.rewind()?;
+    let mut command = Command::new(helper);
+    command.arg0("tandem").arg(HELPER).arg(file.as_raw_fd().to_string());
+    open.push(OwnedFd::from(file));
+    // SAFETY: runs in the child of a fork; it allocates nothing and takes no lock.
+    unsafe {
+        command.pre_exec(move || {
+            for descriptor in &open {
+                fcntl_setfd(descriptor, FdFlags::empty())?;
+            }
+            Ok(())
+        });
+    }
+    Ok(command)
+}

@@ -1,0 +1,31 @@
+//! Runs a command fenced in by the operating system.
+//!
+//! The agent starts its own program again as a helper ([`helper`]), with a [`Profile`] in an
+//! inherited descriptor; the helper gives up what the profile does not allow, and becomes the
+//! command. [`Sandbox`] is the agent's side: it finds out what the system can do, and makes the
+//! command to start. This is the only crate with `unsafe` code; all of it is in `linux/sys.rs` and
+//! `launch.rs`.
+
+#[cfg(target_os = "linux")]
+mod helper;
+#[cfg(target_os = "linux")]
+mod launch;
+#[cfg(target_os = "linux")]
+mod linux;
+mod mechanism;
+#[cfg(not(target_os = "linux"))]
+mod other;
+mod probe;
+mod profile;
+mod seatbelt;
+
+#[cfg(target_os = "linux")]
+pub use self::helper::helper;
+#[cfg(target_os = "linux")]
+pub use self::launch::Sandbox;
+pub use self::mechanism::{Mechanism, NOT_SANDBOXED, OWN_PROGRAM, PROXY_PORT};
+#[cfg(not(target_os = "linux"))]
+pub use self::other::{Sandbox, helper};
+pub use self::probe::{PassedOver, Probe, probe};
+pub use self::profile::{Limits, Profile, SandboxMode};
+pub use self::seatbelt::seatbelt;

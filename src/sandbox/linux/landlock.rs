@@ -1,0 +1,118 @@
+//! Landlock: rules for files, without namespaces.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ::landlock::{
+    ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, PathFd,
+    Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetStatus, Scope,
+};
+
+use super::{Naming as _, existing, privileges, seccomp, sys};
+use crate::profile::Profile;
+
+/// The first version that governs truncation. Without it a file that can only be read can be emptied.
+const FIRST: i64 = 3;
+
+/// The newest version whose rights are asked for; those that the kernel does not know are left out.
+const NEWEST: ABI = ABI::V7;
+
+/// Devices that programs rely on.
+const DEVICES: [&str; 9] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/ptmx",
+    "/dev/pts",
+    "/dev/shm",
+];
+
+/// Returns the reason why Landlock does not work here, if it does not.
+pub(crate) fn unavailable() -> Option<String> {
+    match sys::landlock_version() {
+        0 => Some("this kernel has no Landlock, or it is switched off".to_owned()),
+        version if version < FIRST => Some(format!(
+            "this kernel's Landlock (version {version}) does not hold truncation back"
+        )),
+        _ => None,
+    }
+}
+
+/// Confines this process.
+pub(crate) fn confine(profile: &Profile) -> io::Result<()> {
+    privileges::forgo_new(profile.limits).naming("no new privileges")?;
+    privileges::drop_capabilities().naming("capabilities")?;
+    sys::leave_terminal();
+    restrict_files(profile).naming("Landlock")?;
+    let network = if profile.network { seccomp::Network::Shared } else { seccomp::Network::Denied };
+    seccomp::apply(network).naming("filter of system calls")
+}
+
+fn restrict_files(profile: &Profile) -> io::Result<()> {
+    let all = AccessFs::from_all(NEWEST);
+    let mut rules = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(all)
+        .and_then(|rules| rules.scope(Scope::AbstractUnixSocket | Scope::Signal))
+        .and_then(Ruleset::create)
+        .map_err(io::Error::other)?;
+    // Names can be seen everywhere; a rule cannot take a directory out of one that it allows.
+    rules = allow(rules, [PathBuf::from("/")], AccessFs::ReadDir.into())?;
+    rules = allow(rules, readable(profile)?, AccessFs::from_read(NEWEST))?;
+    rules = allow(rules, DEVICES.map(PathBuf::from), all)?;
+    let writable = if profile.writes_roots { profile.roots.clone() } else { Vec::new() };
+    rules = allow(rules, writable, all)?;
+    rules = allow(rules, profile.temporary.clone(), all)?;
+    rules = allow(rules, existing(&profile.writable), all)?;
+    let status = rules.restrict_self().map_err(io::Error::other)?;
+    if status.ruleset == RulesetStatus::NotEnforced {
+        return Err(io::Error::other("this kernel does not enforce it"));
+    }
+    Ok(())
+}
+
+fn allow(
+    mut rules: RulesetCreated,
+    paths: impl IntoIterator<Item = PathBuf>,
+    access: BitFlags<AccessFs>,
+) -> io::Result<RulesetCreated> {
+    for path in paths {
+        // What went since the directory was read needs no rule.
+        let Ok(opened) = PathFd::new(&path) else { continue };
+        let access = if path.is_dir() { access } else { access & AccessFs::from_file(NEWEST) };
+        rules = rules.add_rule(PathBeneath::new(opened, access)).map_err(io::Error::other)?;
+    }
+    Ok(rules)
+}
+
+/// Returns paths that together are all files but the hidden ones and devices.
+fn readable(profile: &Profile) -> io::Result<Vec<PathBuf>> {
+    let mut hidden = existing(&profile.hidden);
+    // To root, a disk is a file like any other.
+    hidden.push(PathBuf::from("/dev"));
+    let mut readable = Vec::new();
+    collect(Path::new("/"), &hidden, &mut readable)?;
+    Ok(readable)
+}
+
+fn collect(directory: &Path, hidden: &[PathBuf], readable: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(directory).naming(directory.to_string_lossy())? {
+        let entry = entry?;
+        let path = entry.path();
+        // A link has no content: what it leads to has a rule, or is hidden.
+        if hidden.contains(&path) || entry.file_type()?.is_symlink() {
+            continue;
+        }
+        if hidden.iter().any(|hidden| hidden.starts_with(&path)) {
+            // What its owner cannot list is not read by a command either.
+            let _ = collect(&path, hidden, readable);
+        } else {
+            readable.push(path);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! The files that a command in namespaces sees.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::CWD;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change,
+    move_mount, open_tree,
+};
+
+use super::sys::make_read_only;
+use super::{Naming as _, existing, exists};
+use crate::profile::Profile;
+
+/// Devices that programs rely on. There are no others: to root, a disk is a file like any other.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// Directories for temporary files, which become the session's own.
+const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
+
+/// A part of the tree of files, and the path that it is put at.
+type Part = (OwnedFd, PathBuf);
+
+/// Rebuilds the tree of files in this process's own mount namespace: all of it can be read, and only
+/// what the profile says can be written. Must be called in the process namespace of the command.
+pub(super) fn build(profile: &Profile) -> io::Result<()> {
+    // Nothing that is mounted outside from now on appears in here, nor the other way round.
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).naming("/")?;
+    let parts = parts(profile)?;
+    let devices = devices()?;
+    let root = open_tree(CWD, "/", OpenTreeFlags::OPEN_TREE_CLOEXEC).naming("/")?;
+    make_read_only(&root).naming("read-only /")?;
+    // Sockets that other programs serve: a read-only mount does not keep anybody from connecting.
+    own(Path::new("/run"), "mode=0755,size=1m")?;
+    build_devices(devices)?;
+    for (part, path) in parts {
+        put(&part, &path)?;
+    }
+    for path in existing(&profile.hidden) {
+        hide(&path)?;
+    }
+    // Of the command's own process namespace. What can be written there are settings of the machine.
+    let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount("proc", "/proc", "proc", flags, None).naming("/proc")
+}
+
+/// Takes the parts that are put over the read-only tree, before it is made read-only.
+fn parts(profile: &Profile) -> io::Result<Vec<Part>> {
+    let mut parts = Vec::new();
+    if let Some(temporary) = &profile.temporary {
+        for path in TEMPORARY {
+            parts.push((tree(temporary)?, PathBuf::from(path)));
+        }
+    }
+    let mut roots = profile.roots.clone();
+    // One inside another is put after it.
+    roots.sort();
+    for root in roots {
+        let part = tree(&root)?;
+        if !profile.writes_roots {
+            make_read_only(&part).naming(root.to_string_lossy())?;
+        }
+        parts.push((part, root));
+    }
+    for path in existing(&profile.writable) {
+        parts.push((tree(&path)?, path));
+    }
+    let mut protected = existing(&profile.protected);
+    protected.sort();
+    for path in protected {
+        let part = tree(&path)?;
+        make_read_only(&part).naming(path.to_string_lossy())?;
+        parts.push((part, path));
+    }
+    Ok(parts)
+}
+
+fn tree(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE;
+    open_tree(CWD, path, flags).naming(path.to_string_lossy())
+}
+
+fn put(part: &OwnedFd, path: &Path) -> io::Result<()> {
+    // A workspace in a directory that is another one in here.
+    if !exists(path) {
+        fs::create_dir_all(path).naming(path.to_string_lossy())?;
+    }
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    move_mount(part, "", CWD, path, flags).naming(path.to_string_lossy())
+}
+
+fn hide(path: &Path) -> io::Result<()> {
+    if !path.is_dir() {
+        return put(&tree(Path::new("/dev/null"))?, path);
+    }
+    let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount("tmpfs", path, "tmpfs", flags, Some(c"mode=0000,size=4k")).naming(path.to_string_lossy())
+}
+
+/// Puts a directory in memory at a path.
+fn own(path: &Path, options: &str) -> io::Result<()> {
+    if !path.is_dir() {
+        return Ok(());
+    }
+    let options = std::ffi::CString::new(options).map_err(io::Error::other)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("tmpfs", path, "tmpfs", flags, Some(options.as_c_str())).naming(path.to_string_lossy())
+}
+
+fn devices() -> io::Result<Vec<Part>> {
+    let devices = DEVICES.iter().map(|name| Path::new("/dev").join(name));
+    devices.filter(|path| exists(path)).map(|path| Ok((tree(&path)?, path))).collect()
+}
+
+fn build_devices(devices: Vec<Part>) -> io::Result<()> {
+    own(Path::new("/dev"), "mode=0755,size=64k")?;
+    for (device, path) in devices {
+        fs::File::create(&path).naming(path.to_string_lossy())?;
+        put(&device, &path)?;
+    }
+    for (directory, options) in [("/dev/shm", "mode=1777"), ("/dev/mqueue", "mode=1777,size=64k")] {
+        fs::create_dir(directory).naming(directory)?;
+        own(Path::new(directory), options)?;
+    }
+    // Terminals of the command's own, not the agent's.
+    fs::create_dir("/dev/pts").naming("/dev/pts")?;
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    let options = c"newinstance,ptmxmode=0666,mode=620";
+    mount("devpts", "/dev/pts", "devpts", flags, Some(options)).naming("/dev/pts")?;
+    for (target, link) in [
+        ("pts/ptmx", "/dev/ptmx"),
+        ("/proc/self/fd", "/dev/fd"),
+        ("/proc/self/fd/0", "/dev/stdin"),
+        ("/proc/self/fd/1", "/dev/stdout"),
+        ("/proc/self/fd/2", "/dev/stderr"),
+    ] {
+        symlink(target, link).naming(link)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! Namespaces of a session: processes, network, users and shared memory of its own.
+//!
+//! The first process of the process namespace, the holder, waits for the agent's end of a socket to
+//! close, and ends all processes of the namespace by ending. Each command enters these namespaces and
+//! gets a mount namespace of its own.
+
+use std::fs;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::process::{
+    DumpableBehavior, Signal, getegid, geteuid, set_dumpable_behavior,
+    set_parent_process_death_signal,
+};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
+
+use super::sys::{Fork, end, end_like, fork, ignore_children, leave_terminal, raise_loopback};
+use super::{Naming as _, mounts, privileges, seccomp};
+use crate::mechanism::{NOT_SANDBOXED, PROXY_PORT};
+use crate::profile::{Limits, Profile};
+
+/// What the holder sends with its descriptors when all has worked; otherwise the reason why not.
+pub(crate) const READY: &[u8] = b"ready";
+
+/// The namespaces that all commands of a session share, whatever their profiles are.
+pub(crate) struct Shared {
+    pub(crate) user: OwnedFd,
+    pub(crate) network: OwnedFd,
+}
+
+/// The namespaces that a command enters.
+pub(crate) struct Entered {
+    pub(crate) shared: Shared,
+    pub(crate) ipc: OwnedFd,
+    pub(crate) processes: OwnedFd,
+}
+
+/// Becomes the holder of namespaces, in a session that may have some. Sends [`READY`] with
+/// descriptors of the user, network, shared memory and process namespaces, in this order, and of the
+/// listening socket in a new network; or the reason why there are none.
+pub(crate) fn hold(socket: &OwnedFd, shared: Option<&Shared>) -> ! {
+    let code = match set_up(shared).and_then(|listener| start_holder(socket, listener)) {
+        Ok(()) => 0,
+        Err(error) => {
+            // If the agent has gone there is nobody to tell.
+            let _ = send(socket, error.to_string().as_bytes(), &[]);
+            NOT_SANDBOXED
+        }
+    };
+    end(code)
+}
+
+/// Makes the namespaces; those of processes begin with the next child.
+fn set_up(shared: Option<&Shared>) -> io::Result<Option<TcpListener>> {
+    privileges::forgo_new(Limits::default()).naming("no new privileges")?;
+    let own = UnshareFlags::NEWPID | UnshareFlags::NEWIPC;
+    if let Some(shared) = shared {
+        enter_shared(shared)?;
+        unshare(own)?;
+        return Ok(None);
+    }
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    unshare(own | UnshareFlags::NEWUSER | UnshareFlags::NEWNET)?;
+    // As themselves, so that new files belong to who runs the agent. The order is the kernel's.
+    for (file, text) in [
+        ("/proc/self/setgroups", "deny".to_owned()),
+        ("/proc/self/uid_map", format!("{user} {user} 1")),
+        ("/proc/self/gid_map", format!("{group} {group} 1")),
+    ] {
+        fs::write(file, text).naming(file)?;
+    }
+    raise_loopback().naming("loopback interface")?;
+    TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY_PORT)).naming("listener").map(Some)
+}
+
+fn unshare(flags: UnshareFlags) -> io::Result<()> {
+    #[allow(unsafe_code, reason = "a process of one thread, which has opened no files by it")]
+    // SAFETY: the flag that unshares the table of descriptors is not among these.
+    let result = unsafe { rustix::thread::unshare_unsafe(flags) };
+    result.naming("namespaces")
+}
+
+/// Starts the first process of the process namespace, which tries out what commands will do.
+fn start_holder(socket: &OwnedFd, listener: Option<TcpListener>) -> io::Result<()> {
+    let (reader, writer) = io::pipe()?;
+    match fork()? {
+        Fork::Child => {
+            drop((reader, listener));
+            let tried = mount_own(&Profile::default());
+            let report = tried.as_ref().err().map(ToString::to_string).unwrap_or_default();
+            let sent = io::Write::write_all(&mut &writer, report.as_bytes());
+            drop(writer);
+            if tried.is_err() || sent.is_err() {
+                end(NOT_SANDBOXED);
+            }
+            wait_for_end(socket)
+        }
+        Fork::Parent(_) => {
+            drop(writer);
+            let report = io::read_to_string(reader)?;
+            if !report.is_empty() {
+                return Err(io::Error::other(report));
+            }
+            let names = ["user", "net", "ipc", "pid_for_children"];
+            let paths = names.map(|name| format!("/proc/self/ns/{name}"));
+            let opened =
+                paths.iter().map(|path| fs::File::open(path).map(OwnedFd::from).naming(path));
+            let mut opened = opened.collect::<io::Result<Vec<_>>>()?;
+            opened.extend(listener.map(OwnedFd::from));
+            send(socket, READY, &opened)
+        }
+    }
+}
+
+/// Waits until the agent has gone, or has no use for the namespaces any more.
+fn wait_for_end(socket: &OwnedFd) -> ! {
+    ignore_children();
+    let guarded = set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(io::Error::from)
+        .and_then(|()| privileges::drop_capabilities())
+        .and_then(|()| seccomp::apply_waiting());
+    if guarded.is_ok() {
+        let mut byte = [0];
+        while rustix::io::read(socket, &mut byte) == Err(rustix::io::Errno::INTR) {}
+    }
+    end(0)
+}
+
+fn send(socket: &OwnedFd, bytes: &[u8], descriptors: &[OwnedFd]) -> io::Result<()> {
+    let borrowed: Vec<_> = descriptors.iter().map(OwnedFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !borrowed.is_empty() {
+        ancillary.push(SendAncillaryMessage::ScmRights(&borrowed));
+    }
+    sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+fn enter_shared(shared: &Shared) -> io::Result<()> {
+    // The user namespace first: it brings the right to enter the others.
+    enter(&shared.user, LinkNameSpaceType::User)?;
+    enter(&shared.network, LinkNameSpaceType::Network)
+}
+
+fn enter(namespace: &OwnedFd, kind: LinkNameSpaceType) -> io::Result<()> {
+    move_into_link_name_space(namespace.as_fd(), Some(kind)).naming("the session's namespaces")
+}
+
+fn mount_own(profile: &Profile) -> io::Result<()> {
+    unshare(UnshareFlags::NEWNS)?;
+    mounts::build(profile)
+}
+
+/// Enters the namespaces of a session, with only what the profile allows. Returns in the process that
+/// is to become the command; the one that was called ends as the command does.
+pub(crate) fn confine(profile: &Profile, entered: &Entered) -> io::Result<()> {
+    privileges::forgo_new(profile.limits).naming("no new privileges")?;
+    enter_shared(&entered.shared)?;
+    enter(&entered.ipc, LinkNameSpaceType::InterProcessCommunication)?;
+    enter(&entered.processes, LinkNameSpaceType::ProcessID)?;
+    // Of the old tree; the same path may be another directory, or none, in the new one.
+    let directory = std::env::current_dir().naming("working directory")?;
+    if let Fork::Parent(child) = fork().naming("first process of the sandbox")? {
+        end_like(child);
+    }
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    mount_own(profile)?;
+    std::env::set_current_dir(&directory).naming(directory.to_string_lossy())?;
+    leave_terminal();
+    privileges::drop_capabilities().naming("capabilities")?;
+    seccomp::apply(seccomp::Network::Own).naming("filter of system calls")
+}

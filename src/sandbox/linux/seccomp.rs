@@ -1,0 +1,209 @@
+//! The filter of system calls.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, apply_filter, sock_filter,
+};
+
+/// Number of a system call, and what makes it denied; nothing: always.
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// Part of the sandbox that keeps processes and networks apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Network {
+    /// The command has a network of its own.
+    Own,
+    /// The command can use the machine's.
+    Shared,
+    /// The command is among the machine's processes, and may not use its network.
+    Denied,
+}
+
+/// System calls that no command needs, and that have been ways out.
+const DENIED: &[i64] = &[
+    // Makes sockets and opens files past this filter.
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    // Large parts of the kernel that unprivileged programs rarely enter.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_fanotify_init,
+    // Keys of the user, which namespaces do not keep apart.
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    // Files by number, whatever directory they are in.
+    libc::SYS_open_by_handle_at,
+    // Other views of the files.
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_mount_setattr,
+    libc::SYS_setns,
+    // The machine itself.
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_reboot,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_acct,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_syslog,
+    libc::SYS_vhangup,
+];
+
+/// More of them where the command is among the machine's processes.
+const DENIED_AMONG_OTHERS: &[i64] = &[
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_process_madvise,
+    libc::SYS_kcmp,
+];
+
+/// More of them without a network: paths of sockets cannot be told apart here, so there is no
+/// connection at all, not to the sockets of docker, D-Bus, tmux and ssh-agent either.
+const DENIED_WITHOUT_NETWORK: &[i64] =
+    &[libc::SYS_connect, libc::SYS_bind, libc::SYS_listen, libc::SYS_accept, libc::SYS_accept4];
+
+/// `TIOCSTI` and `TIOCLINUX`, which type characters into a terminal as its user would.
+const PUSH_INPUT: [u64; 2] = [0x5412, 0x541c];
+
+/// Filters the system calls of this process and all that it starts.
+pub(super) fn apply(network: Network) -> io::Result<()> {
+    for program in programs(network)? {
+        apply_filter(&program).map_err(io::Error::other)?;
+    }
+    Ok(())
+}
+
+/// Filters all system calls but those of a process that only waits for the end of a descriptor.
+pub(super) fn apply_waiting() -> io::Result<()> {
+    let allowed = [
+        libc::SYS_read,
+        libc::SYS_restart_syscall,
+        libc::SYS_exit,
+        libc::SYS_exit_group,
+        libc::SYS_rt_sigreturn,
+    ];
+    let rules = allowed.into_iter().map(|number| (number, Vec::new())).collect();
+    let program = compile(rules, SeccompAction::KillProcess, SeccompAction::Allow)?;
+    apply_filter(&program).map_err(io::Error::other)
+}
+
+/// Returns the filter as other programs take it.
+pub(super) fn exported(network: Network) -> io::Result<[Vec<u8>; 2]> {
+    Ok(programs(network)?.map(|program| program.iter().flat_map(bytes).collect()))
+}
+
+fn bytes(line: &sock_filter) -> Vec<u8> {
+    let mut bytes = line.code.to_ne_bytes().to_vec();
+    bytes.extend([line.jt, line.jf]);
+    bytes.extend(line.k.to_ne_bytes());
+    bytes
+}
+
+/// Returns the program for calls that are answered as if the kernel did not have them, and the one
+/// for those that are denied.
+fn programs(network: Network) -> io::Result<[BpfProgram; 2]> {
+    // Its flags are behind a pointer, where no filter can look; C libraries go back to `clone`.
+    let hidden = Rules::from([(libc::SYS_clone3, Vec::new())]);
+    let unknown = SeccompAction::Errno(libc::ENOSYS as u32);
+    let mut programs = [
+        compile(hidden, SeccompAction::Allow, unknown)?,
+        compile(rules(network)?, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))?,
+    ];
+    for program in &mut programs {
+        program.splice(0..0, other_numbers());
+    }
+    Ok(programs)
+}
+
+fn compile(
+    rules: Rules,
+    otherwise: SeccompAction,
+    on_match: SeccompAction,
+) -> io::Result<BpfProgram> {
+    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(io::Error::other)?;
+    let filter = SeccompFilter::new(rules, otherwise, on_match, arch).map_err(io::Error::other)?;
+    filter.try_into().map_err(io::Error::other)
+}
+
+/// Returns the lines that answer x32's calls as unknown. It has the architecture of `x86_64` and other
+/// numbers, so a list of numbers would not see them.
+fn other_numbers() -> Vec<sock_filter> {
+    if !cfg!(target_arch = "x86_64") {
+        return Vec::new();
+    }
+    let line = |code, jf, k| sock_filter { code, jt: 0, jf, k };
+    let unknown = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+    vec![line(LOAD, 0, 0), line(JUMP_UNLESS_AT_LEAST, 1, 0x4000_0000), line(RETURN, 0, unknown)]
+}
+
+/// Codes of the filter's language: loads the number of the call, compares it, answers.
+const LOAD: u16 = 0x20;
+const JUMP_UNLESS_AT_LEAST: u16 = 0x35;
+const RETURN: u16 = 0x06;
+
+fn rules(network: Network) -> io::Result<Rules> {
+    let mut rules: Rules = DENIED.iter().map(|number| (*number, Vec::new())).collect();
+    let user_namespace = libc::CLONE_NEWUSER as u64;
+    let new_user = rule([(0, SeccompCmpOp::MaskedEq(user_namespace), user_namespace)])?;
+    rules.insert(libc::SYS_unshare, vec![new_user.clone()]);
+    rules.insert(libc::SYS_clone, vec![new_user]);
+    let input = PUSH_INPUT.iter().map(|request| rule([(1, SeccompCmpOp::Eq, *request)]));
+    rules.insert(libc::SYS_ioctl, input.collect::<io::Result<_>>()?);
+    let mut families = vec![libc::AF_UNIX, libc::AF_NETLINK];
+    if network != Network::Denied {
+        families.extend([libc::AF_INET, libc::AF_INET6]);
+    }
+    let others =
+        families.into_iter().map(|family| (0, SeccompCmpOp::Ne, u64::from(family.unsigned_abs())));
+    let mut sockets = vec![rule(others)?];
+    if network != Network::Own {
+        rules.extend(DENIED_AMONG_OTHERS.iter().map(|number| (*number, Vec::new())));
+    }
+    if network == Network::Denied {
+        rules.extend(DENIED_WITHOUT_NETWORK.iter().map(|number| (*number, Vec::new())));
+        // These need no connection, and `sendmsg` has its address behind a pointer.
+        let datagram = libc::SOCK_DGRAM as u64;
+        sockets.push(rule([
+            (0, SeccompCmpOp::Eq, libc::AF_UNIX as u64),
+            (1, SeccompCmpOp::MaskedEq(0xf), datagram),
+        ])?);
+    }
+    rules.insert(libc::SYS_socket, sockets);
+    Ok(rules)
+}
+
+/// Returns a rule on the low halves of arguments; the high halves of an `int` can be anything.
+fn rule(conditions: impl IntoIterator<Item = (u8, SeccompCmpOp, u64)>) -> io::Result<SeccompRule> {
+    let conditions = conditions.into_iter().map(|(argument, operator, value)| {
+        SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
+    });
+    let conditions = conditions.collect::<Result<Vec<_>, _>>().map_err(io::Error::other)?;
+    SeccompRule::new(conditions).map_err(io::Error::other)
+}

@@ -1,0 +1,154 @@
+//! System calls for which there is no safe function elsewhere.
+#![allow(unsafe_code, reason = "each function says why its call is sound")]
+
+use std::ffi::c_int;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::process::exit;
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use rustix::process::{Pid, WaitOptions, waitpid};
+
+use crate::mechanism::NOT_SANDBOXED;
+
+/// Result of [`fork`].
+pub(crate) enum Fork {
+    Parent(Pid),
+    Child,
+}
+
+/// Makes a copy of this process, which must have one thread.
+pub(crate) fn fork() -> io::Result<Fork> {
+    // SAFETY: the helper has one thread, so no lock is held by another in the copy.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Fork::Child),
+        pid => Ok(Pid::from_raw(pid).map_or(Fork::Child, Fork::Parent)),
+    }
+}
+
+/// Waits for a child and ends as it did. Signals that end a process are left to the child, which
+/// gets them too: it is in the same process group.
+pub(crate) fn end_like(child: Pid) -> ! {
+    for signal in
+        [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2]
+    {
+        set_signal(signal, libc::SIG_IGN);
+    }
+    let status = loop {
+        match waitpid(Some(child), WaitOptions::empty()) {
+            Ok(Some((_, status))) => break status,
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => end(NOT_SANDBOXED),
+        }
+    };
+    if let Some(signal) = status.terminating_signal() {
+        set_signal(signal, libc::SIG_DFL);
+        // SAFETY: ends this process, or does nothing.
+        unsafe { libc::raise(signal) };
+        end(128 + signal);
+    }
+    end(status.exit_status().unwrap_or(NOT_SANDBOXED))
+}
+
+fn set_signal(signal: c_int, action: libc::sighandler_t) {
+    // SAFETY: the action is one of the two that are no functions.
+    unsafe { libc::signal(signal, action) };
+}
+
+/// Lets the kernel collect the children that end, and those of others that are left to this process.
+pub(crate) fn ignore_children() {
+    set_signal(libc::SIGCHLD, libc::SIG_IGN);
+}
+
+/// Ends the process.
+#[allow(clippy::exit, reason = "a helper has nothing to give back")]
+pub(crate) fn end(code: i32) -> ! {
+    exit(code)
+}
+
+/// Takes over a descriptor that the agent has left open for this process.
+pub(crate) fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: the call only looks whether the descriptor is open.
+    if fd < 3 || unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    // SAFETY: open, and nobody else in this program knows the number.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Closes all descriptors but the three standard ones when the process becomes another program.
+pub(crate) fn close_others_at_exec() -> io::Result<()> {
+    // SAFETY: changes flags only.
+    checked(unsafe {
+        libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
+    })
+}
+
+/// Makes a mount, and all mounts below it, read-only for this mount namespace.
+pub(crate) fn make_read_only(mount: impl AsFd) -> io::Result<()> {
+    let attributes = libc::mount_attr {
+        attr_set: libc::MOUNT_ATTR_RDONLY,
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: 0,
+    };
+    let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
+    // SAFETY: both pointers live during the call, and the size is that of the structure.
+    checked(unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_fd().as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    })
+}
+
+/// Brings the loopback interface up.
+pub(crate) fn raise_loopback() -> io::Result<()> {
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    // SAFETY: zero is a value of every field.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name[0] = b'l'.cast_signed() as libc::c_char;
+    request.ifr_name[1] = b'o'.cast_signed() as libc::c_char;
+    #[allow(clippy::cast_possible_truncation, reason = "two low bits")]
+    let flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    request.ifr_ifru.ifru_flags = flags;
+    // SAFETY: the structure lives during the call and is the one that this request takes.
+    let result =
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) };
+    checked(result.into())
+}
+
+/// Gives up the controlling terminal, which is the agent's. It can't be had again: that takes the
+/// leader of the session, or another terminal.
+pub(crate) fn leave_terminal() {
+    if let Ok(terminal) = std::fs::File::open("/dev/tty") {
+        // SAFETY: takes no argument. It can only fail for one that is no controlling terminal.
+        unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCNOTTY) };
+    }
+}
+
+/// Sets both limits of a resource, unless the hard one is lower.
+pub(crate) fn limit(resource: rustix::process::Resource, value: u64) -> io::Result<()> {
+    use rustix::process::{Rlimit, getrlimit, setrlimit};
+    let value = getrlimit(resource).maximum.map_or(value, |maximum| maximum.min(value));
+    Ok(setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) })?)
+}
+
+/// Returns Landlock's version in this kernel; 0 if it has none.
+pub(crate) fn landlock_version() -> i64 {
+    const VERSION: u32 = 1;
+    // SAFETY: with this flag the call takes no structure.
+    let version = unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0, VERSION)
+    };
+    version.max(0)
+}
+
+fn checked(result: libc::c_long) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -1,0 +1,57 @@
+//! Systems other than Linux.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+
+use crate::mechanism::Mechanism;
+use crate::profile::Profile;
+use crate::seatbelt::seatbelt;
+
+/// The system's program that runs a command in a profile.
+const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";
+
+/// A way to run commands fenced in, for one session.
+pub struct Sandbox(());
+
+impl Sandbox {
+    /// Makes a sandbox of one kind; the error says why that does not work here. `helper`: see
+    /// [`probe`](crate::probe).
+    pub fn of(mechanism: Mechanism, _helper: &Path) -> Result<Self, String> {
+        if mechanism != Mechanism::Seatbelt || !cfg!(target_os = "macos") {
+            return Err(format!("this system has no {mechanism}"));
+        }
+        if !Path::new(SANDBOX_EXEC).exists() {
+            return Err(format!("{SANDBOX_EXEC} is missing"));
+        }
+        Ok(Self(()))
+    }
+
+    /// Returns the mechanism.
+    pub fn mechanism(&self) -> Mechanism {
+        Mechanism::Seatbelt
+    }
+
+    /// Returns nothing: commands have the machine's network, or none.
+    pub fn listener(&self) -> Option<TcpListener> {
+        None
+    }
+
+    /// Returns a command that runs a program with these arguments in the sandbox. Its working
+    /// directory, environment and standard streams are the caller's to set.
+    pub fn command(
+        &self,
+        profile: &Profile,
+        program: &OsStr,
+        arguments: &[OsString],
+    ) -> io::Result<Command> {
+        let mut command = Command::new(SANDBOX_EXEC);
+        command.arg("-p").arg(seatbelt(profile)?).arg("--").arg(program).args(arguments);
+        Ok(command)
+    }
+}
+
+/// Does nothing: no helper is needed.
+pub fn helper() {}

@@ -1,0 +1,39 @@
+//! The look at what works on this machine.
+
+use std::path::Path;
+
+#[cfg(target_os = "linux")]
+use crate::launch::Sandbox;
+use crate::mechanism::Mechanism;
+#[cfg(not(target_os = "linux"))]
+use crate::other::Sandbox;
+
+/// Result of the look at what works on this machine.
+pub struct Probe {
+    /// The best sandbox that works, if any does.
+    pub sandbox: Option<Sandbox>,
+    /// The better mechanisms, each with the reason why it does not work.
+    pub passed_over: Vec<PassedOver>,
+}
+
+/// A mechanism that does not work here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PassedOver {
+    /// The mechanism.
+    pub mechanism: Mechanism,
+    /// The reason.
+    pub why: String,
+}
+
+/// Finds out what works, the best first. Takes some milliseconds, and blocks. `helper`: a program that
+/// calls [`helper`](crate::helper) first of all, mostly [`OWN_PROGRAM`](crate::OWN_PROGRAM).
+pub fn probe(helper: &Path) -> Probe {
+    let mut passed_over = Vec::new();
+    for mechanism in Mechanism::ALL {
+        match Sandbox::of(*mechanism, helper) {
+            Ok(sandbox) => return Probe { sandbox: Some(sandbox), passed_over },
+            Err(why) => passed_over.push(PassedOver { mechanism: *mechanism, why }),
+        }
+    }
+    Probe { sandbox: None, passed_over }
+}

@@ -1,0 +1,84 @@
+//! What a command may do.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// What a command in the sandbox may do. Paths are absolute and real: no part of one is a link.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Profile {
+    /// The directories that are worked in.
+    pub roots: Vec<PathBuf>,
+    /// `true` if the roots can be written.
+    pub writes_roots: bool,
+    /// A directory that takes the place of `/tmp`, and can always be written.
+    pub temporary: Option<PathBuf>,
+    /// Files and directories outside the roots that can be written, such as caches.
+    pub writable: Vec<PathBuf>,
+    /// Files and directories that cannot be written, wherever they are. One that does not exist
+    /// counts for nothing.
+    pub protected: Vec<PathBuf>,
+    /// Files and directories whose content cannot be read. One that does not exist counts for
+    /// nothing.
+    pub hidden: Vec<PathBuf>,
+    /// `true` if the command can use the machine's network. Only where a command has no network of
+    /// its own ([`Mechanism::Landlock`](crate::Mechanism)) or nobody serves it.
+    pub network: bool,
+    /// Bounds of what the command takes.
+    pub limits: Limits,
+}
+
+/// What a command may do with files: the terms that people and settings use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SandboxMode {
+    /// Only the session's temporary directory can be written.
+    ReadOnly,
+    /// The workspace can be written, except for what is protected.
+    WorkspaceWrite,
+    /// There is no sandbox.
+    DangerFullAccess,
+}
+
+impl SandboxMode {
+    /// All of them, the strictest first.
+    pub const ALL: [Self; 3] = [Self::ReadOnly, Self::WorkspaceWrite, Self::DangerFullAccess];
+
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read-only",
+            Self::WorkspaceWrite => "workspace-write",
+            Self::DangerFullAccess => "danger-full-access",
+        }
+    }
+}
+
+impl fmt::Display for SandboxMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for SandboxMode {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let named = Self::ALL.into_iter().find(|mode| mode.name() == name);
+        named.ok_or_else(|| {
+            format!("`{name}` is not one of: {}", Self::ALL.map(Self::name).join(", "))
+        })
+    }
+}
+
+/// Bounds of what a command takes. `None`: the system's own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Maximum number of processes that the user runs in the session's sandbox. The system does not
+    /// hold root to it.
+    pub processes: Option<u64>,
+    /// Maximum memory of each process, in bytes.
+    pub memory_bytes: Option<u64>,
+}
