@@ -31,6 +31,8 @@ struct Programs {
     effect: String,
     #[serde(default)]
     runs_others: bool,
+    #[serde(default)]
+    destroys: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -39,6 +41,8 @@ struct OptionRow {
     names: Vec<String>,
     options: Vec<String>,
     effect: String,
+    #[serde(default)]
+    destroys: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -107,6 +111,17 @@ pub fn concern(command: &SimpleCommand) -> Option<Concern> {
         }
         _ => None,
     }
+}
+
+/// Returns whether a command may take away files of the workspace for good.
+pub fn destroys(command: &SimpleCommand) -> bool {
+    let Some(name) = command.name().map(base_name) else { return false };
+    let of_option = |row: &OptionRow| {
+        row.destroys && row.names.contains(&name) && is_given(command.args(), &row.options)
+    };
+    known(&name).is_some_and(|row| row.destroys)
+        || TABLE.option.iter().any(of_option)
+        || programs::inner_command(command).is_some_and(|inner| destroys(&inner))
 }
 
 fn known(name: &str) -> Option<&'static Programs> {

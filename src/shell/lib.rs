@@ -24,6 +24,7 @@ mod word;
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use self::parser::Parser;
@@ -135,7 +136,29 @@ pub fn parse(line: &str) -> Result<Vec<Step>, String> {
 /// Returns the files whose change takes effect without a person running them, or in a tool that a
 /// person trusts: names or patterns, each with the reason.
 pub fn sensitive_files() -> BTreeMap<String, String> {
-    table(include_str!("sensitive.toml"))
+    let SensitiveFiles { mut protected, written_by_tools } = SensitiveFiles::read();
+    protected.extend(written_by_tools);
+    protected
+}
+
+/// Returns those of the sensitive files that no package manager or build tool has to write.
+pub fn protected_files() -> BTreeMap<String, String> {
+    SensitiveFiles::read().protected
+}
+
+/// The table of sensitive files.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct SensitiveFiles {
+    written_by_tools: BTreeMap<String, String>,
+    #[serde(flatten)]
+    protected: BTreeMap<String, String>,
+}
+
+impl SensitiveFiles {
+    fn read() -> Self {
+        table(include_str!("sensitive.toml"))
+    }
 }
 
 /// Parses one of the tables beside this file. A test parses each of them: none is malformed. If one
