@@ -3,6 +3,7 @@
 mod absent;
 mod sessions;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use tandem_agent::permission::Mode;
 use tandem_agent::sessions::WantedSession;
 use tandem_headless::Format;
 use tandem_model::provider::Provider;
+use tandem_sandbox::{Mechanism, SandboxMode};
 use tandem_settings::limits::{self, Change};
 use tandem_settings::{Override, SettingOrigin};
 
@@ -79,6 +81,8 @@ pub(crate) enum Command {
     /// then have too. After the last line the client closes the connection, and the agent must end
     /// with exit status 0. Exit status: 0 if all is as recorded, 1 if not.
     Replay(ReplayArgs),
+    /// Run a command in the sandbox that the agent's commands run in, or show what it holds
+    Sandbox(SandboxArgs),
     /// Print a completion script for a shell
     ///
     /// For bash: `source <(tandem completions bash)`; for zsh, put the output into a file `_tandem` in a
@@ -113,6 +117,21 @@ pub(crate) struct ReplayArgs {
     /// --acp]. {script} stands for the file of its model's answers, as --model replay:FILE takes it
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) agent: Vec<String>,
+}
+
+/// Command to run in the sandbox.
+#[derive(Args)]
+pub(crate) struct SandboxArgs {
+    /// What the command may write: `read-only` (nothing but /tmp) or `workspace-write` (the working
+    /// directory, too)
+    #[arg(short = 's', long = "mode", value_name = "MODE", default_value = "read-only")]
+    pub(crate) mode: SandboxMode,
+    /// The mechanism: namespaces, bubblewrap, landlock or seatbelt [default: the best that works here]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) mechanism: Option<Mechanism>,
+    /// The command and its arguments; without one, what the sandbox holds is shown
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
 }
 
 /// Session that a terminal attaches to.
@@ -269,6 +288,10 @@ pub(crate) struct WorkArgs {
     /// The same as --approval-mode yolo
     #[arg(short, long, conflicts_with = "approval_mode")]
     pub(crate) yolo: bool,
+    /// Run commands in a sandbox: `read-only`, `workspace-write`, `danger-full-access` (none), or
+    /// without a mode as the approval mode has it [default: none]
+    #[arg(short, long, value_name = "MODE", num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) sandbox: Option<String>,
     /// More files of policy rules, or directories of them; commas between, or repeated
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     pub(crate) policy: Vec<PathBuf>,
@@ -408,6 +431,7 @@ impl WorkArgs {
         let given = [
             ("model.name", "--model", text(&self.model)),
             ("model.thinking", "--thinking", text(&self.thinking)),
+            ("tools.sandbox", "--sandbox", text(&self.sandbox)),
             ("mcp.allowed", "--allowed-mcp-server-names", servers),
             (
                 "general.defaultApprovalMode",

@@ -69,6 +69,7 @@ fn start(cli: &Cli) -> anyhow::Result<ExitReason> {
             let done = runtime.block_on(run::sessions(&sessions.command()));
             return done.map(|()| ExitReason::Done);
         }
+        Some(Command::Sandbox(sandbox)) => return runtime.block_on(run::sandbox(sandbox)),
         Some(Command::Completions { shell }) => {
             return run::completions(*shell).map(|()| ExitReason::Done);
         }

@@ -3,6 +3,7 @@
 mod always;
 mod check;
 mod command_line;
+mod confined;
 pub mod consent;
 mod mode;
 pub mod policy;
@@ -17,10 +18,11 @@ use std::sync::Arc;
 
 use self::always::Always;
 use self::check::Check;
+use self::command_line::LineVerdict;
 pub use self::mode::Mode;
 pub use self::policy::PolicyRequest;
 use self::policy::Situation;
-pub use self::risk::Environment;
+pub use self::risk::{Environment, SandboxSituation};
 pub use self::saved::Saved;
 pub use self::scope::Scope;
 pub use self::store::{LoadedRules, NoRules, RuleStore};
@@ -184,11 +186,11 @@ impl Permissions {
             secrets: &self.setup.secrets,
             environment,
         };
-        let (verdict, only_reads) = match request.access {
-            Access::Execute { command, directory } => {
-                command_line::verdict(&check, command, directory)
+        let LineVerdict { verdict, only_reads, sandbox } = match request.access {
+            Access::Execute { command, directory, sandbox } => {
+                command_line::verdict(&check, command, directory, sandbox.as_ref())
             }
-            _ => (check.call(), false),
+            _ => LineVerdict::outside(check.call(), false),
         };
         let verdict = match check.doubted(verdict) {
             Verdict::Ask(question) => {
@@ -200,7 +202,7 @@ impl Permissions {
         };
         // With a question, too: a yes to reading is no yes to the hooks of a repository.
         let variables = if only_reads { environment.of_reading() } else { Vec::new() };
-        Checked { verdict, variables }
+        Checked { verdict, variables, sandbox }
     }
 
     /// Returns those of the scopes in which "always" is offered.

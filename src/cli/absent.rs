@@ -14,11 +14,6 @@ const FLAGS: &[(&[&str], &str)] = &[
         &["--list-sessions", "--delete-session"],
         "use `tandem sessions` and `tandem sessions delete SESSION`.",
     ),
-    (
-        &["--sandbox", "-s"],
-        "tandem has no sandbox yet: questions and rules decide what commands may do. To fence it in, \
-         run it in a container.",
-    ),
     (&["--extensions", "-e", "--list-extensions", "-l"], EXTENSIONS),
     (
         &["--worktree", "-w"],

@@ -200,7 +200,8 @@ impl Making {
             .map_or_else(|| Scratch::new(self.credentials.env().state_dir()), Scratch::stored);
         let memory = parts::memory(settings, &self.credentials);
         let search = GoogleSearch::new(&self.credentials, &limits.model);
-        let tools = parts::tools(settings, &memory, search);
+        let sandbox = parts::sandbox(settings, self.env());
+        let tools = parts::tools(settings, &memory, search, sandbox.is_some());
         let env = self.env().clone();
         // What projects can have the agent run of their own accord is listed here.
         let (making, directory) = (self.clone(), workspace.root().to_owned());
@@ -225,6 +226,11 @@ impl Making {
                 lookup: net::system_lookup(),
             },
         );
+        let host = Host::new(workspace, terminals, scratch, limits.tools);
+        let host = match sandbox {
+            Some(sandbox) => host.sandboxed(sandbox),
+            None => host,
+        };
         Ok(Session::new(Parts {
             model,
             models: Arc::new(models),
@@ -232,7 +238,7 @@ impl Making {
             commands: Arc::new(Registry::with(custom)),
             tools,
             servers,
-            host: Host::new(workspace, terminals, scratch, limits.tools),
+            host,
             mode,
             policy,
             consent,

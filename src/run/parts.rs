@@ -6,21 +6,50 @@ use std::sync::Arc;
 use tandem_agent::commands::{CommandDirectory, CommandOwner, Custom, CustomLimits};
 use tandem_agent::session::{Memory, Places};
 use tandem_net::{self as net, Reach};
-use tandem_settings::{self as config, Credentials, Env, Settings, Trust};
+use tandem_sandbox::{Limits, OWN_PROGRAM};
+use tandem_settings::{self as config, Credentials, Env, SandboxChoice, Settings, Trust};
+use tandem_shell::protected_files;
+use tandem_tools::command_sandbox::SandboxSetup;
 use tandem_tools::workspace::IgnoreSettings;
-use tandem_tools::{self as tools, Tool, WebSearch, WebSetup};
+use tandem_tools::{self as tools, NameList, Tool, WebSearch, WebSetup};
 
 /// Returns the tools that the model may call, but for what servers offer.
 pub(super) fn tools(
     settings: &Settings,
     memory: &Memory,
     search: impl WebSearch + 'static,
+    sandboxed: bool,
 ) -> Vec<Arc<dyn Tool>> {
-    let mut tools = tools::all();
+    let mut tools = if sandboxed { tools::all_with_sandbox() } else { tools::all() };
     tools.push(tools::web_fetch(web(settings)));
     tools.push(tools::google_web_search(Arc::new(search)));
     tools.extend(memory.user_file().map(tools::save_memory));
     tools
+}
+
+/// Returns the choices about the sandbox of commands, if there is to be one.
+pub(super) fn sandbox(settings: &Settings, env: &Env) -> Option<SandboxSetup> {
+    let mode = match settings.tools.sandbox {
+        SandboxChoice::Off => return None,
+        SandboxChoice::Automatic => None,
+        SandboxChoice::Mode(mode) => Some(mode),
+    };
+    Some(SandboxSetup { mode, ..sandbox_setup(settings, env) })
+}
+
+/// Returns the choices about a sandbox, whether the agent is to have one or not.
+pub(super) fn sandbox_setup(settings: &Settings, env: &Env) -> SandboxSetup {
+    SandboxSetup {
+        mode: None,
+        mechanism: None,
+        helper: PathBuf::from(OWN_PROGRAM),
+        home: env.home(),
+        writable: settings.tools.sandbox_allowed_paths.clone(),
+        network: settings.tools.sandbox_network_access,
+        protected: NameList::new(protected_files()).unwrap_or_default(),
+        taken_back: env.state_dir().map(|dir| dir.join("taken-back")),
+        limits: Limits::default(),
+    }
 }
 
 /// Returns how far requests to the web may go.

@@ -1,6 +1,7 @@
 //! Ways in which operating systems fence a command in.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -62,5 +63,15 @@ impl Mechanism {
 impl fmt::Display for Mechanism {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+impl FromStr for Mechanism {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let all = [Self::Namespaces, Self::Bubblewrap, Self::Landlock, Self::Seatbelt];
+        let named = all.into_iter().find(|mechanism| mechanism.name() == name);
+        named.ok_or_else(|| format!("`{name}` is not one of: {}", all.map(Self::name).join(", ")))
     }
 }

@@ -25,11 +25,12 @@ pub struct PassedOver {
     pub why: String,
 }
 
-/// Finds out what works, the best first. Takes some milliseconds, and blocks. `helper`: a program that
-/// calls [`helper`](crate::helper) first of all, mostly [`OWN_PROGRAM`](crate::OWN_PROGRAM).
-pub fn probe(helper: &Path) -> Probe {
+/// Finds out what works: one mechanism, or the best of all. Takes some milliseconds, and blocks.
+/// `helper`: a program that calls [`helper`](crate::helper) first of all, mostly
+/// [`OWN_PROGRAM`](crate::OWN_PROGRAM).
+pub fn probe(helper: &Path, mechanism: Option<Mechanism>) -> Probe {
     let mut passed_over = Vec::new();
-    for mechanism in Mechanism::ALL {
+    for mechanism in mechanism.as_ref().map_or(Mechanism::ALL, std::slice::from_ref) {
         match Sandbox::of(*mechanism, helper) {
             Ok(sandbox) => return Probe { sandbox: Some(sandbox), passed_over },
             Err(why) => passed_over.push(PassedOver { mechanism: *mechanism, why }),

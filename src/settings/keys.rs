@@ -1,6 +1,9 @@
 //! Every name that means anything in the files: how layers are merged, what a project may say.
 
 use serde_json::Value;
+use tandem_sandbox::SandboxMode;
+
+use super::sandbox_choice::SandboxChoice;
 
 /// A name in the files.
 #[derive(Debug)]
@@ -47,6 +50,10 @@ pub(super) const MODE: &str = "general.defaultApprovalMode";
 /// Switch for judging folders.
 pub(super) const FOLDER_TRUST: &str = "security.folderTrust.enabled";
 pub(super) const MCP_SERVERS: &str = "mcpServers";
+/// Sandbox of commands.
+pub(super) const SANDBOX: &str = "tools.sandbox";
+/// The variable that sets the sandbox, as `--sandbox` does.
+pub(super) const SANDBOX_VARIABLE: &str = "GEMINI_SANDBOX";
 
 /// All of them, in the order that people are shown.
 pub(super) const KEYS: &[Key] = &[
@@ -76,6 +83,9 @@ pub(super) const KEYS: &[Key] = &[
     key("tools.exclude", &["excludeTools"], Add, Counts),
     key("tools.confirmationRequired", &[], Add, Counts),
     key("tools.shell.inactivityTimeout", &[], Replace, Counts),
+    key(SANDBOX, SANDBOX_OLD, Replace, If(stricter_sandbox)),
+    key("tools.sandboxNetworkAccess", &["tools.sandbox.networkAccess"], Replace, If(off)),
+    key("tools.sandboxAllowedPaths", &["tools.sandbox.allowedPaths"], Add, No),
     key("tools.webFetch.allowPrivate", &[], Replace, If(off)),
     key("tools.truncateToolOutputThreshold", &["truncateToolOutputThreshold"], Replace, Counts),
     key(MCP_SERVERS, &[], Each, Asks),
@@ -98,9 +108,6 @@ pub(super) const KEYS: &[Key] = &[
 /// on a guard must know that there is none.
 pub(super) const WITHOUT_EFFECT: &[(&str, IsWanted)] = &[
     ("hooks", is_set),
-    ("tools.sandbox", is_set),
-    ("sandbox", is_set),
-    ("security.toolSandboxing", is_set),
     ("security.auth.enforcedType", is_set),
     ("security.enableConseca", is_set),
     ("admin.secureModeEnabled", is_set),
@@ -131,6 +138,7 @@ const COMPRESSION: &[&str] = &[
     "model.chatCompression.contextPercentageThreshold",
     "chatCompression.contextPercentageThreshold",
 ];
+const SANDBOX_OLD: &[&str] = &["security.toolSandboxing", "sandbox"];
 const LOAD_MEMORY: &[&str] =
     &["context.loadFromIncludeDirectories", "loadMemoryFromIncludeDirectories"];
 const RESPECT_GIT: &[&str] = &["fileFiltering.respectGitIgnore"];
@@ -166,4 +174,17 @@ fn stricter_mode(value: &Value, before: Option<&Value>) -> bool {
         _ => 0,
     };
     strictness(value) >= before.map_or(1, strictness)
+}
+
+/// Returns `true` if a sandbox lets commands do no more than the one before.
+fn stricter_sandbox(value: &Value, before: Option<&Value>) -> bool {
+    // How much commands may do: a project can but take something away.
+    let freedom = |value: &Value| match SandboxChoice::read(value) {
+        Ok(SandboxChoice::Mode(SandboxMode::ReadOnly)) => 0,
+        Ok(SandboxChoice::Automatic) => 1,
+        Ok(SandboxChoice::Mode(SandboxMode::WorkspaceWrite)) => 2,
+        Ok(SandboxChoice::Off | SandboxChoice::Mode(SandboxMode::DangerFullAccess)) | Err(_) => 3,
+    };
+    let before = before.map_or_else(|| freedom(&SandboxChoice::default().value()), freedom);
+    freedom(value) <= before
 }

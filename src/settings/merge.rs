@@ -14,7 +14,8 @@ use super::env::Env;
 use super::expand;
 use super::file::{self, Node, NodeKind};
 use super::keys::{
-    FOLDER_TRUST, KEYS, Key, MCP_SERVERS, MODE, MODEL, Merge, Unjudged, WITHOUT_EFFECT,
+    FOLDER_TRUST, KEYS, Key, MCP_SERVERS, MODE, MODEL, Merge, SANDBOX, SANDBOX_VARIABLE, Unjudged,
+    WITHOUT_EFFECT,
 };
 use super::options::Settings;
 use super::origin::{Layer, SettingOrigin};
@@ -38,6 +39,7 @@ pub fn read_settings(env: &Env, project: &Path, given: &[Override]) -> Settings 
     if !given.iter().any(|(name, ..)| *name == "model.name") {
         merged.variables();
     }
+    merged.sandbox_variable();
     for given in given {
         merged.given(given);
     }
@@ -175,6 +177,15 @@ impl<'a> Merger<'a> {
         }
     }
 
+    /// Takes over the sandbox that the environment names; a `.env` has no say in it.
+    fn sandbox_variable(&mut self) {
+        let named = self.env.vars().get(SANDBOX_VARIABLE).filter(|name| !name.is_empty());
+        if let Some(name) = named {
+            let origin = SettingOrigin::Variable(SANDBOX_VARIABLE);
+            self.given(&(SANDBOX, origin, Value::String(name.clone())));
+        }
+    }
+
     /// Returns a variable of the environment, or else of a trusted `.env`.
     fn variable(&self, name: &str) -> Option<String> {
         let of_process = self.env.vars().get(name);
@@ -195,7 +206,9 @@ impl<'a> Merger<'a> {
             self.remark(&said.origin.at_line(line), &why);
             return false;
         }
-        if said.origin.unjudged() && !self.may(&mut said) {
+        // A sandbox is for what a project may do, however much it is trusted.
+        let judged = said.origin.of_project() && said.key.name.starts_with(SANDBOX);
+        if (said.origin.unjudged() || judged) && !self.may(&mut said) {
             return false;
         }
         if said.key.merge == Merge::Add && said.value.is_string() {
@@ -272,6 +285,7 @@ impl<'a> Merger<'a> {
             .context
             .include_directories
             .iter_mut()
+            .chain(&mut settings.tools.sandbox_allowed_paths)
             .chain(&mut settings.policy_paths)
             .chain(&mut settings.admin_policy_paths);
         for path in paths {
@@ -298,7 +312,7 @@ impl<'a> Merger<'a> {
             let names: Vec<_> = self.without_effect.keys().map(|it| format!("`{it}`")).collect();
             let places: Vec<_> = self.without_effect.values().map(ToString::to_string).collect();
             settings.remarks.push(format!(
-                "Without effect here: {}. tandem has no hooks, sandbox, skills, extensions or locks \
+                "Without effect here: {}. tandem has no hooks, skills, extensions or locks \
                  of an administrator yet: questions and policy rules alone decide what may run ({}).",
                 names.join(", "),
                 places.join(", ")

@@ -38,6 +38,7 @@ use super::keys;
 use super::limits::{Change, LONGEST, Limits};
 use super::mcp_server::McpServer;
 use super::origin::{Layer, SettingOrigin};
+use super::sandbox_choice::SandboxChoice;
 use super::take;
 use tandem_agent::permission::Mode;
 use tandem_agent::permission::consent::Executable;
@@ -263,6 +264,12 @@ pub struct ToolsSettings {
     pub confirmation_required: Vec<String>,
     /// Commands.
     pub shell: ShellSettings,
+    /// Sandbox of commands.
+    pub sandbox: SandboxChoice,
+    /// `true` if commands in the sandbox can use the machine's network.
+    pub sandbox_network_access: bool,
+    /// Directories outside the workspace that commands in the sandbox can write.
+    pub sandbox_allowed_paths: Vec<PathBuf>,
     /// Reading the web.
     pub web_fetch: WebFetchSettings,
     /// Characters of output that the model is given of one call. `None`: as many as the limit

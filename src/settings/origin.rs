@@ -45,6 +45,11 @@ impl SettingOrigin {
         matches!(self, Self::File { layer: Layer::UnjudgedProject, .. })
     }
 
+    /// Returns `true` for a project's file, whatever the user thinks of its folder.
+    pub(super) fn of_project(&self) -> bool {
+        matches!(self, Self::File { layer: Layer::UnjudgedProject | Layer::Project, .. })
+    }
+
     /// The same file, in another line.
     pub(super) fn at_line(&self, line: Option<usize>) -> Self {
         match (self, line) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use tandem_sandbox::SandboxMode;
 use tokio_util::sync::CancellationToken;
 
 use super::background::Job;
@@ -23,6 +24,8 @@ pub struct ToolContext {
     pub host: Arc<Host>,
     /// Environment variables that a command is given besides.
     pub variables: Arc<[(String, String)]>,
+    /// Mode of the sandbox that a command runs in.
+    pub sandbox: SandboxMode,
     /// Fires when the turn is cancelled. What runs should end soon after.
     pub cancel: CancellationToken,
     /// Takes the live output so far; each call replaces the one before.

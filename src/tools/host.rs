@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::background::Background;
+use super::command_sandbox::{CommandSandbox, SandboxSetup};
 use super::disk::Disk;
 use super::files::{self, Files};
 use super::limits::ToolLimits;
@@ -32,6 +33,8 @@ pub struct Host {
     pub outputs: Arc<Outputs>,
     /// Contents of files before they were changed.
     pub preimages: Preimages,
+    /// The sandbox of commands, if they have one.
+    pub sandbox: Option<Arc<CommandSandbox>>,
     /// Bounds of what tools do.
     pub limits: ToolLimits,
 }
@@ -53,8 +56,16 @@ impl Host {
             outputs: Arc::new(Outputs::new(Arc::clone(&scratch), limits.kept_output_bytes)),
             preimages: Preimages::new(Arc::clone(&scratch), limits.undo_bytes),
             scratch,
+            sandbox: None,
             limits,
         }
+    }
+
+    /// The same with a sandbox for commands.
+    #[must_use]
+    pub fn sandboxed(self, setup: SandboxSetup) -> Self {
+        let (workspace, scratch) = (Arc::clone(&self.workspace), Arc::clone(&self.scratch));
+        Self { sandbox: Some(Arc::new(CommandSandbox::new(setup, workspace, scratch))), ..self }
     }
 
     /// Returns the real path that a path from the model leads to, if that is inside the workspace:

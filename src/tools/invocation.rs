@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
+use tandem_sandbox::SandboxMode;
 
 use super::context::ToolContext;
 use super::output::{FileDiff, ToolError, ToolOutput};
@@ -126,6 +127,9 @@ pub enum Access {
         command: String,
         /// Working directory; absolute.
         directory: PathBuf,
+        /// What the call asks of the sandbox, if it does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sandbox: Option<SandboxRequest>,
     },
     /// Reads the web.
     Fetch {
@@ -149,6 +153,16 @@ pub enum Access {
         /// A sentence.
         description: String,
     },
+}
+
+/// What a call asks of the sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxRequest {
+    /// Mode that the command is to run in.
+    pub mode: SandboxMode,
+    /// The model's reason, for the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub justification: Option<String>,
 }
 
 /// Properties of a tool of an MCP server. But for the first, the server says so, which need not

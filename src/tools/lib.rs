@@ -5,6 +5,7 @@
 //! through the session's [`Host`], never directly.
 
 pub mod background;
+pub mod command_sandbox;
 pub mod disk;
 pub mod files;
 pub mod outputs;
@@ -58,7 +59,7 @@ pub use self::context::{Announce, ToolContext};
 pub use self::diff::{DiffLine, LineDiff, Side};
 pub use self::google_web_search::{SearchAnswer, WebSearch};
 pub use self::host::Host;
-pub use self::invocation::{Access, FileLocation, Hints, Invocation, Summary};
+pub use self::invocation::{Access, FileLocation, Hints, Invocation, SandboxRequest, Summary};
 pub use self::limits::ToolLimits;
 pub use self::name_list::NameList;
 pub use self::output::{
@@ -72,6 +73,15 @@ pub use self::web_fetch::WebSetup;
 
 /// Every built-in tool, in the order that models are told of them.
 pub fn all() -> Vec<Arc<dyn Tool>> {
+    built_in(false)
+}
+
+/// The same where commands have a sandbox, which the model is told of.
+pub fn all_with_sandbox() -> Vec<Arc<dyn Tool>> {
+    built_in(true)
+}
+
+fn built_in(sandboxed: bool) -> Vec<Arc<dyn Tool>> {
     vec![
         Arc::new(read_file::ReadFile),
         Arc::new(read_many_files::ReadManyFiles),
@@ -80,7 +90,7 @@ pub fn all() -> Vec<Arc<dyn Tool>> {
         Arc::new(grep_search::GrepSearch),
         Arc::new(write_file::WriteFile),
         Arc::new(replace::Replace),
-        Arc::new(run_shell_command::RunShellCommand),
+        Arc::new(run_shell_command::RunShellCommand { sandboxed }),
         Arc::new(list_background_processes::ListBackgroundProcesses),
         Arc::new(read_background_output::ReadBackgroundOutput),
         Arc::new(write_todos::WriteTodos),

@@ -1,7 +1,8 @@
 //! Lists of file names, kept as data: each name with the reason why it is on the list.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// A list of file names. A row names a file, or with `/` at its end a directory and all below it,
 /// by its last names: `.git/`, `.config/gh/hosts.yml`. `*` stands for any part of one name. Above
@@ -53,6 +54,17 @@ impl NameList {
         if is_directory { self.directory(path).is_some() } else { self.rows(path).next().is_some() }
     }
 
+    /// Returns the files and directories below a directory that the rows name as paths from there.
+    pub(super) fn existing_in(&self, directory: &Path) -> Vec<PathBuf> {
+        let rows = self.by_name.values().flatten().chain(&self.patterns);
+        let paths = rows.map(|row| row.above.iter().rev().chain([&row.last]).collect()).collect();
+        let mut existing = Vec::new();
+        collect(directory, paths, &mut existing);
+        existing.sort();
+        existing.dedup();
+        existing
+    }
+
     fn directory(&self, path: &Path) -> Option<&NameRow> {
         self.rows(path).find(|row| row.is_directory)
     }
@@ -82,6 +94,28 @@ impl NameRow {
         self.above.iter().all(|wanted| {
             names.next().is_some_and(|name| matches(wanted, &folded(&name.to_string_lossy())))
         })
+    }
+}
+
+/// Collects what is at the end of paths, given as patterns of names, that begin in a directory.
+fn collect(directory: &Path, paths: Vec<Vec<&String>>, existing: &mut Vec<PathBuf>) {
+    // Processes come and go, and each has its own.
+    if directory == Path::new("/proc") {
+        return;
+    }
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = folded(&entry.file_name().to_string_lossy());
+        let mut below = Vec::new();
+        for path in &paths {
+            match &path[..] {
+                [pattern] if matches(pattern, &name) => existing.push(entry.path()),
+                [pattern, rest @ ..] if matches(pattern, &name) => below.push(rest.to_vec()),
+                _ => {}
+            }
+        }
+        if !below.is_empty() {
+            collect(&entry.path(), below, existing);
+        }
     }
 }
 

@@ -67,6 +67,16 @@ impl Secrets {
         named && !lists.public.names(path, is_directory) || own()
     }
 
+    /// Returns the secret files and directories that are listed by their path from a directory, such as
+    /// the user's home, and the agent's own.
+    pub(super) fn existing_in(&self, directory: &Path) -> Vec<PathBuf> {
+        let lists = &*LISTS;
+        let mut existing = lists.secret.existing_in(directory);
+        existing.retain(|path| !lists.public.names(path, path.is_dir()));
+        existing.extend(self.own().iter().cloned());
+        existing
+    }
+
     fn own(&self) -> &[PathBuf] {
         let real = |dir: &PathBuf| fs::canonicalize(dir).unwrap_or_else(|_| dir.clone());
         self.0.real.get_or_init(|| self.0.named.iter().map(real).collect())

@@ -24,6 +24,8 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::command_sandbox::Confinement;
+
 pub use self::supervisor::{Exit, Supervisor, left_alone};
 use self::supervisor::{MARK, Spawned, test_group};
 
@@ -151,15 +153,16 @@ impl Terminals {
     }
 
     /// Starts `bash -c command` (`sh` where there is no bash) with these environment variables
-    /// besides, without standard input.
+    /// besides, without standard input; in the sandbox, if there is a confinement.
     pub fn start(
         &self,
         command: &str,
         directory: &Path,
         variables: &[(String, String)],
+        confinement: Option<&Confinement>,
     ) -> io::Result<RunningCommand> {
         let (output, writer) = io::pipe()?;
-        let mut shell = self.shell(command, directory);
+        let mut shell = self.shell(command, directory, confinement)?;
         shell.envs(variables.iter().map(|(name, value)| (name, value)));
         shell.stdout(writer.try_clone()?).stderr(writer);
         let Spawned { group, exit, end, .. } = self.supervisor.spawn(&mut shell, COMMAND_GRACE)?;
@@ -229,7 +232,8 @@ impl Terminals {
     /// Returns the environment that commands are started with, as far as it is known now: see
     /// [`Self::find_programs`].
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
-        let mut command = self.shell("", Path::new("/"));
+        // Nothing can go wrong without a sandbox.
+        let Ok(mut command) = self.shell("", Path::new("/"), None) else { return Vec::new() };
         command.env(MARK, "");
         let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         for (name, value) in command.as_std_mut().get_envs() {
@@ -241,15 +245,31 @@ impl Terminals {
         environment.into_iter().collect()
     }
 
-    fn shell(&self, command: &str, directory: &Path) -> Command {
+    fn shell(
+        &self,
+        line: &str,
+        directory: &Path,
+        confinement: Option<&Confinement>,
+    ) -> io::Result<Command> {
         let bash = Path::new("/bin/bash");
-        let mut shell = Command::new(if bash.exists() { bash } else { Path::new("/bin/sh") });
-        shell.arg("-c").arg(command).current_dir(directory).stdin(Stdio::null());
+        let program = if bash.exists() { bash } else { Path::new("/bin/sh") };
+        let mut shell = match confinement {
+            Some(confinement) => {
+                let words = [program.into(), "-c".into(), line.into()];
+                Command::from(confinement.command(&words)?)
+            }
+            None => {
+                let mut shell = Command::new(program);
+                shell.arg("-c").arg(line);
+                shell
+            }
+        };
+        shell.current_dir(directory).stdin(Stdio::null());
         shell.env("GEMINI_CLI", "1").env("PAGER", "cat").env("GIT_PAGER", "cat");
         // The policy has judged where a `cd` leads; this would lead it elsewhere.
         shell.env_remove("CDPATH");
         self.set_environment(&mut shell);
-        shell
+        Ok(shell)
     }
 
     /// Sets this process's own environment, without secrets, and with the `PATH` that the user has.

@@ -187,6 +187,9 @@ async fn it_is_the_same_to_the_policy_as_any_command() {
     let call = tool.prepare(args, &shell.cx).await.unwrap();
     assert_eq!(call.summary.label, "npm start [in the background] (Serves)");
     let directory = shell.dir.path().canonicalize().unwrap();
-    assert_eq!(call.access, Access::Execute { command: "npm start".to_owned(), directory });
+    assert_eq!(
+        call.access,
+        Access::Execute { command: "npm start".to_owned(), directory, sandbox: None }
+    );
     assert_eq!(Arc::strong_count(&shell.cx.host), 1);
 }

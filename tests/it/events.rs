@@ -132,6 +132,7 @@ fn scopes() -> Vec<Scope> {
         Scope::Tool("touch".to_owned()),
         Scope::Server("s".to_owned()),
         Scope::Repetition,
+        Scope::Outside(names("git commit")),
     ];
     for scope in &all {
         match scope {
@@ -142,6 +143,7 @@ fn scopes() -> Vec<Scope> {
             | Scope::Hosts(_)
             | Scope::Tool(_)
             | Scope::Server(_)
+            | Scope::Outside(_)
             | Scope::Repetition => {}
         }
     }
@@ -310,7 +312,7 @@ fn accesses() -> Vec<Access> {
         Access::Read,
         Access::ReadFiles { paths: vec!["/p/a".into()] },
         Access::Edit { path: "/p/a".into() },
-        Access::Execute { command: "ls".to_owned(), directory: "/p".into() },
+        Access::Execute { command: "ls".to_owned(), directory: "/p".into(), sandbox: None },
         Access::Fetch { urls: vec!["https://example.org".to_owned()] },
         mcp,
         Access::Other { description: "Something else.".to_owned() },

@@ -17,6 +17,7 @@ use tandem_agent::session::{
 use tandem_mcp::{self as mcp, Hub};
 use tandem_model::replay::Replay;
 use tandem_model::{Call, Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
+use tandem_sandbox::SandboxMode;
 use tandem_tools::scratch::Scratch;
 use tandem_tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
 use tandem_tools::workspace::Workspace;
@@ -126,6 +127,7 @@ pub(crate) fn context(workspace: Workspace, limits: ToolLimits) -> ToolContext {
     ToolContext {
         host: Arc::new(host_with(workspace, limits)),
         variables: Arc::from([]),
+        sandbox: SandboxMode::DangerFullAccess,
         cancel: CancellationToken::new(),
         progress: Arc::new(|_| ()),
         announce: Arc::new(|_| Box::pin(std::future::ready(Ok(())))),

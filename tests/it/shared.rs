@@ -168,8 +168,11 @@ fn nothing_is_asked_after_a_cancel() {
     // waiting.
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
-    let access =
-        Access::Execute { command: "make it so".to_owned(), directory: std::env::temp_dir() };
+    let access = Access::Execute {
+        command: "make it so".to_owned(),
+        directory: std::env::temp_dir(),
+        sandbox: None,
+    };
     runtime.unwrap().block_on(async {
         let answers = json!([[{ "text": "See:" }, { "call": { "name": "t", "id": "c1" } }], []]);
         let session = session(answers, vec![Fake::new("t", ToolKind::Execute, access)]);

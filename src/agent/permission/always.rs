@@ -45,6 +45,13 @@ impl Always {
         })
     }
 
+    /// Returns whether they cover a command without the sandbox.
+    pub(super) fn covers_outside(&self, command: &AssessedCommand) -> bool {
+        self.0.iter().any(|scope| {
+            matches!(scope, Scope::Outside(known) if known.contains(&remembered(command, false)))
+        })
+    }
+
     pub(super) fn covers_line(&self, wanted: &str, in_directory: &Path) -> bool {
         self.0.iter().any(|scope| {
             matches!(scope, Scope::Line { line, directory } if line == wanted && directory == in_directory)

@@ -6,12 +6,15 @@ use std::path::Path;
 
 use super::always::{program, remembered};
 use super::check::{Check, PLAN, ask, denied, nothing};
+use super::confined::Confined;
 use super::mode::Mode;
 use super::policy::{Rank, RuleEffect, Ruling, Subject};
 use super::risk::{self, AssessedCommand, Risk};
 use super::scope::Scope;
 use super::verdict::{Question, RuleName, Verdict};
+use tandem_sandbox::SandboxMode;
 use tandem_shell::brief;
+use tandem_tools::SandboxRequest;
 
 /// Verdict on one command.
 enum CommandVerdict<'a> {
@@ -37,24 +40,54 @@ impl CommandQuestion<'_> {
     }
 }
 
-/// Returns the verdict on a line, and whether its commands do no more than read the workspace, with
-/// redirections aside. Looks files up: of a very long line, thousands.
-pub(super) fn verdict(check: &Check<'_>, line: &str, directory: &Path) -> (Verdict, bool) {
+/// Verdict on a command line.
+pub(super) struct LineVerdict {
+    pub(super) verdict: Verdict,
+    /// `true` if its commands do no more than read the workspace, with redirections aside.
+    pub(super) only_reads: bool,
+    /// Mode of the sandbox that it runs in.
+    pub(super) sandbox: SandboxMode,
+}
+
+impl LineVerdict {
+    /// A verdict on what runs without a sandbox.
+    pub(super) fn outside(verdict: Verdict, only_reads: bool) -> Self {
+        Self { verdict, only_reads, sandbox: SandboxMode::DangerFullAccess }
+    }
+}
+
+/// Returns the verdict on a line. Looks files up: of a very long line, thousands.
+pub(super) fn verdict(
+    check: &Check<'_>,
+    line: &str,
+    directory: &Path,
+    request: Option<&SandboxRequest>,
+) -> LineVerdict {
     let assess = || risk::assess(check.environment, line, directory, check.roots, check.secrets);
     let only_read = |commands: &[AssessedCommand]| commands.iter().all(AssessedCommand::only_reads);
-    if check.mode() == Mode::Yolo && !check.policy.restricts() {
-        return (Verdict::Allow, assess().is_ok_and(|commands| only_read(&commands)));
+    let sandboxed = check.environment.sandbox().is_some();
+    if check.mode() == Mode::Yolo && !check.policy.restricts() && !sandboxed {
+        let only_reads = assess().is_ok_and(|commands| only_read(&commands));
+        return LineVerdict::outside(Verdict::Allow, only_reads);
     }
     let whole = check.ruling(Subject::Line(line)).filter(|ruling| ruling.rule.reads());
     if let Some(Ruling { rule, effect: RuleEffect::Deny }) = whole {
-        return (denied(rule, &brief(line)), false);
+        return LineVerdict::outside(denied(rule, &brief(line)), false);
     }
-    match assess() {
+    let (verdict, only_reads, confined) = match assess() {
         Ok(commands) => {
-            (assessed(check, (line, directory), &commands, whole), only_read(&commands))
+            let always = check.always.covers_line(line, directory);
+            let confined = Confined::new(check, &commands, always, request);
+            let verdict = assessed(check, (line, directory), &commands, whole, confined);
+            (verdict, only_read(&commands), confined)
         }
-        Err(why) => (unclear(check, line, why), false),
-    }
+        Err(why) => {
+            let confined = Confined::unclear(check, request);
+            (unclear(check, line, why, confined), false, confined)
+        }
+    };
+    let sandbox = confined.map_or(SandboxMode::DangerFullAccess, |confined| confined.mode);
+    LineVerdict { verdict, only_reads, sandbox }
 }
 
 /// Returns the verdict on a line with these commands; `whole`: the ruling on the line as written.
@@ -63,6 +96,7 @@ fn assessed(
     (line, directory): (&str, &Path),
     commands: &[AssessedCommand],
     whole: Option<Ruling<'_>>,
+    confined: Option<Confined<'_>>,
 ) -> Verdict {
     // Nothing, or a way to somewhere, is for rules about the tool alone.
     let only_goes = commands.iter().all(AssessedCommand::only_goes);
@@ -74,7 +108,7 @@ fn assessed(
     let mut asks = Vec::new();
     let mut planned = false;
     for command in commands {
-        match on_command(check, command, always) {
+        match on_command(check, command, always, confined.as_ref()) {
             CommandVerdict::Runs => {}
             CommandVerdict::Asks(ask) => asks.push(ask),
             CommandVerdict::NotInPlan => planned = true,
@@ -89,11 +123,15 @@ fn assessed(
     if asks.is_empty() && by_rule.is_none() {
         return Verdict::Allow;
     }
-    Verdict::Ask(question(check, commands, by_rule, asks, (line, directory)))
+    let outside = confined.as_ref().filter(|confined| confined.is_outside());
+    Verdict::Ask(match outside {
+        Some(outside) => outside_question(check, commands, by_rule, asks, (line, outside)),
+        None => question(check, commands, by_rule, asks, (line, directory)),
+    })
 }
 
 /// Returns the verdict on a line that cannot be made out.
-fn unclear(check: &Check<'_>, line: &str, why: String) -> Verdict {
+fn unclear(check: &Check<'_>, line: &str, why: String, confined: Option<Confined<'_>>) -> Verdict {
     let ruling = check.ruling(Subject::Unclear(line));
     match ruling {
         Some(Ruling { rule, effect: RuleEffect::Deny }) => denied(rule, &brief(line)),
@@ -105,7 +143,8 @@ fn unclear(check: &Check<'_>, line: &str, why: String) -> Verdict {
             let why = format!("a rule may apply to this command line; {why}");
             Verdict::Ask(Question { why, rules: vec![rule.name.clone()], ..nothing() })
         }
-        _ if check.mode() == Mode::Yolo => Verdict::Allow,
+        _ if check.mode() == Mode::Yolo && confined.is_none() => Verdict::Allow,
+        _ if confined.is_some_and(|confined| confined.runs_unclear()) => Verdict::Allow,
         _ => ask("unclear", why, Vec::new()),
     }
 }
@@ -115,8 +154,9 @@ fn on_command<'a>(
     check: &Check<'_>,
     command: &'a AssessedCommand,
     always: bool,
+    confined: Option<&Confined<'_>>,
 ) -> CommandVerdict<'a> {
-    let built_in = || built_in(check, command, always);
+    let built_in = || built_in(check, command, always, confined);
     let Some(Ruling { rule, effect }) = check.ruling(Subject::Command(command)) else {
         return built_in();
     };
@@ -136,6 +176,10 @@ fn on_command<'a>(
         }
         RuleEffect::Allow => match &command.risk {
             Risk::Forced(_) if rule.rank < Rank::EVERY_TIME => built_in(),
+            // A rule that lets a command leave the sandbox says so.
+            _ if confined.is_some_and(|confined| confined.mode > rule.most_sandbox_mode()) => {
+                built_in()
+            }
             _ if command.writes.is_some() && !rule.allow_redirection && !check.edits_freely() => {
                 built_in()
             }
@@ -150,6 +194,7 @@ fn built_in<'a>(
     check: &Check<'_>,
     command: &'a AssessedCommand,
     always: bool,
+    confined: Option<&Confined<'_>>,
 ) -> CommandVerdict<'a> {
     let edits = check.edits_freely();
     let asks = || {
@@ -159,6 +204,11 @@ fn built_in<'a>(
             why: None,
         })
     };
+    if check.mode() != Mode::Plan
+        && let Some(runs) = confined.and_then(|confined| confined.runs(check, command))
+    {
+        return if runs { CommandVerdict::Runs } else { asks() };
+    }
     match (check.mode(), &command.risk) {
         (Mode::Yolo, _) | (_, Risk::None) => CommandVerdict::Runs,
         (Mode::Plan, _) => CommandVerdict::NotInPlan,
@@ -210,6 +260,28 @@ fn question(
     let whole = by_rule
         .map(|ruling| (format!("a rule asks about `{}`", brief(line)), ruling.rule.name.clone()));
     let (why, rules) = reasons(check, whole, asks);
+    Question { why, rules, commands, scopes, can_save: false }
+}
+
+/// Returns the question about commands that are to run without the sandbox.
+fn outside_question(
+    check: &Check<'_>,
+    assessed: &[AssessedCommand],
+    by_rule: Option<Ruling<'_>>,
+    asks: Vec<CommandQuestion<'_>>,
+    (line, outside): (&str, &Confined<'_>),
+) -> Question {
+    let commands = unique(assessed.iter().map(|command| command.name.clone()));
+    let asked: Vec<_> = asks.iter().map(|ask| ask.command).collect();
+    let leaving = outside.why_outside(&asked);
+    let every_time = by_rule.is_some() || asks.iter().any(CommandQuestion::every_time);
+    let prefixes = unique(asked.iter().map(|command| remembered(command, false)));
+    let scopes = if every_time { Vec::new() } else { vec![Scope::Outside(prefixes)] };
+    let whole = by_rule
+        .map(|ruling| (format!("a rule asks about `{}`", brief(line)), ruling.rule.name.clone()));
+    let (why, rules) = reasons(check, whole, asks);
+    let why = leaving.into_iter().chain(Some(why).filter(|why| !why.is_empty()));
+    let why = why.collect::<Vec<_>>().join("; ");
     Question { why, rules, commands, scopes, can_save: false }
 }
 

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 pub use self::assessed::{AssessedCommand, Risk};
 use self::cwd::Cwd;
-pub use self::environment::Environment;
+pub use self::environment::{Environment, SandboxSituation};
 pub use self::sensitive::sensitive;
 use tandem_shell::every_time::{self, Concern};
 use tandem_shell::git::Git;
@@ -234,6 +234,7 @@ fn assess_one(
         own: false,
         relies,
         hides,
+        destroys: every_time::destroys(command),
     })
 }
 

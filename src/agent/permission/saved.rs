@@ -83,6 +83,7 @@ mod tests {
             Scope::Commands(vec!["git commit".to_owned(), "make".to_owned()]),
             Scope::Line { line, directory: "/p \"q\"".into() },
             Scope::Programs(vec!["git".to_owned()]),
+            Scope::Outside(vec!["git commit".to_owned()]),
             Scope::Hosts(vec!["a.test:80".to_owned()]),
             Scope::Tool("mcp_a_b".to_owned()),
             Scope::Server("a".to_owned()),
@@ -97,7 +98,7 @@ mod tests {
         let less = other.taken_from(&one.taken_from(&file).unwrap()).unwrap();
         assert!(less.starts_with("# mine\n"));
         let read: AnswersFile = toml::from_str(&less).unwrap();
-        assert_eq!(read.always.len(), 5);
+        assert_eq!(read.always.len(), 6);
         assert_eq!(one.taken_from(&less), None);
     }
 

@@ -13,6 +13,8 @@ pub enum Scope {
     Edits,
     /// Commands that begin with one of these words: `git commit`, `make`.
     Commands(Vec<String>),
+    /// Commands that begin with one of these words, without the sandbox.
+    Outside(Vec<String>),
     /// This command line in this directory, and no other.
     Line {
         /// As written.
@@ -44,6 +46,9 @@ impl fmt::Display for Scope {
         match self {
             Self::Edits => f.write_str("all edits in the workspace"),
             Self::Commands(prefixes) => write!(f, "commands that begin with {}", list(prefixes)),
+            Self::Outside(prefixes) => {
+                write!(f, "commands that begin with {}, outside the sandbox", list(prefixes))
+            }
             Self::Line { line, .. } if line.contains('\n') => f.write_str("exactly this command"),
             Self::Line { line, .. } => write!(f, "exactly `{line}`"),
             Self::Programs(programs) => write!(f, "everything that {} does", list(programs)),

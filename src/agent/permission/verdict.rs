@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::scope::Scope;
+use tandem_sandbox::SandboxMode;
 
 /// Verdict of the policy on a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,11 +26,13 @@ pub struct Checked {
     /// Variables that the command line is given besides its own, at once or after a yes: its commands
     /// only read, and with these variables they start no other programs.
     pub variables: Vec<(String, String)>,
+    /// Mode of the sandbox that a command line runs in, at once or after a yes.
+    pub sandbox: SandboxMode,
 }
 
 impl From<Verdict> for Checked {
     fn from(verdict: Verdict) -> Self {
-        Self { verdict, variables: Vec::new() }
+        Self { verdict, variables: Vec::new(), sandbox: SandboxMode::DangerFullAccess }
     }
 }
 

@@ -14,8 +14,9 @@ use super::engine::{CurrentTurn, Engine};
 use super::event::{CallStarted, Caller, Event, Origin, ToolOutcome};
 use super::instructions;
 use super::log::Log;
-use crate::permission::{Checked, Environment, PolicyRequest, Verdict};
+use crate::permission::{Checked, Environment, PolicyRequest, SandboxSituation, Verdict};
 use tandem_model::{Call, tokens};
+use tandem_sandbox::SandboxMode;
 use tandem_tools::background::Job;
 use tandem_tools::{
     Access, Host, Invocation, Summary, ToolContext, ToolError, ToolKind, ToolOutput,
@@ -119,12 +120,16 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
         }
     };
     // What begins after a cancel is not announced.
-    let Some(Checked { verdict, variables }) = checked.filter(|_| !cancel.is_cancelled()) else {
+    let Some(Checked { verdict, variables, sandbox }) = checked.filter(|_| !cancel.is_cancelled())
+    else {
         return engine.calls.finish(id, ToolOutcome::Cancelled);
     };
     let invocation = invocation.unwrap_or_else(|error| Invocation::failing(brief(&call), error));
     let places = instructions::places(kind, &invocation);
-    let (summary, access) = (invocation.summary.clone(), invocation.access.clone());
+    let (mut summary, access) = (invocation.summary.clone(), invocation.access.clone());
+    if sandbox < SandboxMode::DangerFullAccess {
+        summary.label.push_str(" [sandboxed]");
+    }
     let started =
         |question| Arc::new(CallStarted { call, caller, kind, summary, access, question });
     let announce = |started| _ = engine.log.append(Event::CallStarted(started));
@@ -134,7 +139,7 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
             announce(started(None));
             match shown.passed(cancel).await {
                 Ok(()) => {
-                    let grant = Grant { edited: None, variables };
+                    let grant = Grant { edited: None, variables, sandbox };
                     execute(engine, (&id, kind), invocation, grant, cancel).await
                 }
                 Err(outcome) => outcome,
@@ -150,7 +155,7 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
             let answer = engine.approvals.ask(started(Some(question)), cancel).await;
             match engine.approvals.obey(answer.as_ref(), cancel).await {
                 Ok(edited) => {
-                    let grant = Grant { edited, variables };
+                    let grant = Grant { edited, variables, sandbox };
                     execute(engine, (&id, kind), invocation, grant, cancel).await
                 }
                 Err(outcome) => outcome,
@@ -187,12 +192,27 @@ async fn check(engine: &Engine, tool: Tooling, args: &Value, access: &Access) ->
     // A name stands for the program that is found when the line runs.
     engine.host.terminals.find_programs().await;
     let environment = Environment::new(engine.host.terminals.environment());
+    let environment = environment.sandboxed(sandbox(engine).await);
     let (args, access) = (args.clone(), access.clone());
     let check = tokio::task::spawn_blocking(move || {
         permissions.check(&tool.request(&args, &access), &environment)
     });
     // A fault in the policy must not let anything run.
     check.await.unwrap_or_else(|_| Checked::from(Verdict::Deny(crashed().message)))
+}
+
+/// Returns the sandbox that commands can have. People are told once if there is to be one and none works.
+async fn sandbox(engine: &Engine) -> Option<SandboxSituation> {
+    let sandbox = engine.host.sandbox.as_ref()?;
+    let probe = sandbox.probe().await;
+    if let Some(works) = &probe.sandbox {
+        let protects = works.mechanism().protects();
+        return Some(SandboxSituation { mode: sandbox.mode(), protects });
+    }
+    if let Some(why) = sandbox.first_complaint(&probe) {
+        engine.log.append(Event::Notice(why));
+    }
+    None
 }
 
 impl Tooling {
@@ -207,13 +227,15 @@ struct Grant {
     edited: Option<String>,
     /// Environment variables of a command, besides its own.
     variables: Vec<(String, String)>,
+    /// Mode of the sandbox that a command runs in.
+    sandbox: SandboxMode,
 }
 
 async fn execute(
     engine: &Engine,
     (id, kind): (&str, ToolKind),
     invocation: Invocation,
-    Grant { edited, variables }: Grant,
+    Grant { edited, variables, sandbox }: Grant,
     cancel: &CancellationToken,
 ) -> ToolOutcome {
     if !kind.only_reads() {
@@ -224,7 +246,8 @@ async fn execute(
         }
     }
     let progress = engine.calls.progress(id);
-    let cx = ToolContext { variables: variables.into(), ..context(engine, id, cancel, progress) };
+    let cx = context(engine, id, cancel, progress);
+    let cx = ToolContext { variables: variables.into(), sandbox, ..cx };
     let mut run = Box::pin(AssertUnwindSafe(invocation.run(cx, edited)).catch_unwind());
     let result = tokio::select! {
         result = &mut run => result,
@@ -294,6 +317,7 @@ fn context(
     ToolContext {
         host: Arc::clone(&engine.host),
         variables: Arc::default(),
+        sandbox: SandboxMode::DangerFullAccess,
         cancel: cancel.clone(),
         progress: Arc::new(progress),
         announce: Arc::new(announce),

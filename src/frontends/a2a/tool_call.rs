@@ -241,7 +241,11 @@ fn options(question: &Question) -> Vec<ConfirmationOption> {
             Scope::Server(_) => (ALWAYS_SERVER, "Always allow this server"),
             Scope::Line { .. } => (ALWAYS_EXACT, "Always allow exactly this"),
             Scope::Programs(_) => (ALWAYS_PROGRAM, "Always allow this program"),
-            Scope::Edits | Scope::Commands(_) | Scope::Hosts(_) | Scope::Repetition => continue,
+            Scope::Edits
+            | Scope::Commands(_)
+            | Scope::Outside(_)
+            | Scope::Hosts(_)
+            | Scope::Repetition => continue,
         };
         options.push(option(id, name, remembered(scope)));
     }
@@ -258,7 +262,7 @@ fn details(started: &CallStarted) -> ConfirmationDetails {
         return ConfirmationDetails::FileEditDetails(file_diff(change));
     }
     match &started.access {
-        Access::Execute { command, directory } => ConfirmationDetails::ExecuteDetails {
+        Access::Execute { command, directory, .. } => ConfirmationDetails::ExecuteDetails {
             command: command.clone(),
             working_directory: directory.display().to_string(),
         },

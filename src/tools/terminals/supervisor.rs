@@ -335,9 +335,9 @@ mod tests {
     async fn a_group_that_has_gone_is_forgotten() {
         let supervisor = Supervisor::new();
         let terminals = Terminals::new(&supervisor, EnvironmentFilter::default());
-        let mut ended = terminals.start("true", Path::new("/"), &[]).unwrap();
+        let mut ended = terminals.start("true", Path::new("/"), &[], None).unwrap();
         ended.exit.wait().await;
-        let running = terminals.start("sleep 1000", Path::new("/"), &[]).unwrap();
+        let running = terminals.start("sleep 1000", Path::new("/"), &[], None).unwrap();
         supervisor.groups.lock().insert(ended.group);
         supervisor.prune();
         assert_eq!(*supervisor.groups.lock(), HashSet::from([running.group]));

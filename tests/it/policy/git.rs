@@ -182,7 +182,11 @@ impl Repository {
     }
 
     fn checked_with(&self, permissions: &Permissions, directory: &Path, line: &str) -> Checked {
-        let access = Access::Execute { command: line.to_owned(), directory: directory.to_owned() };
+        let access = Access::Execute {
+            command: line.to_owned(),
+            directory: directory.to_owned(),
+            sandbox: None,
+        };
         let args = serde_json::json!({ "command": line });
         let request = PolicyRequest { tool: SHELL, aliases: &[], args: &args, access: &access };
         permissions.check(&request, &Environment::new(self.environment()))
@@ -350,7 +354,8 @@ fn no_hook_runs_where_a_line_also_writes_a_file() {
     let repository = Repository::new();
     repository.set("core.hooksPath", "{hooks}");
     let line = "echo x > b; git status";
-    let Checked { verdict, variables } = repository.checked(Mode::AutoEdit, &repository.root, line);
+    let Checked { verdict, variables, .. } =
+        repository.checked(Mode::AutoEdit, &repository.root, line);
     assert_eq!(verdict, Verdict::Allow);
     assert_ne!(repository.run(&repository.root, line, Vec::new()), "");
     assert_eq!(repository.run(&repository.root, line, variables), "");
@@ -361,7 +366,8 @@ fn no_hook_runs_after_a_yes_to_a_line_that_only_reads() {
     let repository = Repository::new();
     repository.set("core.hooksPath", "{hooks}");
     let line = "echo x > b; git status";
-    let Checked { verdict, variables } = repository.checked(Mode::Default, &repository.root, line);
+    let Checked { verdict, variables, .. } =
+        repository.checked(Mode::Default, &repository.root, line);
     assert!(matches!(verdict, Verdict::Ask(_)), "{verdict:?}");
     assert_ne!(repository.run(&repository.root, line, Vec::new()), "");
     assert_eq!(repository.run(&repository.root, line, variables), "");
@@ -379,7 +385,7 @@ fn check_beside_more(repository: &Repository, asked: bool) {
     ] {
         let permissions = repository.permissions(Mode::Default);
         permissions.allow(commands(&["touch"]));
-        let Checked { verdict, variables } =
+        let Checked { verdict, variables, .. } =
             repository.checked_with(&permissions, &repository.root, line);
         assert_eq!(matches!(verdict, Verdict::Ask(_)), asked, "{line}: {verdict:?}");
         // Other commands of the line have their own use for hooks.

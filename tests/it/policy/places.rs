@@ -35,7 +35,7 @@ fn permissions_in(place: &Place, mode: Mode, folder: &str) -> Permissions {
 
 fn run(permissions: &Permissions, line: &str) -> Verdict {
     let directory = permissions.folder().to_owned();
-    let access = Access::Execute { command: line.to_owned(), directory };
+    let access = Access::Execute { command: line.to_owned(), directory, sandbox: None };
     call(permissions, "run_shell_command", &access)
 }
 

@@ -36,7 +36,7 @@ impl Session {
 
     pub(super) fn run_in(&self, environment: &Environment, line: &str) -> Verdict {
         let directory = self.workspace.root.clone();
-        let access = Access::Execute { command: line.to_owned(), directory };
+        let access = Access::Execute { command: line.to_owned(), directory, sandbox: None };
         let args = json!({ "command": line });
         let request = PolicyRequest { tool: SHELL, aliases: &[], args: &args, access: &access };
         self.permissions.check(&request, environment).verdict
@@ -290,7 +290,7 @@ fn every_root_is_inside() {
     let permissions = Permissions::new(Mode::Default, PolicySetup::default(), &roots);
     let run = |line: String| {
         let directory = one.root.clone();
-        call(&permissions, SHELL, &Access::Execute { command: line, directory })
+        call(&permissions, SHELL, &Access::Execute { command: line, directory, sandbox: None })
     };
     assert_eq!(run(format!("cat {}/README.md", two.root.display())), Verdict::Allow);
     assert_eq!(run(format!("cd {} && ls", two.root.display())), Verdict::Allow);

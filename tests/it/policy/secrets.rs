@@ -170,6 +170,10 @@ fn what_the_agent_keeps_is_secret_wherever_it_is() {
     question(read(&root.join("mine/keys")));
     assert_eq!(read(&root.join("other")), Verdict::Allow);
     let command = "cat mine/keys".to_owned();
-    question(call(&permissions, "x", &Access::Execute { command, directory: root.clone() }));
+    question(call(
+        &permissions,
+        "x",
+        &Access::Execute { command, directory: root.clone(), sandbox: None },
+    ));
     question(call(&permissions, "write_file", &Access::Edit { path: root.join("mine/keys") }));
 }

@@ -18,6 +18,9 @@ impl fmt::Display for Rule {
         if self.allow_redirection {
             f.write_str(", writing files too")?;
         }
+        if let Some(mode) = self.sandbox {
+            write!(f, ", in the sandbox mode {mode}")?;
+        }
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use regex::{Regex, RegexBuilder};
 use serde::de::{IgnoredAny, IntoDeserializer as _};
 use serde::{Deserialize, Deserializer};
+use tandem_sandbox::SandboxMode;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
@@ -125,6 +126,8 @@ struct RuleTable {
     interactive: Option<bool>,
     #[serde(default)]
     allow_redirection: bool,
+    /// Our own: the mode that the commands run in.
+    sandbox: Option<SandboxMode>,
     decision: WrittenEffect,
     deny_message: Option<String>,
     priority: Spanned<u32>,
@@ -239,6 +242,7 @@ impl RuleTable {
             rank: Rank::new(tier, priority),
             message: self.deny_message,
             allow_redirection: self.allow_redirection,
+            sandbox: self.sandbox,
             about: CallMatcher {
                 tools,
                 tools_but: None,

@@ -55,6 +55,7 @@ pub fn rules(old: &ToolSettings, place: impl Fn(&str) -> String) -> Vec<Rule> {
             rank: Rank::new(Tier::User, priority),
             message: None,
             allow_redirection: false,
+            sandbox: None,
             about,
         });
     };

@@ -11,6 +11,7 @@ use super::name::NamePattern;
 use super::request::{PolicyRequest, Situation, Subject};
 use crate::permission::mode::Mode;
 use crate::permission::verdict::RuleName;
+use tandem_sandbox::SandboxMode;
 use tandem_tools::Access;
 
 /// A rule.
@@ -26,6 +27,8 @@ pub struct Rule {
     pub message: Option<String>,
     /// `true` if what it allows may also write files of the workspace by redirections.
     pub allow_redirection: bool,
+    /// Mode of the sandbox that the commands which it allows run in, if the rule says so.
+    pub sandbox: Option<SandboxMode>,
     /// The calls that it is about.
     pub(super) about: CallMatcher,
 }
@@ -88,6 +91,11 @@ impl Rule {
     /// Returns whether it is about the text of a command line, rather than about a tool.
     pub fn reads(&self) -> bool {
         self.about.args.is_some() || self.about.command.is_some()
+    }
+
+    /// Returns the mode of the sandbox up to which it allows commands to run.
+    pub(crate) fn most_sandbox_mode(&self) -> SandboxMode {
+        self.sandbox.unwrap_or(SandboxMode::WorkspaceWrite)
     }
 
     /// Returns its effect in a mode: in plan mode nothing more is allowed than what a rule allows there

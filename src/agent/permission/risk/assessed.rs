@@ -31,6 +31,8 @@ pub struct AssessedCommand {
     pub relies: Option<String>,
     /// `true` if it runs commands that are not seen here.
     pub hides: bool,
+    /// `true` if it may take away files of the workspace for good.
+    pub destroys: bool,
 }
 
 /// Risk of running a command, with the reason in a few words.
@@ -77,6 +79,7 @@ impl AssessedCommand {
             own: false,
             relies: None,
             hides: false,
+            destroys: false,
         }
     }
 

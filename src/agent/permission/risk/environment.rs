@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::assessed::Risk;
 use super::cwd::Cwd;
+use tandem_sandbox::SandboxMode;
 use tandem_shell::environment::{self, Value};
 use tandem_shell::{SimpleCommand, Word, brief};
 
@@ -15,7 +16,19 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/b
 
 /// The environment that commands are started with.
 #[derive(Debug, Clone, Default)]
-pub struct Environment(Vec<(String, String)>);
+pub struct Environment {
+    variables: Vec<(String, String)>,
+    sandbox: Option<SandboxSituation>,
+}
+
+/// The sandbox that commands can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SandboxSituation {
+    /// Mode of commands whose call names none; `None`: the approval mode decides.
+    pub mode: Option<SandboxMode>,
+    /// `true` if what is protected in the workspace cannot be written.
+    pub protects: bool,
+}
 
 /// Program of the workspace that a name stands for.
 enum FoundHere {
@@ -43,11 +56,23 @@ impl Environment {
     /// These variables.
     pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let text = |text: OsString| text.to_string_lossy().into_owned();
-        Self(variables.into_iter().map(|(name, value)| (text(name), text(value))).collect())
+        let variables = variables.into_iter().map(|(name, value)| (text(name), text(value)));
+        Self { variables: variables.collect(), sandbox: None }
+    }
+
+    /// The same with a sandbox for commands.
+    #[must_use]
+    pub fn sandboxed(self, sandbox: Option<SandboxSituation>) -> Self {
+        Self { sandbox, ..self }
+    }
+
+    /// Returns the sandbox that commands can have.
+    pub(crate) fn sandbox(&self) -> Option<SandboxSituation> {
+        self.sandbox
     }
 
     fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// Returns the variables that a command line is given besides its own if it only reads.
@@ -99,7 +124,7 @@ impl Environment {
 
     fn is_function(&self, name: &str) -> bool {
         let exported = [format!("BASH_FUNC_{name}%%"), format!("BASH_FUNC_{name}()")];
-        self.0.iter().any(|(known, _)| exported.contains(known))
+        self.variables.iter().any(|(known, _)| exported.contains(known))
     }
 
     /// Returns the program of the workspace that a name stands for, or may stand for.
@@ -127,7 +152,8 @@ impl Environment {
     /// Returns the reason why a program obeys a variable that names something of the workspace.
     fn obeyed(&self, name: &str, cwd: &Cwd<'_>) -> Option<String> {
         for row in environment::obeyed_by(name) {
-            for (variable, value) in self.0.iter().filter(|(known, _)| row.is_named(known)) {
+            for (variable, value) in self.variables.iter().filter(|(known, _)| row.is_named(known))
+            {
                 let leads = match row.value {
                     Value::Any => true,
                     Value::Paths => value.split([':', ' ']).any(|path| self.leads_here(path, cwd)),

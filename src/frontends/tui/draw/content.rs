@@ -70,7 +70,7 @@ impl ContentRows {
                 self.name("", &path.display().to_string());
                 self.text(&format!("{args:#}"), Style::new());
             }
-            (Access::Execute { command, directory }, None) => {
+            (Access::Execute { command, directory, .. }, None) => {
                 self.content.hidden |= has_hidden(command);
                 let mut shell = Highlighter::new("sh");
                 for line in lines(command) {

@@ -1,0 +1,63 @@
+//! `tandem sandbox`: a command in the sandbox, by hand.
+
+use std::io::{Write as _, stderr, stdout};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::Command;
+use std::sync::Arc;
+
+use anyhow::{Context as _, anyhow, bail};
+
+use super::making::env;
+use super::{ExitReason, parts};
+use crate::cli::SandboxArgs;
+use tandem_sandbox::SandboxMode;
+use tandem_settings::{policy, read_settings};
+use tandem_tools::command_sandbox::{CommandSandbox, SandboxSetup};
+use tandem_tools::scratch::Scratch;
+use tandem_tools::workspace::Workspace;
+
+/// Runs a command in the sandbox, or shows what it holds.
+pub(crate) async fn sandbox(args: &SandboxArgs) -> anyhow::Result<ExitReason> {
+    if args.mode == SandboxMode::DangerFullAccess {
+        bail!("`{}` is no sandbox; run the command without tandem", args.mode);
+    }
+    let env = env()?;
+    let settings = read_settings(&env, env.directory(), &[]);
+    let secrets = policy(&env, &settings, env.directory(), true).secrets;
+    let workspace = Workspace::new(env.directory(), &settings.context.include_directories)
+        .context("cannot work in this directory")?
+        .with_secrets(secrets);
+    let setup = SandboxSetup { mechanism: args.mechanism, ..parts::sandbox_setup(&settings, &env) };
+    let scratch = Arc::new(Scratch::new(env.state_dir()));
+    let sandbox = Arc::new(CommandSandbox::new(setup, Arc::new(workspace), scratch));
+    if args.command.is_empty() {
+        return show(&sandbox, args.mode).await;
+    }
+    let probe = sandbox.probe().await;
+    let confinement = sandbox.confine(args.mode).await.map_err(|error| {
+        let why = probe.passed_over.iter().map(|it| format!("\n  {}: {}", it.mechanism, it.why));
+        anyhow!("{}{}", error.message, why.collect::<String>())
+    })?;
+    let mut command: Command = confinement.command(&args.command)?;
+    let status = command.status().context("the command could not be started")?;
+    for (path, to) in sandbox.take_back(&confinement).await {
+        // If standard error is closed there is nobody to tell.
+        let _ = writeln!(
+            stderr(),
+            "tandem: the command made {}, which other programs run by themselves; it was moved to {}",
+            path.display(),
+            to.display()
+        );
+    }
+    Ok(match (status.code(), status.signal()) {
+        (Some(code), _) => ExitReason::Failed(code),
+        (None, signal) => ExitReason::Signal(signal.unwrap_or_default()),
+    })
+}
+
+/// Shows what the sandbox holds.
+async fn show(sandbox: &Arc<CommandSandbox>, mode: SandboxMode) -> anyhow::Result<ExitReason> {
+    let text = sandbox.describe(mode).await?;
+    stdout().write_all(text.as_bytes()).context("standard output cannot be written")?;
+    Ok(ExitReason::Done)
+}

@@ -1,0 +1,399 @@
+//! The sandbox of one session's commands: which files they see and write, and what is looked at when
+//! one has ended.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, DirEntry};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use tandem_sandbox::{Limits, Mechanism, PassedOver, Probe, Profile, Sandbox, SandboxMode, probe};
+use tokio::sync::OnceCell;
+
+use super::name_list::NameList;
+use super::off_thread::off_thread;
+use super::output::ToolError;
+use super::scratch::Scratch;
+use super::workspace::Workspace;
+
+/// Maximum number of entries of the workspace that are looked at for repositories and other
+/// protected files in sub-directories, and maximum depth.
+const MOST_ENTRIES: usize = 20_000;
+const DEEPEST: usize = 6;
+
+/// Environment variables that lead to programs outside of the sandbox.
+const LEADING_OUT: [&str; 11] = [
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
+    "DOCKER_HOST",
+    "GPG_AGENT_INFO",
+    "SSH_AGENT_PID",
+    "SSH_AUTH_SOCK",
+    "STY",
+    "TMUX",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+    "XDG_RUNTIME_DIR",
+];
+
+/// Choices about the sandbox of a session.
+pub struct SandboxSetup {
+    /// Mode of commands whose call names none. `None`: the approval mode decides.
+    pub mode: Option<SandboxMode>,
+    /// The mechanism, or the best that works.
+    pub mechanism: Option<Mechanism>,
+    /// The program that is started as the sandbox's helper.
+    pub helper: PathBuf,
+    /// The user's home directory.
+    pub home: Option<PathBuf>,
+    /// Directories outside the workspace that commands which may write the workspace can write, too.
+    pub writable: Vec<PathBuf>,
+    /// `true` if commands can use the machine's network.
+    pub network: bool,
+    /// Names of files that cannot be written in the workspace: they take effect without a person
+    /// running them.
+    pub protected: NameList,
+    /// Directory for files that were taken out of the workspace. `None`: one that ends with the session.
+    pub taken_back: Option<PathBuf>,
+    /// Bounds of what commands take.
+    pub limits: Limits,
+}
+
+/// The sandbox of one session's commands, made when the first command needs it.
+pub struct CommandSandbox {
+    setup: SandboxSetup,
+    workspace: Arc<Workspace>,
+    scratch: Arc<Scratch>,
+    probe: OnceCell<Arc<Probe>>,
+    /// Protected files in sub-directories, as they were when the first command ran.
+    nested: OnceLock<Vec<PathBuf>>,
+    /// `true` if people know that there is no sandbox.
+    complained: AtomicBool,
+}
+
+/// What a command is started with in the sandbox.
+#[derive(Clone)]
+pub struct Confinement {
+    probe: Arc<Probe>,
+    profile: Arc<Profile>,
+    /// Protected files at the roots before the command.
+    before: Arc<BTreeMap<PathBuf, Identity>>,
+}
+
+/// A file as it was: another one at the same path has another number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    number: u64,
+    /// Target of a link.
+    target: Option<PathBuf>,
+}
+
+impl Confinement {
+    fn sandbox(&self) -> Option<&Sandbox> {
+        self.probe.sandbox.as_ref()
+    }
+
+    /// Returns a command that runs a program, the first of the words, with the other words as its
+    /// arguments. Its directory and standard streams are the caller's to set.
+    pub fn command(&self, words: &[OsString]) -> io::Result<Command> {
+        let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        let sandbox = self.sandbox().ok_or(io::ErrorKind::NotFound)?;
+        let mut command = sandbox.command(&self.profile, program, arguments)?;
+        for name in LEADING_OUT {
+            command.env_remove(name);
+        }
+        command.env("TANDEM_SANDBOX", sandbox.mechanism().name());
+        if let Some(temporary) = self.temporary() {
+            command.env("TMPDIR", temporary);
+        }
+        // `git status` would else complain that it cannot write down what it has looked at.
+        command.env("GIT_OPTIONAL_LOCKS", "0");
+        Ok(command)
+    }
+
+    /// Returns what the command may do.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// Returns the directory for temporary files, as the command sees it.
+    fn temporary(&self) -> Option<&Path> {
+        match self.sandbox()?.mechanism() {
+            Mechanism::Namespaces | Mechanism::Bubblewrap => Some(Path::new("/tmp")),
+            Mechanism::Landlock | Mechanism::Seatbelt => self.profile.temporary.as_deref(),
+        }
+    }
+}
+
+impl CommandSandbox {
+    /// Makes and looks up nothing yet.
+    pub fn new(setup: SandboxSetup, workspace: Arc<Workspace>, scratch: Arc<Scratch>) -> Self {
+        let (probe, nested, complained) = Default::default();
+        Self { setup, workspace, scratch, probe, nested, complained }
+    }
+
+    /// Returns the mode of commands whose call names none; `None`: the approval mode decides.
+    pub fn mode(&self) -> Option<SandboxMode> {
+        self.setup.mode
+    }
+
+    /// Finds out what works, once.
+    pub async fn probe(&self) -> Arc<Probe> {
+        let probe = self.probe.get_or_init(|| async {
+            let (mechanism, helper) = (self.setup.mechanism, self.setup.helper.clone());
+            let probed = off_thread(move || Ok::<_, ToolError>(probe(&helper, mechanism))).await;
+            Arc::new(probed.unwrap_or(Probe { sandbox: None, passed_over: Vec::new() }))
+        });
+        Arc::clone(probe.await)
+    }
+
+    /// Returns what the sandbox holds in a mode, for people.
+    pub async fn describe(self: &Arc<Self>, mode: SandboxMode) -> Result<String, ToolError> {
+        let probe = self.probe().await;
+        let mut text = match &probe.sandbox {
+            Some(sandbox) => format!("Mechanism: {}\n", sandbox.mechanism()),
+            None => {
+                "Mechanism: none; commands are asked about, and run without a sandbox\n".to_owned()
+            }
+        };
+        for PassedOver { mechanism, why } in &probe.passed_over {
+            text.push_str(&format!("Not {mechanism}: {why}\n"));
+        }
+        let sandbox = Arc::clone(self);
+        let profile = off_thread(move || {
+            sandbox.profile(mode).map_err(|error| unavailable(&error.to_string()))
+        });
+        let profile = profile.await?;
+        let list = |paths: &[PathBuf]| {
+            let lines = paths.iter().map(|path| format!("  {}\n", path.display()));
+            lines.collect::<String>()
+        };
+        let mut section = |title: &str, paths: &[PathBuf]| {
+            if !paths.is_empty() {
+                text.push_str(&format!("{title}:\n{}", list(paths)));
+            }
+        };
+        if profile.writes_roots {
+            section("Writable", &[&profile.roots[..], &profile.writable].concat());
+            section("Read-only in there", &profile.protected);
+        } else {
+            section("Read-only", &profile.roots);
+        }
+        section("Temporary files", profile.temporary.as_slice());
+        section("Not readable", &profile.hidden);
+        let network = if profile.network { "the machine's" } else { "none" };
+        text.push_str(&format!("Network: {network}\n"));
+        Ok(text)
+    }
+
+    /// Returns a message for people if no sandbox works here, once.
+    pub fn first_complaint(&self, probe: &Probe) -> Option<String> {
+        if self.complained.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let why = probe.passed_over.iter().map(|it| format!("{}: {}", it.mechanism, it.why));
+        let why: Vec<_> = why.collect();
+        let why = if why.is_empty() { "this system has none".to_owned() } else { why.join("; ") };
+        Some(format!("Commands run without a sandbox, and are asked about as without one: {why}"))
+    }
+
+    /// Prepares the sandbox for a command. The error says why there is none.
+    pub async fn confine(self: &Arc<Self>, mode: SandboxMode) -> Result<Confinement, ToolError> {
+        let probe = self.probe().await;
+        let sandbox = Arc::clone(self);
+        off_thread(move || {
+            if probe.sandbox.is_none() {
+                return Err(unavailable("no kind of sandbox works on this machine"));
+            }
+            let profile = sandbox.profile(mode).map_err(|error| unavailable(&error.to_string()))?;
+            let before = sandbox.protected_at_roots();
+            Ok(Confinement { probe, profile: Arc::new(profile), before: Arc::new(before) })
+        })
+        .await
+    }
+
+    /// Returns what a command may do in a mode.
+    pub fn profile(&self, mode: SandboxMode) -> io::Result<Profile> {
+        let temporary = self.scratch.dir()?.join("tmp");
+        DirBuilder::new().recursive(true).mode(0o700).create(&temporary)?;
+        let writes_roots = mode >= SandboxMode::WorkspaceWrite;
+        let roots = self.workspace.roots().to_owned();
+        let mut protected: Vec<_> = self.protected_at_roots().into_keys().collect();
+        let git: Vec<_> = protected.iter().filter_map(|path| git_directory(path)).collect();
+        protected.extend(git);
+        protected.extend(self.nested.get_or_init(|| self.find_nested()).iter().cloned());
+        let writable = if writes_roots { self.setup.writable.clone() } else { Vec::new() };
+        let mut hidden = self.workspace.secrets().existing_in(Path::new("/"));
+        hidden.extend(
+            self.setup.home.iter().flat_map(|home| self.workspace.secrets().existing_in(home)),
+        );
+        // The workspace itself is there to be read, wherever it lies.
+        hidden.sort();
+        hidden.dedup();
+        hidden.retain(|path| {
+            !roots.iter().any(|root| root.starts_with(path) || path.starts_with(root))
+        });
+        Ok(Profile {
+            roots,
+            writes_roots,
+            temporary: Some(temporary.canonicalize()?),
+            writable,
+            protected,
+            hidden,
+            network: self.setup.network,
+            limits: self.setup.limits,
+        })
+    }
+
+    /// Moves protected files out of the workspace that have come up while a command ran. Returns each
+    /// with its new path.
+    pub async fn take_back(self: &Arc<Self>, confinement: &Confinement) -> Vec<(PathBuf, PathBuf)> {
+        if !confinement.profile.writes_roots {
+            return Vec::new();
+        }
+        let (sandbox, before) = (Arc::clone(self), Arc::clone(&confinement.before));
+        let taken = off_thread(move || Ok::<_, ToolError>(sandbox.take(&before))).await;
+        taken.unwrap_or_default()
+    }
+
+    fn take(&self, before: &BTreeMap<PathBuf, Identity>) -> Vec<(PathBuf, PathBuf)> {
+        let mut taken = Vec::new();
+        for (path, identity) in self.protected_at_roots() {
+            if before.get(&path) == Some(&identity) {
+                continue;
+            }
+            match self.move_out(&path) {
+                Ok(to) => taken.push((path.clone(), to)),
+                Err(error) => tracing::warn!(path = %path.display(), %error, "not taken back"),
+            }
+            if let Some(target) = before.get(&path).and_then(|identity| identity.target.as_ref()) {
+                let _ = std::os::unix::fs::symlink(target, &path);
+            }
+        }
+        taken
+    }
+
+    fn move_out(&self, path: &Path) -> io::Result<PathBuf> {
+        let parent = match &self.setup.taken_back {
+            Some(directory) => directory.clone(),
+            None => self.scratch.dir()?.join("taken-back"),
+        };
+        DirBuilder::new().recursive(true).mode(0o700).create(&parent)?;
+        let directory = tempfile::Builder::new().prefix("").tempdir_in(&parent)?.keep();
+        let to = directory.join(path.file_name().unwrap_or_default());
+        // On another file system nothing can be renamed into place: there it is only put aside.
+        fs::rename(path, &to).or_else(|error| {
+            if error.kind() != io::ErrorKind::CrossesDevices {
+                return Err(error);
+            }
+            copy(path, &to)?;
+            if path.is_dir() && !path.is_symlink() {
+                fs::remove_dir_all(path)
+            } else {
+                fs::remove_file(path)
+            }
+        })?;
+        Ok(to)
+    }
+
+    /// Returns the protected files at the roots, and one directory below.
+    fn protected_at_roots(&self) -> BTreeMap<PathBuf, Identity> {
+        let mut protected = BTreeMap::new();
+        for root in self.workspace.roots() {
+            for entry in entries(root) {
+                if self.is_protected(root, &entry) {
+                    protected.extend(identified(&entry));
+                } else if is_hidden_directory(&entry) {
+                    let below = entries(&entry.path());
+                    let below = below.filter(|entry| self.is_protected(root, entry));
+                    protected.extend(below.filter_map(|entry| identified(&entry)));
+                }
+            }
+        }
+        protected
+    }
+
+    fn is_protected(&self, root: &Path, entry: &DirEntry) -> bool {
+        let path = entry.path();
+        let path = path.strip_prefix(root).unwrap_or(&path);
+        let names = |is_directory| self.setup.protected.names(path, is_directory);
+        names(entry.file_type().is_ok_and(|kind| kind.is_dir())) || names(false)
+    }
+
+    /// Looks for protected files in sub-directories, as far as that takes no long time.
+    fn find_nested(&self) -> Vec<PathBuf> {
+        let mut protected = Vec::new();
+        let mut left = MOST_ENTRIES;
+        for root in self.workspace.roots() {
+            let mut directories = vec![(root.clone(), 0)];
+            while let Some((directory, depth)) = directories.pop() {
+                for entry in entries(&directory).take(left) {
+                    left = left.saturating_sub(1);
+                    if self.is_protected(root, &entry) {
+                        protected.push(entry.path());
+                    } else if depth < DEEPEST && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                        directories.push((entry.path(), depth + 1));
+                    }
+                }
+            }
+        }
+        protected
+    }
+}
+
+fn unavailable(why: &str) -> ToolError {
+    ToolError::new(
+        "no_sandbox",
+        format!("The command was not run: there is no sandbox for it ({why})."),
+    )
+}
+
+fn entries(directory: &Path) -> impl Iterator<Item = DirEntry> + use<> {
+    fs::read_dir(directory).into_iter().flatten().flatten()
+}
+
+fn is_hidden_directory(entry: &DirEntry) -> bool {
+    entry.file_name().as_encoded_bytes().starts_with(b".")
+        && entry.file_type().is_ok_and(|kind| kind.is_dir())
+}
+
+fn identified(entry: &DirEntry) -> Option<(PathBuf, Identity)> {
+    let data = entry.metadata().ok()?;
+    let target = fs::read_link(entry.path()).ok();
+    Some((entry.path(), Identity { device: data.dev(), number: data.ino(), target }))
+}
+
+/// Returns the directory of a repository whose `.git` is a file, as in a worktree, with what all
+/// worktrees share.
+fn git_directory(path: &Path) -> Option<PathBuf> {
+    if path.file_name()? != ".git" || !path.is_file() {
+        return None;
+    }
+    let text = fs::read_to_string(path).ok()?;
+    let directory = path.parent()?.join(text.strip_prefix("gitdir:")?.trim());
+    let common = fs::read_to_string(directory.join("commondir")).ok();
+    let common = common.map(|common| directory.join(common.trim()));
+    common.filter(|common| directory.starts_with(common)).or(Some(directory))
+}
+
+/// Copies a file, a link or a directory.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let kind = from.symlink_metadata()?.file_type();
+    if kind.is_symlink() {
+        return std::os::unix::fs::symlink(fs::read_link(from)?, to);
+    }
+    if !kind.is_dir() {
+        return fs::copy(from, to).map(|_| ());
+    }
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        copy(&entry.path(), &to.join(entry.file_name()))?;
+    }
+    Ok(())
+}
