@@ -1,54 +1,61 @@
-// An editor made with the official SDK of ACP 1: node acp.mjs. Starts the program at $TANDEM itself.
+// An editor made with an official SDK of ACP 1: node acp.mjs acp24|acp04. Starts the program at $TANDEM itself,
+// and has it record all lines in $TANDEM_RECORDS.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
-import { client, methods, ndJsonStream, PROTOCOL_VERSION } from '@agentclientprotocol/sdk';
 import { check, finish, must, same } from './check.mjs';
 
+const { connect } = await import(`./${process.argv[2]}.mjs`);
 const home = realpathSync(mkdtempSync(join(tmpdir(), 'tandem-acp-')));
 const workspace = join(home, 'workspace');
 mkdirSync(workspace);
 const file = (name) => join(workspace, name);
 
+let starts = 0;
+
 // The program and the editor that drives it.
 class Editor {
   constructor() {
     const env = { HOME: home, PATH: process.env.PATH };
-    const args = ['--acp', '--model', `replay:${process.env.TANDEM_SCRIPT}`];
+    const record = join(process.env.TANDEM_RECORDS, `${(starts += 1)}.jsonl`);
+    const args = ['--acp', '--record', record, '--model', `replay:${process.env.TANDEM_SCRIPT}`];
     this.process = spawn(process.env.TANDEM, args, { cwd: workspace, env, stdio: ['pipe', 'pipe', 'ignore'] });
     this.ended = new Promise((done) => this.process.on('exit', done));
     this.updates = [];
-    this.answer = (request) => choose(request, 'allow_once');
-    const stream = ndJsonStream(Writable.toWeb(this.process.stdin), Readable.toWeb(this.process.stdout));
-    this.connection = client({ name: 'interop' })
-      .onRequest(methods.client.session.requestPermission, ({ params }) => this.answer(params))
-      .onNotification(methods.client.session.update, ({ params }) => {
+    this.permit = (request) => choose(request, 'allow_once');
+    this.agent = connect(Writable.toWeb(this.process.stdin), Readable.toWeb(this.process.stdout), {
+      permit: async (request) => this.permit(request),
+      update: async (params) => {
         this.updates.push(params);
-        this.seen?.(params);
-      })
-      .connect(stream);
-    this.agent = this.connection.agent;
+        this.seen?.(params.update);
+      },
+    });
   }
 
   async initialize() {
     const clientCapabilities = { fs: { readTextFile: false, writeTextFile: false }, terminal: false };
-    const params = { protocolVersion: PROTOCOL_VERSION, clientCapabilities };
-    return this.agent.request(methods.agent.initialize, params);
+    return this.agent.initialize({ protocolVersion: 1, clientCapabilities });
   }
 
   async session() {
-    const params = { cwd: workspace, mcpServers: [] };
-    return this.agent.request(methods.agent.session.new, params);
+    return this.agent.newSession({ cwd: workspace, mcpServers: [] });
   }
 
   async prompt(sessionId, text) {
     const from = this.updates.length;
-    const params = { sessionId, prompt: [{ type: 'text', text }] };
-    const { stopReason } = await this.agent.request(methods.agent.session.prompt, params);
+    const prompt = [{ type: 'text', text }];
+    const { stopReason } = await this.agent.prompt({ sessionId, prompt });
     const updates = this.updates.slice(from).filter((each) => each.sessionId === sessionId);
     return { stopReason, updates: updates.map((each) => each.update) };
+  }
+
+  // The next update of a kind.
+  next(kind) {
+    return new Promise((done) => {
+      this.seen = (update) => update.sessionUpdate === kind && done(update);
+    });
   }
 
   async hangUp() {
@@ -93,7 +100,7 @@ await check('3 say', async () => {
 });
 await check('4 an edit that is allowed', async () => {
   let asked;
-  editor.answer = (request) => {
+  editor.permit = (request) => {
     asked = request;
     must(!existsSync(file('approved.txt')), 'written before the answer');
     return choose(request, 'allow_once');
@@ -105,32 +112,33 @@ await check('4 an edit that is allowed', async () => {
   same(readFileSync(file('approved.txt'), 'utf8'), 'from the model\n', 'the file');
 });
 await check('5 an edit that is rejected', async () => {
-  editor.answer = (request) => choose(request, 'reject_once');
+  editor.permit = (request) => choose(request, 'reject_once');
   const { stopReason, updates } = await editor.prompt(sessionId, 'write and reject');
   same([stopReason, last(states(updates))], ['end_turn', 'failed'], 'the end');
   must(!existsSync(file('rejected.txt')), 'written');
 });
 await check('6 a command, with its output', async () => {
-  editor.answer = (request) => choose(request, 'allow_once');
+  editor.permit = (request) => choose(request, 'allow_once');
   const { updates } = await editor.prompt(sessionId, 'run a command');
   const shown = JSON.stringify(last(of(updates, 'tool_call_update')).content);
   must(shown.includes('line3') && existsSync(file('ran.txt')), `output: ${shown}`);
 });
 await check('7 cancel in the middle of an answer', async () => {
-  editor.seen = ({ update }) => {
-    if (update.sessionUpdate !== 'agent_message_chunk') return;
-    editor.seen = undefined;
-    editor.agent.notify(methods.agent.session.cancel, { sessionId });
-  };
+  editor.next('agent_message_chunk').then(() => editor.agent.cancel({ sessionId }));
   same((await editor.prompt(sessionId, 'talk for long')).stopReason, 'cancelled', 'the reason');
   same((await editor.prompt(sessionId, 'say hello')).stopReason, 'end_turn', 'the turn after it');
 });
-await check('8 options', async () => {
-  const params = { sessionId, configId: 'mode', value: 'plan' };
-  const { configOptions } = await editor.agent.request(methods.agent.session.setConfigOption, params);
-  same(configOptions.find((each) => each.id === 'mode').currentValue, 'plan', 'the mode');
-  const back = { sessionId, modeId: 'default' };
-  await editor.agent.request(methods.agent.session.setMode, back);
+await check('8 modes and options', async () => {
+  const planned = editor.next('current_mode_update');
+  await editor.agent.setMode({ sessionId, modeId: 'plan' });
+  same((await planned).currentModeId, 'plan', 'the mode shown');
+  if (editor.agent.setOption) {
+    const params = { sessionId, configId: 'mode', value: 'default' };
+    const { configOptions } = await editor.agent.setOption(params);
+    same(configOptions.find((each) => each.id === 'mode').currentValue, 'default', 'the mode');
+  } else {
+    await editor.agent.setMode({ sessionId, modeId: 'default' });
+  }
 });
 await check('9 two sessions at once', async () => {
   const other = (await editor.session()).sessionId;
@@ -147,11 +155,12 @@ await check('10 after a kill: listed, and loaded with all that was said', async 
   await editor.ended;
   editor = new Editor();
   await editor.initialize();
-  const { sessions } = await editor.agent.request(methods.agent.session.list, { cwd: workspace });
-  const listed = sessions.find((each) => each.sessionId === sessionId);
-  must(listed?.title === 'say hello' && Date.parse(listed.updatedAt), JSON.stringify(sessions));
-  const params = { sessionId, cwd: workspace, mcpServers: [] };
-  await editor.agent.request(methods.agent.session.load, params);
+  if (editor.agent.listSessions) {
+    const { sessions } = await editor.agent.listSessions({ cwd: workspace });
+    const listed = sessions.find((each) => each.sessionId === sessionId);
+    must(listed?.title === 'say hello' && Date.parse(listed.updatedAt), JSON.stringify(sessions));
+  }
+  await editor.agent.loadSession({ sessionId, cwd: workspace, mcpServers: [] });
   const replayed = editor.updates.map((each) => each.update);
   same(said(replayed), before, 'what was said');
   must(said(replayed, 'user_message_chunk').startsWith('say hello'), 'no prompts');
