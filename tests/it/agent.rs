@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -80,8 +82,15 @@ impl Setup {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true);
-        if !self.args.iter().any(|arg| arg == "--model" || arg == "-m") {
+        let has = |name: &str| self.args.iter().any(|arg| arg == name);
+        if !has("--model") && !has("-m") {
             command.arg("--model").arg(format!("replay:{}", home.join("script.jsonl").display()));
+        }
+        if has("--acp")
+            && !has("--record")
+            && let Some(record) = record()
+        {
+            command.arg("--record").arg(record);
         }
         command
     }
@@ -108,6 +117,16 @@ impl Setup {
         let child = change(&mut self.command(home.path())).spawn().unwrap();
         Agent::of(child, home)
     }
+}
+
+/// Returns where an agent records what it and its editor say, if `$TANDEM_RECORDS` names a directory for
+/// that: a file named after the test. `tests/interop/run schema` validates what is there.
+fn record() -> Option<PathBuf> {
+    static RECORDS: AtomicU32 = AtomicU32::new(0);
+    let directory = std::env::var_os("TANDEM_RECORDS")?;
+    let number = RECORDS.fetch_add(1, Ordering::Relaxed);
+    let test = thread::current().name().unwrap_or_default().replace("::", ".");
+    Some(Path::new(&directory).join(format!("{test}-{number}.jsonl")))
 }
 
 /// Output and exit code of a run.

@@ -1,5 +1,6 @@
-// Validates recorded lines of ACP 1, both directions, against the schema that the SDK is published with:
-// node schema.mjs DIRECTORY. Each line has to be a message of the protocol, and its content that of its method.
+// Validates recorded lines of ACP 1 against the schema that the SDK is published with: node schema.mjs DIRECTORY.
+// Each line has to be a message of the protocol, and its content that of its method. With --agent, only lines of
+// the agent are: tests send bad ones. Records of the other dialect are passed over.
 import { readFileSync, readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -16,41 +17,47 @@ for (const [name, type] of Object.entries(schema.$defs)) {
   if (type['x-method']) types[half].set(type['x-method'], `acp#/$defs/${name}`);
 }
 
-function valid(type, value, line) {
-  const good = ajv.validate(type, value);
-  must(good, `${type}: ${ajv.errorsText()}: ${JSON.stringify(line).slice(0, 400)}`);
-}
+// What a value has that its type doesn't allow, or nothing.
+const invalid = (type, value) => ajv.validate(type, value) ? '' : `${type}: ${ajv.errorsText()}`.slice(0, 300);
 
-// `asked`: the methods of the other side's open requests, by id.
-function validate(line, asked, asking) {
-  valid('acp', line, line);
+// What is wrong with a line, or nothing. `asked`: methods of the requests that the other side has sent, by id.
+function fault(line, asked) {
   const { id, method, params, result, error } = line;
-  if (method) {
-    if (id !== undefined) asking.set(id, method);
-    // A method of an extension, or one that the protocol had once, has no type.
-    if (types.params.has(method)) valid(types.params.get(method), params, line);
-  } else if (error) {
-    valid('acp#/$defs/Error', error, line);
-  } else {
-    const answered = asked.get(id);
-    must(answered, `the answer to nothing: ${JSON.stringify(line)}`);
-    if (types.result.has(answered)) valid(types.result.get(answered), result, line);
-  }
+  const whole = invalid('acp', line);
+  if (whole) return whole;
+  if (error) return invalid('acp#/$defs/Error', error);
+  const half = method ? 'params' : 'result';
+  const type = types[half].get(method ?? asked.get(id));
+  // A method of an extension, or one that the protocol had once, has no type.
+  return type ? invalid(type, method ? params : result) : !method && !asked.has(id) && 'nobody has asked';
 }
 
-const directory = process.argv[2];
-const records = readdirSync(directory).map((name) => join(directory, name));
-const lines = records.map((record) =>
-  readFileSync(record, 'utf8').trim().split('\n').map((line) => JSON.parse(line)),
-);
+// The messages of a record, without a last line that a kill has cut off and lines that are no JSON.
+const read = (record) =>
+  readFileSync(record, 'utf8').split('\n').slice(0, -1).map((line) => JSON.parse(line)).filter(({ msg }) => msg);
 
-await check(`schema: ${lines.flat().length} lines of ${records.length} programs`, async () => {
-  must(lines.flat().length, 'nothing was recorded');
-  for (const recorded of lines) {
-    const asked = { c2a: new Map(), a2c: new Map() };
-    for (const { dir, msg } of recorded) {
-      validate(msg, asked[dir === 'c2a' ? 'a2c' : 'c2a'], asked[dir]);
-    }
+const [directory, only] = process.argv.slice(2);
+const isChecked = (dir) => dir === 'a2c' || only !== '--agent';
+const isThisDialect = (lines) => lines.some(({ dir, msg }) => dir === 'a2c' && msg.result?.protocolVersion === 1);
+const other = { c2a: 'a2c', a2c: 'c2a' };
+
+const wrong = [];
+let [programs, count] = [0, 0];
+for (const name of readdirSync(directory).sort()) {
+  const lines = read(join(directory, name));
+  if (!isThisDialect(lines)) continue;
+  programs += 1;
+  const asked = { c2a: new Map(), a2c: new Map() };
+  for (const { dir, msg } of lines) {
+    if (msg.method && 'id' in msg) asked[dir].set(msg.id, msg.method);
+    if (!isChecked(dir)) continue;
+    count += 1;
+    const why = fault(msg, asked[other[dir]]);
+    if (why) wrong.push(`${name}: ${why}: ${JSON.stringify(msg).slice(0, 300)}`);
   }
+}
+await check(`schema: ${count} lines of ${programs} programs`, async () => {
+  must(count > 0, 'nothing was recorded');
+  must(!wrong.length, `${wrong.length} are wrong\n${wrong.join('\n')}`);
 });
 finish();
