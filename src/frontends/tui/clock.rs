@@ -26,3 +26,24 @@ pub(super) async fn until(due: Option<Instant>) {
         None => std::future::pending().await,
     }
 }
+
+/// Returns when something is due that is due at one instant already, if at all, and now at another too.
+pub(super) fn earlier(due: Option<Instant>, too: Instant) -> Instant {
+    due.map_or(too, |due| due.min(too))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_is_due_later_does_not_hold_up_what_is_due_sooner() {
+        let now = Instant::now();
+        let later = now + Duration::from_millis(90);
+        assert_eq!(earlier(None, now), now);
+        assert_eq!(earlier(Some(later), now), now);
+        assert_eq!(earlier(Some(now), later), now);
+    }
+}

@@ -10,7 +10,7 @@ use futures::stream::FuturesUnordered;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::clock::now;
+use super::clock::{earlier, now};
 use super::complete::FileIndex;
 use super::conversation::Conversation;
 use super::draw;
@@ -132,7 +132,7 @@ impl Ui {
 
     /// The screen is to be drawn, but not too often.
     pub(super) fn changed(&mut self) {
-        self.due.get_or_insert(self.last_drawn + FRAME);
+        self.due = Some(earlier(self.due, self.last_drawn + FRAME));
     }
 
     pub(super) fn draw(&mut self) {
