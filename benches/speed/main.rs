@@ -8,6 +8,7 @@
 #![expect(clippy::cast_precision_loss, reason = "nobody reads the last digits")]
 
 mod cancel;
+mod editors;
 mod messages;
 mod peers;
 mod process;
@@ -29,13 +30,18 @@ fn main() {
     }
     // `cargo bench NAME` runs what has the name in it.
     let wanted = args.iter().skip(1).find(|arg| !arg.starts_with('-'));
-    let measures: [(&str, Measure); 19] = [
+    let measures: [(&str, Measure); 24] = [
         ("start", start::start),
         ("idle memory", start::idle_memory),
         ("stream", stream::stream),
         ("round trips", messages::round_trips),
         ("large messages", messages::large),
         ("cancel", cancel::cancel),
+        ("ACP 1: start", editors::start),
+        ("ACP 1: chunks", editors::chunks),
+        ("ACP 1: sessions", editors::sessions),
+        ("ACP 1: load", editors::load),
+        ("ACP 1: questions", editors::questions),
         ("requests to the client", peers::compare),
         ("subscribers", subscribers::subscribers),
         ("idle sessions", subscribers::idle_sessions),

@@ -53,6 +53,11 @@ impl Pty {
         Self::start(command, vec![home, scripts])
     }
 
+    /// Returns a way to type while another thread reads.
+    pub(crate) fn keyboard(&self) -> File {
+        self.terminal.try_clone().unwrap()
+    }
+
     pub(crate) fn keys(&mut self, keys: &str) {
         self.terminal.write_all(keys.as_bytes()).unwrap();
     }

@@ -1,13 +1,13 @@
 //! The store of sessions: what an event, a list and a stored conversation cost.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tandem_agent::session::{
-    Batch, Event, Head, Query, SessionStarted, Store, StoredSession, TurnId,
+    Batch, Event, Head, PromptPart, Query, SessionStarted, Store, StoredSession, TurnId,
 };
 use tandem_store::FileStore;
 use tempfile::TempDir;
@@ -20,7 +20,7 @@ use crate::{median, round};
 const EVENTS: usize = 20_000;
 
 /// Events of a session that is loaded.
-const LOADED: usize = 10_000;
+pub(crate) const LOADED: usize = 10_000;
 
 /// Sessions in a list.
 const SESSIONS: usize = 10_000;
@@ -45,7 +45,7 @@ fn head(id: &str) -> Head {
     }
 }
 
-fn id(n: usize) -> String {
+pub(crate) fn id(n: usize) -> String {
     format!("0199f2c4-0000-7000-8000-{n:012}")
 }
 
@@ -68,33 +68,88 @@ fn lines(first: usize, events: usize) -> Vec<Batch> {
 fn stored(events: usize) -> (TempDir, FileStore) {
     let dir = TempDir::new().unwrap();
     let store = FileStore::new(dir.path().to_owned());
+    write(&store, Path::new("/p"), |first| lines(first, events));
+    (dir, store)
+}
+
+/// Writes a session that works in a directory and has [`LOADED`] events after its first: one long
+/// answer, or short turns with a call each. Returns its log.
+pub(crate) fn write_session(root: &Path, directory: &Path, short_turns: bool) -> PathBuf {
+    let store = FileStore::new(root.to_owned());
+    write(&store, directory, |first| if short_turns { turns(first) } else { lines(first, LOADED) });
+    root.join(id(0)).join("log.jsonl")
+}
+
+/// Stores a session that has begun its first turn, and what follows from an index on.
+fn write(store: &FileStore, directory: &Path, rest: impl FnOnce(usize) -> Vec<Batch>) {
     runtime().block_on(async {
-        let mut claim = store.create(&head(&id(0))).await.unwrap();
+        let head = Head { directory: directory.to_owned(), ..head(&id(0)) };
+        let mut claim = store.create(&head).await.unwrap();
         let started = SessionStarted {
             version: 1,
             id: id(0),
-            directory: "/p".into(),
+            directory: directory.to_owned(),
             roots: Vec::new(),
             model: "m".to_owned(),
             mode: tandem_agent::permission::Mode::Default,
             by: String::new(),
         };
-        let queued = Event::TurnQueued {
-            turn: TurnId(1),
-            prompt: Vec::new(),
-            origin: tandem_agent::session::Origin::Editor,
-            tags: tandem_agent::session::PromptTags::default(),
-        };
-        let events_first = vec![
-            (1, Arc::new(Event::SessionStarted(Arc::new(started)))),
-            (1, Arc::new(queued)),
-            (1, Arc::new(Event::TurnStarted { turn: TurnId(1) })),
-        ];
-        let first = Batch { first: 0, events: events_first, summary: None };
+        let mut events = vec![(1, Arc::new(Event::SessionStarted(Arc::new(started))))];
+        events.extend(begun(1).map(|event| (1, Arc::new(event))));
+        let next = events.len();
+        let first = Batch { first: 0, events, summary: None };
         claim.append(vec![first]).await.unwrap();
-        claim.append(lines(3, events)).await.unwrap();
+        claim.append(rest(next)).await.unwrap();
     });
-    (dir, store)
+}
+
+/// The beginning of a turn.
+fn begun(turn: u64) -> [Event; 2] {
+    let turn = TurnId(turn);
+    let queued = Event::TurnQueued {
+        turn,
+        prompt: vec![PromptPart::Text("a prompt of some words".to_owned())],
+        origin: tandem_agent::session::Origin::Editor,
+        tags: tandem_agent::session::PromptTags::default(),
+    };
+    [queued, Event::TurnStarted { turn }]
+}
+
+/// Turns with an answer, a call and another answer, from an index on.
+fn turns(first: usize) -> Vec<Batch> {
+    let event = |event: Value| serde_json::from_value::<Event>(event).unwrap();
+    let finished = || json!({ "AnswerFinished": { "calls": [], "reason": "Stop", "usage": { "input": 1000, "cached": 0, "output": 20, "thoughts": 0 }, "native": null } });
+    let mut events = Vec::new();
+    for turn in 1.. {
+        let call = format!("c{turn}");
+        let started = json!({ "CallStarted": {
+            "call": { "id": call, "name": "read_file", "args": { "file_path": "src/main.rs" } },
+            "caller": "Model", "kind": "Read", "access": "Read", "question": null,
+            "summary": { "label": "src/main.rs", "locations": [], "diff": null },
+        } });
+        let output = "some line of a file\n".repeat(20);
+        let ended =
+            json!({ "Done": { "text": output, "media": [], "shown": { "Output": output } } });
+        events.extend([
+            event(finished()),
+            event(started),
+            event(json!({ "CallFinished": { "call": call, "outcome": ended } })),
+            Event::Text("An answer of some words.".to_owned()),
+            event(finished()),
+            event(json!({ "TurnFinished": { "turn": turn, "reason": "EndTurn" } })),
+        ]);
+        if events.len() >= LOADED {
+            break;
+        }
+        events.extend(begun(turn + 1));
+    }
+    let events: Vec<_> = events.into_iter().map(|event| (5, Arc::new(event))).collect();
+    let batch = |(n, events): (usize, &[(i64, Arc<Event>)])| Batch {
+        first: first + n * LINE,
+        events: events.to_vec(),
+        summary: None,
+    };
+    events.chunks(LINE).enumerate().map(batch).collect()
 }
 
 /// Microseconds to add an event, against writing the same bytes straight to a file.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::process::{PROMPT, myself, tandem};
 use crate::round;
 
-const CHUNKS: usize = 20_000;
+pub(crate) const CHUNKS: usize = 20_000;
 
 /// Seconds and CPU for an answer of many chunks, against writing the same bytes straight to a
 /// pipe.
