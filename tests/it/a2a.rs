@@ -34,3 +34,4 @@ mod together;
 mod token;
 mod turns;
 mod web;
+mod withdrawn;
