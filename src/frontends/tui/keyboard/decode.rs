@@ -116,9 +116,22 @@ impl Decoder {
     /// Returns what the bytes mean without the rest, which has not come in time.
     pub(super) fn expire(&mut self) -> Vec<TerminalInput> {
         let mut inputs = Vec::new();
+        // Read in one piece with text of the paste, when this program could not run for a while.
+        let pressed = self.paste.and_then(|_| self.take_interrupts());
         inputs.extend(self.cut_paste());
+        let key = TerminalInput::Key(KeyPress::control('c'));
+        inputs.extend(std::iter::repeat_n(key, pressed.unwrap_or(0)));
         self.decode(&mut inputs, true);
         inputs
+    }
+
+    /// Takes Ctrl+C from the end of the bytes; returns how often it was pressed.
+    fn take_interrupts(&mut self) -> Option<usize> {
+        let longest = self.bytes.len().saturating_sub(LONGEST);
+        let mut ends = longest..self.bytes.len();
+        let (at, count) = ends.find_map(|at| Some((at, interrupts(&self.bytes[at..])?)))?;
+        self.bytes.truncate(at);
+        Some(count)
     }
 
     fn decode(&mut self, inputs: &mut Vec<TerminalInput>, expired: bool) {

@@ -178,3 +178,14 @@ fn an_interrupt_ends_a_paste_without_an_end() {
         assert_eq!(all(decoder.feed(b"y")), "y");
     }
 }
+
+#[test]
+fn an_interrupt_that_was_read_with_a_paste_without_an_end_is_no_text_of_it() {
+    for (interrupt, expected) in [("\x03", "Ctrl+c"), ("\x1b[99;5u\x03", "Ctrl+c, Ctrl+c")] {
+        let mut decoder = Decoder::default();
+        assert_eq!(all(decoder.feed(format!("\x1b[200~a\x03b{interrupt}").as_bytes())), "");
+        let expected = format!("part of a paste \"a\\u{{3}}b\", {expected}");
+        assert_eq!(all(decoder.expire()), expected);
+        assert_eq!(all(decoder.feed(b"y")), "y");
+    }
+}
