@@ -52,6 +52,7 @@ mod sessions;
 mod sessions_cli;
 mod settings;
 mod shared;
+mod shown;
 mod store;
 mod streams;
 mod terminal;

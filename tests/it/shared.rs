@@ -43,13 +43,19 @@ impl acp::Login for NoLogin {
 }
 
 /// An editor at the other end of a connection to a session.
-struct Editor {
+pub(crate) struct Editor {
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
     writer: WriteHalf<DuplexStream>,
 }
 
 impl Editor {
-    async fn of(session: &Arc<Session>) -> Self {
+    /// An editor of 0.0.9.
+    pub(crate) async fn of(session: &Arc<Session>) -> Self {
+        Self::with(session, Value::Null).await
+    }
+
+    /// An editor that begins so.
+    pub(crate) async fn with(session: &Arc<Session>, initialize: Value) -> Self {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (input, output) = tokio::io::split(theirs);
         let options = ConnectionOptions::new(1 << 20);
@@ -68,16 +74,20 @@ impl Editor {
         let (reader, writer) = tokio::io::split(ours);
         let mut editor = Self { lines: BufReader::new(reader).lines(), writer };
         // Then it watches.
-        editor.send(json!({ "id": "hello", "method": "initialize" })).await;
+        let mut hello = json!({ "id": "hello", "method": "initialize" });
+        if !initialize.is_null() {
+            hello["params"] = initialize;
+        }
+        editor.send(hello).await;
         editor.message().await;
         editor
     }
 
-    async fn send(&mut self, message: Value) {
+    pub(crate) async fn send(&mut self, message: Value) {
         self.writer.write_all(format!("{message}\n").as_bytes()).await.unwrap();
     }
 
-    async fn message(&mut self) -> Value {
+    pub(crate) async fn message(&mut self) -> Value {
         let line = timeout(Duration::from_secs(20), self.lines.next_line()).await.unwrap();
         serde_json::from_str(&line.unwrap().unwrap()).unwrap()
     }

@@ -22,6 +22,8 @@ pub enum Storage {
     /// Nowhere: the conversation ends with the process.
     #[default]
     Nowhere,
+    /// Nowhere but in this log, which others can add to: for tests of front ends.
+    InMemory(Log),
     /// A store, from the first prompt on.
     New {
         /// The session's id there, a UUID.
@@ -53,7 +55,7 @@ impl Storage {
     /// Returns the store, if there is one.
     pub(super) fn store(&self) -> Option<Arc<dyn Store>> {
         match self {
-            Self::Nowhere => None,
+            Self::Nowhere | Self::InMemory(_) => None,
             Self::New { store, .. } => Some(Arc::clone(store)),
             Self::Stored(stored) => Some(Arc::clone(&stored.store)),
         }
@@ -62,7 +64,7 @@ impl Storage {
     /// Returns the directory for the session's files, if it has one that outlives the process.
     pub fn directory(&self) -> Option<PathBuf> {
         match self {
-            Self::Nowhere => None,
+            Self::Nowhere | Self::InMemory(_) => None,
             Self::New { id, store } => store.directory(id),
             Self::Stored(stored) => stored.directory.clone(),
         }
@@ -72,7 +74,7 @@ impl Storage {
     pub fn next(&self) -> Option<usize> {
         match self {
             Self::Stored(stored) => Some(stored.next),
-            Self::Nowhere | Self::New { .. } => None,
+            Self::Nowhere | Self::InMemory(_) | Self::New { .. } => None,
         }
     }
 
@@ -80,7 +82,7 @@ impl Storage {
     pub fn model(&self) -> Option<String> {
         match self {
             Self::Stored(stored) => Some(stored.state.look(|state| state.model.clone())),
-            Self::Nowhere | Self::New { .. } => None,
+            Self::Nowhere | Self::InMemory(_) | Self::New { .. } => None,
         }
     }
 
@@ -101,7 +103,8 @@ impl Storage {
         overflow: Shelf,
         started: impl FnOnce(String) -> SessionStarted,
     ) -> OpenedLog {
-        let (id, store) = match self {
+        let new_id = || uuid::Uuid::now_v7().to_string();
+        let (id, log, store) = match self {
             Self::Stored(stored) => {
                 let StoredSession { head, log, claim, state, secrets, notices, .. } = *stored;
                 let (title, turns) = state.look(|state| (state.title.clone(), state.turns));
@@ -116,10 +119,10 @@ impl Storage {
                 }
                 return OpenedLog { id: head.id, log, state, secrets, storing };
             }
-            Self::New { id, store } => (id, Some(store)),
-            Self::Nowhere => (uuid::Uuid::now_v7().to_string(), None),
+            Self::New { id, store } => (id, Log::new(overflow), Some(store)),
+            Self::Nowhere => (new_id(), Log::new(overflow), None),
+            Self::InMemory(log) => (new_id(), log, None),
         };
-        let log = Log::new(overflow);
         let started = started(id.clone());
         log.append(Event::SessionStarted(Arc::new(started.clone())));
         let storing = match store {

@@ -27,13 +27,13 @@ use crate::kept::Faulty;
 const LONG: Duration = Duration::from_secs(20);
 
 /// A server of this process.
-pub(super) struct Server {
-    port: u16,
+pub(crate) struct Server {
+    pub(crate) port: u16,
     _serves: AbortOnDropHandle<anyhow::Result<()>>,
 }
 
 impl Server {
-    pub(super) async fn of(sessions: ServedSessions) -> Self {
+    pub(crate) async fn of(sessions: ServedSessions) -> Self {
         let acp: ServeAcp = Arc::new(|mut stream, _| {
             Box::pin(async move {
                 stream.write_all(b"{\"acp\":true}\n").await.unwrap();
@@ -172,7 +172,7 @@ impl Socket {
 }
 
 /// A session in a registry of its own.
-fn shared(session: Arc<Session>) -> ServedSessions {
+pub(crate) fn shared(session: Arc<Session>) -> ServedSessions {
     let make: MakeSession = Arc::new(move |_, _| Ok(Arc::clone(&session)));
     let sessions = Sessions::new(make, SessionLimits { loaded: 1, idle: None, log_bytes: 1 << 20 });
     let first = sessions.create(&SessionRequest::default(), |_| ()).unwrap();

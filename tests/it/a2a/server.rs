@@ -15,7 +15,7 @@ use super::socket::Socket;
 use crate::agent::{Agent, HANG, Setup};
 
 /// The extension's URI.
-pub(super) const URI: &str =
+pub(crate) const URI: &str =
     "https://github.com/google-gemini/gemini-cli/blob/main/docs/a2a/developer-profile/v0/spec.md";
 
 /// Standard error so far.

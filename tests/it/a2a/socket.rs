@@ -11,14 +11,14 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 
 use crate::agent::HANG;
 
-pub(super) struct Socket {
-    pub(super) stream: WebSocketStream<TcpStream>,
+pub(crate) struct Socket {
+    pub(crate) stream: WebSocketStream<TcpStream>,
 }
 
 impl Socket {
     /// Opens one; these headers take the place of those of the same name. The error is the status
     /// of the refusal.
-    pub(super) async fn open(port: u16, path: &str, headers: &[(&str, &str)]) -> Result<Self, u16> {
+    pub(crate) async fn open(port: u16, path: &str, headers: &[(&str, &str)]) -> Result<Self, u16> {
         let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
         let mut request = format!("ws://127.0.0.1:{port}{path}").into_client_request().unwrap();
         for (name, value) in headers {
@@ -32,17 +32,17 @@ impl Socket {
         }
     }
 
-    pub(super) async fn send_text(&mut self, text: &str) {
+    pub(crate) async fn send_text(&mut self, text: &str) {
         self.stream.send(Message::text(text)).await.unwrap();
     }
 
-    pub(super) async fn send(&mut self, id: impl Into<Value>, method: &str, params: Value) {
+    pub(crate) async fn send(&mut self, id: impl Into<Value>, method: &str, params: Value) {
         let call = json!({ "jsonrpc": "2.0", "id": id.into(), "method": method, "params": params });
         self.send_text(&call.to_string()).await;
     }
 
     /// The next frame; the code of the closing frame as an error.
-    pub(super) async fn frame(&mut self) -> Result<Value, u16> {
+    pub(crate) async fn frame(&mut self) -> Result<Value, u16> {
         loop {
             match timeout(HANG, self.stream.next()).await.expect("the server is silent") {
                 Some(Ok(Message::Text(text))) => return Ok(serde_json::from_str(&text).unwrap()),
@@ -54,7 +54,7 @@ impl Socket {
     }
 
     /// Reads on until a frame is found; it, and all before it.
-    pub(super) async fn until(&mut self, found: impl Fn(&Value) -> bool) -> Vec<Value> {
+    pub(crate) async fn until(&mut self, found: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut all = Vec::new();
         loop {
             all.push(self.frame().await.unwrap_or_else(|code| panic!("closed, {code}: {all:?}")));
@@ -65,13 +65,13 @@ impl Socket {
     }
 
     /// Reads on until one tells of an event that fits; that event, and all before it.
-    pub(super) async fn events(&mut self, found: impl Fn(&Value) -> bool) -> Vec<Value> {
+    pub(crate) async fn events(&mut self, found: impl Fn(&Value) -> bool) -> Vec<Value> {
         let frames = self.until(|frame| event(frame).is_some_and(&found)).await;
         frames.iter().filter_map(event).cloned().collect()
     }
 
     /// A call, and its answer; what comes between is passed over.
-    pub(super) async fn call(
+    pub(crate) async fn call(
         &mut self,
         id: impl Into<Value>,
         method: &str,
@@ -84,6 +84,6 @@ impl Socket {
 }
 
 /// The event that a frame tells of, by the way or in a stream.
-pub(super) fn event(frame: &Value) -> Option<&Value> {
+pub(crate) fn event(frame: &Value) -> Option<&Value> {
     if frame["method"] == "tasks/event" { Some(&frame["params"]) } else { frame.get("result") }
 }
