@@ -1,6 +1,7 @@
 //! ACP 1, as today's editors speak it with the real binary. Every line that the agent sends is checked
 //! against the types of the protocol's authors.
 
+mod closed;
 mod first;
 mod permissions;
 mod published;
