@@ -27,6 +27,7 @@ mod restore;
 mod rewind;
 mod shells;
 mod stats;
+mod thinking;
 mod tools;
 pub mod unknown;
 mod words;
@@ -41,6 +42,7 @@ const ALL: &[Command] = &[
     init::COMMAND,
     memory::COMMAND,
     model::COMMAND,
+    thinking::COMMAND,
     permissions::COMMAND,
     plan::COMMAND,
     restore::COMMAND,

@@ -57,7 +57,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 pub use self::command::{CommandArgument, CommandReply, CommandTurn, Commands, SessionCommand};
 pub use self::decision::Decision;
 use self::engine::Engine;
-pub use self::engine::Upkeep;
+pub use self::engine::{DEFAULT_THINKING, Upkeep};
 pub use self::event::{
     Answer, CallStarted, Caller, ClientName, Compressed, Event, FORMAT, Masked, Origin, PromptPart,
     PromptTags, PushConfig, QuotedMessage, SessionStarted, StopReason, TaskEvent, ToolOutcome,
@@ -93,7 +93,7 @@ pub use tandem_mcp::{
     NamedPrompt, PromptArgument, ServerConfig, ServerPrompt, ServerReach, ServerStatus,
 };
 use tandem_model as model;
-pub use tandem_model::{Error as ModelError, Retry, ToolDeclaration, Usage};
+pub use tandem_model::{Error as ModelError, Retry, ThinkingLevels, ToolDeclaration, Usage};
 use tandem_tools::background::Background;
 pub use tandem_tools::terminals::Program;
 pub use tandem_tools::{
@@ -368,6 +368,22 @@ impl Session {
     /// stays.
     pub async fn set_model(&self, id: &str) -> Result<(), String> {
         self.engine.set_model(id).await
+    }
+
+    /// Returns the levels of thinking that the model offers.
+    pub fn thinking_levels(&self) -> ThinkingLevels {
+        self.engine.model.get().thinking()
+    }
+
+    /// Returns the level of thinking that was chosen, if one was.
+    pub fn thinking(&self) -> Option<String> {
+        self.engine.thinking()
+    }
+
+    /// Lets the model think this much from the next request on; `None`: as much as without a choice.
+    /// The error lists the levels.
+    pub fn set_thinking(&self, level: Option<&str>) -> Result<(), String> {
+        self.engine.set_thinking(level)
     }
 
     /// Checks that the model can be called, as far as is known without the network.

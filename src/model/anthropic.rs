@@ -21,6 +21,7 @@ use self::answer::AnthropicAnswer;
 use self::messages::AnthropicTarget;
 use self::quirks::Quirks;
 use self::request::MessagesRequest;
+use self::thinking::ThinkingConfig;
 use super::endpoint::{Connect, Endpoint};
 use super::http::Http;
 use super::options::RequestOptions;
@@ -28,7 +29,7 @@ use super::provider::Provider;
 use super::report::Report;
 use super::request_loop::{self, AnswerVerdict, Api, ApiClient, follows_results};
 use super::retry::{RequestFailure, Trouble};
-use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, catalog, tokens};
+use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, ThinkingLevels, catalog, tokens};
 use parking_lot::Mutex;
 
 /// A model behind Anthropic's API.
@@ -40,7 +41,7 @@ pub struct Anthropic {
 struct AnthropicApi {
     model: catalog::ModelProperties,
     client: ApiClient,
-    thinking: thinking::ThinkingConfig,
+    thinking: ThinkingConfig,
     /// Maximum number of tokens of an answer.
     max_tokens: u64,
     /// The user's other fields for every request.
@@ -65,8 +66,7 @@ impl Anthropic {
         let known = Some(model.output_tokens).filter(|tokens| *tokens > 0).unwrap_or(MAX_TOKENS);
         let asked = options.generation.get("max_tokens").and_then(Value::as_u64);
         let max_tokens = asked.filter(|tokens| *tokens > 0).unwrap_or(known);
-        let thinking =
-            thinking::ThinkingConfig::new(&model, max_tokens, options.thinking.as_deref());
+        let thinking = ThinkingConfig::new(&model, max_tokens, options.thinking.as_deref());
         let mut more = options.generation.clone();
         more.retain(|field, _| !OWN.contains(&field.as_str()));
         let name = Provider::Anthropic.qualify(&model.id);
@@ -97,6 +97,10 @@ impl Model for Anthropic {
 
     fn input_limit(&self) -> Option<u64> {
         Some(self.api.model.input_tokens).filter(|tokens| *tokens > 0)
+    }
+
+    fn thinking(&self) -> ThinkingLevels {
+        self.api.model.thinking_levels(self.api.client.options.thinking.as_deref())
     }
 
     fn count(&self, prompt: Prompt) -> BoxFuture<'static, u64> {
@@ -134,7 +138,7 @@ impl Api for AnthropicApi {
         let body = MessagesRequest {
             prompt,
             target: AnthropicTarget { model: &self.model.id, refused: &quirks.refused },
-            thinking: &quirks.thinking(&self.thinking),
+            thinking: &quirks.thinking(&self.thinking(prompt)?),
             more: &self.more,
             max_tokens: quirks.max_tokens(prompt, self.max_tokens),
             nudge,
@@ -149,7 +153,9 @@ impl Api for AnthropicApi {
     }
 
     fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
-        if self.quirks.lock().learn(report, prompt, self.max_tokens, &self.thinking) {
+        // A request that failed was written: its level is known.
+        let thinking = self.thinking(prompt).unwrap_or_else(|_| self.thinking.clone());
+        if self.quirks.lock().learn(report, prompt, self.max_tokens, &thinking) {
             return RequestFailure::adapted("").into();
         }
         match quirks::classify(report, &prompt.tools) {
@@ -179,6 +185,15 @@ impl Api for AnthropicApi {
 
     async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
         call::list(&self.client.http, endpoint, 1000).await
+    }
+}
+
+impl AnthropicApi {
+    /// Returns the thinking that a prompt asks for.
+    fn thinking(&self, prompt: &Prompt) -> Result<ThinkingConfig, Error> {
+        let Some(level) = &prompt.thinking else { return Ok(self.thinking.clone()) };
+        let thinking = ThinkingConfig::new(&self.model, self.max_tokens, Some(level));
+        thinking.map_err(Error::Rejected)
     }
 }
 

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::provider::Provider;
+use super::thinking::ThinkingLevels;
 
 const EMBEDDED: &str = include_str!("catalog.json");
 
@@ -172,6 +173,18 @@ impl Row {
 }
 
 impl ModelProperties {
+    /// Returns the levels to choose from. `set`: the user's setting.
+    pub(super) fn thinking_levels(&self, set: Option<&str>) -> ThinkingLevels {
+        let Thinking { levels, budgets, default } = &self.thinking;
+        let mut by_size: Vec<_> = budgets.iter().collect();
+        by_size.sort_by_key(|(_, budget)| **budget);
+        let all = levels.iter().chain(by_size.into_iter().map(|(name, _)| name));
+        ThinkingLevels {
+            levels: all.map(|level| level.to_ascii_lowercase()).collect(),
+            default: set.or(default.as_deref()).map(|level| level.trim().to_ascii_lowercase()),
+        }
+    }
+
     /// Returns the model's spelling of a thinking level. The error lists the levels.
     pub fn level(&self, asked: &str) -> Result<&str, String> {
         let is_it = |level: &&String| level.eq_ignore_ascii_case(asked.trim());

@@ -9,6 +9,7 @@ mod request;
 mod search;
 mod wire;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
@@ -26,8 +27,11 @@ use super::options::RequestOptions;
 use super::report::Report;
 use super::request_loop::{self, AnswerVerdict, Api, ApiClient, follows_results};
 use super::retry::{RequestFailure, Trouble};
-use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, catalog, tokens};
+use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, ThinkingLevels, catalog, tokens};
 use parking_lot::Mutex;
+
+/// Field of the `generationConfig` that says how much to think.
+const THINKING: &str = "thinkingConfig";
 
 /// A model behind the Gemini API.
 pub struct Gemini(Arc<GeminiApi>);
@@ -52,7 +56,7 @@ impl Gemini {
         let thinking = model.thinking_config(options.thinking.as_deref());
         let mut generation = Map::new();
         if let Some(thinking) = thinking.map_err(Error::Rejected)? {
-            generation.insert("thinkingConfig".to_owned(), thinking);
+            generation.insert(THINKING.to_owned(), thinking);
         }
         generation.extend(options.generation.clone());
         let client = ApiClient::new(connect, options);
@@ -82,6 +86,10 @@ impl Model for Gemini {
 
     fn input_limit(&self) -> Option<u64> {
         Some(self.0.model.input_tokens)
+    }
+
+    fn thinking(&self) -> ThinkingLevels {
+        self.0.model.thinking_levels(self.0.client.options.thinking.as_deref())
     }
 
     fn count(&self, prompt: Prompt) -> BoxFuture<'static, u64> {
@@ -130,6 +138,15 @@ impl GeminiApi {
         }
     }
 
+    /// Returns the `generationConfig` of a request.
+    fn generation(&self, prompt: &Prompt) -> Result<Cow<'_, Map<String, Value>>, Error> {
+        let Some(level) = &prompt.thinking else { return Ok(Cow::Borrowed(&self.generation)) };
+        let thinking = self.model.thinking_config(Some(level)).map_err(Error::Rejected)?;
+        let mut generation = self.generation.clone();
+        generation.extend(thinking.map(|thinking| (THINKING.to_owned(), thinking)));
+        Ok(Cow::Owned(generation))
+    }
+
     /// Leaves out the conversation's signatures from now on; they are at fault only if some are new.
     fn refuse_signatures(&self, prompt: &Prompt, error: Error) -> RequestFailure {
         let mut refused = self.refused.lock();
@@ -163,7 +180,9 @@ impl Api for GeminiApi {
     ) -> Result<reqwest::Request, Error> {
         let refused = Arc::clone(&self.refused.lock());
         let plain = self.plain_request(prompt, &refused);
-        let body = GenerateContentRequest { nudge, token: answer.token(), ..plain }.body()?;
+        let generation = self.generation(prompt)?;
+        let more = GenerateContentRequest { nudge, token: answer.token(), ..plain };
+        let body = GenerateContentRequest { generation: &generation, ..more }.body()?;
         call::post(endpoint, &self.model.id, "streamGenerateContent?alt=sse", body)
     }
 

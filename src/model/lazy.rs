@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
 
-use super::{Chunk, Error, Model, Prompt};
+use super::{Chunk, Error, Model, Prompt, ThinkingLevels};
 
 /// A model that is built when it is first asked.
 pub struct Lazy {
@@ -53,6 +53,10 @@ impl Model for Lazy {
 
     fn input_limit(&self) -> Option<u64> {
         self.get().ok()?.input_limit()
+    }
+
+    fn thinking(&self) -> ThinkingLevels {
+        self.get().map(|model| model.thinking()).unwrap_or_default()
     }
 
     fn count(&self, prompt: Prompt) -> BoxFuture<'static, u64> {

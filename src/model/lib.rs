@@ -25,6 +25,7 @@ mod report;
 mod request_loop;
 mod sse;
 mod stream;
+mod thinking;
 mod unusable;
 mod words;
 
@@ -40,6 +41,8 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pub use self::thinking::ThinkingLevels;
 
 use tandem_content::media::Media;
 
@@ -58,6 +61,11 @@ pub trait Model: Send + Sync {
     /// Returns the size of the context window in tokens, if known.
     fn input_limit(&self) -> Option<u64> {
         None
+    }
+
+    /// Returns the levels of thinking that a prompt can ask for.
+    fn thinking(&self) -> ThinkingLevels {
+        ThinkingLevels::default()
     }
 
     /// Counts the tokens of a prompt: an estimate, unless the API must be asked.
@@ -85,6 +93,8 @@ pub struct Prompt {
     /// Tools that the model may call, always in the same order: a provider's prompt cache depends
     /// on it.
     pub tools: Arc<[ToolDeclaration]>,
+    /// Level of thinking, one that the model offers; `None` for the model's default.
+    pub thinking: Option<String>,
 }
 
 /// Declaration of a tool for a model.

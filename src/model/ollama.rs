@@ -23,7 +23,7 @@ use super::provider::Provider;
 use super::report::{Report, RequestInfo};
 use super::request_loop::{self, AnswerVerdict, Api, ApiClient};
 use super::retry::{RequestFailure, Trouble};
-use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, catalog};
+use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, ThinkingLevels, catalog};
 use parking_lot::Mutex;
 
 /// A model that Ollama runs.
@@ -51,13 +51,7 @@ impl Ollama {
         connect: Connect,
         options: RequestOptions,
     ) -> Result<Self, Error> {
-        let level = options.thinking.as_deref();
-        let level = level.map(|level| model.level(level)).transpose().map_err(Error::Rejected)?;
-        let think = level.map(|level| match level {
-            "on" => json!(true),
-            "off" => json!(false),
-            level => json!(level),
-        });
+        let think = options.thinking.as_deref().map(|level| think(&model, level)).transpose()?;
         let name = Provider::Ollama.qualify(&model.id);
         let (facts, makes_calls) = (Mutex::default(), Mutex::default());
         let api = OllamaApi {
@@ -86,6 +80,14 @@ impl Model for Ollama {
 
     fn input_limit(&self) -> Option<u64> {
         self.api.facts.lock().as_ref()?.context
+    }
+
+    /// Returns the levels, unless Ollama has said that the model does not think.
+    fn thinking(&self) -> ThinkingLevels {
+        if self.api.facts.lock().as_ref().is_some_and(|facts| !facts.thinks) {
+            return ThinkingLevels::default();
+        }
+        self.api.model.thinking_levels(self.api.client.options.thinking.as_deref())
     }
 }
 
@@ -120,7 +122,7 @@ impl Api for OllamaApi {
                 self.model.id
             )));
         }
-        let body = self.body(prompt, &facts, nudge);
+        let body = self.body(prompt, &facts, nudge)?;
         let mut request = endpoint.request(Method::POST, "/api/chat", KEY_HEADER)?;
         *request.body_mut() = Some(body.to_string().into());
         Ok(request)
@@ -170,7 +172,7 @@ impl Api for OllamaApi {
 }
 
 impl OllamaApi {
-    fn body(&self, prompt: &Prompt, facts: &Facts, nudge: Option<&str>) -> Value {
+    fn body(&self, prompt: &Prompt, facts: &Facts, nudge: Option<&str>) -> Result<Value, Error> {
         let target = OllamaTarget { model: &self.model.id, images: facts.images };
         let mut options = self.client.options.generation.clone();
         options.extend(facts.sent_context.map(|tokens| ("num_ctx".to_owned(), json!(tokens))));
@@ -195,11 +197,25 @@ impl OllamaApi {
             });
             body["tools"] = tools.collect();
         }
-        if let Some(think) = self.think.clone().or(facts.thinks.then(|| json!(true))) {
+        // Of a model that turns out not to think, Ollama would refuse the request.
+        let may_think = facts.thinks || facts.url.is_empty();
+        let level = prompt.thinking.as_deref().filter(|_| may_think);
+        let asked = level.map(|level| think(&self.model, level)).transpose()?;
+        let asked = asked.or_else(|| self.think.clone());
+        if let Some(think) = asked.or(facts.thinks.then(|| json!(true))) {
             body["think"] = think;
         }
-        body
+        Ok(body)
     }
+}
+
+/// Returns how much to think, as a request says it. The error lists the levels.
+fn think(model: &catalog::ModelProperties, level: &str) -> Result<Value, Error> {
+    Ok(match model.level(level).map_err(Error::Rejected)? {
+        "on" => json!(true),
+        "off" => json!(false),
+        level => json!(level),
+    })
 }
 
 /// Checks that Ollama answers, and accepts the key if there is one.

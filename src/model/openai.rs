@@ -7,6 +7,7 @@ mod request;
 mod window;
 mod wire;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use futures::stream::BoxStream;
@@ -27,7 +28,7 @@ use super::provider::Provider;
 use super::report::{Report, RequestInfo};
 use super::request_loop::{self, AnswerVerdict, Api, ApiClient};
 use super::retry::{RequestFailure, Trouble};
-use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, catalog};
+use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, ThinkingLevels, catalog};
 use parking_lot::Mutex;
 
 /// Host that does not publish context windows.
@@ -65,9 +66,7 @@ impl OpenAi {
         connect: Connect,
         options: RequestOptions,
     ) -> Result<Self, Error> {
-        let level = options.thinking.as_deref();
-        let effort = level.map(|level| model.level(level)).transpose().map_err(Error::Rejected)?;
-        let effort = effort.map(|effort| ("reasoning_effort".to_owned(), json!(effort)));
+        let effort = options.thinking.as_deref().map(|level| effort(&model, level)).transpose()?;
         let mut settings: Map<_, _> = effort.into_iter().collect();
         settings.extend(options.generation.clone());
         let name = Provider::OpenAi.qualify(&model.id);
@@ -95,6 +94,10 @@ impl Model for OpenAi {
         let known = Some(self.api.model.input_tokens).filter(|tokens| *tokens > 0);
         known.or_else(|| self.api.window.lock().tokens)
     }
+
+    fn thinking(&self) -> ThinkingLevels {
+        self.api.model.thinking_levels(self.api.client.options.thinking.as_deref())
+    }
 }
 
 impl Api for OpenAiApi {
@@ -121,11 +124,15 @@ impl Api for OpenAiApi {
         nudge: Option<&str>,
         _: &OpenAiAnswer,
     ) -> Result<reqwest::Request, Error> {
+        let mut settings = Cow::Borrowed(&self.settings);
+        if let Some(level) = &prompt.thinking {
+            settings.to_mut().extend([effort(&self.model, level)?]);
+        }
         let request = ChatCompletionRequest {
             prompt,
             model: &self.model.id,
             server: &self.server(endpoint),
-            settings: &self.settings,
+            settings: &settings,
             output_tokens: self.model.output_tokens,
             nudge,
         };
@@ -187,6 +194,12 @@ impl OpenAiApi {
         }
         quirk.is_some()
     }
+}
+
+/// Returns the field that says how much to think. The error lists the levels.
+fn effort(model: &catalog::ModelProperties, level: &str) -> Result<(String, Value), Error> {
+    let level = model.level(level).map_err(Error::Rejected)?;
+    Ok(("reasoning_effort".to_owned(), json!(level)))
 }
 
 /// Checks that the endpoint accepts its key, with a request for its models.

@@ -3,6 +3,7 @@
 
 mod closed;
 mod first;
+mod options;
 mod permissions;
 mod published;
 mod schema;

@@ -49,7 +49,7 @@ pub(crate) fn prompt(messages: Vec<Arc<Message>>) -> Prompt {
         description: "Finds files.".to_owned(),
         parameters: serde_json::json!({"type": "object"}),
     };
-    Prompt { system: "Be brief.".into(), messages, tools: [tool].into() }
+    Prompt { system: "Be brief.".into(), messages, tools: [tool].into(), thinking: None }
 }
 
 /// Returns a line for each chunk of the answer to one prompt, with texts joined.

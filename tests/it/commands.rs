@@ -8,6 +8,7 @@ mod model;
 mod permissions;
 mod plan;
 mod registry;
+mod thinking;
 mod unknown;
 
 use std::fs;
@@ -139,6 +140,7 @@ async fn help_lists_every_command_with_what_it_takes() {
             "model",
             "model show",
             "model set ID",
+            "thinking [LEVEL]",
             "permissions",
             "permissions list",
             "permissions remove NUMBER",

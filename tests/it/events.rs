@@ -65,6 +65,7 @@ fn is_listed(event: &Event) -> bool {
         Event::MessageCompleted => true,
         Event::SessionRenamed { .. } => true,
         Event::ModelChanged { .. } => true,
+        Event::ThinkingChanged { .. } => true,
         Event::ModeChanged { .. } => true,
         Event::AlwaysAllowed { .. } => true,
         Event::AlwaysRemoved { .. } => true,
@@ -494,6 +495,8 @@ fn every() -> Vec<Event> {
         Event::SessionRenamed { title: "a title".to_owned(), by_model: false },
         Event::SessionRenamed { title: "a title".to_owned(), by_model: true },
         Event::ModelChanged { model: "m".to_owned() },
+        Event::ThinkingChanged { level: Some("high".to_owned()) },
+        Event::ThinkingChanged { level: None },
     ]);
     all.extend(modes().map(|mode| Event::ModeChanged { mode, before_plan: None }));
     all.push(Event::ModeChanged { mode: Mode::Plan, before_plan: Some(Mode::AutoEdit) });

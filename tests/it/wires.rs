@@ -4,6 +4,7 @@ mod list;
 
 use std::sync::Arc;
 
+use serde_json::json;
 use tandem_agent::session::{Event, Origin, Parts, Session, ToolOutcome};
 use tandem_model::{Model, Models};
 use tandem_tools::{Access, Tool, ToolKind};
@@ -172,5 +173,35 @@ async fn a_conversation_goes_on_with_a_model_of_any_other_api() {
         for said in ["what is there?", "Looking.", "\"ran\"", "All is well.", "and now?"] {
             assert!(bodies[0].contains(said), "{name}: {said}");
         }
+    }
+}
+
+/// Returns what the last request says of thinking, wherever the API has it.
+fn thinking(server: &Server) -> Vec<serde_json::Value> {
+    let body = server.asked().pop().unwrap().body;
+    let fields =
+        ["/generationConfig/thinkingConfig", "/reasoning_effort", "/output_config", "/think"];
+    fields.iter().filter_map(|field| body.pointer(field).cloned()).collect()
+}
+
+#[tokio::test]
+async fn a_chosen_level_of_thinking_is_asked_for_from_the_next_request_on() {
+    for wire in WIRES {
+        let server = server(wire, vec![(wire.last)(), (wire.last)(), (wire.last)()]).await;
+        let model = (wire.model)(&server);
+        let session = session(Arc::clone(&model), model);
+        turn(&session, "one").await;
+        let without = thinking(&server);
+        session.set_thinking(Some("high")).unwrap();
+        turn(&session, "two").await;
+        let high = match wire.name {
+            "gemini" => json!({ "includeThoughts": true, "thinkingLevel": "HIGH" }),
+            "anthropic" => json!({ "effort": "high" }),
+            _ => json!("high"),
+        };
+        assert_eq!(thinking(&server), [high], "{}", wire.name);
+        session.set_thinking(None).unwrap();
+        turn(&session, "three").await;
+        assert_eq!(thinking(&server), without, "{}", wire.name);
     }
 }

@@ -26,7 +26,7 @@ use crate::blocking::{FAULT, blocking};
 use crate::permission::consent::Consent;
 use crate::permission::{Mode, Permissions, Scope};
 use tandem_mcp::{Hub, ServerStatus};
-use tandem_model::{self as model, Part, ToolDeclaration};
+use tandem_model::{self as model, Part, ThinkingLevels, ToolDeclaration};
 use tandem_tools::background::Background;
 
 /// The commands of a session.
@@ -250,6 +250,21 @@ impl CommandTurn<'_> {
     /// Lets another model answer from now on. If it cannot be opened, the one before stays.
     pub(crate) async fn set_model(&self, id: &str) -> Result<(), String> {
         self.engine.set_model(id).await
+    }
+
+    /// Returns the levels of thinking that the model offers.
+    pub(crate) fn thinking_levels(&self) -> ThinkingLevels {
+        self.engine.model.get().thinking()
+    }
+
+    /// Returns the level of thinking that was chosen, if one was.
+    pub(crate) fn thinking(&self) -> Option<String> {
+        self.engine.thinking()
+    }
+
+    /// Lets the model think this much from now on; `None`: as much as without a choice.
+    pub(crate) fn set_thinking(&self, level: Option<&str>) -> Result<(), String> {
+        self.engine.set_thinking(level)
     }
 
     /// Returns the ids of the models that are known by name.

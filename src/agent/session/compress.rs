@@ -165,7 +165,7 @@ fn begin(engine: &Engine) -> Result<Writing, CompressError> {
     let notice = format!("Compressing the conversation of {} tokens", event::tokens(size));
     engine.log.append(Event::Notice(notice));
     let room = engine.model.input_limit().map_or(size, |window| window * 6 / 10);
-    Ok(Writing { old: Arc::new(old), model: engine.model.get(), room })
+    Ok(Writing { old: Arc::new(old), model: engine.model.get(), thinking: engine.thinking(), room })
 }
 
 /// Has a summary written while the turn waits.

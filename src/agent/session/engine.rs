@@ -21,7 +21,7 @@ use super::store::Store;
 use super::toolbox::Toolbox;
 use super::transcript::Transcript;
 use parking_lot::Mutex;
-use tandem_model::tokens;
+use tandem_model::{ThinkingLevels, tokens};
 use tandem_tools::Host;
 
 /// Bounds on the growth of a conversation.
@@ -50,6 +50,9 @@ const NOT_SAVED: &str = "this conversation is not being saved; free its disk, an
 
 /// Message of a session without a prompt.
 const EMPTY: &str = "nothing has been said yet";
+
+/// Word for as much thinking as without a choice.
+pub const DEFAULT_THINKING: &str = "default";
 
 /// The parts of a session that its operations share.
 pub(super) struct Engine {
@@ -117,9 +120,36 @@ impl Engine {
     /// stays.
     pub(super) async fn set_model(&self, id: &str) -> Result<(), String> {
         let model = self.model.open(id).await?;
+        let offered = model.thinking();
         self.model.set(model);
         self.compression.reset();
         self.log.append(Event::ModelChanged { model: id.to_owned() });
+        if self.thinking().is_some_and(|level| offered.find(&level).is_none()) {
+            self.log.append(Event::ThinkingChanged { level: None });
+        }
+        Ok(())
+    }
+
+    /// Returns the level of thinking that was chosen, if one was.
+    pub(super) fn thinking(&self) -> Option<String> {
+        self.state.look(|state| state.thinking.clone())
+    }
+
+    /// Lets the model think this much from the next request on; `None`: as much as without a choice.
+    /// The error lists the levels.
+    pub(super) fn set_thinking(&self, wanted: Option<&str>) -> Result<(), String> {
+        let model = self.model.get();
+        let offered = model.thinking();
+        let level = match wanted {
+            None => None,
+            Some(wanted) => match offered.find(wanted) {
+                Some(level) => Some(level.to_owned()),
+                None => return Err(no_level(wanted, model.id(), &offered)),
+            },
+        };
+        if self.thinking() != level {
+            self.log.append(Event::ThinkingChanged { level });
+        }
         Ok(())
     }
 
@@ -141,4 +171,15 @@ impl Engine {
         };
         self.transcript.lock().size(beside)
     }
+}
+
+/// Returns the error for a level of thinking that the model does not offer.
+fn no_level(wanted: &str, model: &str, offered: &ThinkingLevels) -> String {
+    if offered.levels.is_empty() {
+        return format!("How much `{model}` thinks cannot be chosen. Choose another model.");
+    }
+    let levels = offered.levels.join(", ");
+    format!(
+        "Unknown thinking level `{wanted}` for `{model}`. Known levels: {DEFAULT_THINKING}, {levels}."
+    )
 }

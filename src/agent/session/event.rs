@@ -184,6 +184,11 @@ pub enum Event {
     },
     /// Another model answers from now on; its id.
     ModelChanged { model: String },
+    /// The model thinks this much from now on; as much as without a choice, if there is no level.
+    ThinkingChanged {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        level: Option<String>,
+    },
     /// More, or less, is allowed without a question from now on. `before_plan`: the mode that ends
     /// plan mode, if a command has begun that.
     ModeChanged {

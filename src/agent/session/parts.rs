@@ -78,7 +78,7 @@ impl Parts {
         let opened = self.storage.open(overflow, |id| SessionStarted::now(id, roots, model, mode));
         let (id, log, state) = (opened.id.clone(), opened.log.clone(), opened.state.clone());
         let resumed = state.look_with_activity(std::clone::Clone::clone);
-        let resumed = resume(&resumed.0, resumed.1, model, (mode, self.mode));
+        let resumed = resume(&resumed.0, resumed.1, &*self.model, (mode, self.mode));
         for event in resumed {
             log.append(event);
         }

@@ -148,6 +148,7 @@ impl Projection {
             Event::Rewound { turn } => UpdateKind::Rewound(*turn),
             Event::SessionRenamed { title, .. } => UpdateKind::SessionRenamed(title),
             Event::ModelChanged { model } => UpdateKind::ModelChanged(model),
+            Event::ThinkingChanged { level } => UpdateKind::ThinkingChanged(level.as_deref()),
             Event::ModeChanged { mode, .. } => UpdateKind::ModeChanged(*mode),
             Event::Unknown(_) => UpdateKind::Note { text: NEWER.into(), usage: None },
             // For the model, for `/undo` or for what goes on after a restart: people are told by the call or the command.

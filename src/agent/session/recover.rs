@@ -12,6 +12,7 @@ use super::log::{self, Log, Millis, Shelf};
 use super::state::{CurrentState, SessionState};
 use super::store::{Claim, Head, Secrets, Store, StoreError, Stored, StoredLog};
 use crate::permission::Mode;
+use tandem_model::Model;
 use tandem_tools::scratch::Scratch;
 
 /// A stored session that is claimed, and whose log is read.
@@ -163,12 +164,15 @@ pub(super) const AFTER_PAUSE: &str = "The conversation goes on after a pause of 
 pub(super) fn resume(
     state: &SessionState,
     last_activity: Option<Millis>,
-    model: &str,
+    model: &dyn Model,
     (mode, set): (Mode, Mode),
 ) -> Vec<Event> {
     let mut events = Vec::new();
-    if state.model != model {
-        events.push(Event::ModelChanged { model: model.to_owned() });
+    if state.model != model.id() {
+        events.push(Event::ModelChanged { model: model.id().to_owned() });
+    }
+    if state.thinking.as_ref().is_some_and(|level| model.thinking().find(level).is_none()) {
+        events.push(Event::ThinkingChanged { level: None });
     }
     if state.mode != mode || state.before_plan.is_some() {
         let before_plan = state.before_plan.filter(|_| mode == Mode::Plan).map(|_| set);

@@ -19,6 +19,8 @@ pub struct SessionState {
     pub id: String,
     /// The id of the model that answers.
     pub model: String,
+    /// Chosen level of thinking, if one was chosen.
+    pub thinking: Option<String>,
     /// The approval mode.
     pub mode: Mode,
     /// The mode that ends plan mode, if a command has begun that.
@@ -73,6 +75,7 @@ impl SessionState {
             }
             Event::SystemPrompt(system) => self.system = Some(Arc::clone(system)),
             Event::ModelChanged { model } => self.model.clone_from(model),
+            Event::ThinkingChanged { level } => self.thinking.clone_from(level),
             Event::ModeChanged { mode, before_plan } => {
                 (self.mode, self.before_plan) = (*mode, *before_plan);
             }

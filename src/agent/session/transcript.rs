@@ -243,6 +243,7 @@ impl Transcript {
             | Event::CommandFailed(_)
             | Event::SessionRenamed { .. }
             | Event::ModelChanged { .. }
+            | Event::ThinkingChanged { .. }
             | Event::ModeChanged { .. }
             | Event::CallProgress { .. }
             | Event::FileChanged { .. }

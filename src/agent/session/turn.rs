@@ -153,6 +153,7 @@ async fn ask_model(
         system,
         messages: engine.conversation(|conversation| conversation.messages().to_vec()),
         tools: engine.tools.declarations(),
+        thinking: engine.thinking(),
     };
     let mut chunks = engine.model.get().stream(prompt);
     let mut calls = Vec::new();

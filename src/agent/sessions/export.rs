@@ -15,9 +15,9 @@ pub use self::html::to_html;
 pub use self::markdown::to_markdown;
 pub use self::text::to_text;
 use crate::session::{
-    CallStarted, CallStatus, CallStep, Entry, Event, Listed, Mode, Projection, Reader,
-    ResultContent, SessionState, Store, StoreError, Stored, Todo, TodoStatus, ToolOutcome, Update,
-    UpdateKind, WebSource, explain_stop,
+    CallStarted, CallStatus, CallStep, DEFAULT_THINKING, Entry, Event, Listed, Mode, Projection,
+    Reader, ResultContent, SessionState, Store, StoreError, Stored, Todo, TodoStatus, ToolOutcome,
+    Update, UpdateKind, WebSource, explain_stop,
 };
 
 /// Reads a stored conversation. Pieces of the log that cannot be read are left out, with a note.
@@ -127,6 +127,9 @@ impl Reading {
             UpdateKind::Note { text, .. } => self.note(text.as_ref()),
             UpdateKind::Forgotten => self.note("The conversation begins anew."),
             UpdateKind::ModelChanged(model) => self.note(format!("The model is now `{model}`.")),
+            UpdateKind::ThinkingChanged(level) => {
+                self.note(format!("Thinking is now: {}.", level.unwrap_or(DEFAULT_THINKING)));
+            }
             UpdateKind::ModeChanged(mode) => self.note(mode_note(*mode)),
             UpdateKind::SessionRenamed(title) => {
                 self.note(format!("The session is now called `{title}`."));

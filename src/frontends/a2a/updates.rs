@@ -105,6 +105,7 @@ impl Telling<'_> {
             | UpdateKind::Rewound(_)
             | UpdateKind::SessionRenamed(_)
             | UpdateKind::ModelChanged(_)
+            | UpdateKind::ThinkingChanged(_)
             | UpdateKind::ModeChanged(_) => {}
         }
     }

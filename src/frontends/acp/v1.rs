@@ -155,6 +155,10 @@ fn change<R: Serialize + 'static>(
             let changed = opened.session().set_mode(mode).map_err(Error::invalid_params);
             answer(responder, changed.map(|()| result(&opened)));
         }
+        Ok((opened, Setting::Thinking(level))) => {
+            let changed = opened.session().set_thinking(level.as_deref());
+            answer(responder, changed.map(|()| result(&opened)).map_err(Error::invalid_params));
+        }
         Ok((opened, Setting::Model(id))) => {
             tokio::spawn(async move {
                 let changed = opened.session().set_model(&id).await.map_err(Error::invalid_params);

@@ -142,6 +142,7 @@ async fn show(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
 fn status_info(setup: &TerminalSetup) -> StatusInfo {
     StatusInfo {
         model: setup.session.model(),
+        thinking: None,
         mode: setup.session.mode(),
         workspace: setup.workspace.clone(),
         a2a: setup.a2a.as_ref().map(|(address, clients)| (address.clone(), *clients.borrow())),

@@ -163,6 +163,9 @@ impl ScreenState {
                 model.clone_into(&mut self.about.model);
                 self.about.input_limit = None;
             }
+            UpdateKind::ThinkingChanged(level) => {
+                self.about.thinking = level.map(ToOwned::to_owned);
+            }
             UpdateKind::ModeChanged(mode) => self.about.mode = mode,
             UpdateKind::Rewound(turn) => self.rewound(turn),
             UpdateKind::SessionRenamed(title) => self.about.title = Some(title.to_owned()),

@@ -584,7 +584,7 @@ pub struct ConfigValue {
     pub value: String,
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<&'static str>,
+    pub description: Option<Cow<'static, str>>,
 }
 
 /// Result without members.

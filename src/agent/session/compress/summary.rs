@@ -47,6 +47,8 @@ pub(super) struct Writing {
     /// Messages to summarize.
     pub(super) old: Arc<SummarizedMessages>,
     pub(super) model: Arc<dyn Model>,
+    /// Level of thinking that was chosen.
+    pub(super) thinking: Option<String>,
     /// Estimated number of tokens that are left for these messages.
     pub(super) room: u64,
 }
@@ -57,14 +59,18 @@ impl Writing {
     pub(super) async fn sum_up(&self, about: &str, say: impl Fn(Retry)) -> SummedUp {
         let mut room = self.room;
         for _ in 0..SHORTER {
-            let prompt = prompt(&self.old, about, room);
+            let prompt = self.prompt(about, room);
             let half = tokens::of_prompt(&prompt).min(room) / 2;
             match ask(&*self.model, prompt, &say).await {
                 Err(Error::ContextTooLong(_)) => room = half,
                 answer => return answer,
             }
         }
-        ask(&*self.model, prompt(&self.old, about, room), &say).await
+        ask(&*self.model, self.prompt(about, room), &say).await
+    }
+
+    fn prompt(&self, about: &str, room: u64) -> Prompt {
+        Prompt { thinking: self.thinking.clone(), ..prompt(&self.old, about, room) }
     }
 }
 
@@ -101,6 +107,7 @@ fn prompt(old: &SummarizedMessages, about: &str, room: u64) -> Prompt {
         system: SYSTEM.into(),
         messages: vec![Arc::new(Message::User(vec![Part::Text(text)]))],
         tools: Arc::default(),
+        thinking: None,
     }
 }
 

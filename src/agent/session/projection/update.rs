@@ -69,6 +69,8 @@ pub enum UpdateKind<'a> {
     SessionRenamed(&'a str),
     /// Another model answers from now on: its id.
     ModelChanged(&'a str),
+    /// The model thinks this much from now on; `None`: as much as without a choice.
+    ThinkingChanged(Option<&'a str>),
     /// Another mode holds from now on.
     ModeChanged(Mode),
 }

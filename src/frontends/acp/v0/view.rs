@@ -140,6 +140,7 @@ impl EditorView {
             | UpdateKind::Rewound(_)
             | UpdateKind::SessionRenamed(_)
             | UpdateKind::ModelChanged(_)
+            | UpdateKind::ThinkingChanged(_)
             | UpdateKind::ModeChanged(_) => {}
         }
     }

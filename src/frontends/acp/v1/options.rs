@@ -1,6 +1,6 @@
-//! Options that an editor can set in a session: the approval mode and the model.
+//! Options that an editor can set in a session: the approval mode, the model, and how much it thinks.
 
-use tandem_agent::session::{Mode, Session};
+use tandem_agent::session::{DEFAULT_THINKING, Mode, Session, ThinkingLevels};
 use tandem_wire::acp::v1::{ConfigOption, ConfigValue, SessionMode, SessionModes, SessionOptions};
 
 /// Id of the option that is the approval mode.
@@ -9,10 +9,15 @@ const MODE: &str = "mode";
 /// Id of the option that is the model.
 const MODEL: &str = "model";
 
+/// Id of the option that is the level of thinking.
+const THINKING: &str = "thinking";
+
 /// A setting that an editor changes.
 pub(super) enum Setting {
     Mode(Mode),
     Model(String),
+    /// Level of thinking; `None` for as much as without a choice.
+    Thinking(Option<String>),
 }
 
 impl Setting {
@@ -21,7 +26,10 @@ impl Setting {
         match option {
             MODE => Self::mode(&value).map(Self::Mode),
             MODEL => Ok(Self::Model(value)),
-            _ => Err(format!("unknown option `{option}`; the options are `{MODE}` and `{MODEL}`")),
+            THINKING => Ok(Self::Thinking(Some(value).filter(|level| level != DEFAULT_THINKING))),
+            _ => Err(format!(
+                "unknown option `{option}`; the options are `{MODE}`, `{MODEL}` and `{THINKING}`"
+            )),
         }
     }
 
@@ -54,7 +62,7 @@ pub(super) fn session_options(session: &Session, known: &[String]) -> Choices {
     let mode_values = modes.available_modes.iter().map(|mode| ConfigValue {
         value: mode.id.clone(),
         name: mode.name.to_owned(),
-        description: Some(mode.description),
+        description: Some(mode.description.into()),
     });
     let current = session.model();
     let others = known.iter().filter(|id| **id != current);
@@ -63,10 +71,15 @@ pub(super) fn session_options(session: &Session, known: &[String]) -> Choices {
         name: id.clone(),
         description: None,
     });
-    let options = vec![
+    let mut options = vec![
         option(MODE, "Approval mode", MODE, modes.current_mode_id.clone(), mode_values.collect()),
         option(MODEL, "Model", MODEL, current.clone(), ids.collect()),
     ];
+    let levels = thinking_values(session.thinking_levels());
+    if !levels.is_empty() {
+        let level = session.thinking().unwrap_or_else(|| DEFAULT_THINKING.to_owned());
+        options.push(option(THINKING, "Thinking", "thought_level", level, levels));
+    }
     Choices { modes, options }
 }
 
@@ -86,6 +99,31 @@ impl Choices {
     pub(super) fn options(self) -> Vec<ConfigOption> {
         self.options
     }
+}
+
+/// Returns the levels of thinking to choose from, unless the model offers none.
+fn thinking_values(ThinkingLevels { levels, default }: ThinkingLevels) -> Vec<ConfigValue> {
+    if levels.is_empty() {
+        return Vec::new();
+    }
+    let description =
+        default.map(|level| format!("As set up, or as the model has it: {level}").into());
+    let default = ConfigValue {
+        value: DEFAULT_THINKING.to_owned(),
+        name: title(DEFAULT_THINKING),
+        description,
+    };
+    let levels = levels.into_iter().map(|value| {
+        let name = title(&value);
+        ConfigValue { value, name, description: None }
+    });
+    std::iter::once(default).chain(levels).collect()
+}
+
+/// Returns a level with a capital letter.
+fn title(level: &str) -> String {
+    let mut rest = level.chars();
+    rest.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(rest).collect()
 }
 
 fn session_mode(mode: Mode) -> SessionMode {

@@ -170,7 +170,7 @@ impl View {
             UpdateKind::TurnStarted => self.turn_started(turn),
             UpdateKind::TurnFinished(reason) => self.end(update, reason),
             UpdateKind::SessionRenamed(title) => self.retitle(title, update),
-            UpdateKind::ModelChanged(_) => self.show_options(),
+            UpdateKind::ModelChanged(_) | UpdateKind::ThinkingChanged(_) => self.show_options(),
             UpdateKind::ModeChanged(mode) => {
                 if !self.calls.replays {
                     let current_mode_id = mode.to_string();

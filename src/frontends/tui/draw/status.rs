@@ -38,6 +38,9 @@ fn status(state: &ScreenState, columns: usize, now: Millis) -> Line<'static> {
     // Importance, style, text.
     let mut parts: Vec<(u8, Style, String)> =
         vec![(5, BOLD, about.model.clone()), (6, mode, about.mode.to_string())];
+    if let Some(level) = &about.thinking {
+        parts.insert(1, (3, DIM, format!("thinking: {level}")));
+    }
     if let Some(tokens) = state.projection.context_tokens().filter(|tokens| *tokens > 0) {
         parts.push((4, DIM, context(tokens, about.input_limit)));
         parts.push((1, DIM, format!("{} tokens", count(state.projection.spent_tokens()))));

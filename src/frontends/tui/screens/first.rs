@@ -81,6 +81,14 @@ fn the_help_there_is_fits_one_screen() {
 }
 
 #[test]
+fn a_chosen_level_of_thinking_is_in_the_last_row() {
+    let stage = Stage::new().see(json!({ "ThinkingChanged": { "level": "high" } }));
+    assert!(drawn(&stage.frame().rows, 80).contains("thinking: high"));
+    let stage = stage.see(json!({ "ThinkingChanged": {} }));
+    assert!(!drawn(&stage.frame().rows, 80).contains("thinking"));
+}
+
+#[test]
 fn help_does_not_break_what_is_being_said() {
     let mut stage = Stage::new().turn("go").see(json!({ "Text": "One " }));
     stage

@@ -7,6 +7,8 @@ use tandem_agent::session::Mode;
 pub(in super::super) struct StatusInfo {
     /// Name of the model.
     pub(in super::super) model: String,
+    /// Level of thinking, if one was chosen.
+    pub(in super::super) thinking: Option<String>,
     /// Approval mode: the calls that run without a question.
     pub(in super::super) mode: Mode,
     /// The agent's working directory.
