@@ -39,6 +39,7 @@ mod recover;
 mod resources;
 mod rewind;
 mod servers;
+mod spending;
 mod state;
 mod storage;
 mod store;
@@ -368,6 +369,11 @@ impl Session {
     /// stays.
     pub async fn set_model(&self, id: &str) -> Result<(), String> {
         self.engine.set_model(id).await
+    }
+
+    /// Returns the cost of all requests so far in US dollars, if the price of each is known.
+    pub fn cost(&self) -> Option<f64> {
+        self.engine.cost()
     }
 
     /// Returns the levels of thinking that the model offers.

@@ -429,6 +429,7 @@ fn usage(tokens: &Value) -> Option<Usage> {
     tokens.is_object().then(|| Usage {
         input: number("input"),
         cached: number("cached"),
+        written: 0,
         output: number("output"),
         thoughts: number("thoughts"),
     })

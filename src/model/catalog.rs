@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::price::Prices;
 use super::provider::Provider;
 use super::thinking::ThinkingLevels;
 
 const EMBEDDED: &str = include_str!("catalog.json");
 
-/// A table of models.
-#[derive(Debug, Clone, PartialEq)]
+/// A table of models; the default has none.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Catalog {
     default: String,
     /// Default models by the names of providers.
@@ -40,6 +41,8 @@ pub struct ModelProperties {
     pub signatures: bool,
     /// `true` if an answer can go on over several requests.
     pub continuation: bool,
+    /// Prices of its tokens.
+    pub prices: Prices,
 }
 
 /// Ways to say how much to think: by level, by budget, or none.
@@ -78,14 +81,15 @@ struct Row {
     media_in_responses: Option<bool>,
     signatures: Option<bool>,
     continuation: Option<bool>,
+    /// Prices; of all variants if the id ends in `*`, else of the model and its dated versions.
+    prices: Option<Prices>,
 }
 
 impl Catalog {
     /// Returns the table that comes with the program.
     pub fn embedded() -> Self {
-        let empty = Self { default: String::new(), defaults: BTreeMap::new(), rows: Vec::new() };
         // A test reads it: it cannot be wrong here.
-        empty.clone().with_overrides(EMBEDDED).unwrap_or(empty)
+        Self::default().with_overrides(EMBEDDED).unwrap_or_default()
     }
 
     /// Adds the rows of `json`, which override those of the table. The error names the line and the
@@ -144,6 +148,9 @@ impl Catalog {
         let id = qualified(id);
         for row in self.rows.iter().filter(|row| id.starts_with(row.prefix())) {
             row.add_to(&mut model);
+            if let Some(prices) = row.prices.as_ref().filter(|_| row.is_same_model(&id)) {
+                model.prices = prices.clone();
+            }
         }
         model
     }
@@ -158,6 +165,19 @@ fn qualified(id: &str) -> String {
 impl Row {
     fn prefix(&self) -> &str {
         self.id.strip_suffix('*').unwrap_or(&self.id)
+    }
+
+    /// Returns whether an id with the row's prefix names the row's own model, or a dated version of
+    /// it (`-001`, `-2025-08-07`, `@20250929`), rather than another one such as `-mini`.
+    fn is_same_model(&self, id: &str) -> bool {
+        let rest = &id[self.prefix().len()..];
+        let is_dated = |version: &str| {
+            let digits = version.bytes().take_while(u8::is_ascii_digit).count();
+            digits >= 3 && version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+        };
+        self.id.ends_with('*')
+            || rest.is_empty()
+            || rest.strip_prefix(['-', '@']).is_some_and(is_dated)
     }
 
     fn add_to(&self, model: &mut ModelProperties) {
@@ -238,11 +258,11 @@ impl ModelProperties {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Usage;
 
     #[test]
     fn the_embedded_table_is_right() {
-        let empty = Catalog { default: String::new(), defaults: BTreeMap::new(), rows: Vec::new() };
-        let catalog = empty.with_overrides(EMBEDDED).unwrap();
+        let catalog = Catalog::default().with_overrides(EMBEDDED).unwrap();
         assert_eq!(catalog, Catalog::embedded());
         assert_eq!(catalog.default_model(), "gemini-3.8-flash");
         assert!(catalog.ids().contains(&"gemini-3.8-flash"));
@@ -337,6 +357,41 @@ mod tests {
     }
 
     #[test]
+    fn a_price_is_of_a_model_and_its_dated_versions_and_no_other() {
+        let catalog = Catalog::embedded();
+        let usage = Usage { input: 1_000_000, output: 1_000_000, ..Usage::default() };
+        for (id, expected) in [
+            ("gemini-3.8-flash", Some(4.5)),
+            ("gemini-3.8-flash-001", Some(4.5)),
+            ("gemini-3.8-flash-lite", None),
+            ("gemini-3.5-flash-lite", Some(2.8)),
+            ("gemini-4-argon-cyber-permissive", None),
+            ("anthropic:claude-sonnet-4-5-20250929", Some(18.0)),
+            ("anthropic:claude-opus-5-7", None),
+            ("anthropic:claude-haiku-5-5", Some(3.0)),
+            ("openai:gemini-3.8-flash", None),
+            ("ollama:qwen3:8b", None),
+        ] {
+            let cost = catalog.lookup(id).prices.cost(&usage, "2026-11-22");
+            let rounded = |cost: f64| (cost * 1e6).round();
+            assert_eq!(cost.map(rounded), expected.map(rounded), "{id}");
+        }
+    }
+
+    #[test]
+    fn prices_of_a_file_are_those_of_the_row_that_has_them() {
+        let json = r#"{"models": [
+            {"id": "openai:qwen3*", "prices": [{"from": "2026-01-01", "input": 1, "output": 2}]},
+            {"id": "gemini-3.8-flash", "inputTokens": 1000}
+        ]}"#;
+        let catalog = Catalog::embedded().with_overrides(json).unwrap();
+        let usage = Usage { input: 1_000_000, ..Usage::default() };
+        let cost = |id: &str| catalog.lookup(id).prices.cost(&usage, "2026-11-22");
+        assert_eq!(cost("openai:qwen3-coder"), Some(1.0));
+        assert_eq!(cost("gemini-3.8-flash"), Some(0.75));
+    }
+
+    #[test]
     fn a_file_adds_and_corrects() {
         let json = r#"{"default": "mine", "models": [
             {"id": "mine", "inputTokens": 1000},
@@ -366,7 +421,7 @@ mod tests {
             "{\"models\": [{\"id\": \"x\", \"inputTokns\": 1}]}",
             "`models[0].inputTokns`: unknown field `inputTokns`, expected one of `id`, \
              `inputTokens`, `outputTokens`, `thinking`, `mediaInResponses`, `signatures`, \
-             `continuation` at line 1 column 36",
+             `continuation`, `prices` at line 1 column 36",
         );
         refused("{} x", "trailing characters at line 1 column 4");
     }

@@ -20,6 +20,7 @@ mod chat;
 mod emit;
 mod http;
 mod names;
+mod price;
 mod queries;
 mod report;
 mod request_loop;
@@ -42,6 +43,7 @@ use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use self::price::Prices;
 pub use self::thinking::ThinkingLevels;
 
 use tandem_content::media::Media;
@@ -78,6 +80,11 @@ pub trait Model: Send + Sync {
 pub trait Models: Send + Sync {
     /// Lists the ids of the models that are known by name. May read files.
     fn known(&self) -> Result<Vec<String>, String>;
+
+    /// Returns the prices of the model with this id, as far as they are known. May read files.
+    fn prices(&self, _id: &str) -> Prices {
+        Prices::default()
+    }
 
     /// Opens the model with this id. May read files; the error is for people.
     fn open(&self, id: &str) -> Result<Arc<dyn Model>, String>;
@@ -255,10 +262,18 @@ pub struct Usage {
     pub input: u64,
     /// Cached tokens of the prompt.
     pub cached: u64,
+    /// Tokens of the prompt that were written into the cache, for a price of their own.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub written: u64,
     /// Tokens of the answer, without reasoning.
     pub output: u64,
     /// Tokens of reasoning.
     pub thoughts: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Reason for no answer, or for half of one. No retry follows.

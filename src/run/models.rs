@@ -15,7 +15,7 @@ use tandem_model::openai::{self, OpenAi};
 use tandem_model::options::RequestOptions;
 use tandem_model::provider::Provider;
 use tandem_model::replay::Replay;
-use tandem_model::{Error, Model, Models};
+use tandem_model::{Error, Model, Models, Prices};
 use tandem_settings::{Credentials, SettingOrigin, Settings};
 
 /// The models that the user's keys are for, and those that play a script.
@@ -116,6 +116,15 @@ impl Models for ModelChoice {
         Ok(self.ids(&self.catalog()?))
     }
 
+    /// Gateways and other servers have prices of their own: for them only the user's rows count.
+    fn prices(&self, id: &str) -> Prices {
+        let Ok((provider, own)) = Provider::check(id, self.usual) else { return Prices::default() };
+        let is_own = self.credentials.is_own(provider);
+        let known = if is_own { Catalog::embedded() } else { Catalog::default() };
+        let catalog = with_own_rows(known, self.credentials.env().config_dir().as_deref());
+        catalog.map(|it| it.lookup(&provider.qualify(own)).prices).unwrap_or_default()
+    }
+
     fn open(&self, id: &str) -> Result<Arc<dyn Model>, String> {
         if let Some(replay) = replay(id) {
             return replay.map_err(|err| format!("{err:#}"));
@@ -208,7 +217,11 @@ pub(super) fn default_of(credentials: &Credentials, provider: Provider) -> Optio
 
 /// The models that are known, with what the user has written in `models.json`.
 fn catalog(config_dir: Option<&Path>) -> Result<Catalog, String> {
-    let catalog = Catalog::embedded();
+    with_own_rows(Catalog::embedded(), config_dir)
+}
+
+/// Adds what the user has written in `models.json`.
+fn with_own_rows(catalog: Catalog, config_dir: Option<&Path>) -> Result<Catalog, String> {
     let Some(path) = config_dir.map(|dir| dir.join("models.json")) else { return Ok(catalog) };
     let wrong = |why| format!("{} is not valid: {why}. Correct it.", path.display());
     match fs::read_to_string(&path) {

@@ -83,6 +83,12 @@ impl Credentials {
         }
     }
 
+    /// Returns whether the provider itself is called, and neither a gateway nor another server.
+    pub fn is_own(&self, provider: Provider) -> bool {
+        let dotenv = self.dotenv(provider);
+        endpoint::is_own(provider, Vars { env: &self.env, dotenv: &dotenv })
+    }
+
     /// Returns the provider that is used unless another is asked for: the first that a key is set up
     /// for, or anything else that says where it is. Ollama needs neither, and is nobody's first
     /// unless its address is set.

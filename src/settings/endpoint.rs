@@ -57,6 +57,12 @@ pub(super) fn find(
     Ok(ResolvedEndpoint { endpoint, variable: var.map(|var| var.to_string()) })
 }
 
+/// Returns whether the provider itself is called, and neither a gateway nor another server.
+pub(super) fn is_own(provider: Provider, vars: Vars<'_>) -> bool {
+    let (url, _) = provider_variables(provider).url;
+    vars.get(url).is_none() && !(provider == Provider::Gemini && is_vertex(vars))
+}
+
 /// The endpoint for a key that would be stored.
 pub(super) fn with_key(
     provider: Provider,

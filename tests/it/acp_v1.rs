@@ -2,6 +2,7 @@
 //! against the types of the protocol's authors.
 
 mod closed;
+mod cost;
 mod first;
 mod options;
 mod permissions;

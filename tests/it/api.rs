@@ -103,7 +103,7 @@ fn finished(Finish { reason, usage, .. }: &Finish) -> String {
         FinishReason::Refused(why) => format!("refused: {why}"),
         reason => format!("finish: {reason:?}"),
     };
-    let Usage { input, cached, output, thoughts } = usage;
+    let Usage { input, cached, output, thoughts, .. } = usage;
     format!("{reason} {input}/{cached}/{output}/{thoughts}")
 }
 

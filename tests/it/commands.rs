@@ -213,7 +213,8 @@ async fn tools_lists_what_the_model_can_call() {
 
 #[tokio::test]
 async fn stats_counts_tokens_calls_and_time() {
-    let usage = Usage { input: 12_000, cached: 9_000, output: 345, thoughts: 67 };
+    let usage =
+        Usage { input: 12_000, cached: 9_000, output: 345, thoughts: 67, ..Usage::default() };
     let finish = |answer: Chunks| {
         let finish = Chunk::Finish(Finish { usage, ..Finish::default() });
         [answer, vec![Ok(finish)]].concat()

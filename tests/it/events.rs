@@ -432,7 +432,7 @@ fn modes() -> [Mode; 4] {
 }
 
 fn usage() -> Usage {
-    Usage { input: 1000, cached: 900, output: 20, thoughts: 10 }
+    Usage { input: 1000, cached: 900, written: 0, output: 20, thoughts: 10 }
 }
 
 fn answer_ends() -> Vec<Event> {
@@ -451,6 +451,12 @@ fn answer_ends() -> Vec<Event> {
         end(vec![call()], FinishReason::Stop, Some(native)),
         end(Vec::new(), FinishReason::MaxTokens, None),
         end(Vec::new(), FinishReason::Refused("why".to_owned()), None),
+        Event::AnswerFinished {
+            calls: Vec::new(),
+            reason: FinishReason::Stop,
+            usage: Usage { written: 50, ..usage() },
+            native: None,
+        },
     ]
 }
 

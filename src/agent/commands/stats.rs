@@ -10,7 +10,7 @@ use crate::session::{
 
 pub(super) const COMMAND: Command = Command {
     name: "stats",
-    description: "tokens, the share of them that was cached, tools, time",
+    description: "tokens, the share of them that was cached, their cost, tools, time",
     arguments: &[],
     sub_commands: &[],
     asks_model: false,
@@ -30,7 +30,7 @@ fn stats(request: &CommandRequest<'_>) -> String {
             stats.count(&update.kind);
         }
     }
-    stats.report(&request.turn.model())
+    stats.report(&request.turn.model(), request.turn.cost())
 }
 
 /// Figures of the session.
@@ -121,8 +121,8 @@ impl SessionStats {
         self.usage.thoughts += usage.thoughts;
     }
 
-    fn report(&self, model: &str) -> String {
-        let Usage { input, cached, output, thoughts } = self.usage;
+    fn report(&self, model: &str, cost: Option<f64>) -> String {
+        let Usage { input, cached, output, thoughts, .. } = self.usage;
         let share = (cached * 100).checked_div(input).unwrap_or_default();
         let Clock { first, last, model: thinking, tools, questions } = self.clock;
         let mut report = format!(
@@ -140,6 +140,9 @@ impl SessionStats {
             time(tools),
             time(questions),
         );
+        if let Some(cost) = cost {
+            report += &format!("- cost at list prices: ${cost:.4}\n");
+        }
         if self.tools.is_empty() {
             report += "- tools: none called\n";
         }

@@ -29,6 +29,11 @@ impl ActiveModel {
         blocking(move || models.known()).await
     }
 
+    /// Returns all models, by id.
+    pub(super) fn available(&self) -> &dyn Models {
+        &*self.available
+    }
+
     /// Opens another model.
     pub(super) async fn open(&self, id: &str) -> Result<Arc<dyn Model>, String> {
         let (models, id) = (Arc::clone(&self.available), id.to_owned());

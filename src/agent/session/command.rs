@@ -252,6 +252,11 @@ impl CommandTurn<'_> {
         self.engine.set_model(id).await
     }
 
+    /// Returns the cost of all requests so far in US dollars, if the price of each is known.
+    pub(crate) fn cost(&self) -> Option<f64> {
+        self.engine.cost()
+    }
+
     /// Returns the levels of thinking that the model offers.
     pub(crate) fn thinking_levels(&self) -> ThinkingLevels {
         self.engine.model.get().thinking()

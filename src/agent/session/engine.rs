@@ -16,6 +16,7 @@ use super::log::Log;
 use super::modes::Modes;
 use super::open_calls::OpenCalls;
 use super::servers::Servers;
+use super::spending::Spending;
 use super::state::{CurrentState, SessionState, title_of};
 use super::store::Store;
 use super::toolbox::Toolbox;
@@ -66,6 +67,7 @@ pub(super) struct Engine {
     /// The conversation as the model is told it, folded from the log.
     pub(super) transcript: Arc<Mutex<Transcript>>,
     pub(super) model: ActiveModel,
+    pub(super) spending: Mutex<Spending>,
     pub(super) instructions: Arc<Instructions>,
     pub(super) tools: Toolbox,
     pub(super) servers: Servers,
@@ -151,6 +153,14 @@ impl Engine {
             self.log.append(Event::ThinkingChanged { level });
         }
         Ok(())
+    }
+
+    /// Returns the cost of all requests so far in US dollars, if the price of each is known.
+    pub(super) fn cost(&self) -> Option<f64> {
+        let mut spending = self.spending.lock();
+        let requests = self.state.requests(spending.counted);
+        spending.add(requests, self.model.available());
+        spending.sum.filter(|_| spending.counted > 0)
     }
 
     /// Gives the session a title that the model has thought of, unless a person has given it one.

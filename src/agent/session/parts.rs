@@ -100,6 +100,7 @@ impl Parts {
                 Arc::clone(&host.outputs),
             ))),
             model: ActiveModel::new(self.model, self.models),
+            spending: Mutex::default(),
             instructions,
             tools: Toolbox::new(self.tools, Arc::clone(&hub), Arc::clone(&permissions)),
             servers: Servers::new(hub, Arc::clone(&consent), log.clone()),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::event::{Event, Origin, PromptPart, TurnId};
 use super::log::{Millis, Reader};
+use super::spending::ChargedRequest;
 use crate::permission::{Mode, Scope};
 use parking_lot::Mutex;
 
@@ -158,12 +159,19 @@ struct StateReader {
     state: SessionState,
     /// Time of the last event of a turn.
     last_activity: Option<Millis>,
+    /// The requests that are charged, in order.
+    requests: Vec<ChargedRequest>,
 }
 
 impl CurrentState {
     pub(super) fn new(log: Reader) -> Self {
         let state = SessionState::default();
-        Self(Arc::new(Mutex::new(StateReader { log, state, last_activity: None })))
+        Self(Arc::new(Mutex::new(StateReader {
+            log,
+            state,
+            last_activity: None,
+            requests: Vec::new(),
+        })))
     }
 
     /// Looks at the state as it is now.
@@ -179,6 +187,13 @@ impl CurrentState {
         let mut state = self.0.lock();
         (look(state.catch_up()), state.last_activity)
     }
+
+    /// Returns the requests up to now that are charged, without this many.
+    pub(super) fn requests(&self, without: usize) -> Vec<ChargedRequest> {
+        let mut state = self.0.lock();
+        state.catch_up();
+        state.requests.get(without..).unwrap_or_default().to_vec()
+    }
 }
 
 impl StateReader {
@@ -186,6 +201,7 @@ impl StateReader {
         while let Some(entry) = self.log.try_next_run() {
             let ran = self.state.running.is_some();
             self.state.fold(&entry.event);
+            self.requests.extend(ChargedRequest::of(&entry, &self.state.model));
             let waits = matches!(*entry.event, Event::TurnQueued { .. });
             if ran || waits || self.state.running.is_some() {
                 self.last_activity = Some(entry.at);

@@ -200,7 +200,7 @@ impl Stats {
 
 impl RequestStats {
     fn full(&self) -> Value {
-        let Usage { input, cached, output, thoughts } = self.usage;
+        let Usage { input, cached, output, thoughts, .. } = self.usage;
         json!({
             "api": {
                 "totalRequests": self.requests,
@@ -247,7 +247,7 @@ impl Decisions {
 }
 
 fn tokens(usage: &Usage) -> Value {
-    let Usage { input, cached, output, thoughts } = *usage;
+    let Usage { input, cached, output, thoughts, .. } = *usage;
     json!({
         "total_tokens": input + output + thoughts,
         "input_tokens": input,

@@ -129,6 +129,7 @@ impl Counts {
         Usage {
             input: add(add(add(spent.input, self.input), self.written), self.read),
             cached: add(spent.cached, self.read),
+            written: add(spent.written, self.written),
             output: add(spent.output, said),
             thoughts: add(spent.thoughts, Some(thoughts)),
         }

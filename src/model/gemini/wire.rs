@@ -101,6 +101,7 @@ impl UsageMetadata {
         Usage {
             input: add(add(spent.input, self.prompt), self.tool_use),
             cached: add(spent.cached, self.cached),
+            written: spent.written,
             output: add(spent.output, self.candidates),
             thoughts: add(spent.thoughts, self.thoughts),
         }

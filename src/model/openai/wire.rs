@@ -176,6 +176,7 @@ fn read_usage(usage: &Value) -> Option<Usage> {
     Some(Usage {
         input: input.unwrap_or_default(),
         cached: cached.unwrap_or_default(),
+        written: 0,
         output: output.unwrap_or_default().saturating_sub(thoughts),
         thoughts,
     })

@@ -610,12 +610,37 @@ pub enum SessionUpdate<'a> {
     AgentThoughtChunk(ContentChunk<'a>),
     ToolCall(ToolCall<'a>),
     ToolCallUpdate(ToolCall<'a>),
-    Plan { entries: Vec<PlanEntry<'a>> },
-    AvailableCommandsUpdate { available_commands: Vec<AvailableCommand> },
-    CurrentModeUpdate { current_mode_id: String },
-    ConfigOptionUpdate { config_options: Vec<ConfigOption> },
-    SessionInfoUpdate { title: String, updated_at: String },
-    UsageUpdate { used: u64, size: u64 },
+    Plan {
+        entries: Vec<PlanEntry<'a>>,
+    },
+    AvailableCommandsUpdate {
+        available_commands: Vec<AvailableCommand>,
+    },
+    CurrentModeUpdate {
+        current_mode_id: String,
+    },
+    ConfigOptionUpdate {
+        config_options: Vec<ConfigOption>,
+    },
+    SessionInfoUpdate {
+        title: String,
+        updated_at: String,
+    },
+    UsageUpdate {
+        used: u64,
+        size: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cost: Option<Cost>,
+    },
+}
+
+/// Cost of a session so far.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub struct Cost {
+    pub amount: f64,
+    /// Code of ISO 4217.
+    pub currency: &'static str,
 }
 
 /// A piece of a message.

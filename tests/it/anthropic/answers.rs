@@ -1,9 +1,10 @@
 //! Recorded streams: the same comes of them however they are cut.
 
 use expect_test::expect;
+use tandem_model::Usage;
 
 use super::*;
-use crate::api::{assert_lines, plays_however_cut};
+use crate::api::{ask_for_all, assert_lines, plays_however_cut};
 
 const SIGNATURE: &str = "EsECCokBCBAYAipA9i3HF1aHpQITkdN8OvLd33gdPZEyLKJA9EvxTXumYzG5xg==";
 
@@ -190,4 +191,18 @@ async fn an_answer_that_is_worth_nothing_is_asked_for_again_with_a_word() {
         let told = server.asked()[1].body["messages"][0]["content"][1]["text"].to_string();
         assert!(told.contains(word), "{told}");
     }
+}
+
+#[tokio::test]
+async fn what_is_written_into_the_cache_is_counted_apart() {
+    let usage = json!({ "input_tokens": 10, "cache_creation_input_tokens": 200,
+        "cache_read_input_tokens": 3000, "output_tokens": 7 });
+    let message = json!({ "content": [{ "type": "text", "text": "ok" }], "usage": usage });
+    let start = json!({ "type": "message_start", "message": message });
+    let end = json!({ "type": "message_delta", "delta": { "stop_reason": "end_turn" } });
+    let reply = Reply::stream(format!("data: {start}\n\ndata: {end}\n\n"));
+    let server = Server::start(vec![reply]).await;
+    let (_, finish) = ask_for_all(&anthropic(&server, options()), prompt(vec![user("hi")])).await;
+    let expected = Usage { input: 3210, cached: 3000, written: 200, output: 7, thoughts: 0 };
+    assert_eq!(finish.unwrap().usage, expected);
 }

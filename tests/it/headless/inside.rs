@@ -74,7 +74,7 @@ async fn who_watches_is_told_what_goes_on() {
 #[tokio::test]
 async fn tokens_are_counted_as_gemini_cli_does() {
     let call = Call { id: "c1".to_owned(), name: "t".to_owned(), args: json!({}) };
-    let usage = Usage { input: 100, cached: 30, output: 20, thoughts: 5 };
+    let usage = Usage { input: 100, cached: 30, output: 20, thoughts: 5, ..Usage::default() };
     let session = || {
         let finish = || Ok(Chunk::Finish(Finish { usage, ..Finish::default() }));
         let answers = vec![

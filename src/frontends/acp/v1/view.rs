@@ -18,8 +18,8 @@ use tandem_agent::session::{
 };
 use tandem_content::visible::visible_prose;
 use tandem_wire::acp::v1::{
-    self, AvailableCommand, ContentChunk, PromptResponse, RequestPermissionParams, SessionUpdate,
-    TextContent,
+    self, AvailableCommand, ContentChunk, Cost, PromptResponse, RequestPermissionParams,
+    SessionUpdate, TextContent,
 };
 use tandem_wire::jsonrpc::Error;
 use tandem_wire::rpc::{CallError, PACKET};
@@ -320,10 +320,13 @@ impl View {
         }
     }
 
-    /// Shows how full the model's window is, if both are known.
+    /// Shows how full the model's window is, if both are known, and what the session has cost.
     fn usage(&self) {
         if let (Some(used), Some(size)) = (self.used, self.session.input_limit()) {
-            self.client.update(SessionUpdate::UsageUpdate { used, size });
+            // Sums of binary fractions end in digits that nobody has counted.
+            let amount = self.session.cost().map(|cost| (cost * 1e9).round() / 1e9);
+            let cost = amount.map(|amount| Cost { amount, currency: "USD" });
+            self.client.update(SessionUpdate::UsageUpdate { used, size, cost });
         }
     }
 

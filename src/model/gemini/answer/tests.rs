@@ -189,12 +189,12 @@ fn the_last_count_of_a_request_counts_and_requests_are_summed() {
     usage(json!({"promptTokenCount": 10, "candidatesTokenCount": 1})).unwrap();
     usage(json!({"candidatesTokenCount": 5, "thoughtsTokenCount": 3})).unwrap();
     usage(json!({"trafficType": "ON_DEMAND"})).unwrap();
-    assert_eq!(answer.usage(), Usage { input: 10, cached: 0, output: 5, thoughts: 3 });
+    assert_eq!(answer.usage(), Usage { input: 10, cached: 0, written: 0, output: 5, thoughts: 3 });
     answer.go_on();
     let more = json!({"promptTokenCount": 12, "cachedContentTokenCount": 8,
         "candidatesTokenCount": 1});
     answer.take(json!({ "usageMetadata": more }).to_string().as_bytes(), &mut Vec::new()).unwrap();
-    assert_eq!(answer.usage(), Usage { input: 22, cached: 8, output: 6, thoughts: 3 });
+    assert_eq!(answer.usage(), Usage { input: 22, cached: 8, written: 0, output: 6, thoughts: 3 });
 }
 
 #[test]
