@@ -4,6 +4,7 @@
 mod closed;
 mod cost;
 mod first;
+mod notices;
 mod options;
 mod permissions;
 mod published;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Version that this program speaks.
 pub const VERSION: u16 = 1;
@@ -89,9 +89,21 @@ pub struct ClientCapabilities {
     /// Ways to log in.
     #[serde(deserialize_with = "lenient")]
     pub auth: ClientAuth,
+    /// Updates of sessions that not every client takes.
+    #[serde(deserialize_with = "lenient")]
+    pub session: ClientSession,
     /// Capabilities that are agreed on outside of the protocol.
     #[serde(rename = "_meta", deserialize_with = "lenient")]
     pub meta: ClientMeta,
+}
+
+/// Updates of sessions that a client takes, each if there is an object.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ClientSession {
+    /// [`SessionUpdate::Notice`].
+    #[serde(deserialize_with = "lenient")]
+    pub notices: Option<Map<String, Value>>,
 }
 
 /// Ways to log in.
@@ -632,6 +644,21 @@ pub enum SessionUpdate<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         cost: Option<Cost>,
     },
+    Notice {
+        severity: NoticeSeverity,
+        title: Cow<'a, str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        description: Option<Cow<'a, str>>,
+    },
+}
+
+/// Severity of a notice.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub enum NoticeSeverity {
+    Info,
+    Warning,
 }
 
 /// Cost of a session so far.

@@ -19,6 +19,8 @@ pub(super) struct ClientKind {
     pub(super) has_terminals: bool,
     /// `true` if the client shows the names of answers.
     pub(super) shows_names: bool,
+    /// `true` if the client shows notices.
+    pub(super) has_notices: bool,
 }
 
 /// A session as the handler and the view of one editor share it.

@@ -16,10 +16,10 @@ use tandem_agent::session::{
     Answer, CallStarted, CallStep, Entry, Event, Projection, Reader, ResultContent, Session,
     StopReason, ToolOutcome, TurnId, TurnResult, Update, UpdateKind, Usage, explain_stop,
 };
-use tandem_content::visible::visible_prose;
+use tandem_content::visible::{visible_line, visible_prose};
 use tandem_wire::acp::v1::{
-    self, AvailableCommand, ContentChunk, Cost, PromptResponse, RequestPermissionParams,
-    SessionUpdate, TextContent,
+    self, AvailableCommand, ContentChunk, Cost, NoticeSeverity, PromptResponse,
+    RequestPermissionParams, SessionUpdate, TextContent,
 };
 use tandem_wire::jsonrpc::Error;
 use tandem_wire::rpc::{CallError, PACKET};
@@ -156,11 +156,18 @@ impl View {
                 self.say(turn, Voice::Thought, &text);
             }
             UpdateKind::Retry { retry, restarts } => {
-                self.say(turn, Voice::Thought, &format!("**{retry}**\n"));
+                if self.client.kind.has_notices {
+                    self.notice(NoticeSeverity::Warning, &retry.to_string());
+                } else {
+                    self.say(turn, Voice::Thought, &format!("**{retry}**\n"));
+                }
                 // The editor cannot take back what is shown.
                 if *restarts {
                     self.say(turn, Voice::Text, &format!("\n\n{}\n\n", retry.interruption()));
                 }
+            }
+            UpdateKind::Note { text, .. } if self.client.kind.has_notices => {
+                self.notice(NoticeSeverity::Info, text);
             }
             UpdateKind::Note { text, .. } => {
                 self.say(turn, Voice::Thought, &format!("**Note** {text}\n"));
@@ -307,6 +314,18 @@ impl View {
             });
             rest = after;
         }
+    }
+
+    /// Shows a notice, which is no part of the conversation: one of earlier is not shown again.
+    fn notice(&self, severity: NoticeSeverity, text: &str) {
+        let text = text.trim();
+        let (title, rest) = text.split_once('\n').unwrap_or((text, ""));
+        if self.calls.replays || title.is_empty() {
+            return;
+        }
+        let (title, rest) = (visible_line(title), visible_prose(rest.trim()));
+        let description = Some(rest).filter(|rest| !rest.is_empty());
+        self.client.update(SessionUpdate::Notice { severity, title, description });
     }
 
     fn answer_finished(&mut self, usage: &Usage) {
