@@ -106,7 +106,7 @@ impl SessionStats {
                 self.answers += 1;
                 self.spent(usage);
             }
-            UpdateKind::Note { usage: Some(usage), .. } => self.spent(usage),
+            UpdateKind::Note { compressed: Some(short), .. } => self.spent(&short.usage),
             UpdateKind::Call(started, CallStep::Finished(outcome)) => {
                 self.tools.entry(started.call.name.clone()).or_default().count(outcome);
             }

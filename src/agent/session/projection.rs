@@ -123,9 +123,9 @@ impl Projection {
             Event::Retry(retry) => {
                 UpdateKind::Retry { retry, restarts: self.restarts_at(entry.index) }
             }
-            Event::Notice(notice) => UpdateKind::Note { text: notice.into(), usage: None },
+            Event::Notice(notice) => UpdateKind::Note { text: notice.into(), compressed: None },
             Event::Compressed(short) => {
-                UpdateKind::Note { text: short.to_string().into(), usage: Some(&short.usage) }
+                UpdateKind::Note { text: short.to_string().into(), compressed: Some(short) }
             }
             Event::AnswerFinished { usage, .. } => UpdateKind::AnswerFinished(usage),
             Event::CallStarted(started) => {
@@ -150,7 +150,7 @@ impl Projection {
             Event::ModelChanged { model } => UpdateKind::ModelChanged(model),
             Event::ThinkingChanged { level } => UpdateKind::ThinkingChanged(level.as_deref()),
             Event::ModeChanged { mode, .. } => UpdateKind::ModeChanged(*mode),
-            Event::Unknown(_) => UpdateKind::Note { text: NEWER.into(), usage: None },
+            Event::Unknown(_) => UpdateKind::Note { text: NEWER.into(), compressed: None },
             // For the model, for `/undo` or for what goes on after a restart: people are told by the call or the command.
             Event::Told { .. }
             | Event::ToldNext(_)

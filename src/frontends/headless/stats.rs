@@ -83,7 +83,7 @@ impl Stats {
                 self.asked().latency += latency;
                 self.spent(**usage);
             }
-            UpdateKind::Note { usage: Some(usage), .. } => self.spent(**usage),
+            UpdateKind::Note { compressed: Some(short), .. } => self.spent(short.usage),
             UpdateKind::Call(started, step) => {
                 if matches!(step, CallStep::Finished(_)) {
                     self.asked = at;

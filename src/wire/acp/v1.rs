@@ -104,6 +104,9 @@ pub struct ClientSession {
     /// [`SessionUpdate::Notice`].
     #[serde(deserialize_with = "lenient")]
     pub notices: Option<Map<String, Value>>,
+    /// [`SessionUpdate::CompactionUpdate`].
+    #[serde(deserialize_with = "lenient")]
+    pub compaction: Option<Map<String, Value>>,
 }
 
 /// Ways to log in.
@@ -644,12 +647,25 @@ pub enum SessionUpdate<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         cost: Option<Cost>,
     },
+    CompactionUpdate {
+        compaction_id: String,
+        status: CompactionStatus,
+        summary: [TextContent<'a>; 1],
+    },
     Notice {
         severity: NoticeSeverity,
         title: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         description: Option<Cow<'a, str>>,
     },
+}
+
+/// Status of a compaction.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub enum CompactionStatus {
+    Completed,
 }
 
 /// Severity of a notice.

@@ -1,9 +1,9 @@
-//! What people should know and the model need not: notices of editors that take them.
+//! What people should know and the model need not: notices and compactions of editors that take them.
 
 use serde_json::{Value, json};
 
 use super::{Editor, text, updates};
-use crate::agent::Setup;
+use crate::agent::{Setup, code};
 
 fn setup() -> Setup {
     let retry = json!({ "reason": "rate limited", "delay": 1, "attempt": 2, "of": 10 });
@@ -49,5 +49,50 @@ async fn other_editors_have_them_as_thoughts() {
         assert!(updates(&read, "notice").is_empty());
         let thoughts = text(&read, "agent_thought_chunk");
         assert!(thoughts.contains("rate limited") && thoughts.contains("gone"), "{thoughts}");
+    }
+}
+
+/// Has a conversation compressed, in an editor with these capabilities for sessions; what is read of
+/// that, and when the session is loaded afterwards.
+async fn compress(session: Value) -> [Vec<Value>; 2] {
+    let snapshot = json!([[{ "text": "<snapshot>Said much.</snapshot>" }]]);
+    let script = vec![
+        json!({ "when": "Write the snapshot", "answers": snapshot }),
+        json!({ "when": "", "answers": [[{ "text": code(20_000) }]] }),
+    ];
+    let capabilities = json!({ "session": session });
+    let initialize = json!({ "protocolVersion": 1, "clientCapabilities": capabilities });
+    let mut editor = Editor::with(&Setup::script(script), initialize).await;
+    let session = editor.session().await;
+    for prompt in ["one", "two", "three", "four"] {
+        editor.ask(&session, prompt).await;
+    }
+    let live = editor.ask(&session, "/compress").await;
+    editor.call("session/close", json!({ "sessionId": session })).await;
+    let params = json!({ "sessionId": session, "cwd": editor.cwd(), "mcpServers": [] });
+    let id = editor.request("session/load", params).await;
+    [live, editor.until(id).await]
+}
+
+#[tokio::test]
+async fn an_editor_that_takes_compactions_has_them_at_their_place_with_the_summary() {
+    let [live, loaded] = compress(json!({ "compaction": {}, "notices": {} })).await;
+    let shown = updates(&live, "compaction_update");
+    assert_eq!(shown.len(), 1);
+    assert_eq!(shown[0]["status"], "completed");
+    assert!(shown[0]["summary"][0]["text"].as_str().unwrap().contains("Said much."), "{shown:?}");
+    assert_eq!(updates(&loaded, "compaction_update"), shown, "it is part of the conversation");
+    let place = |kind: &str| {
+        loaded.iter().rposition(|message| message["params"]["update"]["sessionUpdate"] == kind)
+    };
+    assert!(place("compaction_update") > place("user_message_chunk"));
+}
+
+#[tokio::test]
+async fn other_editors_have_compactions_as_thoughts() {
+    for read in compress(json!({})).await {
+        assert!(updates(&read, "compaction_update").is_empty());
+        let thoughts = text(&read, "agent_thought_chunk");
+        assert!(thoughts.contains("context compressed from"), "{thoughts}");
     }
 }

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::permission::Mode;
-use crate::session::event::{Answer, CallStarted, Origin, StopReason, ToolOutcome, TurnId};
+use crate::session::event::{
+    Answer, CallStarted, Compressed, Origin, StopReason, ToolOutcome, TurnId,
+};
 use crate::session::log::Millis;
 use tandem_model::{Retry, Usage};
 
@@ -52,8 +54,8 @@ pub enum UpdateKind<'a> {
     Note {
         /// Plain text.
         text: Cow<'a, str>,
-        /// Tokens of the request that it tells of, if it was one.
-        usage: Option<&'a Usage>,
+        /// Compression of the conversation that it tells of, if it was one.
+        compressed: Option<&'a Compressed>,
     },
     /// The answer is whole, and cost this.
     AnswerFinished(&'a Usage),

@@ -21,6 +21,8 @@ pub(super) struct ClientKind {
     pub(super) shows_names: bool,
     /// `true` if the client shows notices.
     pub(super) has_notices: bool,
+    /// `true` if the client shows where the conversation was compressed.
+    pub(super) has_compactions: bool,
 }
 
 /// A session as the handler and the view of one editor share it.

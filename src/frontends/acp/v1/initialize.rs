@@ -26,6 +26,7 @@ impl Editor {
         let name = params.client_info.map(|info| info.name).unwrap_or_default();
         *self.client.lock() = ClientKind {
             has_terminals: capabilities.meta.terminal_output,
+            has_compactions: capabilities.session.compaction.is_some(),
             has_notices: capabilities.session.notices.is_some(),
             shows_names: NAME_SHOWING.contains(&name.to_lowercase().as_str()),
         };

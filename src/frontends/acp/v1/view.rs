@@ -13,12 +13,12 @@ use super::commands;
 use super::options::session_options;
 use super::permission::{OpenQuestions, choices};
 use tandem_agent::session::{
-    Answer, CallStarted, CallStep, Entry, Event, Projection, Reader, ResultContent, Session,
-    StopReason, ToolOutcome, TurnId, TurnResult, Update, UpdateKind, Usage, explain_stop,
+    Answer, CallStarted, CallStep, Compressed, Entry, Event, Projection, Reader, ResultContent,
+    Session, StopReason, ToolOutcome, TurnId, TurnResult, Update, UpdateKind, Usage, explain_stop,
 };
 use tandem_content::visible::{visible_line, visible_prose};
 use tandem_wire::acp::v1::{
-    self, AvailableCommand, ContentChunk, Cost, NoticeSeverity, PromptResponse,
+    self, AvailableCommand, CompactionStatus, ContentChunk, Cost, NoticeSeverity, PromptResponse,
     RequestPermissionParams, SessionUpdate, TextContent,
 };
 use tandem_wire::jsonrpc::Error;
@@ -165,6 +165,11 @@ impl View {
                 if *restarts {
                     self.say(turn, Voice::Text, &format!("\n\n{}\n\n", retry.interruption()));
                 }
+            }
+            UpdateKind::Note { compressed: Some(compressed), .. }
+                if self.client.kind.has_compactions =>
+            {
+                self.compaction(update.index, compressed);
             }
             UpdateKind::Note { text, .. } if self.client.kind.has_notices => {
                 self.notice(NoticeSeverity::Info, text);
@@ -314,6 +319,16 @@ impl View {
             });
             rest = after;
         }
+    }
+
+    /// Shows that what came before is told the model in short from here on. `index`: that of the log.
+    fn compaction(&self, index: usize, compressed: &Compressed) {
+        let summary = [TextContent { text: visible_prose(&compressed.snapshot) }];
+        self.client.update(SessionUpdate::CompactionUpdate {
+            compaction_id: index.to_string(),
+            status: CompactionStatus::Completed,
+            summary,
+        });
     }
 
     /// Shows a notice, which is no part of the conversation: one of earlier is not shown again.
