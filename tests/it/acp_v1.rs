@@ -7,6 +7,7 @@ mod first;
 mod notices;
 mod options;
 mod permissions;
+mod pipelined;
 mod published;
 mod schema;
 mod sessions;

@@ -146,7 +146,7 @@ struct EditorHandler {
 /// An editor whose version is known.
 enum Editor {
     V0(v0::Editor),
-    V1(v1::Editor),
+    V1(Arc<v1::Editor>),
 }
 
 impl rpc::Handler for EditorHandler {

@@ -14,6 +14,7 @@ mod open;
 mod options;
 mod permission;
 mod prompt;
+mod queue;
 mod view;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub(crate) use self::editor::Editor;
 use self::editor::OpenedSession;
 use self::options::{Setting, session_options};
 use self::prompt::parts;
+use self::queue::MOST_WAITING;
 use self::view::Start;
 use tandem_wire::acp::v1::{
     CANCEL, CLOSE_SESSION, DELETE_SESSION, Empty, LIST_SESSIONS, LOAD_SESSION, LOGOUT, NEW_SESSION,
@@ -35,12 +37,9 @@ use tandem_wire::acp::{AUTHENTICATE, INITIALIZE};
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::Responder;
 
-/// Maximum number of prompts that wait in a session.
-const MOST_WAITING: usize = 1000;
-
 impl Editor {
-    /// Begins to answer a request.
-    pub(crate) fn request(&self, method: &str, params: Params<'_>, responder: Responder) {
+    /// Begins to answer a request that need not wait.
+    pub(super) fn serve(self: &Arc<Self>, method: &str, params: Params<'_>, responder: Responder) {
         match method {
             INITIALIZE => answer(responder, self.initialize(params)),
             AUTHENTICATE => self.authenticate(params, responder),

@@ -1,23 +1,27 @@
 //! One editor, and the sessions that it has opened.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::answer::not_found;
 use super::client::{ClientKind, SessionClient};
+use super::queue::{RequestQueues, WaitingRequest};
 use crate::Connection;
 use tandem_agent::session::Session;
 use tandem_agent::sessions::LoadedSession;
-use tandem_wire::jsonrpc::Error;
+use tandem_wire::jsonrpc::{Error, Params};
+use tandem_wire::rpc::Responder;
 
 /// One editor.
 pub(crate) struct Editor {
     pub(super) connection: Connection,
     pub(super) client: Mutex<ClientKind>,
     pub(super) opened: OpenedSessions,
+    /// Requests that wait for a session.
+    queues: RequestQueues,
 }
 
 /// The sessions that an editor has opened and not closed, by their ids.
@@ -30,6 +34,24 @@ pub(super) struct OpenedSession {
     pub(super) _view: AbortOnDropHandle<()>,
 }
 
+/// Lock of a session that is being opened, closed or deleted; dropped, it lets the requests be served
+/// that wait.
+pub(super) struct SessionLock {
+    /// The lock may be held by what the editor owns.
+    editor: Weak<Editor>,
+    id: String,
+}
+
+impl Drop for SessionLock {
+    fn drop(&mut self) {
+        let Some(editor) = self.editor.upgrade() else { return };
+        editor.queues.unlock(&self.id);
+        while let Some(WaitingRequest { method, params, responder }) = editor.queues.pop(&self.id) {
+            editor.serve(&method, Params(params.as_deref()), responder);
+        }
+    }
+}
+
 impl OpenedSession {
     pub(super) fn session(&self) -> &Arc<Session> {
         self.loaded.session()
@@ -37,8 +59,27 @@ impl OpenedSession {
 }
 
 impl Editor {
-    pub(crate) fn new(connection: Connection) -> Self {
-        Self { connection, client: Mutex::default(), opened: Arc::default() }
+    pub(crate) fn new(connection: Connection) -> Arc<Self> {
+        let (client, opened) = (Mutex::default(), Arc::default());
+        Arc::new(Self { connection, client, opened, queues: RequestQueues::default() })
+    }
+
+    /// Begins to answer a request, unless it has to wait.
+    pub(crate) fn request(
+        self: &Arc<Self>,
+        method: &str,
+        params: Params<'_>,
+        responder: Responder,
+    ) {
+        if let Some(responder) = self.queues.push(method, params, responder) {
+            self.serve(method, params, responder);
+        }
+    }
+
+    /// Lets the requests about a session wait that come after the one that is being served.
+    pub(super) fn lock(self: &Arc<Self>, id: &str) -> SessionLock {
+        self.queues.lock(id);
+        SessionLock { editor: Arc::downgrade(self), id: id.to_owned() }
     }
 
     /// Returns the session of this id, which the editor must have opened.

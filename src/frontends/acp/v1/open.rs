@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::answer::{answer, not_found};
 use super::client::SessionClient;
-use super::editor::{Editor, OpenedSession, OpenedSessions};
+use super::editor::{Editor, OpenedSession, OpenedSessions, SessionLock};
 use super::options::session_options;
 use super::view::{Start, View};
 use crate::servers::{EditorServer, config};
@@ -26,24 +26,30 @@ impl Editor {
         match created {
             Ok(loaded) => {
                 let opener = self.opener(loaded.id().to_owned());
-                tokio::spawn(opener.open(loaded, responder, Start::New));
+                tokio::spawn(opener.open(loaded, responder, Start::New, None));
             }
             Err(error) => answer(responder, Err::<(), _>(error)),
         }
     }
 
     /// Opens a session that there is.
-    pub(super) fn open_session(&self, params: Params<'_>, responder: Responder, start: Start) {
+    pub(super) fn open_session(
+        self: &Arc<Self>,
+        params: Params<'_>,
+        responder: Responder,
+        start: Start,
+    ) {
         let params: OpenSessionParams = match params.parse() {
             Ok(params) => params,
             Err(error) => return answer(responder, Err::<(), _>(error)),
         };
         let service = self.connection.service.clone();
         let opener = self.opener(params.session_id.clone());
+        let lock = self.lock(&params.session_id);
         tokio::spawn(async move {
             let loading = load(&service, params);
             match responder.cancellation().run_until_cancelled_owned(loading).await {
-                Some(Ok(loaded)) => opener.open(loaded, responder, start).await,
+                Some(Ok(loaded)) => opener.open(loaded, responder, start, Some(lock)).await,
                 Some(Err(error)) => answer(responder, Err::<(), _>(error)),
                 None => answer(responder, Err::<(), _>(Error::cancelled())),
             }
@@ -57,17 +63,19 @@ impl Editor {
     }
 
     /// Ends the editor's use of a session; the session too, unless somebody else uses it.
-    pub(super) fn close_session(&self, params: Params<'_>, responder: Responder) {
+    pub(super) fn close_session(self: &Arc<Self>, params: Params<'_>, responder: Responder) {
         let opened = params.parse::<SessionIdParams>().and_then(|params| {
             let opened = self.opened.lock().remove(&params.session_id);
             opened.ok_or_else(|| not_found(&params.session_id))
         });
         match opened {
             Ok(opened) => {
-                let service = self.connection.service.clone();
+                let (service, lock) =
+                    (self.connection.service.clone(), self.lock(&opened.client.id));
                 tokio::spawn(async move {
                     close(&service, opened).await;
                     answer(responder, Ok(Empty {}));
+                    drop(lock);
                 });
             }
             Err(error) => answer(responder, Err::<(), _>(error)),
@@ -75,13 +83,13 @@ impl Editor {
     }
 
     /// Deletes a session, here and in the store, unless somebody else uses it.
-    pub(super) fn delete_session(&self, params: Params<'_>, responder: Responder) {
+    pub(super) fn delete_session(self: &Arc<Self>, params: Params<'_>, responder: Responder) {
         let SessionIdParams { session_id } = match params.parse() {
             Ok(params) => params,
             Err(error) => return answer(responder, Err::<(), _>(error)),
         };
         let opened = self.opened.lock().remove(&session_id);
-        let service = self.connection.service.clone();
+        let (service, lock) = (self.connection.service.clone(), self.lock(&session_id));
         tokio::spawn(async move {
             // Others come over a port, and what is stored is not theirs.
             let may = opened.is_some() || service.origin == Origin::Editor;
@@ -90,6 +98,7 @@ impl Editor {
             }
             let deleted = if may { delete(&service, &session_id).await } else { Ok(()) };
             answer(responder, deleted.map(|()| Empty {}));
+            drop(lock);
         });
     }
 }
@@ -104,11 +113,19 @@ struct Opener {
 impl Opener {
     /// Answers, and shows the editor the session from then on; what is shown of it before that comes
     /// before the answer.
-    async fn open(self, loaded: Arc<LoadedSession>, responder: Responder, start: Start) {
+    async fn open(
+        self,
+        loaded: Arc<LoadedSession>,
+        responder: Responder,
+        start: Start,
+        lock: Option<SessionLock>,
+    ) {
         let Self { connection, opened, client } = self;
         let session = Arc::clone(loaded.session());
         let models = session.known_models().await.unwrap_or_default();
-        let before = opened.lock().get(&client.id).map(|before| Arc::clone(&before.client));
+        // Held until the session is there: the editor may prompt as soon as it has its answer.
+        let mut opened = opened.lock();
+        let before = opened.get(&client.id).map(|before| Arc::clone(&before.client));
         // Prompts that are not answered yet are answered by the new view.
         let client = before.unwrap_or_else(|| Arc::new(client.with_models(models)));
         let id = client.id.clone();
@@ -119,11 +136,14 @@ impl Opener {
             let new_id = (start == Start::New).then(|| shown.id.clone());
             let options = session_options(&session, &shown.models).opened(new_id);
             responder.send(Ok(options));
+            drop(lock);
             // After the answer, which nothing may delay.
             session.start_servers();
             view.run().await;
         });
-        opened.lock().insert(id, Arc::new(OpenedSession { loaded, client, _view: view }));
+        let before = opened.insert(id, Arc::new(OpenedSession { loaded, client, _view: view }));
+        drop(opened);
+        drop(before);
     }
 }
 
