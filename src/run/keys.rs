@@ -65,18 +65,17 @@ impl acp::Login for EditorLogin {
     fn authenticate(
         &self,
         session: Option<Arc<Session>>,
+        opened: acp::PageOpened,
     ) -> BoxFuture<'static, Result<(), String>> {
         let (credentials, model) = (Arc::clone(&self.credentials), Arc::clone(&self.model));
-        let provider = session
-            .as_ref()
-            .map_or(self.provider, |session| Provider::of(&session.model(), Provider::Gemini).0);
+        let provider = self.provider_of(session.as_deref());
         async move {
             credentials.refresh(provider);
             let ready = session.map_or_else(|| model.ready(), |session| session.ready());
             if ready.is_ok() {
                 return Ok(());
             }
-            config::authenticate(&credentials, &check(), provider).await
+            config::authenticate(&credentials, &check(), provider, &*opened).await
         }
         .boxed()
     }
@@ -91,8 +90,10 @@ impl acp::Login for EditorLogin {
         let mut said = Vec::new();
         config::logout(&self.credentials, self.provider, &mut said)?;
         match self.credentials.endpoint(self.provider) {
-            Ok(_) => Err(String::from_utf8_lossy(&said).trim_end().replace('\n', " ")),
-            Err(_) => Ok(()),
+            Ok(endpoint) if endpoint.key.is_some() => {
+                Err(String::from_utf8_lossy(&said).trim_end().replace('\n', " "))
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -46,12 +46,14 @@ const DONE: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\"
     <title>tandem: done</title>\n<h1>The key is good, and is stored.</h1>\n\
     <p>You can close this page and go back to where you were.\n";
 
-/// Looks again for a provider's key; if there is none, asks the person. Returns when there is one: it
-/// was checked and is stored. The error says what to do. Dropped, it closes the page.
+/// Looks again for a provider's key; if there is none, asks the person. `opened` is told the page's
+/// address. Returns when there is a key: it was checked and is stored. The error says what to do.
+/// Dropped, it closes the page.
 pub async fn authenticate(
     credentials: &Arc<Credentials>,
     check: &Check,
     provider: Provider,
+    opened: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<(), String> {
     // Whoever waits here finds the key that was given to the one before; so there is one page.
     let _asking = credentials.asking.acquire().await;
@@ -61,7 +63,7 @@ pub async fn authenticate(
         Err(wrong @ UnusableEndpoint::Wrong(_)) => return Err(credentials.explain(provider, wrong)),
         Err(missing) => credentials.explain(provider, missing),
     };
-    let asked = ask(credentials, check, provider, &|_| {}).await;
+    let asked = ask(credentials, check, provider, opened).await;
     asked.map(drop).map_err(|why| format!("{why} {what_to_do}"))
 }
 

@@ -4,6 +4,7 @@
 mod closed;
 mod cost;
 mod first;
+mod login;
 mod notices;
 mod options;
 mod permissions;

@@ -29,7 +29,11 @@ impl acp::Login for NoLogin {
         Provider::Gemini
     }
 
-    fn authenticate(&self, _: Option<Arc<Session>>) -> BoxFuture<'static, Result<(), String>> {
+    fn authenticate(
+        &self,
+        _: Option<Arc<Session>>,
+        _: acp::PageOpened,
+    ) -> BoxFuture<'static, Result<(), String>> {
         async { Ok(()) }.boxed()
     }
 

@@ -193,7 +193,8 @@ async fn read_url(opened: &mut pipe::Receiver) -> String {
     String::from_utf8(url).unwrap()
 }
 
-fn store(config: &Path) {
+/// Stores a key, as `tandem login` does.
+pub(crate) fn store(config: &Path) {
     fs::create_dir_all(config).unwrap();
     let file = config.join("credentials.json");
     fs::write(&file, json!({ "gemini": { "api_key": KEY } }).to_string()).unwrap();

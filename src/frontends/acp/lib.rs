@@ -25,15 +25,27 @@ use tandem_wire::acp::Dialect;
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::{self, Peer, Responder};
 
+/// Function that is told the address of a page that asks for a key.
+pub type PageOpened = Box<dyn Fn(&str) + Send + Sync>;
+
 /// Credentials of the model's provider.
 pub trait Login: Send + Sync {
     /// Returns the provider that sessions begin with.
     fn provider(&self) -> Provider;
 
-    /// Obtains credentials, for the model of a session if there is one; the error tells the user what
-    /// to do.
-    fn authenticate(&self, session: Option<Arc<Session>>)
-    -> BoxFuture<'static, Result<(), String>>;
+    /// Returns the provider of a session's model, if there is a session.
+    fn provider_of(&self, session: Option<&Session>) -> Provider {
+        session
+            .map_or(self.provider(), |session| Provider::of(&session.model(), Provider::Gemini).0)
+    }
+
+    /// Obtains credentials, for the model of a session if there is one, and waits for them; the error
+    /// tells the user what to do. Dropped, it closes the page that asks for them.
+    fn authenticate(
+        &self,
+        session: Option<Arc<Session>>,
+        opened: PageOpened,
+    ) -> BoxFuture<'static, Result<(), String>>;
 
     /// Checks a key that the client has asked its user for, and stores it.
     fn accept(&self, key: String) -> BoxFuture<'static, Result<(), String>>;

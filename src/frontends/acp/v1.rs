@@ -7,9 +7,11 @@ mod answer;
 mod calls;
 mod client;
 mod commands;
+mod credentials;
 mod editor;
 mod initialize;
 mod list;
+mod login;
 mod open;
 mod options;
 mod permission;
@@ -21,7 +23,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use self::answer::{answer, model_error};
+use self::answer::answer;
 pub(crate) use self::editor::Editor;
 use self::editor::OpenedSession;
 use self::options::{Setting, session_options};
@@ -72,7 +74,7 @@ impl Editor {
             if let Err(error) = opened.session().ready()
                 && opened.session().needs_model(&prompt)
             {
-                return Err(model_error(&error));
+                return Err(self.not_ready(opened.session(), &error));
             }
             Ok((opened, prompt))
         });
@@ -106,7 +108,7 @@ impl Editor {
             let reason = Some("noRunningTurn");
             return Ok(SteeringResponse { outcome: "promptRequired", reason });
         }
-        session.ready().map_err(|error| model_error(&error))?;
+        session.ready().map_err(|error| self.not_ready(session, &error))?;
         opened.client.begin(session, prompt);
         answer("startedNewTurn")
     }

@@ -144,3 +144,20 @@ async fn an_editor_on_a_socket_sees_nothing_beyond_the_process() {
         assert_eq!(refused["error"]["code"], -32603, "{refused}");
     }
 }
+
+#[tokio::test]
+async fn an_editor_on_a_socket_is_not_told_where_the_user_enters_a_key() {
+    let setup = Setup::default().arg("--model").arg("gemini-x").var("BROWSER", "true");
+    let (it, _) = begun(&setup).await;
+    let mut socket = initialized(&it).await;
+    let params = json!({ "methodId": "gemini-api-key" });
+    let answer = socket.call(1, "authenticate", params).await;
+    assert_eq!(answer["result"], json!({}));
+    let new = socket.call(2, "session/new", json!({ "cwd": it.editor.workspace() })).await;
+    let block = json!([{ "type": "text", "text": "go" }]);
+    let params = json!({ "sessionId": new["result"]["sessionId"], "prompt": block });
+    socket.send(3, "session/prompt", params).await;
+    let answer = socket.until(|it| it["id"] == 3).await.pop().unwrap();
+    assert_eq!(answer["error"]["code"], -32000, "{answer}");
+    assert!(!answer.to_string().contains("http://127.0.0.1"), "{answer}");
+}

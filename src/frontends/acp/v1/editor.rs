@@ -8,6 +8,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::answer::not_found;
 use super::client::{ClientKind, SessionClient};
+use super::login::PendingLogin;
 use super::queue::{RequestQueues, WaitingRequest};
 use crate::Connection;
 use tandem_agent::session::Session;
@@ -20,6 +21,8 @@ pub(crate) struct Editor {
     pub(super) connection: Connection,
     pub(super) client: Mutex<ClientKind>,
     pub(super) opened: OpenedSessions,
+    /// A login that goes on after `authenticate` was answered.
+    pub(super) login: Mutex<Option<PendingLogin>>,
     /// Requests that wait for a session.
     queues: RequestQueues,
 }
@@ -60,8 +63,13 @@ impl OpenedSession {
 
 impl Editor {
     pub(crate) fn new(connection: Connection) -> Arc<Self> {
-        let (client, opened) = (Mutex::default(), Arc::default());
-        Arc::new(Self { connection, client, opened, queues: RequestQueues::default() })
+        Arc::new(Self {
+            connection,
+            client: Mutex::default(),
+            opened: Arc::default(),
+            login: Mutex::default(),
+            queues: RequestQueues::default(),
+        })
     }
 
     /// Begins to answer a request, unless it has to wait.

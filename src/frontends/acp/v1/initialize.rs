@@ -1,19 +1,14 @@
-//! The first call, and credentials.
+//! The first call: what the agent can do, and the ways to log in.
 
-use std::sync::Arc;
-
-use super::answer::{AUTH_REQUIRED, answer};
 use super::client::ClientKind;
 use super::editor::Editor;
-use tandem_agent::session::{Origin, Session};
+use tandem_agent::session::Origin;
 use tandem_wire::acp::v1::{
-    AgentCapabilities, AgentMeta, AuthCapabilities, AuthMethod, AuthenticateParams,
-    ClientCapabilities, Empty, Implementation, InitializeParams, InitializeResponse,
-    McpCapabilities, PromptCapabilities, SessionCapabilities, SteeringCapability, Supported,
-    TerminalAuth, TerminalAuthMeta, VERSION,
+    AgentCapabilities, AgentMeta, AuthCapabilities, AuthMethod, ClientCapabilities, Implementation,
+    InitializeParams, InitializeResponse, McpCapabilities, PromptCapabilities, SessionCapabilities,
+    SteeringCapability, Supported, TerminalAuth, TerminalAuthMeta, VERSION,
 };
 use tandem_wire::jsonrpc::{Error, Params};
-use tandem_wire::rpc::Responder;
 
 /// Names of the programs that show the name of each answer to a question, so that several answers of
 /// one kind can be told apart. Others have one key, or one label of their own, for a kind.
@@ -82,36 +77,6 @@ impl Editor {
         methods
     }
 
-    pub(super) fn authenticate(&self, params: Params<'_>, responder: Responder) {
-        let login = &self.connection.service.login;
-        let expected = format!("{}-api-key", login.provider().name());
-        let params = params.parse::<AuthenticateParams>().and_then(|params| {
-            if params.meta.api_key.is_some() {
-                self.check_user()?;
-            }
-            let is_known = params.method_id == expected;
-            is_known.then_some(params).ok_or_else(|| {
-                Error::invalid_params(format_args!("`methodId` must be `{expected}`"))
-            })
-        });
-        let work = match params {
-            Ok(AuthenticateParams { meta, .. }) => match meta.api_key {
-                Some(key) => login.accept(key),
-                None => login.authenticate(self.any_session()),
-            },
-            Err(error) => return answer(responder, Err::<(), _>(error)),
-        };
-        tokio::spawn(responder.send_output(async move {
-            let failed = |why| Error::detailed(AUTH_REQUIRED, "Not authenticated", why).reasoned();
-            work.await.map(|()| Empty {}).map_err(failed)
-        }));
-    }
-
-    pub(super) fn logout(&self) -> Result<Empty, Error> {
-        self.check_user()?;
-        self.connection.service.login.logout().map(|()| Empty {}).map_err(Error::internal)
-    }
-
     /// Checks that the user has started the editor: those that come over a port cannot change what the
     /// user has set, such as how much is allowed without a question.
     pub(super) fn check_user(&self) -> Result<(), Error> {
@@ -119,12 +84,8 @@ impl Editor {
         self.is_user().then_some(()).ok_or_else(refused)
     }
 
-    fn is_user(&self) -> bool {
+    /// Returns `true` if the user has started the editor.
+    pub(super) fn is_user(&self) -> bool {
         self.connection.service.origin == Origin::Editor
-    }
-
-    /// Returns a session that the editor has opened.
-    fn any_session(&self) -> Option<Arc<Session>> {
-        self.opened.lock().values().next().map(|opened| Arc::clone(opened.session()))
     }
 }
