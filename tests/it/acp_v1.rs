@@ -2,7 +2,9 @@
 //! against the types of the protocol's authors.
 
 mod closed;
+mod complaints;
 mod cost;
+mod edges;
 mod first;
 mod login;
 mod notices;
@@ -47,6 +49,15 @@ impl Editor {
     fn silent(setup: &Setup) -> Self {
         let agent = setup.clone().arg("--acp").start();
         Self { agent, asked: HashMap::new(), initialized: Value::Null }
+    }
+
+    /// Kills the agent, and starts another in the same home.
+    async fn killed_and_started_again(self, setup: &Setup) -> Self {
+        let agent = self.agent.killed_and_started_again(&setup.clone().arg("--acp")).await;
+        let mut editor = Self { agent, asked: HashMap::new(), initialized: Value::Null };
+        let params = json!({ "protocolVersion": 1, "clientCapabilities": {} });
+        editor.initialized = editor.call("initialize", params).await["result"].clone();
+        editor
     }
 
     fn cwd(&self) -> PathBuf {

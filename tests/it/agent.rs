@@ -156,6 +156,13 @@ impl Agent {
         Self { child, stdin, lines, home, next_id: 0, next_call: 0 }
     }
 
+    /// Kills it, and starts another in its home.
+    pub(crate) async fn killed_and_started_again(mut self, setup: &Setup) -> Self {
+        self.child.kill().await.unwrap();
+        let child = setup.command(self.home.path()).spawn().unwrap();
+        Self::of(child, self.home)
+    }
+
     pub(crate) fn workspace(&self) -> std::path::PathBuf {
         fs::canonicalize(self.home.path().join("workspace")).unwrap()
     }

@@ -193,7 +193,7 @@ async fn calls_that_change_something_run_one_by_one_in_order() {
 }
 
 #[tokio::test]
-async fn a_panic_in_a_tool_ends_that_call_only() {
+pub(crate) async fn a_panic_in_a_tool_ends_that_call_only() {
     let panics =
         Fake::new("t", ToolKind::Edit, Access::Nothing).running(|_| async { panic!("oh no") });
     let early = json!({ "call": { "name": "t", "id": "c2", "args": { "panic": true } } });

@@ -5,34 +5,181 @@ use serde_json::{Value, json};
 use super::Editor;
 use crate::agent::Setup;
 
-/// Sends `initialize` with these parameters; the protocol's version in the answer, or the error's code.
-async fn version(params: Value) -> Value {
+/// Sends a first line; the answer.
+async fn answer_to(line: &str) -> Value {
     let mut agent = Setup::default().arg("--acp").start();
-    let id = agent.request("initialize", params).await;
-    let answer = agent.answer_to(id).await;
-    match answer.get("error") {
-        Some(error) => error["code"].clone(),
-        None => answer["result"]["protocolVersion"].clone(),
+    agent.send_line(line).await;
+    agent.message().await
+}
+
+/// The protocol's version in an answer, or the error's code.
+fn version(answer: &Value) -> &Value {
+    answer.get("error").map_or(&answer["result"]["protocolVersion"], |error| &error["code"])
+}
+
+/// First lines of clients, as these were seen to send them, and the version of the answer.
+const FIRST_LINES: &[(&str, &str, &str)] = &[
+    (
+        "the crate agentic-coding-protocol 0.0.9",
+        r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"0.0.9"}}"#,
+        r#""0.0.9""#,
+    ),
+    (
+        "the crate agentic-coding-protocol 0.0.8",
+        r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"0.0.8"}}"#,
+        r#""0.0.9""#,
+    ),
+    (
+        "the crate agentic-coding-protocol 0.0.7",
+        r#"{"jsonrpc":"2.0","id":0,"method":"initialize"}"#,
+        r#""0.0.9""#,
+    ),
+    (
+        "the crate agentic-coding-protocol 0.0.11",
+        r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"0.0.11","contextServers":{}}}"#,
+        r#""0.0.9""#,
+    ),
+    (
+        "Zed of August 2025, which took an answer with a string for an agent of 0.0.10",
+        r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":true,"writeTextFile":true}}}}"#,
+        "1",
+    ),
+    (
+        "SDK for Rust 5.0.0",
+        r#"{"jsonrpc":"2.0","id":"53dfa5a7-0000-4000-8000-000000000000","method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":false,"writeTextFile":false},"terminal":false,"auth":{"terminal":false}}}}"#,
+        "1",
+    ),
+    (
+        "SDK for Rust 5.0.0, as a client of version 2",
+        r#"{"jsonrpc":"2.0","id":"a4140000-0000-4000-8000-000000000000","method":"initialize","params":{"protocolVersion":2,"info":{"name":"x","version":"5.0.0"},"capabilities":{}}}"#,
+        "1",
+    ),
+    (
+        "SDK for TypeScript 2.4.0",
+        r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{},"clientInfo":{"name":"x","version":"1.0.0"}}}"#,
+        "1",
+    ),
+    (
+        "npm package 0.4.5",
+        r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":false,"writeTextFile":false}}}}"#,
+        "1",
+    ),
+    (
+        "SDK for Python 0.12.1",
+        r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":true,"writeTextFile":true},"auth":{}}}}"#,
+        "1",
+    ),
+    (
+        "acpx 0.19.1",
+        r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":true,"writeTextFile":true},"terminal":true},"clientInfo":{"name":"acpx","version":"0.19.1"}}}"#,
+        "1",
+    ),
+    (
+        "Neovim with CodeCompanion",
+        r#"{"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"fs":{"writeTextFile":true,"readTextFile":true}},"clientInfo":{"name":"CodeCompanion.nvim","version":"1.0.0"}},"jsonrpc":"2.0","id":1}"#,
+        "1",
+    ),
+    (
+        "Emacs with acp.el",
+        r#"{"jsonrpc":"2.0","method":"initialize","id":1,"params":{"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":false,"writeTextFile":false}}}}"#,
+        "1",
+    ),
+    (
+        "Zed",
+        r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":true,"writeTextFile":true},"terminal":true,"auth":{"terminal":true},"_meta":{"terminal_output":true,"terminal-auth":true}},"clientInfo":{"name":"zed","version":"1.20.0"}}}"#,
+        "1",
+    ),
+    (
+        "the registry's check",
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"terminal":true,"fs":{"readTextFile":true,"writeTextFile":true},"_meta":{"terminal_output":true,"terminal-auth":true}},"clientInfo":{"name":"ACP Registry Validator","version":"1.0.0"}}}"#,
+        "1",
+    ),
+    (
+        "acplint",
+        r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"1","clientCapabilities":{}}}"#,
+        "1",
+    ),
+];
+
+#[tokio::test]
+async fn the_first_lines_of_real_clients_are_answered_in_their_version() {
+    for (client, line, expected) in FIRST_LINES {
+        let answer = answer_to(line).await;
+        let expected: Value = serde_json::from_str(expected).unwrap();
+        assert_eq!(*version(&answer), expected, "{client}: {answer}");
+        let sent: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(answer["id"], sent["id"], "{client}");
+        let has_methods =
+            answer["result"]["authMethods"].as_array().is_some_and(|it| !it.is_empty());
+        assert_eq!(has_methods, expected == 1, "{client}: {answer}");
     }
 }
 
 #[tokio::test]
-async fn the_first_message_decides_which_version_is_spoken() {
+async fn the_version_that_initialize_names_decides_which_is_spoken() {
     for (params, expected) in [
         (json!({ "protocolVersion": 1 }), json!(1)),
-        (json!({ "protocolVersion": "1" }), json!(1)),
         (json!({ "protocolVersion": 0 }), json!(1)),
         (json!({ "protocolVersion": 65535 }), json!(1)),
-        (json!({ "protocolVersion": 2, "info": { "name": "x" }, "capabilities": {} }), json!(1)),
         (json!({ "protocolVersion": 1, "clientCapabilities": 5, "clientInfo": [] }), json!(1)),
-        (json!({ "protocolVersion": "0.0.9" }), json!("0.0.9")),
+        (
+            json!({ "protocolVersion": 1, "clientCapabilities": { "auth": 5, "_meta": 7 } }),
+            json!(1),
+        ),
         (json!({}), json!("0.0.9")),
-        (json!(null), json!("0.0.9")),
+        (json!({ "protocolVersion": null }), json!("0.0.9")),
         (json!({ "protocolVersion": "2025-06-18" }), json!(-32602)),
+        (json!({ "protocolVersion": [1] }), json!(-32602)),
+        (json!({ "protocolVersion": -1 }), json!(-32602)),
         (json!({ "clientCapabilities": {} }), json!(-32602)),
+        (json!({ "info": {} }), json!(-32602)),
+        (json!([]), json!(-32602)),
     ] {
-        assert_eq!(version(params.clone()).await, expected, "{params}");
+        let line = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
+        assert_eq!(*version(&answer_to(&line.to_string()).await), expected, "{params}");
     }
+}
+
+#[tokio::test]
+async fn a_first_message_that_is_no_initialize_decides_too() {
+    let cwd = "/";
+    for (method, params, is_v1) in [
+        ("sendUserMessage", json!({ "chunks": [{ "text": "/about" }] }), false),
+        ("cancelSendMessage", Value::Null, false),
+        ("authenticate", Value::Null, false),
+        ("authenticate", json!({ "methodId": "gemini-api-key" }), true),
+        ("logout", json!({}), true),
+        ("session/new", json!({ "cwd": cwd }), true),
+        ("session/list", json!({}), true),
+        ("session/prompt", json!({ "sessionId": "x", "prompt": [] }), true),
+    ] {
+        let mut agent = Setup::default().arg("--acp").start();
+        agent.request(method, params.clone()).await;
+        // Only one of them has it.
+        let id = agent.request("session/list", json!({})).await;
+        let answer = agent.answer_to(id).await;
+        assert_eq!(answer.get("result").is_some(), is_v1, "{method} {params}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_of_version_2_is_read_as_far_as_it_means_the_same() {
+    let params = json!({
+        "protocolVersion": 2,
+        "info": { "name": "zed", "version": "9" },
+        "capabilities": { "auth": { "terminal": {} }, "_meta": { "terminal_output": true } },
+    });
+    let args = json!({ "file_path": "a.txt", "content": "new\n" });
+    let call = json!({ "call": { "name": "write_file", "args": args } });
+    let setup = Setup::answers(json!([[call], [{ "text": "done" }]]));
+    let mut editor = Editor::with(&setup, params).await;
+    assert_eq!(editor.initialized["protocolVersion"], 1);
+    assert_eq!(editor.initialized["authMethods"][1]["type"], "terminal");
+    let session = editor.session().await;
+    editor.prompt(&session, "go").await;
+    let question = editor.sent("session/request_permission").await;
+    let options = question["params"]["options"].as_array().unwrap();
+    assert!(options.len() > 3, "it is known to show names: {question}");
 }
 
 #[tokio::test]
@@ -66,7 +213,7 @@ async fn nothing_is_written_before_the_first_session() {
 }
 
 #[tokio::test]
-async fn terminal_logins_are_offered_to_whoever_can_show_them() {
+pub(super) async fn terminal_logins_are_offered_to_whoever_can_show_them() {
     let methods = async |capabilities: Value| {
         let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities });
         let editor = Editor::with(&Setup::default(), params).await;

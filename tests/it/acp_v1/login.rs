@@ -81,7 +81,7 @@ fn api_key(meta: Value) -> Value {
 }
 
 #[tokio::test]
-async fn authenticate_is_answered_while_the_page_waits_for_the_key() {
+pub(super) async fn authenticate_is_answered_while_the_page_waits_for_the_key() {
     // In place of the way to the provider.
     let proxy = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", proxy.local_addr().unwrap());
@@ -173,7 +173,7 @@ async fn a_key_that_the_editor_brings_is_checked_and_stored() {
 }
 
 #[tokio::test]
-async fn a_key_of_the_environment_needs_no_login_and_cannot_be_forgotten() {
+pub(super) async fn a_key_of_the_environment_needs_no_login_and_cannot_be_forgotten() {
     let mut editor = Editor::start(&keyless().var("GEMINI_API_KEY", "key-of-mine")).await;
     let answer = editor.call("authenticate", api_key(json!({}))).await;
     assert_eq!(answer["result"], json!({}));

@@ -30,7 +30,7 @@ fn last_status(read: &[Value]) -> Value {
 }
 
 #[tokio::test]
-async fn a_change_is_announced_and_asked_about_and_made() {
+pub(super) async fn a_change_is_announced_and_asked_about_and_made() {
     let mut editor = Editor::start(&writes()).await;
     let (question, read) = asked(&mut editor, "once").await;
     let path = editor.cwd().join("a.txt");
@@ -65,7 +65,7 @@ async fn there_is_one_answer_of_a_kind_unless_the_editor_shows_their_names() {
 }
 
 #[tokio::test]
-async fn always_is_not_asked_again() {
+pub(super) async fn always_is_not_asked_again() {
     let mut editor = Editor::start(&writes()).await;
     let session = editor.session().await;
     let id = editor.prompt(&session, "go").await;

@@ -38,7 +38,7 @@ async fn answers(editor: &mut Editor, ids: &[u64]) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_prompt_waits_for_its_session_to_be_opened() {
+pub(super) async fn a_prompt_waits_for_its_session_to_be_opened() {
     for method in ["session/load", "session/resume"] {
         let mut editor = Editor::start(&talks()).await;
         let session = closed_session(&mut editor).await;

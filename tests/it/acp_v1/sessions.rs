@@ -96,7 +96,7 @@ async fn servers_that_cannot_be_started_are_in_nobodys_way() {
 }
 
 #[tokio::test]
-async fn nothing_comes_before_the_answer_to_session_new_and_then_the_commands() {
+pub(super) async fn nothing_comes_before_the_answer_to_session_new_and_then_the_commands() {
     let mut editor = Editor::start(&talks()).await;
     let id = editor.request("session/new", json!({ "cwd": editor.cwd() })).await;
     let read = editor.until(id).await;
@@ -121,7 +121,7 @@ async fn sessions_run_side_by_side() {
 }
 
 #[tokio::test]
-async fn a_closed_session_is_listed_and_loaded_as_it_was() {
+pub(super) async fn a_closed_session_is_listed_and_loaded_as_it_was() {
     let mut editor = Editor::start(&talks()).await;
     let cwd = editor.cwd();
     let session = editor.session().await;

@@ -16,7 +16,7 @@ fn value<'a>(result: &'a Value, option: &str) -> &'a Value {
 }
 
 #[tokio::test]
-async fn the_mode_is_one_wherever_it_is_changed() {
+pub(super) async fn the_mode_is_one_wherever_it_is_changed() {
     let mut editor = Editor::start(&editor_setup()).await;
     let new = editor.call("session/new", json!({ "cwd": editor.cwd() })).await["result"].clone();
     let session = new["sessionId"].clone();
@@ -43,7 +43,7 @@ async fn a_mode_that_a_command_changes_is_shown() {
 }
 
 #[tokio::test]
-async fn the_model_can_be_changed() {
+pub(super) async fn the_model_can_be_changed() {
     let mut editor = Editor::start(&editor_setup()).await;
     let new = editor.call("session/new", json!({ "cwd": editor.cwd() })).await["result"].clone();
     assert_eq!(value(&new, "model"), "replay");

@@ -31,7 +31,7 @@ async fn a_turn_is_shown_whole_before_its_prompt_is_answered() {
 }
 
 #[tokio::test]
-async fn a_long_answer_is_whole() {
+pub(super) async fn a_long_answer_is_whole() {
     let long = code(300_000);
     let mut editor = Editor::start(&says(&long)).await;
     let session = editor.session().await;
@@ -40,7 +40,7 @@ async fn a_long_answer_is_whole() {
 }
 
 #[tokio::test]
-async fn content_that_the_editor_has_read_goes_with_the_prompt() {
+pub(super) async fn content_that_the_editor_has_read_goes_with_the_prompt() {
     let script = vec![
         json!({ "when": "unsaved words", "answers": [[{ "text": "seen" }]] }),
         json!({ "when": "on the disk", "answers": [[{ "text": "read" }]] }),
@@ -156,7 +156,7 @@ async fn stop_reasons_are_those_of_the_protocol() {
 }
 
 #[tokio::test]
-async fn the_window_is_shown_as_full_as_it_is() {
+pub(super) async fn the_window_is_shown_as_full_as_it_is() {
     let limit = json!({ "input_limit": 100_000 });
     let answers = json!({ "when": "", "answers": [[{ "text": "hello" }]] });
     let mut editor = Editor::start(&Setup::script(vec![limit, answers])).await;
@@ -233,7 +233,7 @@ async fn a_second_prompt_waits_for_the_first() {
 }
 
 #[tokio::test]
-async fn steering_goes_to_the_model_in_the_running_turn() {
+pub(super) async fn steering_goes_to_the_model_in_the_running_turn() {
     let wait =
         json!({ "call": { "name": "run_shell_command", "args": { "command": "touch gate" } } });
     let script = vec![
