@@ -1,7 +1,7 @@
 //! A page in the person's browser that asks for a key: for ACP's `authenticate`, and for whoever
 //! logs in from the terminal.
 
-use std::future::IntoFuture as _;
+use std::future::{IntoFuture as _, pending};
 use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -47,13 +47,13 @@ const DONE: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\"
     <p>You can close this page and go back to where you were.\n";
 
 /// Looks again for a provider's key; if there is none, asks the person. `opened` is told the page's
-/// address. Returns when there is a key: it was checked and is stored. The error says what to do.
+/// address, and returns whether to open it in a browser here. Returns when there is a key: it was checked and is stored. The error says what to do.
 /// Dropped, it closes the page.
 pub async fn authenticate(
     credentials: &Arc<Credentials>,
     check: &Check,
     provider: Provider,
-    opened: &(dyn Fn(&str) + Send + Sync),
+    opened: &(dyn Fn(&str) -> bool + Send + Sync),
 ) -> Result<(), String> {
     // Whoever waits here finds the key that was given to the one before; so there is one page.
     let _asking = credentials.asking.acquire().await;
@@ -77,7 +77,11 @@ pub async fn ask_in_browser(
     opened: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<String, String> {
     let _asking = credentials.asking.acquire().await;
-    ask(credentials, check, provider, opened).await
+    let opened = |url: &str| {
+        opened(url);
+        true
+    };
+    ask(credentials, check, provider, &opened).await
 }
 
 /// Serves a page that asks for a key, until there is one; what is worth knowing of it. The error is
@@ -86,9 +90,8 @@ async fn ask(
     credentials: &Arc<Credentials>,
     check: &Check,
     provider: Provider,
-    opened: &(dyn Fn(&str) + Send + Sync),
+    opened: &(dyn Fn(&str) -> bool + Send + Sync),
 ) -> Result<String, String> {
-    let programs = browser::programs(credentials.env())?;
     let no_page = |err: io::Error| format!("No page could be served: {err}.");
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(no_page)?;
     let port = listener.local_addr().map_err(no_page)?.port();
@@ -103,7 +106,13 @@ async fn ask(
         ending: CancellationToken::new(),
     });
     let url = format!("http://{}{}", page.hosts[0], page.path);
-    opened(&url);
+    let programs = if opened(&url) { Some(browser::programs(credentials.env())?) } else { None };
+    let browser = async {
+        match &programs {
+            Some(programs) => browser::open(programs, &url, credentials).await,
+            None => pending().await,
+        }
+    };
     let replaces = credentials.look(provider).is_ok();
     let _end_on_drop = page.ending.clone().drop_guard();
     let router = Router::new().fallback(answer).with_state(Arc::clone(&page));
@@ -115,7 +124,7 @@ async fn ask(
     let outcome = tokio::select! {
         () = page.done.cancelled() => Ok(told(credentials, provider)),
         () = page.found_elsewhere(), if !replaces => Ok("There is a key now.".to_owned()),
-        why = browser::open(&programs, &url, credentials) => Err(why),
+        why = browser => Err(why),
         () = sleep(Duration::from_mins(MINUTES)) => Err(format!(
             "No key came from the page in the browser within {MINUTES} minutes."
         )),

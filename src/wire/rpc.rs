@@ -310,6 +310,11 @@ impl Drop for AbandonOnDrop {
 }
 
 impl Responder {
+    /// Returns the id of the request, as the peer wrote it; `None` for a notification.
+    pub fn id(&self) -> Option<&RawValue> {
+        self.id.as_deref()
+    }
+
     /// Answers.
     pub fn send(mut self, result: Result<impl Serialize, Error>) {
         self.answered = true;

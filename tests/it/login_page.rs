@@ -100,7 +100,7 @@ impl Page {
 
 fn start(credentials: &Arc<Credentials>) -> JoinHandle<Result<(), String>> {
     let credentials = Arc::clone(credentials);
-    tokio::spawn(async move { authenticate(&credentials, &api(), Gemini, &|_| ()).await })
+    tokio::spawn(async move { authenticate(&credentials, &api(), Gemini, &|_| true).await })
 }
 
 async fn send(address: SocketAddr, request: &str) -> String {
@@ -294,9 +294,9 @@ async fn two_that_authenticate_at_once_share_one_page() {
 async fn a_key_that_is_there_needs_no_page() {
     let place = Place::new();
     let credentials = place.credentials(&[]);
-    authenticate(&credentials, &api(), Gemini, &|_| ()).await.unwrap_err();
+    authenticate(&credentials, &api(), Gemini, &|_| true).await.unwrap_err();
     let _place = place.with("home/repo/.env", "GEMINI_API_KEY=key");
-    assert_eq!(authenticate(&credentials, &api(), Gemini, &|_| ()).await, Ok(()));
+    assert_eq!(authenticate(&credentials, &api(), Gemini, &|_| true).await, Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -309,7 +309,7 @@ async fn a_key_that_comes_from_elsewhere_closes_the_page() {
         place.credentials(&[]).store(Gemini, &Secret::new("key")).unwrap();
     };
     let api = api();
-    let (answer, ()) = tokio::join!(authenticate(&credentials, &api, Gemini, &|_| ()), elsewhere);
+    let (answer, ()) = tokio::join!(authenticate(&credentials, &api, Gemini, &|_| true), elsewhere);
     assert_eq!(answer, Ok(()));
 }
 
@@ -318,7 +318,8 @@ async fn the_page_does_not_wait_for_ever() {
     let vars = [("BROWSER", "true"), ("PATH", "/usr/bin:/bin")];
     let place = Place::new();
     let began = Instant::now();
-    let error = authenticate(&place.credentials(&vars), &api(), Gemini, &|_| ()).await.unwrap_err();
+    let error =
+        authenticate(&place.credentials(&vars), &api(), Gemini, &|_| true).await.unwrap_err();
     let file = place.path("home/.gemini/.env").display().to_string();
     expect!["No key came from the page in the browser within 10 minutes. There is no Gemini API key. Set GEMINI_API_KEY in the environment, or run `tandem login` in a terminal, or put a line GEMINI_API_KEY=… into FILE. You get a key at https://aistudio.google.com/apikey. A key of Anthropic (ANTHROPIC_API_KEY) or OpenAI (OPENAI_API_KEY) does as well; a model of Ollama needs none (`--model ollama:MODEL`)."].assert_eq(&error.replace(&file, "FILE"));
     assert_eq!(began.elapsed().as_secs(), 600);
@@ -338,7 +339,7 @@ async fn without_a_browser_it_is_said_at_once_what_to_do() {
     let file = place.path("home/.gemini/.env").display().to_string();
     let check = async |vars: &[(&str, &str)], why: &str| {
         let error =
-            authenticate(&place.credentials(vars), &api(), Gemini, &|_| ()).await.unwrap_err();
+            authenticate(&place.credentials(vars), &api(), Gemini, &|_| true).await.unwrap_err();
         for expected in [why, "Set GEMINI_API_KEY", "`tandem login`", &file] {
             assert!(error.contains(expected), "{expected:?} is not in {error:?}");
         }
@@ -354,6 +355,7 @@ async fn without_a_browser_it_is_said_at_once_what_to_do() {
 async fn what_is_wrong_is_not_asked_for() {
     let place = Place::new();
     let vars = [("GOOGLE_GEMINI_BASE_URL", "http://gate.example"), ("BROWSER", "true")];
-    let error = authenticate(&place.credentials(&vars), &api(), Gemini, &|_| ()).await.unwrap_err();
+    let error =
+        authenticate(&place.credentials(&vars), &api(), Gemini, &|_| true).await.unwrap_err();
     assert!(error.starts_with("GOOGLE_GEMINI_BASE_URL in the environment must"), "{error}");
 }

@@ -25,8 +25,9 @@ use tandem_wire::acp::Dialect;
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::{self, Peer, Responder};
 
-/// Function that is told the address of a page that asks for a key.
-pub type PageOpened = Box<dyn Fn(&str) + Send + Sync>;
+/// Function that is told the address of a page that asks for a key; returns whether the agent is to
+/// open it in a browser.
+pub type PageOpened = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// Credentials of the model's provider.
 pub trait Login: Send + Sync {

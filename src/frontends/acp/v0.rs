@@ -56,7 +56,7 @@ impl Editor {
             AUTHENTICATE => {
                 let session = Some(Arc::clone(&self.session));
                 let (authenticated, closed) =
-                    (self.login.authenticate(session, Box::new(|_| ())), self.session.closed());
+                    (self.login.authenticate(session, Box::new(|_| true)), self.session.closed());
                 tokio::spawn(responder.send_output(async move {
                     let result = tokio::select! {
                         result = authenticated => result,

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 /// Version that this program speaks.
@@ -43,6 +44,10 @@ pub const STEERING: &str = "_session/steering";
 pub const UPDATE: &str = "session/update";
 /// Agent to client: asks for permission to run a tool call.
 pub const REQUEST_PERMISSION: &str = "session/request_permission";
+/// Agent to client: has the user open a page.
+pub const CREATE_ELICITATION: &str = "elicitation/create";
+/// Agent to client, a notification: what a page was opened for is done.
+pub const COMPLETE_ELICITATION: &str = "elicitation/complete";
 
 /// Reads a value; one of the wrong shape is the default.
 fn lenient<'de, D, T>(deserializer: D) -> Result<T, D::Error>
@@ -92,6 +97,9 @@ pub struct ClientCapabilities {
     /// Updates of sessions that not every client takes.
     #[serde(deserialize_with = "lenient")]
     pub session: ClientSession,
+    /// Ways to ask the user beside permissions.
+    #[serde(deserialize_with = "lenient")]
+    pub elicitation: ClientElicitation,
     /// Capabilities that are agreed on outside of the protocol.
     #[serde(rename = "_meta", deserialize_with = "lenient")]
     pub meta: ClientMeta,
@@ -123,6 +131,53 @@ impl ClientAuth {
     pub fn has_terminal(&self) -> bool {
         self.terminal == Value::Bool(true) || self.terminal.is_object()
     }
+}
+
+/// Ways in which a client asks its user beside permissions. Each is there by itself.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ClientElicitation {
+    /// An object: the client shows the addresses of pages to open.
+    #[serde(deserialize_with = "lenient")]
+    pub url: Value,
+}
+
+impl ClientElicitation {
+    /// Returns `true` if the client shows the addresses of pages to open.
+    pub fn has_url(&self) -> bool {
+        self.url.is_object()
+    }
+}
+
+/// Parameters of [`CREATE_ELICITATION`] for a page, while the agent answers a request.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UrlElicitationParams<'a> {
+    /// Id of the client's request that needs the page.
+    pub request_id: &'a RawValue,
+    /// `url`.
+    pub mode: &'static str,
+    /// Id of the elicitation.
+    pub elicitation_id: &'a str,
+    /// Address of the page.
+    pub url: &'a str,
+    /// Message to the user: what the page is for.
+    pub message: &'a str,
+}
+
+/// Result of [`CREATE_ELICITATION`].
+#[derive(Debug, Deserialize)]
+pub struct ElicitationResponse {
+    /// Choice of the user: `accept`, `decline`, `cancel`.
+    pub action: String,
+}
+
+/// Parameters of [`COMPLETE_ELICITATION`].
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ElicitationIdParams<'a> {
+    /// Id of the elicitation.
+    pub elicitation_id: &'a str,
 }
 
 /// Capabilities of a client that are agreed on outside of the protocol.

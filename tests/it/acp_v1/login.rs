@@ -180,3 +180,91 @@ pub(super) async fn a_key_of_the_environment_needs_no_login_and_cannot_be_forgot
     let kept = editor.call("logout", json!({})).await;
     assert!(kept["error"]["message"].as_str().unwrap().contains("GEMINI_API_KEY"), "{kept}");
 }
+
+/// Starts an editor that shows pages, with a browser that must not be used, and authenticates; the
+/// request's id, and the elicitation.
+async fn elicited(browser: &Browser) -> (Editor, u64, Value) {
+    let capabilities = json!({ "elicitation": { "url": {} } });
+    let initialize = json!({ "protocolVersion": 1, "clientCapabilities": capabilities });
+    let setup = keyless().var("BROWSER", &browser.program());
+    let mut editor = Editor::with(&setup, initialize).await;
+    let id = editor.request("authenticate", api_key(json!({}))).await;
+    let elicitation = editor.sent("elicitation/create").await;
+    assert_eq!(elicitation["params"]["requestId"], id);
+    assert_eq!(elicitation["params"]["mode"], "url");
+    (editor, id, elicitation)
+}
+
+#[tokio::test]
+async fn an_editor_that_shows_pages_shows_the_one_that_asks_for_the_key() {
+    let browser = Browser::new();
+    let (mut editor, id, elicitation) = elicited(&browser).await;
+    let url = elicitation["params"]["url"].as_str().unwrap();
+    assert!(is_open(url).await);
+    editor.agent.answer(&elicitation, json!({ "action": "accept" })).await;
+    assert_eq!(editor.until(id).await.pop().unwrap()["result"], json!({}));
+    let session = editor.session().await;
+    let answer = editor.ask(&session, "hello").await.pop().unwrap();
+    assert!(answer["error"]["message"].as_str().unwrap().contains(url), "{answer}");
+    store(&editor.cwd().parent().unwrap().join(".config/tandem"));
+    let complete = editor.sent("elicitation/complete").await;
+    let id = &elicitation["params"]["elicitationId"];
+    assert_eq!(complete["params"], json!({ "elicitationId": id }));
+    browser.check_idle();
+}
+
+#[tokio::test]
+async fn a_page_that_the_user_declines_is_closed() {
+    let browser = Browser::new();
+    for answer in [
+        json!({ "result": { "action": "decline" } }),
+        json!({ "result": { "action": "cancel" } }),
+        json!({ "result": {} }),
+        json!({ "error": { "code": -32602, "message": "no" } }),
+    ] {
+        let (mut editor, id, elicitation) = elicited(&browser).await;
+        let mut answer = answer;
+        answer["id"] = elicitation["id"].clone();
+        editor.agent.send_line(&answer.to_string()).await;
+        let refused = editor.until(id).await.pop().unwrap();
+        assert_eq!(refused["error"]["code"], -32000, "{refused}");
+        assert!(!is_open(elicitation["params"]["url"].as_str().unwrap()).await);
+    }
+    browser.check_idle();
+}
+
+#[tokio::test]
+async fn a_page_that_nobody_needs_any_more_is_withdrawn() {
+    let browser = Browser::new();
+    let (mut editor, id, elicitation) = elicited(&browser).await;
+    // The key comes from a terminal.
+    store(&editor.cwd().parent().unwrap().join(".config/tandem"));
+    let withdrawn = editor.sent("$/cancel_request").await;
+    assert_eq!(withdrawn["params"]["requestId"], elicitation["id"]);
+    assert_eq!(editor.until(id).await.pop().unwrap()["result"], json!({}));
+    let (mut editor, id, elicitation) = elicited(&browser).await;
+    editor.notify("$/cancel_request", json!({ "requestId": id })).await;
+    let read = editor.until(id).await;
+    assert_eq!(read.last().unwrap()["error"]["code"], -32800);
+    let withdrawn = match read.iter().find(|it| it["method"] == "$/cancel_request") {
+        Some(withdrawn) => withdrawn.clone(),
+        None => editor.sent("$/cancel_request").await,
+    };
+    assert_eq!(withdrawn["params"]["requestId"], elicitation["id"]);
+    assert!(!is_open(elicitation["params"]["url"].as_str().unwrap()).await);
+    browser.check_idle();
+}
+
+#[tokio::test]
+async fn pages_are_shown_only_by_editors_that_say_so() {
+    for elicitation in [json!({}), json!({ "url": null, "form": {} }), json!(5), json!(null)] {
+        let mut browser = Browser::new();
+        let capabilities = json!({ "elicitation": elicitation });
+        let initialize = json!({ "protocolVersion": 1, "clientCapabilities": capabilities });
+        let setup = keyless().var("BROWSER", &browser.program());
+        let mut editor = Editor::with(&setup, initialize).await;
+        let id = editor.request("authenticate", api_key(json!({}))).await;
+        assert_eq!(editor.until(id).await, [json!({ "jsonrpc": "2.0", "id": id, "result": {} })]);
+        assert!(is_open(&browser.opened().await).await);
+    }
+}

@@ -15,6 +15,8 @@ pub(super) fn check_sent(method: &str, params: &Value) {
     match method {
         "session/update" => check::<v1::SessionNotification>(params),
         "session/request_permission" => check::<v1::RequestPermissionRequest>(params),
+        "elicitation/create" => check::<v1::CreateElicitationRequest>(params),
+        "elicitation/complete" => check::<v1::CompleteElicitationNotification>(params),
         "$/cancel_request" => check::<v1::CancelRequestNotification>(params),
         _ => panic!("the protocol has no `{method}`"),
     }

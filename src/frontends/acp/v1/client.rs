@@ -23,6 +23,8 @@ pub(super) struct ClientKind {
     pub(super) has_notices: bool,
     /// `true` if the client shows where the conversation was compressed.
     pub(super) has_compactions: bool,
+    /// `true` if the client shows the addresses of pages to open.
+    pub(super) shows_pages: bool,
 }
 
 /// A session as the handler and the view of one editor share it.

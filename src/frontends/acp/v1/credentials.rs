@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use super::answer::{AUTH_REQUIRED, answer, model_error};
 use super::editor::Editor;
-use super::login::{LoginOutcome, PendingLogin};
+use super::login::{Elicitation, LoginOutcome, PendingLogin};
 use tandem_agent::session::{ModelError, Session};
 use tandem_wire::acp::v1::{AuthenticateParams, Empty};
 use tandem_wire::jsonrpc::{Error, Params};
@@ -19,7 +19,8 @@ const LAUNCH: Duration = Duration::from_millis(500);
 
 impl Editor {
     /// Checks and stores the key that comes with the request. Without one, opens a page that asks for
-    /// it, unless there is a key: the page stays open when the request is answered.
+    /// it, unless there is a key, or has an editor show the page that can: the page stays open when the
+    /// request is answered.
     pub(super) fn authenticate(&self, params: Params<'_>, responder: Responder) {
         let login = &self.connection.service.login;
         let expected = format!("{}-api-key", login.provider().name());
@@ -45,9 +46,16 @@ impl Editor {
             );
             return;
         }
-        let Some(outcome) = self.begin_login() else { return answer(responder, Ok(Empty {})) };
+        // Those that come over a port are not told where the user enters a key.
+        let shows_page = self.client.lock().shows_pages && self.is_user();
+        let elicitation = responder.id().filter(|_| shows_page);
+        let elicitation = elicitation.map(|id| Elicitation::new(&self.connection.peer, id));
+        let patience = if elicitation.is_some() { Duration::MAX } else { LAUNCH };
+        let Some(outcome) = self.begin_login(elicitation) else {
+            return answer(responder, Ok(Empty {}));
+        };
         tokio::spawn(responder.send_output(async move {
-            match timeout(LAUNCH, outcome).await {
+            match timeout(patience, outcome).await {
                 Ok(Ok(Err(why))) => Err(failed(why)),
                 Ok(Err(_)) => Err(Error::internal("the login was ended by another").reasoned()),
                 // After an error some clients end the agent, and so the page. With this answer they go
@@ -58,7 +66,7 @@ impl Editor {
     }
 
     /// Begins a login, unless it is under way.
-    fn begin_login(&self) -> Option<LoginOutcome> {
+    fn begin_login(&self, elicitation: Option<Elicitation>) -> Option<LoginOutcome> {
         let login = &*self.connection.service.login;
         let session = self.session_to_log_in();
         let provider = login.provider_of(session.as_deref());
@@ -68,7 +76,7 @@ impl Editor {
         }
         // There is one page at a time, so that of another provider is closed first.
         *pending = None;
-        let (begun, outcome) = PendingLogin::begin(login, session);
+        let (begun, outcome) = PendingLogin::begin(login, session, elicitation);
         *pending = Some(begun);
         Some(outcome)
     }

@@ -23,6 +23,7 @@ impl Editor {
             has_terminals: capabilities.meta.terminal_output,
             has_compactions: capabilities.session.compaction.is_some(),
             has_notices: capabilities.session.notices.is_some(),
+            shows_pages: capabilities.elicitation.has_url(),
             shows_names: NAME_SHOWING.contains(&name.to_lowercase().as_str()),
         };
         let supported = || Supported {};

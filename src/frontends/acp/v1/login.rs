@@ -1,13 +1,22 @@
 //! A login that goes on after `authenticate` was answered.
 
+use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 
+use futures::future::BoxFuture;
+use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::Login;
 use tandem_agent::session::Session;
 use tandem_model::provider::Provider;
+use tandem_wire::acp::v1::{
+    COMPLETE_ELICITATION, CREATE_ELICITATION, ElicitationIdParams, ElicitationResponse,
+    UrlElicitationParams,
+};
+use tandem_wire::rpc::Peer;
 
 /// A login that goes on. Dropped, it closes the page that asks for the key.
 pub(super) struct PendingLogin {
@@ -17,24 +26,46 @@ pub(super) struct PendingLogin {
     task: AbortOnDropHandle<()>,
 }
 
-/// Way to the outcome of a login; the error tells the user what to do.
+/// What to do instead.
+const ELSE: &str = "Authenticate again, or run `tandem login` in a terminal.";
+
+/// Way to the outcome of a login, or to the user's consent to open the page; the error tells the user
+/// what to do.
 pub(super) type LoginOutcome = oneshot::Receiver<Result<(), String>>;
 
+/// Request to the editor to show the page.
+pub(super) struct Elicitation {
+    peer: Peer,
+    /// Id of the editor's request that needs the page.
+    request: Box<RawValue>,
+    id: String,
+}
+
 impl PendingLogin {
-    /// Begins a login for the model of a session, if there is one.
-    pub(super) fn begin(login: &dyn Login, session: Option<Arc<Session>>) -> (Self, LoginOutcome) {
+    /// Begins a login for the model of a session, if there is one. Without an elicitation, a browser
+    /// is opened.
+    pub(super) fn begin(
+        login: &dyn Login,
+        session: Option<Arc<Session>>,
+        elicitation: Option<Elicitation>,
+    ) -> (Self, LoginOutcome) {
         let provider = login.provider_of(session.as_deref());
         let address = Arc::<OnceLock<String>>::default();
-        let page = Arc::clone(&address);
+        let (page, in_browser) = (Arc::clone(&address), elicitation.is_none());
         let opened = move |url: &str| {
             // There is one page.
             let _ = page.set(url.to_owned());
+            in_browser
         };
         let credentials = login.authenticate(session, Box::new(opened));
         let (ended, outcome) = oneshot::channel();
+        let page = Arc::clone(&address);
         let task = tokio::spawn(async move {
-            // Nobody waits any more if it takes long.
-            let _ = ended.send(credentials.await);
+            match elicitation {
+                Some(elicitation) => elicitation.run(provider, &page, credentials, ended).await,
+                // Nobody waits any more if it takes long.
+                None => drop(ended.send(credentials.await)),
+            }
         });
         (Self { provider, address, task: AbortOnDropHandle::new(task) }, outcome)
     }
@@ -47,5 +78,76 @@ impl PendingLogin {
     /// Returns the address of the page that asks for the key, if there is one.
     pub(super) fn address(&self) -> Option<&str> {
         self.address.get().map(String::as_str)
+    }
+}
+
+impl Elicitation {
+    /// Makes one for a request of the editor's.
+    pub(super) fn new(peer: &Peer, request: &RawValue) -> Self {
+        let id = format!("login-{}", request.get().trim_matches('"'));
+        Self { peer: peer.clone(), request: request.to_owned(), id }
+    }
+
+    /// Has the editor show the page when there is one, and waits for the credentials.
+    async fn run(
+        self,
+        provider: Provider,
+        page: &OnceLock<String>,
+        mut credentials: BoxFuture<'static, Result<(), String>>,
+        mut ended: oneshot::Sender<Result<(), String>>,
+    ) {
+        // The page is opened by polling them.
+        let consent = poll_fn(|context| {
+            let result = credentials.as_mut().poll(context);
+            match (result.is_pending(), page.get()) {
+                (true, Some(url)) => Poll::Ready(Ok(self.ask(provider, url))),
+                (true, None) => Poll::Pending,
+                (false, _) => result.map(Err),
+            }
+        });
+        let mut consent = match consent.await {
+            Ok(consent) => consent,
+            Err(result) => return drop(ended.send(result)),
+        };
+        // The page is closed before the editor is told so. A dropped elicitation is withdrawn.
+        let consent = tokio::select! {
+            result = &mut credentials => return drop(ended.send(result)),
+            () = ended.closed() => return drop(credentials),
+            consent = &mut consent => consent,
+        };
+        if consent.is_err() {
+            drop(credentials);
+            return drop(ended.send(consent));
+        }
+        // The answer to the request does not wait for the key.
+        let _ = ended.send(consent);
+        if credentials.await.is_ok() {
+            let params = ElicitationIdParams { elicitation_id: &self.id };
+            self.peer.notify(COMPLETE_ELICITATION, &params);
+        }
+    }
+
+    /// Asks the editor to show the page; the future waits for the user's consent.
+    fn ask(&self, provider: Provider, url: &str) -> BoxFuture<'static, Result<(), String>> {
+        let message = format!("Enter your {} API key in this page.", provider.title());
+        let answer = self.peer.call::<ElicitationResponse>(
+            CREATE_ELICITATION,
+            &UrlElicitationParams {
+                request_id: &self.request,
+                mode: "url",
+                elicitation_id: &self.id,
+                url,
+                message: &message,
+            },
+        );
+        Box::pin(async move {
+            match answer.await {
+                Ok(answer) if answer.action == "accept" => Ok(()),
+                Ok(_) => Err(format!("The page that asks for the key was not opened. {ELSE}")),
+                Err(error) => Err(format!(
+                    "The editor could not show the page that asks for the key: {error}. {ELSE}"
+                )),
+            }
+        })
     }
 }
