@@ -58,8 +58,9 @@ impl Editor {
             match timeout(patience, outcome).await {
                 Ok(Ok(Err(why))) => Err(failed(why)),
                 Ok(Err(_)) => Err(Error::internal("the login was ended by another").reasoned()),
-                // After an error some clients end the agent, and so the page. With this answer they go
-                // on, and a prompt that comes before the key is told where to enter it.
+                // After an error some clients begin anew with another agent, which does not know of the
+                // page. With this answer they go on, and a prompt that comes before the key is told
+                // where to enter it.
                 Ok(Ok(Ok(()))) | Err(_) => Ok(Empty {}),
             }
         }));
