@@ -239,6 +239,16 @@ const NAMED: &[Named] = &[
         field: Field::Bytes(|limits| &mut limits.tools.file_bytes),
     },
     Named {
+        name: "editor-file-bytes",
+        what: "a file whose unsaved text an editor is asked for",
+        field: Field::Bytes(|limits| &mut limits.tools.editor_bytes),
+    },
+    Named {
+        name: "editor-file-seconds",
+        what: "an editor's answer about a file",
+        field: Field::Seconds(|limits| &mut limits.tools.editor_time),
+    },
+    Named {
         name: "read-lines",
         what: "lines of a file that are read at once",
         field: Field::Count(|limits| &mut limits.tools.read_lines),

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use super::blocking::blocking;
 use super::context::ToolContext;
+use super::diff;
+use super::files;
 use super::host::Host;
 use super::invocation::{Invocation, Summary};
 use super::limits::ToolLimits;
@@ -12,7 +14,6 @@ use super::off_thread::{off_thread, to_the_end};
 use super::output::{FileDiff, ResultContent, ToolError, ToolOutput};
 use super::preimages::{ContentId, FileChange, Preimage};
 use super::text::{self, TextFormat, Unencodable};
-use super::{diff, files};
 
 /// A file before a change.
 pub(super) struct Original {
@@ -142,21 +143,53 @@ impl Proposal {
             Ok::<_, ToolError>((write, output))
         })
         .await?;
-        if let Some(before) = write.before {
+        let Write { bytes, after, edited, before } = write;
+        if let Some(before) = before {
             if cx.cancel.is_cancelled() {
                 return Err(ToolError::cancelled());
             }
             let files = &cx.host.files;
             let directories = files.missing_directories(path).await?;
-            let after = write.after;
+            let change = FileChange { path: path.clone(), before, after, directories };
             // First, so that a change which a crash cuts off can still be undone.
-            (cx.announce)(FileChange { path: path.clone(), before, after, directories }).await?;
+            (cx.announce)(change.clone()).await?;
             // Announcing takes its time.
             self.check_place(&cx).await?;
-            files.write(path, original.bytes.as_deref(), &write.bytes, &cx.cancel).await?;
+            let old = original.bytes.as_deref();
+            if let Some(now) = files.write(path, old, &bytes, &cx.cancel).await? {
+                // It is this content that can be undone.
+                let announced = (cx.announce)(FileChange { after: ContentId::of(&now), ..change });
+                announced.await?;
+                let host = Arc::clone(&cx.host);
+                return off_thread(move || Ok(self.altered(output, edited.as_ref(), &now, &host)))
+                    .await;
+            }
         }
         // Nothing can fail after the write: a failed call has left the file as it was.
         Ok(output)
+    }
+
+    /// Returns the output of a change that an editor has altered as it saved the file.
+    fn altered(
+        &self,
+        output: ToolOutput,
+        edited: Option<&Arc<str>>,
+        now: &[u8],
+        host: &Host,
+    ) -> ToolOutput {
+        let Some(now) = text::decode(now) else { return output };
+        let intended = edited.unwrap_or(&self.new);
+        if text::normalise(&now.text) == text::normalise(intended) {
+            return output;
+        }
+        let changes = diff::unified(intended, &now.text, &host.limits);
+        let text = format!(
+            "{}\n\nBut the editor changed the file as it was saved, as a formatter does. From what was \
+             written to what is in the file now:\n{changes}",
+            output.text
+        );
+        let shown = Some(ResultContent::Diff(self.diff(&now.text.into())));
+        ToolOutput { text, shown, ..output }
     }
 
     /// Checks that the path still leads to the file: a directory on the way may have become a link

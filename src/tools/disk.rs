@@ -47,10 +47,10 @@ impl Files for Disk {
         old: Option<&[u8]>,
         new: &[u8],
         cancel: &CancellationToken,
-    ) -> Result<(), ToolError> {
+    ) -> Result<Option<Vec<u8>>, ToolError> {
         let (path, cancel) = (path.to_owned(), cancel.clone());
         let (old, new) = (old.map(<[u8]>::to_vec), new.to_vec());
-        off_thread(move || write(&path, old.as_deref(), &new, &cancel)).await
+        off_thread(move || write(&path, old.as_deref(), &new, &cancel).map(|()| None)).await
     }
 
     async fn remove(&self, path: &Path, expected: &[u8]) -> io::Result<bool> {
@@ -125,6 +125,24 @@ fn missing_directories(path: &Path) -> Vec<PathBuf> {
     above.take_while(|dir| !dir.exists()).map(Path::to_owned).collect()
 }
 
+/// Makes the directories that there are not yet on the way to a file, and returns them.
+pub(super) async fn make_directories(path: &Path) -> Result<Vec<PathBuf>, ToolError> {
+    let path = path.to_owned();
+    off_thread(move || {
+        let missing = missing_directories(&path);
+        let made = fs::create_dir_all(path.parent().unwrap_or(&path));
+        made.map(|()| missing).map_err(|err| unwritable(&path, &err))
+    })
+    .await
+}
+
+/// Removes directories that are empty, those above the others last.
+pub(super) async fn remove_directories(directories: Vec<PathBuf>) {
+    let removed = off_thread(move || directories.into_iter().try_for_each(fs::remove_dir));
+    // One that is not empty holds what somebody else has put there.
+    let _: io::Result<()> = removed.await;
+}
+
 /// Writes `new` where `old` is (`None`: where no file is yet; directories on the way are made, and
 /// removed if the write fails). Blocks.
 ///
@@ -185,7 +203,8 @@ fn write_whole(
     persisted.map_err(failed)
 }
 
-fn not_found(path: &Path) -> ToolError {
+/// Returns the error for a file that is not there.
+pub(super) fn not_found(path: &Path) -> ToolError {
     let message = format!("{} does not exist. Look for it with glob.", path.display());
     ToolError::new("file_not_found", message)
 }

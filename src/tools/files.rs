@@ -1,7 +1,7 @@
 //! Contents of files: read up to a limit, written whole or not at all.
 //!
-//! Tools reach them through [`Files`], which is the [`Disk`](super::disk::Disk), or whatever knows better what is in a
-//! file, such as an editor with unsaved changes. The tree that the files are in (names, links,
+//! Tools reach them through [`Files`]: a session's are [`SessionFiles`](super::session_files::SessionFiles), which asks
+//! an editor with unsaved changes, and else the [`Disk`](super::disk::Disk). The tree that the files are in (names, links,
 //! ages, ignore files, the lines that a search hits) is always the disk's: see
 //! [`Workspace`](super::workspace::Workspace).
 
@@ -34,15 +34,16 @@ pub trait Files: Send + Sync {
     async fn missing_directories(&self, path: &Path) -> Result<Vec<PathBuf>, ToolError>;
 
     /// Writes `new` where `old` is (`None`: where no file is yet; directories on the way are made).
-    /// What has changed meanwhile is left alone, and nobody sees half of it. After an error, the
-    /// file is as it was.
+    /// What has changed meanwhile is left alone, and nobody sees half of it. Returns what is there
+    /// then, if that is not `new`: an editor may change a file as it saves it. After an error that is
+    /// not [`UNCONFIRMED`], the file is as it was.
     async fn write(
         &self,
         path: &Path,
         old: Option<&[u8]>,
         new: &[u8],
         cancel: &CancellationToken,
-    ) -> Result<(), ToolError>;
+    ) -> Result<Option<Vec<u8>>, ToolError>;
 
     /// Removes a file. Returns `false`, and leaves the file alone, if its content is not
     /// `expected`.
@@ -62,6 +63,9 @@ pub enum FileKind {
     /// A device, a pipe or a socket.
     Other,
 }
+
+/// Kind of the error for a file of which is not known if it was written.
+pub const UNCONFIRMED: &str = "write_unconfirmed";
 
 /// Returns the error for a file of more than `max` bytes.
 pub(super) fn too_large(path: &Path, size: u64, max: u64) -> ToolError {
@@ -86,4 +90,15 @@ pub(super) fn changed(path: &Path) -> ToolError {
         path.display()
     );
     ToolError::new("file_changed", message)
+}
+
+/// Returns the error for a file with unsaved changes that an edit would lose; `why` goes on after "in the
+/// editor, ".
+pub(super) fn unsaved(path: &Path, why: &str) -> ToolError {
+    let message = format!(
+        "{} has unsaved changes in the editor, {why}; nothing was written. Ask the user to save or \
+         discard them, then read the file again.",
+        path.display()
+    );
+    ToolError::new("unsaved_changes", message)
 }

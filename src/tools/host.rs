@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::background::Background;
 use super::command_sandbox::{CommandSandbox, SandboxSetup};
+use super::command_times::CommandTimes;
 use super::disk::Disk;
 use super::files::{self, Files};
 use super::limits::ToolLimits;
@@ -13,6 +14,7 @@ use super::output::ToolError;
 use super::outputs::Outputs;
 use super::preimages::Preimages;
 use super::scratch::Scratch;
+use super::session_files::{OpenEditors, SessionFiles};
 use super::terminals::Terminals;
 use super::workspace::Workspace;
 
@@ -23,10 +25,14 @@ pub struct Host {
     pub workspace: Arc<Workspace>,
     /// The contents of files.
     pub files: Arc<dyn Files>,
+    /// The editors whose unsaved texts count.
+    pub editors: Arc<OpenEditors>,
     /// The place where commands start.
     pub terminals: Arc<Terminals>,
     /// The commands that go on when their call has ended.
     pub background: Background,
+    /// The times at which commands ran that were waited for.
+    pub commands: Arc<CommandTimes>,
     /// A directory on the disk for what the session keeps beside its log.
     pub scratch: Arc<Scratch>,
     /// Output that was too long for the model.
@@ -47,10 +53,18 @@ impl Host {
         scratch: Scratch,
         limits: ToolLimits,
     ) -> Self {
-        let scratch = Arc::new(scratch);
+        let (workspace, scratch) = (Arc::new(workspace), Arc::new(scratch));
+        let (commands, editors) = (Arc::<CommandTimes>::default(), Arc::<OpenEditors>::default());
         Self {
-            workspace: Arc::new(workspace),
-            files: Arc::new(Disk),
+            files: Arc::new(SessionFiles::new(
+                Arc::clone(&workspace),
+                Arc::clone(&commands),
+                Arc::clone(&editors),
+                &limits,
+            )),
+            commands,
+            editors,
+            workspace,
             terminals,
             background: Background::new(&limits),
             outputs: Arc::new(Outputs::new(Arc::clone(&scratch), limits.kept_output_bytes)),

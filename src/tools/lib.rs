@@ -5,13 +5,16 @@
 //! through the session's [`Host`], never directly.
 
 pub mod background;
+pub mod buffers;
 pub mod command_sandbox;
+pub mod command_times;
 pub mod disk;
 pub mod files;
 pub mod outputs;
 pub mod preimages;
 pub mod scratch;
 pub mod secrets;
+pub mod session_files;
 pub mod terminals;
 pub mod workspace;
 

@@ -7,6 +7,10 @@ use std::time::Duration;
 pub struct ToolLimits {
     /// Bytes of a file that is read or edited.
     pub file_bytes: u64,
+    /// Bytes of a file whose text an editor is asked for.
+    pub editor_bytes: u64,
+    /// Time for an editor to answer.
+    pub editor_time: Duration,
     /// Lines of a file that are read at once.
     pub read_lines: usize,
     /// Characters of a line before it is cut.
@@ -45,6 +49,8 @@ impl Default for ToolLimits {
     fn default() -> Self {
         Self {
             file_bytes: 20 << 20,
+            editor_bytes: 4 << 20,
+            editor_time: Duration::from_secs(10),
             read_lines: 2000,
             line_chars: 2000,
             read_chars: 160_000,

@@ -140,9 +140,11 @@ async fn read(cx: &ToolContext, plan: Plan) -> Result<ToolOutput, ToolError> {
         }
         let name = one_line(&cx.host.workspace.relative(&file.path), usize::MAX);
         let max = max_bytes(&file.path, &cx.host.limits);
-        let bytes = match Media::type_of(&file.path).filter(|_| !file.media) {
-            Some(mime_type) => Err(format!("{mime_type}: name it to have it attached")),
-            None => cx.host.read(&file.path, max).await.map_err(|error| error.message),
+        let bytes = if let Some(mime_type) = Media::type_of(&file.path).filter(|_| !file.media) {
+            Err(format!("{mime_type}: name it to have it attached"))
+        } else {
+            let read = cx.cancel.run_until_cancelled(cx.host.read(&file.path, max)).await;
+            read.ok_or_else(ToolError::cancelled)?.map_err(|error| error.message)
         };
         let add = move |cx: &ToolContext| {
             match bytes.and_then(|bytes| reading.add(cx, &file, &name, &bytes)) {

@@ -229,6 +229,7 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
     if cx.cancel.run_until_cancelled(cx.host.terminals.find_programs()).await.is_none() {
         return Err(ToolError::cancelled());
     }
+    let _timer = cx.host.commands.start();
     let confinement = confinement(&cx).await?;
     let terminals = &cx.host.terminals;
     let running = terminals.start(command, directory, &cx.variables, confinement.as_ref());
@@ -267,6 +268,7 @@ async fn leave_running(
     delay: Duration,
     cx: &ToolContext,
 ) -> Result<ToolOutput, ToolError> {
+    let _timer = cx.host.commands.start();
     let confinement = confinement(cx).await?;
     let terminals = &cx.host.terminals;
     let start = || terminals.start(command, directory, &cx.variables, confinement.as_ref());

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::event::{Event, PromptPart, ToolOutcome, TurnId};
 use super::log::Log;
 use tandem_tools::Host;
+use tandem_tools::files::UNCONFIRMED;
 use tandem_tools::preimages::{FileChange, Preimage};
 
 /// A change that a call made in a file.
@@ -98,6 +99,16 @@ impl ChangeHistory {
             }
             Event::TurnStarted { turn } => self.running = Some(*turn),
             Event::FileChanged { call, change } => {
+                let is_same = |earlier: &&mut CallChange| {
+                    earlier.call == *call && earlier.path == change.path
+                };
+                // The editor that has written the file has changed it a bit.
+                if let Some(earlier) = changes.iter_mut().rfind(is_same)
+                    && self.open.contains(call)
+                {
+                    earlier.file = change.clone();
+                    return;
+                }
                 self.open.insert(call.clone());
                 changes.push(CallChange {
                     turn: running,
@@ -117,10 +128,10 @@ impl ChangeHistory {
                     }
                 }
                 // A file is replaced as the last thing that can fail.
-                ToolOutcome::Failed(_) => {
+                ToolOutcome::Failed(error) if error.kind != UNCONFIRMED => {
                     changes.retain(|change| change.is_certain || change.call != *call);
                 }
-                ToolOutcome::Rejected | ToolOutcome::Cancelled | ToolOutcome::Interrupted => {}
+                _ => {}
             },
             Event::FileRestored { call, path } => {
                 let restored =

@@ -38,11 +38,11 @@ impl Files for FaultyDisk {
         old: Option<&[u8]>,
         new: &[u8],
         cancel: &CancellationToken,
-    ) -> Result<(), ToolError> {
+    ) -> Result<Option<Vec<u8>>, ToolError> {
         match new {
             b"full\n" => return Err(ToolError::new("no_space_left", "the disk is full")),
             b"cut off before\n" => {}
-            b"cut off after\n" => Disk.write(path, old, new, cancel).await?,
+            b"cut off after\n" => _ = Disk.write(path, old, new, cancel).await?,
             _ => return Disk.write(path, old, new, cancel).await,
         }
         cancel.cancel();

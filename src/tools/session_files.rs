@@ -1,0 +1,263 @@
+//! Files of a session: those on the disk, and over them the texts that an editor has and has not saved.
+//!
+//! An editor's text that is not saved counts as what is in the file: it is read, and edits start from it.
+//! Edits are written by the editor, if it takes writes. What the editor does not have, does not answer in
+//! time, or cannot have (what is no UTF-8, is large, or is outside of the workspace) is on the disk.
+
+mod buffer_state;
+mod open_editor;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+
+use self::buffer_state::{BufferState, without_mark};
+pub use self::open_editor::{BuffersGuard, OpenEditors};
+use self::open_editor::{FileView, OpenEditor};
+use super::command_times::CommandTimes;
+use super::disk::{self, Disk};
+use super::files::{FileKind, Files, UNCONFIRMED, changed, too_large};
+use super::limits::ToolLimits;
+use super::off_thread::off_thread;
+use super::output::ToolError;
+use super::workspace::Workspace;
+
+/// Files of a session.
+pub(super) struct SessionFiles {
+    workspace: Arc<Workspace>,
+    commands: Arc<CommandTimes>,
+    limits: EditorLimits,
+    editors: Arc<OpenEditors>,
+}
+
+/// Bounds of what an editor is asked.
+#[derive(Clone, Copy)]
+struct EditorLimits {
+    file_bytes: u64,
+    editor_bytes: u64,
+    time: Duration,
+}
+
+impl SessionFiles {
+    /// Files of a session.
+    pub(super) fn new(
+        workspace: Arc<Workspace>,
+        commands: Arc<CommandTimes>,
+        editors: Arc<OpenEditors>,
+        limits: &ToolLimits,
+    ) -> Self {
+        let ToolLimits { file_bytes, editor_bytes, editor_time: time, .. } = *limits;
+        let limits = EditorLimits { file_bytes, editor_bytes, time };
+        Self { workspace, commands, limits, editors }
+    }
+
+    /// Returns the editor to ask about a file.
+    fn editor(&self, path: &Path) -> Option<Arc<OpenEditor>> {
+        let editor = self.editors.last()?;
+        let is_asked = self.workspace.contains(path) && !editor.is_silent();
+        is_asked.then_some(editor)
+    }
+
+    /// Looks at a file of at most `max` bytes, on the disk and in an editor.
+    async fn look(
+        &self,
+        editor: &Arc<OpenEditor>,
+        path: &Path,
+        max: u64,
+    ) -> Result<FileView, ToolError> {
+        // Which of the two texts counts is not known yet, and that one alone must fit.
+        let most = max.max(self.limits.file_bytes);
+        let saved = match Disk.read(path, most).await {
+            Err(error) if error.kind == "file_not_found" => None,
+            saved => Some(saved?),
+        };
+        let view = self.compare(editor, path, saved).await?;
+        match view.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64) {
+            size if size > max => Err(too_large(path, size, max)),
+            _ => Ok(view),
+        }
+    }
+
+    /// Compares a file's content on the disk with what an editor has.
+    async fn compare(
+        &self,
+        editor: &Arc<OpenEditor>,
+        path: &Path,
+        saved: Option<Vec<u8>>,
+    ) -> Result<FileView, ToolError> {
+        if saved.as_ref().is_some_and(|saved| !self.may_be_edited(saved)) {
+            return Ok(FileView::of_disk(saved));
+        }
+        let Some(buffer) = editor.read(path, self.limits.time).await else {
+            return Ok(FileView::of_disk(saved));
+        };
+        let (editor, path, commands) =
+            (Arc::clone(editor), path.to_owned(), Arc::clone(&self.commands));
+        off_thread(move || Ok(editor.view(&path, saved, buffer, &commands))).await
+    }
+
+    /// Returns whether an editor may have the file that these bytes are of.
+    fn may_be_edited(&self, bytes: &[u8]) -> bool {
+        bytes.len() as u64 <= self.limits.editor_bytes
+            && memchr::memchr(0, bytes).is_none()
+            && str::from_utf8(bytes).is_ok()
+    }
+
+    /// Has the editor write a file, whose directory exists.
+    async fn write_there(
+        &self,
+        editor: &Arc<OpenEditor>,
+        (path, text): (&Path, &str),
+        cancel: &CancellationToken,
+    ) -> Result<Result<(), String>, ToolError> {
+        let write = editor.buffers.write(path, text);
+        let written = cancel.run_until_cancelled(editor.in_time(self.limits.time, write)).await;
+        let written = written.ok_or_else(ToolError::cancelled)?;
+        written.ok_or_else(|| unconfirmed(path, "has not answered in time"))
+    }
+
+    /// Looks at a file that an editor has written; returns its content if that is another.
+    async fn written(
+        &self,
+        editor: &Arc<OpenEditor>,
+        path: &Path,
+        old: Option<&[u8]>,
+        new: &[u8],
+    ) -> Result<Option<Vec<u8>>, ToolError> {
+        if Disk.read(path, new.len() as u64).await.is_ok_and(|now| now == new) {
+            editor.note_written(path, new);
+            return Ok(None);
+        }
+        let now = self.look(editor, path, self.limits.file_bytes).await?.bytes;
+        match now {
+            Some(now) if now == new => Ok(None),
+            now if now.as_deref() == old => Err(unconfirmed(path, "has not written it")),
+            Some(now) => Ok(Some(now)),
+            None => Err(unconfirmed(path, "has removed it")),
+        }
+    }
+}
+
+#[async_trait]
+impl Files for SessionFiles {
+    async fn kind(&self, path: &Path) -> io::Result<FileKind> {
+        let kind = Disk.kind(path).await;
+        let is_missing = kind.as_ref().is_err_and(|err| err.kind() == io::ErrorKind::NotFound);
+        match self.editor(path).filter(|_| is_missing) {
+            Some(editor) => match self.look(&editor, path, self.limits.file_bytes).await {
+                Ok(FileView { bytes: Some(_), .. }) => Ok(FileKind::File),
+                _ => kind,
+            },
+            None => kind,
+        }
+    }
+
+    async fn read(&self, path: &Path, max: u64) -> Result<Vec<u8>, ToolError> {
+        let Some(editor) = self.editor(path) else { return Disk.read(path, max).await };
+        let bytes = self.look(&editor, path, max).await?.bytes;
+        bytes.ok_or_else(|| disk::not_found(path))
+    }
+
+    async fn check_writable(&self, path: &Path) -> Result<(), ToolError> {
+        let is_missing = |err: io::Error| err.kind() == io::ErrorKind::NotFound;
+        if !Disk.kind(path).await.is_err_and(is_missing) {
+            Disk.check_writable(path).await?;
+        }
+        match self.editor(path) {
+            Some(editor) => editor.check_writable(path, editor.state(path)),
+            None => Ok(()),
+        }
+    }
+
+    async fn missing_directories(&self, path: &Path) -> Result<Vec<PathBuf>, ToolError> {
+        Disk.missing_directories(path).await
+    }
+
+    async fn write(
+        &self,
+        path: &Path,
+        old: Option<&[u8]>,
+        new: &[u8],
+        cancel: &CancellationToken,
+    ) -> Result<Option<Vec<u8>>, ToolError> {
+        let Some(editor) = self.editor(path) else {
+            return Disk.write(path, old, new, cancel).await;
+        };
+        let look = self.look(&editor, path, self.limits.file_bytes);
+        let view = cancel.run_until_cancelled(look).await;
+        let view = view.ok_or_else(ToolError::cancelled)?.map_err(|_| changed(path))?;
+        editor.check_writable(path, view.state)?;
+        if view.bytes.as_deref() != old {
+            return Err(changed(path));
+        }
+        let text = str::from_utf8(new).ok().filter(|_| {
+            let old_may_be = old.is_none_or(|old| self.may_be_edited(old));
+            editor.buffers.takes_writes() && old_may_be && self.may_be_edited(new)
+        });
+        let Some(text) = text else {
+            let written = Disk.write(path, old, new, cancel).await?;
+            editor.note_written(path, new);
+            return Ok(written);
+        };
+        if view.is_on_disk {
+            Disk.check_writable(path).await?;
+        }
+        let made = disk::make_directories(path).await?;
+        let text = without_mark(text, view.buffer.as_deref());
+        let written = match self.write_there(&editor, (path, text), cancel).await {
+            Ok(Ok(())) => self.written(&editor, path, old, new).await,
+            // It may not have the directory open that the file is in.
+            Ok(Err(why)) if view.state != BufferState::Unsaved => {
+                tracing::debug!(path = %path.display(), why, "the editor does not write a file");
+                Disk.write(path, old, new, cancel).await
+            }
+            Ok(Err(why)) => Err(refused(path, &why)),
+            Err(error) => Err(error),
+        };
+        if written.is_err() {
+            disk::remove_directories(made).await;
+        }
+        written
+    }
+
+    async fn remove(&self, path: &Path, expected: &[u8]) -> io::Result<bool> {
+        let Some(editor) = self.editor(path) else { return Disk.remove(path, expected).await };
+        let view = self.look(&editor, path, expected.len() as u64).await;
+        let Some(view) = view.ok().filter(|view| view.bytes.as_deref() == Some(expected)) else {
+            return Ok(false);
+        };
+        if view.is_on_disk {
+            return Disk.remove(path, expected).await;
+        }
+        // A file that only the editor has is no file when it is empty.
+        let emptied = self.write_there(&editor, (path, ""), &CancellationToken::new()).await;
+        emptied.map_err(io::Error::other)?.map_err(io::Error::other)?;
+        Disk.remove(path, b"").await
+    }
+
+    async fn remove_directory(&self, path: &Path) -> io::Result<()> {
+        Disk.remove_directory(path).await
+    }
+}
+
+/// Returns the error for a file of which is not known if the editor has written it.
+fn unconfirmed(path: &Path, what: &str) -> ToolError {
+    let message = format!(
+        "The editor was asked to write {} and {what}. Read the file to see what is in it.",
+        path.display()
+    );
+    ToolError::new(UNCONFIRMED, message)
+}
+
+fn refused(path: &Path, why: &str) -> ToolError {
+    let message = format!(
+        "{} has unsaved changes in the editor, and the editor did not write it: {why}. Nothing was \
+         written. Ask the user to save the file, then try again.",
+        path.display()
+    );
+    ToolError::new("file_write_failure", message)
+}

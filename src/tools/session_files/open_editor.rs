@@ -1,0 +1,198 @@
+//! An editor that a session is open in: what it has of files, and what it was last seen to have.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::fs;
+use std::hash::BuildHasher as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, SystemTime};
+
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::time::timeout;
+
+use super::buffer_state::{BufferState, LastLook, as_saved, compare, plain};
+use crate::buffers::TextBuffers;
+use crate::command_times::CommandTimes;
+use crate::files::unsaved;
+use crate::output::ToolError;
+
+/// Maximum number of files of which is remembered what an editor had of them.
+const REMEMBERED: usize = 4096;
+
+/// The editors that a session is open in; the texts of the last one count.
+#[derive(Default)]
+pub struct OpenEditors(Mutex<Vec<Arc<OpenEditor>>>);
+
+impl OpenEditors {
+    /// Lets the texts of an editor count, before those of others, as long as the guard lives.
+    pub fn join(self: &Arc<Self>, buffers: Arc<dyn TextBuffers>) -> BuffersGuard {
+        let editor = Arc::new(OpenEditor {
+            buffers,
+            looks: Mutex::default(),
+            hasher: RandomState::new(),
+            overdue: AtomicUsize::new(0),
+        });
+        let guard = BuffersGuard { editors: Arc::downgrade(self), editor: Arc::downgrade(&editor) };
+        self.0.lock().push(editor);
+        guard
+    }
+
+    /// Returns the editor whose texts count.
+    pub(super) fn last(&self) -> Option<Arc<OpenEditor>> {
+        self.0.lock().last().cloned()
+    }
+}
+
+/// An editor that the session is open in.
+pub(super) struct OpenEditor {
+    pub(super) buffers: Arc<dyn TextBuffers>,
+    looks: Mutex<HashMap<PathBuf, LastLook>>,
+    hasher: RandomState,
+    /// Number of requests that it has not answered in time. As long as there are any, it is not asked
+    /// anything else.
+    overdue: AtomicUsize,
+}
+
+/// Lets an editor's texts count until this is dropped.
+pub struct BuffersGuard {
+    editors: Weak<OpenEditors>,
+    editor: Weak<OpenEditor>,
+}
+
+impl Drop for BuffersGuard {
+    fn drop(&mut self) {
+        if let Some(editors) = self.editors.upgrade() {
+            editors.0.lock().retain(|editor| Arc::as_ptr(editor) != self.editor.as_ptr());
+        }
+    }
+}
+
+/// A file as it counts now.
+pub(super) struct FileView {
+    /// `None` if there is no such file.
+    pub(super) bytes: Option<Vec<u8>>,
+    pub(super) state: BufferState,
+    /// `true` if there is a file on the disk.
+    pub(super) is_on_disk: bool,
+    /// The editor's text, if the editor was asked and has the file.
+    pub(super) buffer: Option<String>,
+}
+
+impl FileView {
+    /// Returns a file of which no editor has anything.
+    pub(super) fn of_disk(bytes: Option<Vec<u8>>) -> Self {
+        let (state, is_on_disk) = (BufferState::Saved, bytes.is_some());
+        Self { bytes, state, is_on_disk, buffer: None }
+    }
+}
+
+impl OpenEditor {
+    /// Returns `true` if it is not to be asked now.
+    pub(super) fn is_silent(&self) -> bool {
+        self.overdue.load(Ordering::Relaxed) > 0
+    }
+
+    /// Asks for a file's text.
+    pub(super) async fn read(self: &Arc<Self>, path: &Path, limit: Duration) -> Option<String> {
+        self.in_time(limit, self.buffers.read(path)).await.flatten()
+    }
+
+    /// Waits for an answer; `None` if it does not come in time.
+    pub(super) async fn in_time<T: Send + 'static>(
+        self: &Arc<Self>,
+        limit: Duration,
+        mut answer: BoxFuture<'static, T>,
+    ) -> Option<T> {
+        if let Ok(answer) = timeout(limit, &mut answer).await {
+            return Some(answer);
+        }
+        tracing::warn!("the editor has not answered in {limit:?}: files are those on the disk");
+        self.overdue.fetch_add(1, Ordering::Relaxed);
+        let editor = Arc::clone(self);
+        tokio::spawn(async move {
+            drop(answer.await);
+            editor.overdue.fetch_sub(1, Ordering::Relaxed);
+        });
+        None
+    }
+
+    fn hash(&self, text: &str) -> u64 {
+        self.hasher.hash_one(&*plain(text))
+    }
+
+    /// Returns a file as it counts, and remembers it. Blocks.
+    pub(super) fn view(
+        &self,
+        path: &Path,
+        bytes: Option<Vec<u8>>,
+        buffer: String,
+        commands: &CommandTimes,
+    ) -> FileView {
+        let text = bytes.as_deref().map(|bytes| str::from_utf8(bytes).unwrap_or_default());
+        // Some editors answer so for a file that there is not.
+        if text.is_none() && buffer.is_empty() {
+            return FileView::of_disk(bytes);
+        }
+        let (saved, hash) = (text.map(|text| self.hash(text)), self.hash(&buffer));
+        let mut looks = self.looks.lock();
+        let last = looks.get(path).copied();
+        let by_command = || status_change(path).is_some_and(|at| commands.cover(at));
+        let state = compare(saved, hash, last.as_ref(), by_command);
+        let look = match state {
+            BufferState::Saved => LastLook { synced: saved, saved, state },
+            // It stays a conflict until both say the same.
+            BufferState::Conflicting => {
+                LastLook { state, ..last.unwrap_or(LastLook { synced: None, saved: None, state }) }
+            }
+            _ => LastLook { synced: last.and_then(|last| last.synced), saved, state },
+        };
+        if looks.len() == REMEMBERED && last.is_none() {
+            looks.clear();
+        }
+        looks.insert(path.to_owned(), look);
+        drop(looks);
+        let is_on_disk = bytes.is_some();
+        let bytes = match state {
+            BufferState::Unsaved => Some(as_saved(text.unwrap_or_default(), &buffer).into_bytes()),
+            _ => bytes,
+        };
+        FileView { bytes, state, is_on_disk, buffer: Some(buffer) }
+    }
+
+    /// Remembers that a file on the disk was written for the session.
+    pub(super) fn note_written(&self, path: &Path, new: &[u8]) {
+        let saved = str::from_utf8(new).ok().map(|new| self.hash(new));
+        if let Some(look) = self.looks.lock().get_mut(path) {
+            (look.saved, look.state) = (saved, BufferState::Saved);
+        }
+    }
+
+    /// Returns the state of a file when it was last looked at.
+    pub(super) fn state(&self, path: &Path) -> BufferState {
+        self.looks.lock().get(path).map_or(BufferState::Saved, |look| look.state)
+    }
+
+    /// Returns an error if an edit would lose what a person has not saved.
+    pub(super) fn check_writable(&self, path: &Path, state: BufferState) -> Result<(), ToolError> {
+        match state {
+            BufferState::Conflicting => Err(unsaved(path, "and a command has changed the file")),
+            BufferState::Unsaved if !self.buffers.takes_writes() => {
+                Err(unsaved(path, "which takes no changes from agents"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Returns the time of the last change of a file, of whichever kind. A program cannot set it, unlike
+/// that of the last change of its content.
+fn status_change(path: &Path) -> Option<SystemTime> {
+    let metadata = fs::metadata(path).ok()?;
+    let seconds = Duration::from_secs(metadata.ctime().try_into().ok()?);
+    let nanos = Duration::from_nanos(metadata.ctime_nsec().try_into().ok()?);
+    Some(SystemTime::UNIX_EPOCH + seconds + nanos)
+}
