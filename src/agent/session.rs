@@ -96,6 +96,8 @@ pub use tandem_mcp::{
 use tandem_model as model;
 pub use tandem_model::{Error as ModelError, Retry, ThinkingLevels, ToolDeclaration, Usage};
 use tandem_tools::background::Background;
+pub use tandem_tools::buffers::TextBuffers;
+pub use tandem_tools::session_files::BuffersGuard;
 pub use tandem_tools::terminals::Program;
 pub use tandem_tools::{
     Access, DiffLine, FileDiff, FileLocation, LineDiff, ResultContent, ServerAnswer, Side, Summary,
@@ -431,6 +433,12 @@ impl Session {
     /// Checks that a directory that a client names is one of the roots, or below one.
     pub fn works_in(&self, directory: &Path) -> Result<(), String> {
         self.engine.host.workspace.holds(directory)
+    }
+
+    /// Lets texts of files that an editor has not saved count, and has the editor write files, as long
+    /// as the guard lives. The editor that joined last is the one.
+    pub fn join_buffers(&self, buffers: Arc<dyn TextBuffers>) -> BuffersGuard {
+        self.engine.host.editors.join(buffers)
     }
 
     /// Returns what prompts can mention: at most `most` files of the workspace, none that is ignored, and

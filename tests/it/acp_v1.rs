@@ -5,6 +5,7 @@ mod closed;
 mod complaints;
 mod cost;
 mod edges;
+mod files;
 mod first;
 mod login;
 mod notices;

@@ -9,6 +9,7 @@ mod client;
 mod commands;
 mod credentials;
 mod editor;
+mod files;
 mod initialize;
 mod list;
 mod login;

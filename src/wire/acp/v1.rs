@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -48,6 +49,10 @@ pub const REQUEST_PERMISSION: &str = "session/request_permission";
 pub const CREATE_ELICITATION: &str = "elicitation/create";
 /// Agent to client, a notification: what a page was opened for is done.
 pub const COMPLETE_ELICITATION: &str = "elicitation/complete";
+/// Agent to client: returns a file's text, with changes that are not saved.
+pub const READ_TEXT_FILE: &str = "fs/read_text_file";
+/// Agent to client: writes a file.
+pub const WRITE_TEXT_FILE: &str = "fs/write_text_file";
 
 /// Reads a value; one of the wrong shape is the default.
 fn lenient<'de, D, T>(deserializer: D) -> Result<T, D::Error>
@@ -72,12 +77,25 @@ where
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InitializeParams {
+    /// Version that the client would speak.
+    #[serde(deserialize_with = "lenient")]
+    pub protocol_version: Value,
     /// Capabilities of a client.
     #[serde(deserialize_with = "lenient", alias = "capabilities")]
     pub client_capabilities: ClientCapabilities,
     /// Name of the client's program.
     #[serde(deserialize_with = "lenient", alias = "info")]
     pub client_info: Option<ClientInfo>,
+}
+
+impl InitializeParams {
+    /// Returns the calls for files that the client answers. Those of a later version have none, whatever
+    /// they call by that name.
+    pub fn file_system(&self) -> FileSystemCapabilities {
+        let is_later =
+            self.protocol_version.as_u64().is_some_and(|version| version > VERSION.into());
+        if is_later { FileSystemCapabilities::default() } else { self.client_capabilities.fs }
+    }
 }
 
 /// Name of a client's program.
@@ -91,6 +109,9 @@ pub struct ClientInfo {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClientCapabilities {
+    /// Calls for files.
+    #[serde(deserialize_with = "lenient")]
+    pub fs: FileSystemCapabilities,
     /// Ways to log in.
     #[serde(deserialize_with = "lenient")]
     pub auth: ClientAuth,
@@ -115,6 +136,18 @@ pub struct ClientSession {
     /// [`SessionUpdate::CompactionUpdate`].
     #[serde(deserialize_with = "lenient")]
     pub compaction: Option<Map<String, Value>>,
+}
+
+/// Calls for files that a client answers.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FileSystemCapabilities {
+    /// [`READ_TEXT_FILE`].
+    #[serde(deserialize_with = "lenient")]
+    pub read_text_file: bool,
+    /// [`WRITE_TEXT_FILE`].
+    #[serde(deserialize_with = "lenient")]
+    pub write_text_file: bool,
 }
 
 /// Ways to log in.
@@ -371,6 +404,13 @@ pub struct SessionSetup {
     /// others.
     #[serde(default)]
     pub mcp_servers: Option<Vec<Value>>,
+}
+
+impl SessionSetup {
+    /// Returns all directories to work in.
+    pub fn directories(&self) -> Vec<PathBuf> {
+        [slice::from_ref(&self.cwd), &self.additional_directories].concat()
+    }
 }
 
 /// Parameters of [`LOAD_SESSION`] and [`RESUME_SESSION`].
@@ -932,6 +972,35 @@ pub enum PermissionOutcome {
         /// Id of the answer.
         option_id: String,
     },
+}
+
+/// Parameters of [`READ_TEXT_FILE`].
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReadTextFileParams<'a> {
+    /// Id of the session.
+    pub session_id: &'a str,
+    /// Absolute.
+    pub path: &'a Path,
+}
+
+/// Result of [`READ_TEXT_FILE`].
+#[derive(Debug, Deserialize)]
+pub struct ReadTextFileResponse {
+    /// The file's text.
+    pub content: String,
+}
+
+/// Parameters of [`WRITE_TEXT_FILE`].
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WriteTextFileParams<'a> {
+    /// Id of the session.
+    pub session_id: &'a str,
+    /// Absolute.
+    pub path: &'a Path,
+    /// All that shall be in the file.
+    pub content: &'a str,
 }
 
 impl NamedValue {

@@ -1,7 +1,7 @@
 // An editor made with an official SDK of ACP 1: node acp.mjs acp24|acp04. Starts the program at $TANDEM itself,
 // and has it record all lines in $TANDEM_RECORDS.
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
@@ -25,17 +25,29 @@ class Editor {
     this.ended = new Promise((done) => this.process.on('exit', done));
     this.updates = [];
     this.permit = (request) => choose(request, 'allow_once');
+    // The texts that are not saved, by path.
+    this.unsaved = new Map();
     this.agent = connect(Writable.toWeb(this.process.stdin), Readable.toWeb(this.process.stdout), {
       permit: async (request) => this.permit(request),
       update: async (params) => {
         this.updates.push(params);
         this.seen?.(params.update);
       },
+      read: ({ path }) => {
+        if (this.unsaved.has(path)) return { content: this.unsaved.get(path) };
+        return existsSync(path) ? { content: readFileSync(path, 'utf8') } : undefined;
+      },
+      write: ({ path, content }) => {
+        this.unsaved.delete(path);
+        writeFileSync(path, content);
+        this.written = path;
+        return {};
+      },
     });
   }
 
   async initialize() {
-    const clientCapabilities = { fs: { readTextFile: false, writeTextFile: false }, terminal: false };
+    const clientCapabilities = { fs: { readTextFile: true, writeTextFile: true }, terminal: false };
     return this.agent.initialize({ protocolVersion: 1, clientCapabilities });
   }
 
@@ -170,7 +182,20 @@ await check('11 an unknown session is refused', async () => {
   const refused = await editor.prompt('00000000-0000-7000-8000-000000000000', 'go').catch((error) => error);
   same(refused.code, -32002, 'the code');
 });
-await check('12 the program ends when the editor hangs up', async () => {
+await check('12 what is not saved is read, and an edit is written by the editor', async () => {
+  editor.unsaved.set(file('approved.txt'), 'not saved\n');
+  let asked;
+  editor.permit = (request) => {
+    asked = request;
+    return choose(request, 'allow_once');
+  };
+  const { updates } = await editor.prompt(sessionId, 'write the file');
+  same(asked.toolCall.content[0].oldText, 'not saved\n', 'the text before');
+  same(last(states(updates)), 'completed', 'the end');
+  same(editor.written, file('approved.txt'), 'who has written');
+  same(readFileSync(file('approved.txt'), 'utf8'), 'from the model\n', 'the file');
+});
+await check('13 the program ends when the editor hangs up', async () => {
   same(await editor.hangUp(), 0, 'the exit code');
 });
 rmSync(home, { recursive: true, force: true });

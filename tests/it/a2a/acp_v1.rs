@@ -161,3 +161,24 @@ async fn an_editor_on_a_socket_is_not_told_where_the_user_enters_a_key() {
     assert_eq!(answer["error"]["code"], -32000, "{answer}");
     assert!(!answer.to_string().contains("http://127.0.0.1"), "{answer}");
 }
+
+#[tokio::test]
+async fn an_editor_on_a_socket_neither_gives_nor_gets_files() {
+    let script = vec![
+        json!({ "when": "on the disk", "answers": [[{ "text": "sees the disk's" }]] }),
+        json!({ "when": "", "answers": [[{ "text": "sees nothing" }]] }),
+    ];
+    let setup = Setup::script(script).file("a.txt", "on the disk\n");
+    let (it, session) = begun(&setup).await;
+    let mut socket = it.client.socket_at("/acp").await;
+    let fs = json!({ "readTextFile": true, "writeTextFile": true });
+    let client = json!({ "protocolVersion": 1, "clientCapabilities": { "fs": fs } });
+    socket.call(0, "initialize", client).await;
+    let params = json!({ "sessionId": session, "cwd": it.editor.workspace(), "mcpServers": [] });
+    socket.call(1, "session/load", params).await;
+    let block = json!([{ "type": "text", "text": "look at @a.txt" }]);
+    socket.send(2, "session/prompt", json!({ "sessionId": session, "prompt": block })).await;
+    let read = socket.until(|it| it["id"] == 2).await;
+    assert!(!read.iter().any(|it| it["method"] == "fs/read_text_file"), "{read:?}");
+    assert!(json!(read).to_string().contains("sees the disk's"), "{read:?}");
+}

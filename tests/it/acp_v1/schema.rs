@@ -17,6 +17,8 @@ pub(super) fn check_sent(method: &str, params: &Value) {
         "session/request_permission" => check::<v1::RequestPermissionRequest>(params),
         "elicitation/create" => check::<v1::CreateElicitationRequest>(params),
         "elicitation/complete" => check::<v1::CompleteElicitationNotification>(params),
+        "fs/read_text_file" => check::<v1::ReadTextFileRequest>(params),
+        "fs/write_text_file" => check::<v1::WriteTextFileRequest>(params),
         "$/cancel_request" => check::<v1::CancelRequestNotification>(params),
         _ => panic!("the protocol has no `{method}`"),
     }

@@ -9,7 +9,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::Connection;
 use tandem_agent::session::{Origin, PromptPart, Session, TurnId};
-use tandem_wire::acp::v1::{SessionNotification, SessionUpdate, UPDATE};
+use tandem_wire::acp::v1::{FileSystemCapabilities, SessionNotification, SessionUpdate, UPDATE};
 use tandem_wire::rpc::{Peer, Responder};
 
 /// Properties of a client that decide what it is shown.
@@ -25,6 +25,8 @@ pub(super) struct ClientKind {
     pub(super) has_compactions: bool,
     /// `true` if the client shows the addresses of pages to open.
     pub(super) shows_pages: bool,
+    /// Calls for files that the client answers.
+    pub(super) files: FileSystemCapabilities,
 }
 
 /// A session as the handler and the view of one editor share it.

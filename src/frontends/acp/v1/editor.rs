@@ -11,7 +11,7 @@ use super::client::{ClientKind, SessionClient};
 use super::login::PendingLogin;
 use super::queue::{RequestQueues, WaitingRequest};
 use crate::Connection;
-use tandem_agent::session::Session;
+use tandem_agent::session::{BuffersGuard, Session};
 use tandem_agent::sessions::LoadedSession;
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::Responder;
@@ -35,6 +35,8 @@ pub(super) struct OpenedSession {
     pub(super) loaded: Arc<LoadedSession>,
     pub(super) client: Arc<SessionClient>,
     pub(super) _view: AbortOnDropHandle<()>,
+    /// Lets the editor's texts of files count.
+    pub(super) _buffers: Option<BuffersGuard>,
 }
 
 /// Lock of a session that is being opened, closed or deleted; dropped, it lets the requests be served

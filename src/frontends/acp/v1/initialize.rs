@@ -17,6 +17,8 @@ const NAME_SHOWING: [&str; 3] = ["zed", "acpx", "toad"];
 impl Editor {
     pub(super) fn initialize(&self, params: Params<'_>) -> Result<InitializeResponse, Error> {
         let params: InitializeParams = params.parse()?;
+        // Those that come over a port must not give or get files of a session that others drive.
+        let files = Some(params.file_system()).filter(|_| self.is_user()).unwrap_or_default();
         let capabilities = params.client_capabilities;
         let name = params.client_info.map(|info| info.name).unwrap_or_default();
         *self.client.lock() = ClientKind {
@@ -24,6 +26,7 @@ impl Editor {
             has_compactions: capabilities.session.compaction.is_some(),
             has_notices: capabilities.session.notices.is_some(),
             shows_pages: capabilities.elicitation.has_url(),
+            files,
             shows_names: NAME_SHOWING.contains(&name.to_lowercase().as_str()),
         };
         let supported = || Supported {};

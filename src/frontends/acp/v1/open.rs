@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::answer::{answer, not_found};
 use super::client::SessionClient;
 use super::editor::{Editor, OpenedSession, OpenedSessions, SessionLock};
+use super::files::EditorFiles;
 use super::options::session_options;
 use super::view::{Start, View};
 use crate::servers::{EditorServer, config};
@@ -22,10 +23,13 @@ use tandem_wire::rpc::Responder;
 
 impl Editor {
     pub(super) fn new_session(&self, params: Params<'_>, responder: Responder) {
-        let created = params.parse().and_then(|setup| create(&self.connection.service, setup));
+        let created = params.parse().and_then(|setup: SessionSetup| {
+            let directories = setup.directories();
+            Ok((create(&self.connection.service, setup)?, directories))
+        });
         match created {
-            Ok(loaded) => {
-                let opener = self.opener(loaded.id().to_owned());
+            Ok((loaded, directories)) => {
+                let opener = self.opener(loaded.id().to_owned(), directories);
                 tokio::spawn(opener.open(loaded, responder, Start::New, None));
             }
             Err(error) => answer(responder, Err::<(), _>(error)),
@@ -44,7 +48,7 @@ impl Editor {
             Err(error) => return answer(responder, Err::<(), _>(error)),
         };
         let service = self.connection.service.clone();
-        let opener = self.opener(params.session_id.clone());
+        let opener = self.opener(params.session_id.clone(), params.setup.directories());
         let lock = self.lock(&params.session_id);
         tokio::spawn(async move {
             let loading = load(&service, params);
@@ -56,10 +60,10 @@ impl Editor {
         });
     }
 
-    fn opener(&self, id: String) -> Opener {
+    fn opener(&self, id: String, directories: Vec<PathBuf>) -> Opener {
         let client = SessionClient::new(&self.connection, id, *self.client.lock());
         let (connection, opened) = (self.connection.clone(), Arc::clone(&self.opened));
-        Opener { connection, opened, client }
+        Opener { connection, opened, client, directories }
     }
 
     /// Ends the editor's use of a session; the session too, unless somebody else uses it.
@@ -108,6 +112,8 @@ struct Opener {
     connection: Connection,
     opened: OpenedSessions,
     client: SessionClient,
+    /// Directories of the session as the editor calls them.
+    directories: Vec<PathBuf>,
 }
 
 impl Opener {
@@ -120,7 +126,7 @@ impl Opener {
         start: Start,
         lock: Option<SessionLock>,
     ) {
-        let Self { connection, opened, client } = self;
+        let Self { connection, opened, client, directories } = self;
         let session = Arc::clone(loaded.session());
         let models = session.known_models().await.unwrap_or_default();
         // Held until the session is there: the editor may prompt as soon as it has its answer.
@@ -128,6 +134,8 @@ impl Opener {
         let before = opened.get(&client.id).map(|before| Arc::clone(&before.client));
         // Prompts that are not answered yet are answered by the new view.
         let client = before.unwrap_or_else(|| Arc::new(client.with_models(models)));
+        let files = EditorFiles::new(&client, &directories);
+        let buffers = files.map(|files| session.join_buffers(Arc::new(files)));
         let id = client.id.clone();
         let mut view = View::new(&session, Arc::clone(&client), start);
         let shown = Arc::clone(&client);
@@ -141,7 +149,8 @@ impl Opener {
             session.start_servers();
             view.run().await;
         });
-        let before = opened.insert(id, Arc::new(OpenedSession { loaded, client, _view: view }));
+        let opening = OpenedSession { loaded, client, _view: view, _buffers: buffers };
+        let before = opened.insert(id, Arc::new(opening));
         drop(opened);
         drop(before);
     }

@@ -1,0 +1,77 @@
+//! Files as an editor has them: its texts that are not saved yet, and its way of writing them.
+
+use std::path::{Path, PathBuf};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use serde::de::IgnoredAny;
+
+use super::client::SessionClient;
+use tandem_agent::session::TextBuffers;
+use tandem_wire::acp::v1::{
+    READ_TEXT_FILE, ReadTextFileParams, ReadTextFileResponse, WRITE_TEXT_FILE, WriteTextFileParams,
+};
+use tandem_wire::rpc::Peer;
+
+/// Files of a session as an editor has them.
+pub(super) struct EditorFiles {
+    peer: Peer,
+    session: String,
+    takes_writes: bool,
+    /// Directories of the session behind links: each by its real path and as the editor calls it.
+    names: Vec<(PathBuf, PathBuf)>,
+}
+
+impl EditorFiles {
+    /// Returns the files of an editor that can be asked for their texts. `directories` are those of the
+    /// session as the editor calls them.
+    pub(super) fn new(client: &SessionClient, directories: &[PathBuf]) -> Option<Self> {
+        let capabilities = client.kind.files;
+        let name = |path: &PathBuf| {
+            let real = path.canonicalize().ok().filter(|real| real != path)?;
+            Some((real, path.clone()))
+        };
+        capabilities.read_text_file.then(|| Self {
+            peer: client.peer.clone(),
+            session: client.id.clone(),
+            takes_writes: capabilities.write_text_file,
+            names: directories.iter().filter_map(name).collect(),
+        })
+    }
+
+    /// Returns a path as the editor calls it.
+    fn named(&self, path: &Path) -> PathBuf {
+        let named = self.names.iter().find_map(|(real, name)| {
+            let below = path.strip_prefix(real).ok()?;
+            Some(name.join(below))
+        });
+        named.unwrap_or_else(|| path.to_owned())
+    }
+}
+
+impl TextBuffers for EditorFiles {
+    fn takes_writes(&self) -> bool {
+        self.takes_writes
+    }
+
+    fn read(&self, path: &Path) -> BoxFuture<'static, Option<String>> {
+        let path = self.named(path);
+        let params = ReadTextFileParams { session_id: &self.session, path: &path };
+        let answer = self.peer.call::<ReadTextFileResponse>(READ_TEXT_FILE, &params);
+        let text = async move {
+            // A file that is not there, and one that the editor has nothing to do with.
+            let failed =
+                |error| tracing::debug!(path = %path.display(), %error, "not in the editor");
+            answer.await.map_err(failed).ok().map(|response| response.content)
+        };
+        text.boxed()
+    }
+
+    fn write(&self, path: &Path, text: &str) -> BoxFuture<'static, Result<(), String>> {
+        let path = self.named(path);
+        let params = WriteTextFileParams { session_id: &self.session, path: &path, content: text };
+        // Some editors answer with null.
+        let answer = self.peer.call::<IgnoredAny>(WRITE_TEXT_FILE, &params);
+        async move { answer.await.map(drop).map_err(|error| error.to_string()) }.boxed()
+    }
+}
