@@ -6,6 +6,9 @@ use futures::future::BoxFuture;
 
 /// Text files of an editor. Nothing that it answers is trusted: files on the disk are looked at, too.
 pub trait TextBuffers: Send + Sync {
+    /// Returns `true` if a file is in a directory that the editor has open.
+    fn cover(&self, path: &Path) -> bool;
+
     /// Returns `true` if the editor also writes files.
     fn takes_writes(&self) -> bool;
 
@@ -13,6 +16,6 @@ pub trait TextBuffers: Send + Sync {
     /// request is withdrawn when the future is dropped.
     fn read(&self, path: &Path) -> BoxFuture<'static, Option<String>>;
 
-    /// Has the editor put a text into a file and save it. The error is the editor's.
+    /// Has the editor put a text into a file and save it. The error says why it has not.
     fn write(&self, path: &Path, text: &str) -> BoxFuture<'static, Result<(), String>>;
 }

@@ -2,7 +2,7 @@
 //!
 //! An editor's text that is not saved counts as what is in the file: it is read, and edits start from it.
 //! Edits are written by the editor, if it takes writes. What the editor does not have, does not answer in
-//! time, or cannot have (what is no UTF-8, is large, or is outside of the workspace) is on the disk.
+//! time, or cannot have (what is no UTF-8, is large, or is outside of its directories) is on the disk.
 
 mod buffer_state;
 mod open_editor;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use self::buffer_state::{BufferState, without_mark};
+use self::buffer_state::without_mark;
 pub use self::open_editor::{BuffersGuard, OpenEditors};
 use self::open_editor::{FileView, OpenEditor};
 use super::command_times::CommandTimes;
@@ -58,8 +58,8 @@ impl SessionFiles {
     /// Returns the editor to ask about a file.
     fn editor(&self, path: &Path) -> Option<Arc<OpenEditor>> {
         let editor = self.editors.last()?;
-        let is_asked = self.workspace.contains(path) && !editor.is_silent();
-        is_asked.then_some(editor)
+        let is_inside = self.workspace.contains(path) && editor.buffers.cover(path);
+        (is_inside && !editor.is_silent()).then_some(editor)
     }
 
     /// Looks at a file of at most `max` bytes, on the disk and in an editor.
@@ -210,11 +210,7 @@ impl Files for SessionFiles {
         let text = without_mark(text, view.buffer.as_deref());
         let written = match self.write_there(&editor, (path, text), cancel).await {
             Ok(Ok(())) => self.written(&editor, path, old, new).await,
-            // It may not have the directory open that the file is in.
-            Ok(Err(why)) if view.state != BufferState::Unsaved => {
-                tracing::debug!(path = %path.display(), why, "the editor does not write a file");
-                Disk.write(path, old, new, cancel).await
-            }
+            // The user may have said no there.
             Ok(Err(why)) => Err(refused(path, &why)),
             Err(error) => Err(error),
         };
@@ -253,11 +249,9 @@ fn unconfirmed(path: &Path, what: &str) -> ToolError {
     ToolError::new(UNCONFIRMED, message)
 }
 
+/// Returns the error for a file that the editor does not write.
 fn refused(path: &Path, why: &str) -> ToolError {
-    let message = format!(
-        "{} has unsaved changes in the editor, and the editor did not write it: {why}. Nothing was \
-         written. Ask the user to save the file, then try again.",
-        path.display()
-    );
+    let path = path.display();
+    let message = format!("The editor refused to write {path}: {why}. Nothing was written.");
     ToolError::new("file_write_failure", message)
 }

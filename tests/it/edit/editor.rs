@@ -37,6 +37,7 @@ enum Saving {
     Keeps,
     /// It says that it has written.
     Lies,
+    Refuses,
 }
 
 impl Editor {
@@ -50,6 +51,10 @@ impl Editor {
 }
 
 impl TextBuffers for Editor {
+    fn cover(&self, path: &Path) -> bool {
+        !path.components().any(|part| part.as_os_str() == "elsewhere")
+    }
+
     fn takes_writes(&self) -> bool {
         !self.is_read_only
     }
@@ -65,6 +70,9 @@ impl TextBuffers for Editor {
     fn write(&self, path: &Path, text: &str) -> BoxFuture<'static, Result<(), String>> {
         if self.is_silent.load(Ordering::Relaxed) {
             return pending().boxed();
+        }
+        if self.saving == Saving::Refuses {
+            return ready(Err("the user said no".to_owned())).boxed();
         }
         if self.saving != Saving::Lies {
             let text = if self.saving == Saving::Formats {
@@ -270,6 +278,22 @@ fn a_write_that_the_editor_only_claims_is_a_failure() {
     let desk = Desk::new(b"x\n", Editor { saving: Saving::Lies, ..Editor::default() });
     desk.check_refused("write_unconfirmed");
     assert_eq!(desk.place.read("a.txt"), b"x\n");
+}
+
+#[test]
+fn a_write_that_the_editor_refuses_is_not_made_on_the_disk() {
+    let desk = Desk::new(b"x\n", Editor { saving: Saving::Refuses, ..Editor::default() });
+    desk.check_refused("file_write_failure");
+    assert_eq!(desk.place.read("a.txt"), b"x\n");
+}
+
+#[test]
+fn a_file_outside_of_the_editors_directories_is_on_the_disk() {
+    let desk = Desk::new(b"", Editor::default());
+    let args = json!({ "file_path": "elsewhere/a.txt", "content": "new\n" });
+    desk.place.call("write_file", args).unwrap();
+    assert_eq!(desk.place.read("elsewhere/a.txt"), b"new\n");
+    assert_eq!(desk.editor.asked.load(Ordering::Relaxed), 0);
 }
 
 #[test]

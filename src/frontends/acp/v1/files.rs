@@ -18,8 +18,8 @@ pub(super) struct EditorFiles {
     peer: Peer,
     session: String,
     takes_writes: bool,
-    /// Directories of the session behind links: each by its real path and as the editor calls it.
-    names: Vec<(PathBuf, PathBuf)>,
+    /// Directories of the editor: the real path of each, and its path as the editor calls it.
+    directories: Vec<(PathBuf, PathBuf)>,
 }
 
 impl EditorFiles {
@@ -27,29 +27,30 @@ impl EditorFiles {
     /// session as the editor calls them.
     pub(super) fn new(client: &SessionClient, directories: &[PathBuf]) -> Option<Self> {
         let capabilities = client.kind.files;
-        let name = |path: &PathBuf| {
-            let real = path.canonicalize().ok().filter(|real| real != path)?;
-            Some((real, path.clone()))
-        };
+        let real = |path: &PathBuf| Some((path.canonicalize().ok()?, path.clone()));
         capabilities.read_text_file.then(|| Self {
             peer: client.peer.clone(),
             session: client.id.clone(),
             takes_writes: capabilities.write_text_file,
-            names: directories.iter().filter_map(name).collect(),
+            directories: directories.iter().filter_map(real).collect(),
         })
     }
 
     /// Returns a path as the editor calls it.
     fn named(&self, path: &Path) -> PathBuf {
-        let named = self.names.iter().find_map(|(real, name)| {
+        let named = self.directories.iter().find_map(|(real, named)| {
             let below = path.strip_prefix(real).ok()?;
-            Some(name.join(below))
+            Some(named.join(below))
         });
         named.unwrap_or_else(|| path.to_owned())
     }
 }
 
 impl TextBuffers for EditorFiles {
+    fn cover(&self, path: &Path) -> bool {
+        self.directories.iter().any(|(real, _)| path.starts_with(real))
+    }
+
     fn takes_writes(&self) -> bool {
         self.takes_writes
     }

@@ -134,9 +134,9 @@ impl Opener {
         let before = opened.get(&client.id).map(|before| Arc::clone(&before.client));
         // Prompts that are not answered yet are answered by the new view.
         let client = before.unwrap_or_else(|| Arc::new(client.with_models(models)));
+        let id = client.id.clone();
         let files = EditorFiles::new(&client, &directories);
         let buffers = files.map(|files| session.join_buffers(Arc::new(files)));
-        let id = client.id.clone();
         let mut view = View::new(&session, Arc::clone(&client), start);
         let shown = Arc::clone(&client);
         let view = connection.spawn(async move {
