@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::background::Background;
 use super::command_sandbox::{CommandSandbox, SandboxSetup};
 use super::command_times::CommandTimes;
-use super::disk::Disk;
 use super::files::{self, Files};
 use super::limits::ToolLimits;
 use super::off_thread::off_thread;

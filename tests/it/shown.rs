@@ -95,6 +95,7 @@ fn label(case: &Case) -> String {
         Event::Rewound { .. } => "`Rewound`".to_owned(),
         Event::SessionRenamed { .. } => "`SessionRenamed`".to_owned(),
         Event::ModelChanged { .. } => "`ModelChanged`".to_owned(),
+        Event::ThinkingChanged { .. } => "`ThinkingChanged`".to_owned(),
         Event::ModeChanged { .. } => "`ModeChanged`".to_owned(),
         Event::AlwaysAllowed { .. } => "`AlwaysAllowed`".to_owned(),
         Event::AlwaysRemoved { .. } => "`AlwaysRemoved`".to_owned(),

@@ -58,7 +58,9 @@ pub(super) fn of(case: &Case) -> Reasons {
         Event::ModelChanged { .. } => {
             vec![(&[OLD, PRINT], NOWHERE), (&[A2A], "each update names the model")]
         }
-        Event::ModeChanged { .. } => vec![(&[OLD, A2A, PRINT], NOWHERE)],
+        Event::ThinkingChanged { .. } | Event::ModeChanged { .. } => {
+            vec![(&[OLD, A2A, PRINT], NOWHERE)]
+        }
         Event::AnswerFinished { .. } => {
             vec![(&[OLD, A2A], NOWHERE), (&[PRINT], "tokens are told at the end, with `json`")]
         }

@@ -14,6 +14,7 @@ use tandem_wire::rpc::{Peer, Responder};
 
 /// Properties of a client that decide what it is shown.
 #[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a capability of its own")]
 pub(super) struct ClientKind {
     /// `true` if the client shows terminals that the agent writes to.
     pub(super) has_terminals: bool,
