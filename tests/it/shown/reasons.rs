@@ -58,9 +58,11 @@ pub(super) fn of(case: &Case) -> Reasons {
         Event::ModelChanged { .. } => {
             vec![(&[OLD, PRINT], NOWHERE), (&[A2A], "each update names the model")]
         }
-        Event::ThinkingChanged { .. } | Event::ModeChanged { .. } => {
-            vec![(&[OLD, A2A, PRINT], NOWHERE)]
-        }
+        Event::ThinkingChanged { .. } => vec![
+            (&[OLD, A2A, PRINT], NOWHERE),
+            (&[TERMINAL], "the status line has it where the model has levels"),
+        ],
+        Event::ModeChanged { .. } => vec![(&[OLD, A2A, PRINT], NOWHERE)],
         Event::AnswerFinished { .. } => {
             vec![(&[OLD, A2A], NOWHERE), (&[PRINT], "tokens are told at the end, with `json`")]
         }
