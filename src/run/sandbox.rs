@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
 
+use super::ending::ExitReason;
 use super::making::env;
-use super::{ExitReason, parts};
+use super::parts;
 use crate::cli::SandboxArgs;
 use tandem_sandbox::SandboxMode;
 use tandem_settings::{policy, read_settings};

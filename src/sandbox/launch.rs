@@ -5,7 +5,6 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, IoSliceMut, Seek as _, Write as _};
 use std::mem::MaybeUninit;
-use std::net::TcpListener;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -49,7 +48,6 @@ enum Kind {
 struct Namespaces {
     user: OwnedFd,
     network: OwnedFd,
-    listener: Option<TcpListener>,
     read_only: Option<Holder>,
     workspace_write: Option<Holder>,
 }
@@ -89,15 +87,6 @@ impl Sandbox {
         }
     }
 
-    /// Returns the socket that listens on [`PROXY_PORT`](crate::PROXY_PORT) in the network of the
-    /// session's commands, for whoever lets them out. There is one, and only for the first caller.
-    pub fn listener(&self) -> Option<TcpListener> {
-        match &self.kind {
-            Kind::Namespaces(namespaces) => namespaces.lock().listener.take(),
-            _ => None,
-        }
-    }
-
     /// Returns a command that runs a program with these arguments in the sandbox. Its working
     /// directory, environment and standard streams are the caller's to set; it must be started once.
     /// Blocks for some milliseconds when it is the first of its kind.
@@ -126,10 +115,10 @@ impl Sandbox {
 }
 
 impl Namespaces {
-    fn new(Started { holder, user, network, listener }: Started) -> io::Result<Self> {
+    fn new(Started { holder, user, network }: Started) -> io::Result<Self> {
         let missing = || io::Error::other("the helper has sent too little");
         let (user, network) = (user.ok_or_else(missing)?, network.ok_or_else(missing)?);
-        Ok(Self { user, network, listener, read_only: Some(holder), workspace_write: None })
+        Ok(Self { user, network, read_only: Some(holder), workspace_write: None })
     }
 
     /// Returns the means for a command, and puts the descriptors that it needs into `open`.
@@ -170,7 +159,6 @@ struct Started {
     holder: Holder,
     user: Option<OwnedFd>,
     network: Option<OwnedFd>,
-    listener: Option<TcpListener>,
 }
 
 /// Starts a holder, in the user and network namespaces of another if there is one.
@@ -208,14 +196,13 @@ fn start(helper: &Path, shared: Option<(&OwnedFd, &OwnedFd)>) -> io::Result<Star
         holder: Holder { ipc, processes, socket },
         user: Some(user),
         network: Some(network),
-        listener: received.next().map(TcpListener::from),
     })
 }
 
 /// Receives the descriptors of a holder that is ready; the error says what has failed in it.
 fn receive(socket: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
     let mut text = [0; 1024];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let message = recvmsg(
         socket,

@@ -11,9 +11,6 @@ pub const NOT_SANDBOXED: i32 = 125;
 /// The path of this program, whatever has become of its file.
 pub const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// Port of the proxy that leads out of a sandbox with a network of its own, on its loopback address.
-pub const PROXY_PORT: u16 = 3128;
-
 /// A way to fence a command in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -52,11 +49,6 @@ impl Mechanism {
     /// Returns whether what is protected cannot be written.
     pub fn protects(self) -> bool {
         self != Self::Landlock
-    }
-
-    /// Returns whether the commands of a session share a network of their own.
-    pub fn shares_network(self) -> bool {
-        self == Self::Namespaces
     }
 }
 

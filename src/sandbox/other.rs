@@ -2,7 +2,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
@@ -32,11 +31,6 @@ impl Sandbox {
     /// Returns the mechanism.
     pub fn mechanism(&self) -> Mechanism {
         Mechanism::Seatbelt
-    }
-
-    /// Returns nothing: commands have the machine's network, or none.
-    pub fn listener(&self) -> Option<TcpListener> {
-        None
     }
 
     /// Returns a command that runs a program with these arguments in the sandbox. Its working

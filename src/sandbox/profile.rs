@@ -23,8 +23,7 @@ pub struct Profile {
     /// Files and directories whose content cannot be read. One that does not exist counts for
     /// nothing.
     pub hidden: Vec<PathBuf>,
-    /// `true` if the command can use the machine's network. Only where a command has no network of
-    /// its own ([`Mechanism::Landlock`](crate::Mechanism)) or nobody serves it.
+    /// `true` if the command can use the machine's network.
     pub network: bool,
     /// Bounds of what the command takes.
     pub limits: Limits,

@@ -25,6 +25,12 @@ use super::workspace::Workspace;
 const MOST_ENTRIES: usize = 20_000;
 const DEEPEST: usize = 6;
 
+/// Maximum number of protected files in sub-directories: each costs a command a little time.
+const MOST_NESTED: usize = 200;
+
+/// Directories that are not searched: what is in them was made by tools, and is made anew by them.
+const MADE_BY_TOOLS: [&str; 4] = ["node_modules", "target", ".venv", "venv"];
+
 /// Environment variables that lead to programs outside of the sandbox.
 const LEADING_OUT: [&str; 11] = [
     "DBUS_SESSION_BUS_ADDRESS",
@@ -223,10 +229,7 @@ impl CommandSandbox {
         DirBuilder::new().recursive(true).mode(0o700).create(&temporary)?;
         let writes_roots = mode >= SandboxMode::WorkspaceWrite;
         let roots = self.workspace.roots().to_owned();
-        let mut protected: Vec<_> = self.protected_at_roots().into_keys().collect();
-        let git: Vec<_> = protected.iter().filter_map(|path| git_directory(path)).collect();
-        protected.extend(git);
-        protected.extend(self.nested.get_or_init(|| self.find_nested()).iter().cloned());
+        let protected = if writes_roots { self.protected() } else { Vec::new() };
         let writable = if writes_roots { self.setup.writable.clone() } else { Vec::new() };
         let mut hidden = self.workspace.secrets().existing_in(Path::new("/"));
         hidden.extend(
@@ -301,6 +304,15 @@ impl CommandSandbox {
         Ok(to)
     }
 
+    /// Returns the protected files.
+    fn protected(&self) -> Vec<PathBuf> {
+        let mut protected: Vec<_> = self.protected_at_roots().into_keys().collect();
+        let git: Vec<_> = protected.iter().filter_map(|path| git_directory(path)).collect();
+        protected.extend(git);
+        protected.extend(self.nested.get_or_init(|| self.find_nested()).iter().cloned());
+        protected
+    }
+
     /// Returns the protected files at the roots, and one directory below.
     fn protected_at_roots(&self) -> BTreeMap<PathBuf, Identity> {
         let mut protected = BTreeMap::new();
@@ -325,23 +337,25 @@ impl CommandSandbox {
         names(entry.file_type().is_ok_and(|kind| kind.is_dir())) || names(false)
     }
 
-    /// Looks for protected files in sub-directories, as far as that takes no long time.
+    /// Looks for protected files in sub-directories, the nearest first, as far as that takes no long
+    /// time.
     fn find_nested(&self) -> Vec<PathBuf> {
         let mut protected = Vec::new();
         let mut left = MOST_ENTRIES;
         for root in self.workspace.roots() {
-            let mut directories = vec![(root.clone(), 0)];
-            while let Some((directory, depth)) = directories.pop() {
-                for entry in entries(&directory).take(left) {
-                    left = left.saturating_sub(1);
-                    if self.is_protected(root, &entry) {
-                        protected.push(entry.path());
-                    } else if depth < DEEPEST && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                        directories.push((entry.path(), depth + 1));
-                    }
-                }
+            let mut level = vec![root.clone()];
+            for _ in 0..DEEPEST {
+                let below: Vec<_> =
+                    level.iter().flat_map(|directory| entries(directory)).take(left).collect();
+                left -= below.len();
+                let (found, others): (Vec<_>, Vec<_>) =
+                    below.into_iter().partition(|entry| self.is_protected(root, entry));
+                protected.extend(found.iter().map(DirEntry::path));
+                level =
+                    others.iter().filter(|entry| is_searched(entry)).map(DirEntry::path).collect();
             }
         }
+        protected.truncate(MOST_NESTED);
         protected
     }
 }
@@ -355,6 +369,11 @@ fn unavailable(why: &str) -> ToolError {
 
 fn entries(directory: &Path) -> impl Iterator<Item = DirEntry> + use<> {
     fs::read_dir(directory).into_iter().flatten().flatten()
+}
+
+fn is_searched(entry: &DirEntry) -> bool {
+    entry.file_type().is_ok_and(|kind| kind.is_dir())
+        && !MADE_BY_TOOLS.iter().any(|name| entry.file_name() == *name)
 }
 
 fn is_hidden_directory(entry: &DirEntry) -> bool {

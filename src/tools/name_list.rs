@@ -57,9 +57,10 @@ impl NameList {
     /// Returns the files and directories below a directory that the rows name as paths from there.
     pub(super) fn existing_in(&self, directory: &Path) -> Vec<PathBuf> {
         let rows = self.by_name.values().flatten().chain(&self.patterns);
-        let paths = rows.map(|row| row.above.iter().rev().chain([&row.last]).collect()).collect();
+        let paths = rows.map(|row| row.above.iter().rev().chain([&row.last]).collect());
+        let paths: Vec<_> = paths.collect();
         let mut existing = Vec::new();
-        collect(directory, paths, &mut existing);
+        collect(directory, &paths, &mut existing);
         existing.sort();
         existing.dedup();
         existing
@@ -98,7 +99,7 @@ impl NameRow {
 }
 
 /// Collects what is at the end of paths, given as patterns of names, that begin in a directory.
-fn collect(directory: &Path, paths: Vec<Vec<&String>>, existing: &mut Vec<PathBuf>) {
+fn collect(directory: &Path, paths: &[Vec<&String>], existing: &mut Vec<PathBuf>) {
     // Processes come and go, and each has its own.
     if directory == Path::new("/proc") {
         return;
@@ -106,7 +107,7 @@ fn collect(directory: &Path, paths: Vec<Vec<&String>>, existing: &mut Vec<PathBu
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = folded(&entry.file_name().to_string_lossy());
         let mut below = Vec::new();
-        for path in &paths {
+        for path in paths {
             match &path[..] {
                 [pattern] if matches(pattern, &name) => existing.push(entry.path()),
                 [pattern, rest @ ..] if matches(pattern, &name) => below.push(rest.to_vec()),
@@ -114,7 +115,7 @@ fn collect(directory: &Path, paths: Vec<Vec<&String>>, existing: &mut Vec<PathBu
             }
         }
         if !below.is_empty() {
-            collect(&entry.path(), below, existing);
+            collect(&entry.path(), &below, existing);
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Runs a command line.
 
+mod sandbox;
+
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,15 +12,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tandem_sandbox::SandboxMode;
 use tokio::time::{Instant, sleep_until};
 
+use self::sandbox::SandboxNotes;
 use super::args;
 use super::args::parse;
 use super::background::JobState;
-use super::command_sandbox::Confinement;
 use super::context::ToolContext;
-use super::invocation::{Access, Invocation, SandboxRequest, Summary};
+use super::invocation::{Access, Invocation, Summary};
 use super::limits::ToolLimits;
 use super::output::{ResultContent, ToolError, ToolOutput};
 use super::shell_output::OutputBuffer;
@@ -95,7 +96,7 @@ impl Tool for RunShellCommand {
             kind: ToolKind::Execute,
         };
         if self.sandboxed {
-            describe_sandbox(&mut spec);
+            sandbox::describe(&mut spec);
         }
         spec
     }
@@ -117,7 +118,8 @@ impl Tool for RunShellCommand {
             Err(error) => return Ok(Invocation::failing(summary, error)),
         };
         let delay = args.is_background.unwrap_or(false).then(|| args.delay());
-        let sandbox = args.sandbox_request().map_err(ToolError::invalid_args);
+        let sandbox = sandbox::request(args.sandbox.as_deref(), args.justification.as_deref());
+        let sandbox = sandbox.map_err(ToolError::invalid_args);
         let sandbox = match sandbox {
             Ok(sandbox) => sandbox,
             Err(error) => return Ok(Invocation::failing(summary, error)),
@@ -135,18 +137,6 @@ impl Tool for RunShellCommand {
 }
 
 impl ShellArgs {
-    /// Returns what the call asks of the sandbox.
-    fn sandbox_request(&self) -> Result<Option<SandboxRequest>, String> {
-        let mode = match self.sandbox.as_deref() {
-            None | Some("" | "default") => return Ok(None),
-            Some(OUTSIDE) => SandboxMode::DangerFullAccess,
-            Some(name) => name.parse().map_err(|error| format!("`sandbox`: {error}"))?,
-        };
-        let justification = self.justification.as_deref().map(str::trim);
-        let justification = justification.filter(|text| !text.is_empty()).map(ToOwned::to_owned);
-        Ok(Some(SandboxRequest { mode, justification }))
-    }
-
     /// Returns the time to watch a command in the background before its call returns.
     fn delay(&self) -> Duration {
         self.delay_ms.map_or(DELAY, |delay| Duration::from_millis(delay as u64)).min(LONGEST_DELAY)
@@ -173,51 +163,6 @@ fn label(args: &ShellArgs) -> String {
     label
 }
 
-/// Word by which the model asks for no sandbox.
-const OUTSIDE: &str = "outside";
-
-/// Adds the sandbox to what the model is told of the tool.
-fn describe_sandbox(spec: &mut ToolSpec) {
-    spec.description.push_str(
-        " It runs in a sandbox: it can read nearly everything, write /tmp and, as the user's settings \
-         have it, the workspace, and it has no network. What git keeps (`.git`) and files that \
-         editors and agents run by themselves cannot be written there. If a command fails for that, \
-         or is bound to (`git commit`, `npm install`), say in `sandbox` what it needs, and why in \
-         `justification`: the user is asked.",
-    );
-    let more = json!({
-        "sandbox": {
-            "type": "string",
-            "enum": ["read-only", "workspace-write", OUTSIDE],
-            "description": "What the command needs: `workspace-write` to write the workspace, \
-                `outside` to run without the sandbox. Left out: as the user's settings have it."
-        },
-        "justification": {
-            "type": "string",
-            "description": "With `sandbox`: one sentence for the user, why the command needs it."
-        }
-    });
-    if let (Some(Value::Object(properties)), Value::Object(more)) =
-        (spec.parameters.get_mut("properties"), more)
-    {
-        properties.extend(more);
-    }
-}
-
-/// Prepares the sandbox that a command is to run in, if it is to run in one.
-async fn confinement(cx: &ToolContext) -> Result<Option<Confinement>, ToolError> {
-    match &cx.host.sandbox {
-        Some(sandbox) if cx.sandbox != SandboxMode::DangerFullAccess => {
-            sandbox.confine(cx.sandbox).await.map(Some)
-        }
-        // The policy must not rely on what there is not.
-        None if cx.sandbox != SandboxMode::DangerFullAccess => {
-            Err(ToolError::new("no_sandbox", "The command was not run: it has no sandbox."))
-        }
-        _ => Ok(None),
-    }
-}
-
 /// End of a command.
 enum CommandEnd {
     Exited(Option<ExitStatus>),
@@ -230,7 +175,7 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
         return Err(ToolError::cancelled());
     }
     let _timer = cx.host.commands.start();
-    let confinement = confinement(&cx).await?;
+    let confinement = sandbox::confinement(&cx).await?;
     let terminals = &cx.host.terminals;
     let running = terminals.start(command, directory, &cx.variables, confinement.as_ref());
     let mut running = running.map_err(|err| not_started(&err))?;
@@ -239,7 +184,7 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
     let notes = match (&confinement, &cx.host.sandbox) {
         (Some(confinement), Some(sandbox)) => {
             let taken = sandbox.take_back(confinement).await;
-            sandbox_notes(cx.sandbox, &taken, &output.text())
+            SandboxNotes::new(cx.sandbox, &taken, &output.text())
         }
         _ => SandboxNotes::default(),
     };
@@ -269,7 +214,7 @@ async fn leave_running(
     cx: &ToolContext,
 ) -> Result<ToolOutput, ToolError> {
     let _timer = cx.host.commands.start();
-    let confinement = confinement(cx).await?;
+    let confinement = sandbox::confinement(cx).await?;
     let terminals = &cx.host.terminals;
     let start = || terminals.start(command, directory, &cx.variables, confinement.as_ref());
     let ended = Arc::clone(&cx.background_ended);
@@ -338,47 +283,6 @@ async fn follow(
             },
         }
     }
-}
-
-/// What the model is told of the sandbox, after a command.
-#[derive(Default)]
-struct SandboxNotes {
-    /// Of files that were moved out of the workspace.
-    taken: Option<String>,
-    /// Of what the sandbox may have kept the command from, should it have failed.
-    blocked: Option<String>,
-}
-
-/// Words of the system and of programs for what the sandbox keeps commands from.
-const BLOCKED: [(&str, &str); 8] = [
-    ("Read-only file system", "write there"),
-    ("EROFS", "write there"),
-    ("Network is unreachable", "use the network"),
-    ("ENETUNREACH", "use the network"),
-    ("Could not resolve host", "use the network"),
-    ("Temporary failure in name resolution", "use the network"),
-    ("EAI_AGAIN", "use the network"),
-    ("dns error", "use the network"),
-];
-
-fn sandbox_notes(mode: SandboxMode, taken: &[(PathBuf, PathBuf)], output: &str) -> SandboxNotes {
-    let taken = taken.iter().map(|(path, to)| {
-        format!(
-            "\n[The command made {}, which other programs run by themselves; it was moved to {}. If \
-             the user wants it, write it with write_file, which asks.]",
-            path.display(),
-            to.display()
-        )
-    });
-    let taken: String = taken.collect();
-    let blocked = BLOCKED.iter().find(|(words, _)| output.contains(words));
-    let blocked = blocked.map(|(_, what)| {
-        format!(
-            "\n[Blocked by the sandbox ({mode}): the command could not {what}. If it must, call again \
-             with `sandbox` (`workspace-write` or `{OUTSIDE}`) and `justification`.]"
-        )
-    });
-    SandboxNotes { taken: Some(taken).filter(|taken| !taken.is_empty()), blocked }
 }
 
 /// Returns the report to the model and to people of a command that has ended.

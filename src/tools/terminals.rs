@@ -253,16 +253,13 @@ impl Terminals {
     ) -> io::Result<Command> {
         let bash = Path::new("/bin/bash");
         let program = if bash.exists() { bash } else { Path::new("/bin/sh") };
-        let mut shell = match confinement {
-            Some(confinement) => {
-                let words = [program.into(), "-c".into(), line.into()];
-                Command::from(confinement.command(&words)?)
-            }
-            None => {
-                let mut shell = Command::new(program);
-                shell.arg("-c").arg(line);
-                shell
-            }
+        let mut shell = if let Some(confinement) = confinement {
+            let words = [program.into(), "-c".into(), line.into()];
+            Command::from(confinement.command(&words)?)
+        } else {
+            let mut shell = Command::new(program);
+            shell.arg("-c").arg(line);
+            shell
         };
         shell.current_dir(directory).stdin(Stdio::null());
         shell.env("GEMINI_CLI", "1").env("PAGER", "cat").env("GIT_PAGER", "cat");

@@ -126,10 +126,7 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
     };
     let invocation = invocation.unwrap_or_else(|error| Invocation::failing(brief(&call), error));
     let places = instructions::places(kind, &invocation);
-    let (mut summary, access) = (invocation.summary.clone(), invocation.access.clone());
-    if sandbox < SandboxMode::DangerFullAccess {
-        summary.label.push_str(" [sandboxed]");
-    }
+    let (summary, access) = (summary(&invocation, sandbox), invocation.access.clone());
     let started =
         |question| Arc::new(CallStarted { call, caller, kind, summary, access, question });
     let announce = |started| _ = engine.log.append(Event::CallStarted(started));
@@ -167,6 +164,15 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
         cancel.run_until_cancelled(engine.instructions.instruct_about(&id, &places)).await;
     }
     engine.calls.finish(id, outcome);
+}
+
+/// Returns the summary of a call for people, who also see whether its command is in the sandbox.
+fn summary(invocation: &Invocation, sandbox: SandboxMode) -> Summary {
+    let mut summary = invocation.summary.clone();
+    if sandbox < SandboxMode::DangerFullAccess {
+        summary.label.push_str(" [sandboxed]");
+    }
+    summary
 }
 
 /// Returns the access that the policy judges; `None` if the call runs as the user has typed it.

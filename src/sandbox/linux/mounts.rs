@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::CWD;
+use rustix::fs::{CWD, FileType, fstat};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change,
     move_mount, open_tree,
@@ -69,6 +69,13 @@ fn parts(profile: &Profile) -> io::Result<Vec<Part>> {
     for path in existing(&profile.writable) {
         parts.push((tree(&path)?, path));
     }
+    // Where it says who resolves names, `/run` may be needed for that.
+    if profile.network
+        && let Ok(resolver) = Path::new("/etc/resolv.conf").canonicalize()
+        && resolver.starts_with("/run")
+    {
+        parts.push((tree(&resolver)?, resolver));
+    }
     let mut protected = existing(&profile.protected);
     protected.sort();
     for path in protected {
@@ -87,12 +94,23 @@ fn tree(path: &Path) -> io::Result<OwnedFd> {
 }
 
 fn put(part: &OwnedFd, path: &Path) -> io::Result<()> {
-    // A workspace in a directory that is another one in here.
+    // Below a directory that is another one in here.
     if !exists(path) {
-        fs::create_dir_all(path).naming(path.to_string_lossy())?;
+        make(path, fstat(part)?.st_mode).naming(path.to_string_lossy())?;
     }
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     move_mount(part, "", CWD, path, flags).naming(path.to_string_lossy())
+}
+
+/// Makes a mount point for what has this mode.
+fn make(path: &Path, mode: u32) -> io::Result<()> {
+    if FileType::from_raw_mode(mode).is_dir() {
+        return fs::create_dir_all(path);
+    }
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::File::create(path).map(|_| ())
 }
 
 fn hide(path: &Path) -> io::Result<()> {

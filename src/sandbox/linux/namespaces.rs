@@ -7,7 +7,6 @@
 use std::fs;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -19,7 +18,7 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space}
 
 use super::sys::{Fork, end, end_like, fork, ignore_children, leave_terminal, raise_loopback};
 use super::{Naming as _, mounts, privileges, seccomp};
-use crate::mechanism::{NOT_SANDBOXED, PROXY_PORT};
+use crate::mechanism::NOT_SANDBOXED;
 use crate::profile::{Limits, Profile};
 
 /// What the holder sends with its descriptors when all has worked; otherwise the reason why not.
@@ -39,10 +38,10 @@ pub(crate) struct Entered {
 }
 
 /// Becomes the holder of namespaces, in a session that may have some. Sends [`READY`] with
-/// descriptors of the user, network, shared memory and process namespaces, in this order, and of the
-/// listening socket in a new network; or the reason why there are none.
+/// descriptors of the user, network, shared memory and process namespaces, in this order; or the reason
+/// why there are none.
 pub(crate) fn hold(socket: &OwnedFd, shared: Option<&Shared>) -> ! {
-    let code = match set_up(shared).and_then(|listener| start_holder(socket, listener)) {
+    let code = match set_up(shared).and_then(|()| start_holder(socket)) {
         Ok(()) => 0,
         Err(error) => {
             // If the agent has gone there is nobody to tell.
@@ -54,13 +53,12 @@ pub(crate) fn hold(socket: &OwnedFd, shared: Option<&Shared>) -> ! {
 }
 
 /// Makes the namespaces; those of processes begin with the next child.
-fn set_up(shared: Option<&Shared>) -> io::Result<Option<TcpListener>> {
+fn set_up(shared: Option<&Shared>) -> io::Result<()> {
     privileges::forgo_new(Limits::default()).naming("no new privileges")?;
     let own = UnshareFlags::NEWPID | UnshareFlags::NEWIPC;
     if let Some(shared) = shared {
         enter_shared(shared)?;
-        unshare(own)?;
-        return Ok(None);
+        return unshare(own);
     }
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     unshare(own | UnshareFlags::NEWUSER | UnshareFlags::NEWNET)?;
@@ -72,8 +70,7 @@ fn set_up(shared: Option<&Shared>) -> io::Result<Option<TcpListener>> {
     ] {
         fs::write(file, text).naming(file)?;
     }
-    raise_loopback().naming("loopback interface")?;
-    TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY_PORT)).naming("listener").map(Some)
+    raise_loopback().naming("loopback interface")
 }
 
 fn unshare(flags: UnshareFlags) -> io::Result<()> {
@@ -84,11 +81,11 @@ fn unshare(flags: UnshareFlags) -> io::Result<()> {
 }
 
 /// Starts the first process of the process namespace, which tries out what commands will do.
-fn start_holder(socket: &OwnedFd, listener: Option<TcpListener>) -> io::Result<()> {
+fn start_holder(socket: &OwnedFd) -> io::Result<()> {
     let (reader, writer) = io::pipe()?;
     match fork()? {
         Fork::Child => {
-            drop((reader, listener));
+            drop(reader);
             let tried = mount_own(&Profile::default());
             let report = tried.as_ref().err().map(ToString::to_string).unwrap_or_default();
             let sent = io::Write::write_all(&mut &writer, report.as_bytes());
@@ -108,9 +105,7 @@ fn start_holder(socket: &OwnedFd, listener: Option<TcpListener>) -> io::Result<(
             let paths = names.map(|name| format!("/proc/self/ns/{name}"));
             let opened =
                 paths.iter().map(|path| fs::File::open(path).map(OwnedFd::from).naming(path));
-            let mut opened = opened.collect::<io::Result<Vec<_>>>()?;
-            opened.extend(listener.map(OwnedFd::from));
-            send(socket, READY, &opened)
+            send(socket, READY, &opened.collect::<io::Result<Vec<_>>>()?)
         }
     }
 }
@@ -131,7 +126,7 @@ fn wait_for_end(socket: &OwnedFd) -> ! {
 
 fn send(socket: &OwnedFd, bytes: &[u8], descriptors: &[OwnedFd]) -> io::Result<()> {
     let borrowed: Vec<_> = descriptors.iter().map(OwnedFd::as_fd).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !borrowed.is_empty() {
         ancillary.push(SendAncillaryMessage::ScmRights(&borrowed));
@@ -159,7 +154,10 @@ fn mount_own(profile: &Profile) -> io::Result<()> {
 /// is to become the command; the one that was called ends as the command does.
 pub(crate) fn confine(profile: &Profile, entered: &Entered) -> io::Result<()> {
     privileges::forgo_new(profile.limits).naming("no new privileges")?;
-    enter_shared(&entered.shared)?;
+    enter(&entered.shared.user, LinkNameSpaceType::User)?;
+    if !profile.network {
+        enter(&entered.shared.network, LinkNameSpaceType::Network)?;
+    }
     enter(&entered.ipc, LinkNameSpaceType::InterProcessCommunication)?;
     enter(&entered.processes, LinkNameSpaceType::ProcessID)?;
     // Of the old tree; the same path may be another directory, or none, in the new one.

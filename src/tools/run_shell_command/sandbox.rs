@@ -1,0 +1,121 @@
+//! The sandbox of a command line: what the model can ask for, and what it is told afterwards.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use tandem_sandbox::SandboxMode;
+
+use crate::command_sandbox::Confinement;
+use crate::context::ToolContext;
+use crate::invocation::SandboxRequest;
+use crate::output::ToolError;
+use crate::tool::ToolSpec;
+
+/// Word by which the model asks for no sandbox.
+const OUTSIDE: &str = "outside";
+
+/// Adds the sandbox to what the model is told of the tool.
+pub(super) fn describe(spec: &mut ToolSpec) {
+    spec.description.push_str(
+        " It runs in a sandbox: it can read nearly everything, write /tmp and, as the user's settings \
+         have it, the workspace, and it has no network. What git keeps (`.git`) and files that \
+         editors and agents run by themselves cannot be written there. If a command fails for that, \
+         or is bound to (`git commit`, `npm install`), say in `sandbox` what it needs, and why in \
+         `justification`: the user is asked.",
+    );
+    let more = json!({
+        "sandbox": {
+            "type": "string",
+            "enum": ["read-only", "workspace-write", OUTSIDE],
+            "description": "What the command needs: `workspace-write` to write the workspace, \
+                `outside` to run without the sandbox. Left out: as the user's settings have it."
+        },
+        "justification": {
+            "type": "string",
+            "description": "With `sandbox`: one sentence for the user, why the command needs it."
+        }
+    });
+    if let (Some(Value::Object(properties)), Value::Object(more)) =
+        (spec.parameters.get_mut("properties"), more)
+    {
+        properties.extend(more);
+    }
+}
+
+/// Prepares the sandbox that a command is to run in, if it is to run in one.
+pub(super) async fn confinement(cx: &ToolContext) -> Result<Option<Confinement>, ToolError> {
+    match &cx.host.sandbox {
+        Some(sandbox) if cx.sandbox != SandboxMode::DangerFullAccess => {
+            sandbox.confine(cx.sandbox).await.map(Some)
+        }
+        // The policy must not rely on what there is not.
+        None if cx.sandbox != SandboxMode::DangerFullAccess => {
+            Err(ToolError::new("no_sandbox", "The command was not run: it has no sandbox."))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Returns what the call asks of the sandbox.
+pub(super) fn request(
+    mode: Option<&str>,
+    justification: Option<&str>,
+) -> Result<Option<SandboxRequest>, String> {
+    let mode = match mode {
+        None | Some("" | "default") => return Ok(None),
+        Some(OUTSIDE) => SandboxMode::DangerFullAccess,
+        Some(name) => name.parse().map_err(|error| format!("`sandbox`: {error}"))?,
+    };
+    let justification = justification.map(str::trim);
+    let justification = justification.filter(|text| !text.is_empty()).map(ToOwned::to_owned);
+    Ok(Some(SandboxRequest { mode, justification }))
+}
+
+/// What the model is told of the sandbox, after a command.
+#[derive(Default)]
+pub(super) struct SandboxNotes {
+    /// Of files that were moved out of the workspace.
+    pub(super) taken: Option<String>,
+    /// Of what the sandbox may have kept the command from, should it have failed.
+    pub(super) blocked: Option<String>,
+}
+
+/// Words of the system and of programs for what the sandbox keeps commands from.
+const BLOCKED: [(&str, &str); 8] = [
+    ("Read-only file system", "write there"),
+    ("EROFS", "write there"),
+    ("Network is unreachable", "use the network"),
+    ("ENETUNREACH", "use the network"),
+    ("Could not resolve host", "use the network"),
+    ("Temporary failure in name resolution", "use the network"),
+    ("EAI_AGAIN", "use the network"),
+    ("dns error", "use the network"),
+];
+
+impl SandboxNotes {
+    /// Makes notes on a command that ran in a mode: files that were taken out of the workspace, each with
+    /// its new path, and what the command wrote.
+    pub(super) fn new(mode: SandboxMode, taken: &[(PathBuf, PathBuf)], output: &str) -> Self {
+        let taken = taken.iter().map(|(path, to)| {
+        format!(
+            "\n[The command made {}, which other programs run by themselves; it was moved to {}. If \
+             the user wants it, write it with write_file, which asks.]",
+            path.display(),
+            to.display()
+        )
+    });
+        let taken: String = taken.collect();
+        let blocked = BLOCKED.iter().find(|(words, _)| output.contains(words));
+        let modes = match mode {
+            SandboxMode::ReadOnly => format!("`workspace-write` or `{OUTSIDE}`"),
+            _ => format!("`{OUTSIDE}`"),
+        };
+        let blocked = blocked.map(|(_, what)| {
+        format!(
+            "\n[Blocked by the sandbox ({mode}): the command could not {what}. If it must, call again \
+             with `sandbox` ({modes}) and `justification`.]"
+        )
+    });
+        Self { taken: Some(taken).filter(|taken| !taken.is_empty()), blocked }
+    }
+}
