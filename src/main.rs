@@ -9,6 +9,7 @@ use std::io::{IsTerminal as _, Write as _, stderr, stdin, stdout};
 use std::process::ExitCode;
 
 use tandem_content::visible::visible;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::{Cli, Command};
 use crate::logging::Logs;
@@ -45,39 +46,10 @@ fn start(cli: &Cli) -> anyhow::Result<ExitReason> {
     let person = alone || matches!(cli.command, Some(Command::Attach(_)));
     let terminal = person && stdin().is_terminal() && stdout().is_terminal();
     let _logs = logs(cli, terminal)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async { run::outlive_size_limit() });
-    match &cli.command {
-        Some(Command::Login { provider }) => {
-            return runtime.block_on(run::login(*provider)).map(|()| ExitReason::Done);
-        }
-        Some(Command::Logout { provider }) => {
-            return run::logout(*provider).map(|()| ExitReason::Done);
-        }
-        Some(Command::Serve(serve)) => return runtime.block_on(run::serve(serve)),
-        Some(Command::Attach(attach)) => {
-            anyhow::ensure!(
-                terminal,
-                "`tandem attach` needs a terminal, and standard input or output is not one"
-            );
-            let end = runtime.block_on(run::attach(attach));
-            runtime.shutdown_background();
-            return end;
-        }
-        Some(Command::Replay(replay)) => return runtime.block_on(run::replay(replay)),
-        Some(Command::Sessions(sessions)) => {
-            let done = runtime.block_on(run::sessions(&sessions.command()));
-            return done.map(|()| ExitReason::Done);
-        }
-        Some(Command::Sandbox(sandbox)) => return runtime.block_on(run::sandbox(sandbox)),
-        Some(Command::Completions { shell }) => {
-            return run::completions(*shell).map(|()| ExitReason::Done);
-        }
-        Some(Command::Manual { directory }) => {
-            return run::manual(directory).map(|()| ExitReason::Done);
-        }
-        Some(Command::Config(config)) => return run::config(config).map(|()| ExitReason::Done),
-        None => {}
+    if let Some(command) = &cli.command {
+        return subcommand(command, runtime, terminal);
     }
     if cli.agent.prompt_interactive.is_some() && !terminal {
         say("tandem: -i needs a terminal, and standard input or output is not one; use -p");
@@ -104,6 +76,35 @@ fn start(cli: &Cli) -> anyhow::Result<ExitReason> {
     // A thread may still wait for standard input; nobody waits for it.
     runtime.shutdown_background();
     end
+}
+
+/// Runs a subcommand; `terminal`: a person sits at one.
+fn subcommand(command: &Command, runtime: Runtime, terminal: bool) -> anyhow::Result<ExitReason> {
+    match command {
+        Command::Login { provider } => {
+            runtime.block_on(run::login(*provider)).map(|()| ExitReason::Done)
+        }
+        Command::Logout { provider } => run::logout(*provider).map(|()| ExitReason::Done),
+        Command::Serve(serve) => runtime.block_on(run::serve(serve)),
+        Command::Attach(attach) => {
+            anyhow::ensure!(
+                terminal,
+                "`tandem attach` needs a terminal, and standard input or output is not one"
+            );
+            let end = runtime.block_on(run::attach(attach));
+            runtime.shutdown_background();
+            end
+        }
+        Command::Replay(replay) => runtime.block_on(run::replay(replay)),
+        Command::Sessions(sessions) => {
+            let done = runtime.block_on(run::sessions(&sessions.command()));
+            done.map(|()| ExitReason::Done)
+        }
+        Command::Sandbox(sandbox) => runtime.block_on(run::sandbox(sandbox)),
+        Command::Completions { shell } => run::completions(*shell).map(|()| ExitReason::Done),
+        Command::Manual { directory } => run::manual(directory).map(|()| ExitReason::Done),
+        Command::Config(config) => run::config(config).map(|()| ExitReason::Done),
+    }
 }
 
 /// Begins to log. All over the screen is no place for it.

@@ -226,11 +226,6 @@ impl Making {
                 lookup: net::system_lookup(),
             },
         );
-        let host = Host::new(workspace, terminals, scratch, limits.tools);
-        let host = match sandbox {
-            Some(sandbox) => host.sandboxed(sandbox),
-            None => host,
-        };
         Ok(Session::new(Parts {
             model,
             models: Arc::new(models),
@@ -238,7 +233,7 @@ impl Making {
             commands: Arc::new(Registry::with(custom)),
             tools,
             servers,
-            host,
+            host: Host::new(workspace, terminals, scratch, limits.tools).sandboxed(sandbox),
             mode,
             policy,
             consent,

@@ -74,11 +74,14 @@ impl Host {
         }
     }
 
-    /// The same with a sandbox for commands.
+    /// The same with a sandbox for commands, if there is to be one.
     #[must_use]
-    pub fn sandboxed(self, setup: SandboxSetup) -> Self {
-        let (workspace, scratch) = (Arc::clone(&self.workspace), Arc::clone(&self.scratch));
-        Self { sandbox: Some(Arc::new(CommandSandbox::new(setup, workspace, scratch))), ..self }
+    pub fn sandboxed(self, setup: Option<SandboxSetup>) -> Self {
+        let sandbox = setup.map(|setup| {
+            let (workspace, scratch) = (Arc::clone(&self.workspace), Arc::clone(&self.scratch));
+            Arc::new(CommandSandbox::new(setup, workspace, scratch))
+        });
+        Self { sandbox, ..self }
     }
 
     /// Returns the real path that a path from the model leads to, if that is inside the workspace:
