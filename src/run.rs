@@ -7,6 +7,7 @@ mod ending;
 mod generate;
 mod headless;
 mod keys;
+mod login_keys;
 mod making;
 mod models;
 mod parts;

@@ -13,6 +13,7 @@ use super::{Chunk, Error, Model, Prompt, ThinkingLevels};
 pub struct Lazy {
     ready: Box<dyn Fn() -> Result<(), Error> + Send + Sync>,
     make: Box<dyn Fn() -> Result<Arc<dyn Model>, Error> + Send + Sync>,
+    prepare: Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>,
     made: OnceLock<Result<Arc<dyn Model>, Error>>,
 }
 
@@ -23,7 +24,17 @@ impl Lazy {
         ready: impl Fn() -> Result<(), Error> + Send + Sync + 'static,
         make: impl Fn() -> Result<Arc<dyn Model>, Error> + Send + Sync + 'static,
     ) -> Self {
-        Self { ready: Box::new(ready), make: Box::new(make), made: OnceLock::new() }
+        let prepare = Box::new(|| std::future::ready(()).boxed());
+        Self { ready: Box::new(ready), make: Box::new(make), prepare, made: OnceLock::new() }
+    }
+
+    /// Waits for `prepare` before each request.
+    #[must_use]
+    pub fn prepared(
+        self,
+        prepare: impl Fn() -> BoxFuture<'static, ()> + Send + Sync + 'static,
+    ) -> Self {
+        Self { prepare: Box::new(prepare), ..self }
     }
 
     /// Builds the model if necessary, and returns it.
@@ -46,7 +57,10 @@ impl Model for Lazy {
 
     fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>> {
         match self.get() {
-            Ok(model) => model.stream(prompt),
+            Ok(model) => {
+                let (prepared, model) = ((self.prepare)(), Arc::clone(model));
+                prepared.map(move |()| model.stream(prompt)).flatten_stream().boxed()
+            }
             Err(error) => stream::iter([Err(error.clone())]).boxed(),
         }
     }

@@ -266,7 +266,7 @@ pub(super) fn editor_service(
 ) -> anyhow::Result<acp::EditorService> {
     let (model, _) = making.model(settings)?;
     let provider = first_provider(&making.credentials, settings);
-    let login = EditorLogin::new(&making.credentials, model, provider);
+    let login = EditorLogin::new(&making.credentials, making.login_keys(settings), model, provider);
     let sessions = Arc::clone(sessions);
     Ok(acp::EditorService { sessions, own, origin: Origin::Editor, login })
 }

@@ -14,6 +14,7 @@ use crate::cli::AgentArgs;
 use tandem_a2a::CLOSING;
 use tandem_agent::session::PromptPart;
 use tandem_headless::{self as headless, Format, HeadlessOptions, OutputStreams, RunFailure};
+use tandem_model::provider::Provider;
 use tandem_settings::Settings;
 use tandem_wire::stdio;
 
@@ -112,6 +113,10 @@ async fn prepare(
         }
         (false, false) => vec![PromptPart::Input(format!("{input}\n\n")), typed(prompt)],
     };
+    if loaded.session().ready().is_err() {
+        let (provider, _) = Provider::of(&loaded.session().model(), Provider::Gemini);
+        making.login_keys(settings).find(provider).await;
+    }
     Ok(((sessions, loaded), prompt))
 }
 

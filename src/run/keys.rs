@@ -7,6 +7,7 @@ use anyhow::anyhow;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
+use super::login_keys::LoginKeys;
 use super::making::env;
 use super::models;
 use tandem_acp as acp;
@@ -41,6 +42,7 @@ pub(super) fn check() -> Check {
 /// The credentials of the model that sessions begin with, for editors.
 pub(super) struct EditorLogin {
     credentials: Arc<Credentials>,
+    login_keys: Arc<LoginKeys>,
     model: Arc<dyn Model>,
     provider: Provider,
 }
@@ -49,10 +51,11 @@ impl EditorLogin {
     /// Makes it for a model and its provider.
     pub(super) fn new(
         credentials: &Arc<Credentials>,
+        login_keys: Arc<LoginKeys>,
         model: Arc<dyn Model>,
         provider: Provider,
     ) -> Arc<Self> {
-        Arc::new(Self { credentials: Arc::clone(credentials), model, provider })
+        Arc::new(Self { credentials: Arc::clone(credentials), login_keys, model, provider })
     }
 }
 
@@ -69,7 +72,9 @@ impl acp::Login for EditorLogin {
     ) -> BoxFuture<'static, Result<(), String>> {
         let (credentials, model) = (Arc::clone(&self.credentials), Arc::clone(&self.model));
         let provider = self.provider_of(session.as_deref());
+        let login_keys = Arc::clone(&self.login_keys);
         async move {
+            login_keys.find(provider).await;
             credentials.refresh(provider);
             let ready = session.map_or_else(|| model.ready(), |session| session.ready());
             if ready.is_ok() {
@@ -78,6 +83,10 @@ impl acp::Login for EditorLogin {
             config::authenticate(&credentials, &check(), provider, &*opened).await
         }
         .boxed()
+    }
+
+    fn may_find_key(&self, session: &Session) -> bool {
+        self.login_keys.may_find(self.provider_of(Some(session)))
     }
 
     fn accept(&self, key: String) -> BoxFuture<'static, Result<(), String>> {

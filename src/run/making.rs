@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 
+use super::login_keys::LoginKeys;
 use super::models::ModelChoice;
 use super::search::GoogleSearch;
 use super::{parts, servers};
@@ -43,7 +44,7 @@ impl Making {
     pub(super) fn new(work: &WorkArgs) -> anyhow::Result<(Self, Settings)> {
         let (env, settings) = set_up(work, env()?);
         let credentials = Credentials::new(env);
-        let supervisor = Supervisor::of_agent();
+        let supervisor = Supervisor::of_agent(config::provider_variable_names());
         Ok((Self { work: work.clone(), credentials, supervisor }, settings))
     }
 
@@ -73,9 +74,20 @@ impl Making {
         settings: &Settings,
     ) -> anyhow::Result<(Arc<dyn Model>, ModelChoice)> {
         let limits = self.limits(settings);
-        let models =
-            ModelChoice::new(Arc::clone(&self.credentials), limits.model, settings.model.provider);
+        let models = ModelChoice::new(
+            Arc::clone(&self.credentials),
+            self.login_keys(settings),
+            limits.model,
+            settings.model.provider,
+        );
         Ok((models.first(settings)?, models))
+    }
+
+    /// Returns the way to the keys of the user's login shell.
+    pub(super) fn login_keys(&self, settings: &Settings) -> Arc<LoginKeys> {
+        let environment = environment(&self.credentials, settings);
+        let terminals = Terminals::new(&self.supervisor, environment);
+        LoginKeys::new(Arc::clone(&self.credentials), terminals)
     }
 
     /// Returns the store of sessions, unless sessions are not to be stored.

@@ -5,6 +5,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+
+use super::login_keys::LoginKeys;
 use tandem_model::anthropic::{self, Anthropic};
 use tandem_model::catalog::{self, Catalog};
 use tandem_model::endpoint::{Connect, Endpoint};
@@ -21,6 +24,7 @@ use tandem_settings::{Credentials, SettingOrigin, Settings};
 /// The models that the user's keys are for, and those that play a script.
 pub(super) struct ModelChoice {
     credentials: Arc<Credentials>,
+    login_keys: Arc<LoginKeys>,
     options: RequestOptions,
     /// Provider of ids that name none.
     usual: Provider,
@@ -29,10 +33,11 @@ pub(super) struct ModelChoice {
 impl ModelChoice {
     pub(super) fn new(
         credentials: Arc<Credentials>,
+        login_keys: Arc<LoginKeys>,
         options: RequestOptions,
         usual: Provider,
     ) -> Self {
-        Self { credentials, options, usual }
+        Self { credentials, login_keys, options, usual }
     }
 
     /// The model to begin with. Errors in what the user wrote about it show at once for a script
@@ -69,7 +74,8 @@ impl ModelChoice {
         let (credentials, options) = (Arc::clone(&self.credentials), self.options.clone());
         let (asked, provider) = (Arc::clone(&credentials), wanted.as_ref().map(|(it, _)| *it));
         let (usual, named) = (self.usual, wanted.is_some());
-        Lazy::new(
+        let (login_keys, looked) = (Arc::clone(&self.login_keys), Arc::clone(&credentials));
+        let lazy = Lazy::new(
             move || {
                 let provider = provider.unwrap_or_else(|| default_provider(&asked, usual));
                 asked.endpoint(provider).map(drop).map_err(Error::NotAuthenticated)
@@ -93,7 +99,12 @@ impl ModelChoice {
                 let model = catalog.lookup(&provider.qualify(&id));
                 build(provider, model, credentials.connect(provider), options.clone())
             },
-        )
+        );
+        lazy.prepared(move || {
+            let provider = provider.unwrap_or_else(|| default_provider(&looked, usual));
+            let login_keys = Arc::clone(&login_keys);
+            async move { login_keys.find(provider).await }.boxed()
+        })
     }
 
     /// The ids that are known by name, as they can be asked for.
@@ -141,7 +152,8 @@ impl Models for ModelChoice {
             ));
         }
         let model = self.lazy(Some((provider, own.to_owned())));
-        model.get().cloned().map_err(ToString::to_string)
+        model.get().map_err(ToString::to_string)?;
+        Ok(Arc::new(model))
     }
 }
 

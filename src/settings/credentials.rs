@@ -1,6 +1,6 @@
 //! The keys to call models with: finds them, stores them, and knows them when it sees them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -36,17 +36,20 @@ struct CredentialState {
     given: BTreeMap<Provider, Secret>,
     /// Every key that was found.
     keys: Vec<Secret>,
+    /// Variables of the user's login shell, once it has been asked.
+    login: Option<LoginVariables>,
     /// Remarks that are logged already.
     remarks: Vec<String>,
 }
 
+/// Variables of the user's login shell.
+type LoginVariables = Arc<HashMap<String, String>>;
+
 impl Credentials {
     /// Looks in this environment.
     pub fn new(env: Env) -> Arc<Self> {
-        let names =
-            Provider::ALL.into_iter().flat_map(|provider| provider_variables(provider).keys);
-        let keys = names.filter_map(|name| endpoint::clean_key(env.var(name)?).ok());
-        let state = CredentialState { keys: keys.collect(), ..CredentialState::default() };
+        let keys = keys_in(|name| env.var(name));
+        let state = CredentialState { keys, ..CredentialState::default() };
         Arc::new(Self {
             env,
             dotenv: Mutex::default(),
@@ -86,7 +89,8 @@ impl Credentials {
     /// Returns whether the provider itself is called, and neither a gateway nor another server.
     pub fn is_own(&self, provider: Provider) -> bool {
         let dotenv = self.dotenv(provider);
-        endpoint::is_own(provider, Vars { env: &self.env, dotenv: &dotenv })
+        let (_, login) = self.resolve(provider, &dotenv);
+        endpoint::is_own(provider, self.vars(&dotenv, login.as_deref()))
     }
 
     /// Returns the provider that is used unless another is asked for: the first that a key is set up
@@ -95,10 +99,29 @@ impl Credentials {
     pub fn first_set_up(&self) -> Option<Provider> {
         let is_set_up = |provider| match provider {
             Provider::Ollama => self.env.var("OLLAMA_HOST").is_some(),
-            provider => !matches!(self.look(provider), Err(UnusableEndpoint::NoKey)),
+            provider => !self.lacks_key(provider),
         };
         let order = [Provider::Gemini, Provider::Anthropic, Provider::OpenAi, Provider::Ollama];
         order.into_iter().find(|provider| is_set_up(*provider))
+    }
+
+    /// Returns whether a provider needs a key and there is none.
+    fn lacks_key(&self, provider: Provider) -> bool {
+        matches!(self.look(provider), Err(UnusableEndpoint::NoKey))
+    }
+
+    /// Returns whether a provider has no key, and the login shell's variables were not looked in.
+    pub fn needs_login_variables(&self, provider: Provider) -> bool {
+        self.state.lock().login.is_none() && self.lacks_key(provider)
+    }
+
+    /// Takes the variables of the user's login shell. They count for a provider that has no key
+    /// without them.
+    pub fn take_login_variables(&self, variables: HashMap<String, String>) {
+        for key in keys_in(|name| variables.get(name).map(String::as_str)) {
+            self.know(&key);
+        }
+        self.state.lock().login = Some(Arc::new(variables));
     }
 
     /// Forgets what was read for a provider, so that files are read again.
@@ -171,8 +194,7 @@ impl Credentials {
     /// Looks for the key that another process would use.
     pub(super) fn set_up(&self, provider: Provider) -> Result<ResolvedEndpoint, UnusableEndpoint> {
         let dotenv = self.dotenv(provider);
-        let vars = Vars { env: &self.env, dotenv: &dotenv };
-        let found = endpoint::find(provider, vars, || self.stored(provider));
+        let (found, _) = self.resolve(provider, &dotenv);
         if let Some(key) = found.as_ref().ok().and_then(|found| found.endpoint.key.as_ref()) {
             self.know(key);
         }
@@ -184,6 +206,35 @@ impl Credentials {
         found
     }
 
+    /// Looks for the key of a provider in all places; returns the login shell's variables too if they
+    /// count.
+    fn resolve(
+        &self,
+        provider: Provider,
+        dotenv: &DotEnv,
+    ) -> (Result<ResolvedEndpoint, UnusableEndpoint>, Option<LoginVariables>) {
+        let found = endpoint::find(provider, self.vars(dotenv, None), || self.stored(provider));
+        if !matches!(found, Err(UnusableEndpoint::NoKey)) {
+            return (found, None);
+        }
+        let login = self.state.lock().login.clone();
+        match &login {
+            Some(variables) => {
+                let vars = self.vars(dotenv, Some(variables));
+                (endpoint::find(provider, vars, || Ok(None)), login)
+            }
+            None => (found, None),
+        }
+    }
+
+    fn vars<'a>(
+        &'a self,
+        dotenv: &'a DotEnv,
+        login: Option<&'a HashMap<String, String>>,
+    ) -> Vars<'a> {
+        Vars { env: &self.env, dotenv, login }
+    }
+
     /// The endpoint that a key is for, if it is stored.
     pub(super) fn endpoint_for(
         &self,
@@ -191,8 +242,7 @@ impl Credentials {
         key: &Secret,
     ) -> Result<Endpoint, String> {
         let dotenv = self.dotenv(provider);
-        let vars = Vars { env: &self.env, dotenv: &dotenv };
-        endpoint::with_key(provider, vars, Some(key.clone()))
+        endpoint::with_key(provider, self.vars(&dotenv, None), Some(key.clone()))
     }
 
     /// Returns a sentence on the problem, and what to do.
@@ -261,6 +311,12 @@ impl Credentials {
             }
         }
     }
+}
+
+/// Returns the keys of all providers among variables.
+fn keys_in<'a>(variable: impl Fn(&str) -> Option<&'a str>) -> Vec<Secret> {
+    let names = Provider::ALL.into_iter().flat_map(|provider| provider_variables(provider).keys);
+    names.filter_map(|name| endpoint::clean_key(variable(name)?).ok()).collect()
 }
 
 /// The command that stores a key.

@@ -46,6 +46,7 @@ pub use self::merge::{Override, read_settings};
 pub use self::options::Settings;
 pub use self::origin::{Layer, SettingOrigin};
 pub use self::policies::policy;
+pub use self::provider_variables::provider_variable_names;
 pub use self::sandbox_choice::SandboxChoice;
 pub use self::trust::{Trust, trust};
 pub use self::typed_key::Check;

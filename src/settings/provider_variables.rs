@@ -30,6 +30,12 @@ pub(super) struct ProviderVariables {
     pub get_a_key: &'static str,
 }
 
+/// Returns the names of the variables of all providers.
+pub fn provider_variable_names() -> Vec<&'static str> {
+    let variables = Provider::ALL.into_iter().map(provider_variables);
+    variables.flat_map(|api| api.keys.iter().chain(api.settings).copied()).collect()
+}
+
 /// Returns the variables and addresses of a provider.
 pub(super) fn provider_variables(provider: Provider) -> &'static ProviderVariables {
     match provider {

@@ -1,16 +1,20 @@
-//! Variables of the environment, overlaid on those of the one `.env` that counts.
+//! Variables of the environment, overlaid on those of the one `.env` that counts, and those on the
+//! login shell's.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
 
 use super::dotenv::DotEnv;
 use super::env::Env;
 
-/// Variables of both: a `.env` never overrides the environment.
+/// Variables of all of them: a `.env` never overrides the environment, and the login shell neither.
 #[derive(Clone, Copy)]
 pub(super) struct Vars<'a> {
     pub env: &'a Env,
     pub dotenv: &'a DotEnv,
+    /// Variables of the login shell, if they count.
+    pub login: Option<&'a HashMap<String, String>>,
 }
 
 /// A variable with a value in it, and where that was set.
@@ -18,29 +22,46 @@ pub(super) struct Vars<'a> {
 pub(super) struct Var<'a> {
     pub name: &'a str,
     pub value: &'a str,
-    file: Option<&'a Path>,
+    source: Source<'a>,
+}
+
+/// Place where a variable was set.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Environment,
+    File(&'a Path),
+    LoginShell,
 }
 
 impl<'a> Vars<'a> {
-    /// A variable of the process, or else of the `.env`. What the process has empty is not set.
+    /// A variable of the process, or else of the `.env`, or else of the login shell. What the process
+    /// has empty is not set.
     pub(super) fn get(self, name: &'a str) -> Option<Var<'a>> {
-        if self.env.vars().contains_key(name) { self.real(name) } else { self.dotenv(name) }
+        if self.env.vars().contains_key(name) {
+            self.real(name)
+        } else {
+            self.dotenv(name).or_else(|| self.login(name))
+        }
     }
 
-    /// The first of these that the process has; or else the first that the `.env` has and the
-    /// process has not, not even empty.
+    /// The first of these that the process has; or else the first that the `.env` or the login shell
+    /// has and the process has not, not even empty.
     pub(super) fn first(self, names: &[&'a str]) -> Option<Var<'a>> {
         let real = names.iter().find_map(|name| self.real(name));
         real.or_else(|| names.iter().find_map(|name| self.get(name)))
     }
 
     fn real(self, name: &'a str) -> Option<Var<'a>> {
-        Var { name, value: self.env.vars().get(name)?, file: None }.filled()
+        Var { name, value: self.env.vars().get(name)?, source: Source::Environment }.filled()
     }
 
     fn dotenv(self, name: &'a str) -> Option<Var<'a>> {
-        let file = self.dotenv.file.as_deref();
-        Var { name, value: self.dotenv.values.get(name)?, file }.filled()
+        let source = Source::File(self.dotenv.file.as_deref()?);
+        Var { name, value: self.dotenv.values.get(name)?, source }.filled()
+    }
+
+    fn login(self, name: &'a str) -> Option<Var<'a>> {
+        Var { name, value: self.login?.get(name)?, source: Source::LoginShell }.filled()
     }
 }
 
@@ -52,11 +73,12 @@ impl Var<'_> {
 }
 
 impl fmt::Display for Var<'_> {
-    /// Writes the variable's name and its file, never its value.
+    /// Writes the variable's name and where it was set, never its value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.file {
-            Some(file) => write!(f, "{} in {}", self.name, file.display()),
-            None => write!(f, "{} in the environment", self.name),
+        match self.source {
+            Source::File(file) => write!(f, "{} in {}", self.name, file.display()),
+            Source::Environment => write!(f, "{} in the environment", self.name),
+            Source::LoginShell => write!(f, "{} in your login shell", self.name),
         }
     }
 }

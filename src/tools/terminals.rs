@@ -3,12 +3,12 @@
 //! is whatever fences it in.
 
 mod guard;
+mod login_shell;
 mod orphans;
-mod search_path;
 mod supervisor;
 mod table;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -26,6 +26,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::command_sandbox::Confinement;
 
+use self::login_shell::LoginVariables;
 pub use self::supervisor::{Exit, Supervisor, left_alone};
 use self::supervisor::{MARK, Spawned, test_group};
 
@@ -198,25 +199,42 @@ impl Terminals {
     /// Finds out where programs are, if that is not known: to be waited for before one is started.
     /// Takes a bounded time, and only once; mostly none at all.
     pub async fn find_programs(&self) {
-        let find = || async { self.path_of(&search_path::login_shell()?).await };
-        self.supervisor.search_path.get_or_init(find).await;
+        if login_shell::has_bare_path() {
+            self.ask_login_shell().await;
+        }
     }
 
-    async fn path_of(&self, shell: &Path) -> Option<OsString> {
-        let written = timeout(search_path::PATIENCE, self.output_of(shell)).await;
+    /// Returns whether there is a login shell with variables that this process may lack.
+    pub fn has_login_shell(&self) -> bool {
+        login_shell::login_shell().is_some()
+    }
+
+    /// Returns the values that the supervisor's [`login_variables`](Supervisor::of_agent) have in the
+    /// user's login shell. Takes a bounded time, and only once.
+    pub async fn login_variables(&self) -> HashMap<String, String> {
+        self.ask_login_shell().await.map(|login| login.values.clone()).unwrap_or_default()
+    }
+
+    async fn ask_login_shell(&self) -> Option<&LoginVariables> {
+        let ask = || async { self.variables_of(&login_shell::login_shell()?).await };
+        self.supervisor.login_shell.answer.get_or_init(ask).await.as_ref()
+    }
+
+    async fn variables_of(&self, shell: &Path) -> Option<LoginVariables> {
+        let written = timeout(login_shell::PATIENCE, self.output_of(shell)).await;
         let written = written.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         let written = written.inspect_err(|err| {
-            tracing::warn!("{} does not say what the PATH is: {err}", shell.display());
+            tracing::warn!("{} does not say what its variables are: {err}", shell.display());
         });
-        search_path::read(&written.ok()?)
+        login_shell::read(&written.ok()?, &self.supervisor.login_shell.names)
     }
 
-    /// Returns the first bytes that a shell writes which is asked for its `PATH`.
+    /// Returns the first bytes that a shell writes which is asked for its variables.
     async fn output_of(&self, shell: &Path) -> io::Result<Vec<u8>> {
         let RunningProgram { input, output, mut errors, life: _ended_when_dropped } =
             self.serve(&Program {
                 command: shell.display().to_string(),
-                args: search_path::arguments(),
+                args: login_shell::arguments(&self.supervisor.login_shell.names),
                 // People's files start things that a terminal is for.
                 env: vec![("TERM".to_owned(), "dumb".to_owned())],
                 directory: PathBuf::from("/"),
@@ -225,7 +243,7 @@ impl Terminals {
         // Nobody reads what it complains about, and it must not wait for that.
         tokio::spawn(async move { tokio::io::copy(&mut errors, &mut tokio::io::sink()).await });
         let mut written = Vec::new();
-        output.take(search_path::MOST).read_to_end(&mut written).await?;
+        output.take(login_shell::MOST).read_to_end(&mut written).await?;
         Ok(written)
     }
 
@@ -271,7 +289,8 @@ impl Terminals {
 
     /// Sets this process's own environment, without secrets, and with the `PATH` that the user has.
     fn set_environment(&self, command: &mut Command) {
-        if let Some(path) = self.supervisor.search_path.get().and_then(Option::as_ref) {
+        let login = self.supervisor.login_shell.answer.get().and_then(Option::as_ref);
+        if let Some(path) = login.and_then(|login| login.path.as_ref()) {
             command.env("PATH", path);
         }
         for (name, value) in std::env::vars_os() {
@@ -299,7 +318,7 @@ mod tests {
         fs::set_permissions(&shell, fs::Permissions::from_mode(0o700)).unwrap();
         let supervisor = Supervisor::new();
         let terminals = Terminals::new(&supervisor, EnvironmentFilter::default());
-        assert_eq!(terminals.path_of(&shell).await, None);
+        assert!(terminals.variables_of(&shell).await.is_none());
         supervisor.end_all().await;
     }
 }

@@ -8,6 +8,7 @@ mod edges;
 mod files;
 mod first;
 mod login;
+mod login_shell;
 mod notices;
 mod options;
 mod permissions;

@@ -112,6 +112,28 @@ fn without_a_key_it_is_said_what_to_do() {
 }
 
 #[test]
+fn variables_of_the_login_shell_count_all_together_for_a_provider_without_a_key() {
+    let variables = [
+        ("GEMINI_API_KEY", "shell"),
+        ("GOOGLE_GEMINI_BASE_URL", "https://gateway"),
+        ("OPENAI_API_KEY", "sk-shell"),
+    ];
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let endpoint = |place: &Place, vars: &[(&str, &str)]| {
+        let credentials = place.credentials(vars);
+        credentials.take_login_variables(variables.clone().into());
+        assert!(credentials.is_secret("ANY", "sk-shell"));
+        (words(&credentials.endpoint(Gemini).unwrap()), credentials.is_own(Gemini))
+    };
+    let gateway = "https://gateway/v1beta/models";
+    let place = Place::new();
+    assert_eq!(endpoint(&place, &[]), (format!("{gateway} shell"), false));
+    assert_eq!(endpoint(&place, &[("GEMINI_API_KEY", "own")]), ("API own".to_owned(), true));
+    let place = place.with(STORED, r#"{"gemini":{"api_key":"stored"}}"#);
+    assert_eq!(endpoint(&place, &[]), ("API stored".to_owned(), true));
+}
+
+#[test]
 fn whose_model_answers_follows_from_what_is_set_up() {
     let place = Place::new();
     for (vars, expected) in [

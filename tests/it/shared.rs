@@ -37,6 +37,10 @@ impl acp::Login for NoLogin {
         async { Ok(()) }.boxed()
     }
 
+    fn may_find_key(&self, _: &Session) -> bool {
+        false
+    }
+
     fn accept(&self, _: String) -> BoxFuture<'static, Result<(), String>> {
         async { Ok(()) }.boxed()
     }

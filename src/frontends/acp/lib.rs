@@ -48,6 +48,10 @@ pub trait Login: Send + Sync {
         opened: PageOpened,
     ) -> BoxFuture<'static, Result<(), String>>;
 
+    /// Returns whether a turn of a session may find a key, though there is none as yet: it looks where
+    /// that takes a while.
+    fn may_find_key(&self, session: &Session) -> bool;
+
     /// Checks a key that the client has asked its user for, and stores it.
     fn accept(&self, key: String) -> BoxFuture<'static, Result<(), String>>;
 

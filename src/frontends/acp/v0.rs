@@ -110,6 +110,7 @@ impl Editor {
         // A command works without a model, and may be what helps.
         if let Err(error) = self.session.ready()
             && self.session.needs_model(&prompt)
+            && !self.login.may_find_key(&self.session)
         {
             return responder.send(Err::<(), _>(Error::internal(error)));
         }

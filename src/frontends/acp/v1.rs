@@ -72,10 +72,8 @@ impl Editor {
                 return Err(Error::internal(format_args!("{MOST_WAITING} prompts wait already")));
             }
             // A command works without a model, and may be what helps.
-            if let Err(error) = opened.session().ready()
-                && opened.session().needs_model(&prompt)
-            {
-                return Err(self.not_ready(opened.session(), &error));
+            if opened.session().needs_model(&prompt) {
+                self.check_ready(opened.session())?;
             }
             Ok((opened, prompt))
         });
@@ -109,7 +107,7 @@ impl Editor {
             let reason = Some("noRunningTurn");
             return Ok(SteeringResponse { outcome: "promptRequired", reason });
         }
-        session.ready().map_err(|error| self.not_ready(session, &error))?;
+        self.check_ready(session)?;
         opened.client.begin(session, prompt);
         answer("startedNewTurn")
     }

@@ -20,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::guard::Guard;
+use super::login_shell::LoginShell;
 use super::orphans;
-use super::search_path::SearchPath;
 use super::table::{self, Process};
 use parking_lot::Mutex;
 
@@ -50,7 +50,7 @@ pub struct Supervisor {
     mark: String,
     started: AtomicU64,
     /// The user's `PATH`, if this process was started without it.
-    pub(super) search_path: SearchPath,
+    pub(super) login_shell: LoginShell,
     /// `true` if all that loses its parent below this process is to be found here.
     adopts: bool,
     /// The groups that may have members, by leader.
@@ -92,20 +92,23 @@ impl Exit {
 impl Supervisor {
     /// Nothing runs yet.
     pub fn new() -> Arc<Self> {
-        Arc::new(Self::with(false))
+        Arc::new(Self::with(false, Vec::new()))
     }
 
     /// The same for a process that is an agent and nothing else: all that there is below it in the
     /// end was started here, and is ended, but for what is [`left_alone`].
-    pub fn of_agent() -> Arc<Self> {
-        Arc::new(Self::with(true))
+    ///
+    /// `login_variables`: names of the variables that the user's login shell can be asked for. None of
+    /// them is for commands.
+    pub fn of_agent(login_variables: Vec<&'static str>) -> Arc<Self> {
+        Arc::new(Self::with(true, login_variables))
     }
 
-    fn with(adopts: bool) -> Self {
+    fn with(adopts: bool, login_variables: Vec<&'static str>) -> Self {
         Self {
             mark: format!("{}-{:016x}", std::process::id(), fastrand::u64(..)),
             started: AtomicU64::new(0),
-            search_path: SearchPath::default(),
+            login_shell: LoginShell { names: login_variables, ..LoginShell::default() },
             adopts,
             groups: Mutex::default(),
             guard: Mutex::default(),

@@ -90,9 +90,19 @@ impl Editor {
         sessions.find(|session| session.ready().is_err()).or(any).cloned()
     }
 
+    /// Checks that a session's model can be called, or that a turn may find the key for that.
+    pub(super) fn check_ready(&self, session: &Session) -> Result<(), Error> {
+        match session.ready() {
+            Err(error) if !self.connection.service.login.may_find_key(session) => {
+                Err(self.not_ready(session, &error))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the error for a session whose model cannot be called. It names the page that asks the
     /// user for the key, if that is open; to nobody else, or others could enter a key of theirs.
-    pub(super) fn not_ready(&self, session: &Session, error: &ModelError) -> Error {
+    fn not_ready(&self, session: &Session, error: &ModelError) -> Error {
         let provider = self.connection.service.login.provider_of(Some(session));
         let pending = self.login.lock();
         let pending = pending.as_ref().filter(|pending| pending.is_for(provider) && self.is_user());

@@ -1,0 +1,169 @@
+//! Variables of the user's login shell, when this program was started without them.
+//!
+//! An editor that was opened from a menu has the system's own `PATH` and none of the user's variables,
+//! and so has what it starts. The user's own directories and keys are known to their login shell alone,
+//! which is asked then: once, when the first program is to be started or a key is missing, and for a
+//! bounded time.
+
+use std::collections::HashMap;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, IsTerminal as _};
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::sync::OnceCell;
+
+/// Time for the shell to answer: what people put into its files takes a while.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Maximum number of bytes to read of what the shell writes.
+pub(super) const MOST: u64 = 256 * 1024;
+
+/// Marker around the values in the output: the files of the shell may write things too.
+const FENCE: &str = "--tandem-login-shell--";
+
+/// Directories in which every system has its own programs.
+const SYSTEM: [&str; 9] = [
+    "/bin",
+    "/sbin",
+    "/usr/bin",
+    "/usr/sbin",
+    "/usr/local/bin",
+    "/usr/local/sbin",
+    "/usr/games",
+    "/usr/local/games",
+    "/snap/bin",
+];
+
+/// Shells that take `-i`, `-l` and `-c`.
+const SHELLS: [&str; 6] = ["bash", "zsh", "fish", "ksh", "dash", "sh"];
+
+/// The login shell's variables, which it is asked for once.
+#[derive(Default)]
+pub(super) struct LoginShell {
+    /// Names of the variables that it is asked for beside `PATH`.
+    pub names: Vec<&'static str>,
+    /// Its answer, once it has been asked; `None` if it has none, or cannot be asked.
+    pub answer: OnceCell<Option<LoginVariables>>,
+}
+
+/// Variables of the login shell.
+// Without `Debug`: there are keys in it.
+pub(super) struct LoginVariables {
+    /// `PATH` for programs, unless this process's own counts.
+    pub path: Option<OsString>,
+    /// Values of the other variables that are set.
+    pub values: HashMap<String, String>,
+}
+
+/// Returns the shell to ask; none if this process was started by a shell or from a terminal.
+pub(super) fn login_shell() -> Option<PathBuf> {
+    // Every shell counts how deep it is: what it has started has its variables.
+    if env::var_os("SHLVL").is_some() || io::stdin().is_terminal() {
+        return None;
+    }
+    let shell = PathBuf::from(env::var_os("SHELL")?);
+    let known = shell.file_name()?.to_str().is_some_and(|name| SHELLS.contains(&name));
+    (known && shell.is_absolute()).then_some(shell)
+}
+
+/// Returns whether nobody has set up a `PATH` for this process.
+pub(super) fn has_bare_path() -> bool {
+    is_bare(&env::var_os("PATH").unwrap_or_default())
+}
+
+/// Returns whether a `PATH` has no directory of the user's.
+fn is_bare(path: &OsStr) -> bool {
+    env::split_paths(path)
+        .all(|dir| dir.as_os_str().is_empty() || SYSTEM.iter().any(|known| dir == Path::new(known)))
+}
+
+/// Returns the arguments with which a shell writes its `PATH` and these variables.
+pub(super) fn arguments(names: &[&str]) -> Vec<String> {
+    let values: String = names.iter().flat_map(|name| [" \"$", name, "\""]).collect();
+    // The inner shell says it the same way, whatever the outer one is.
+    let print = format!("/bin/sh -c 'printf \"%s\\0\" \"{FENCE}\" \"$PATH\"{values} \"{FENCE}\"'");
+    ["-i", "-l", "-c", &print].map(str::to_owned).to_vec()
+}
+
+/// Returns the variables that a shell has written; behind its `PATH` is what this process has of its
+/// own.
+pub(super) fn read(written: &[u8], names: &[&str]) -> Option<LoginVariables> {
+    let (path, values) = fenced(written, names)?;
+    let path = path.filter(|_| has_bare_path()).map(|path| with_own(&path));
+    Some(LoginVariables { path, values })
+}
+
+/// The login shell's, and behind it what this process has of its own.
+fn with_own(path: &OsStr) -> OsString {
+    let own = env::var_os("PATH").unwrap_or_default();
+    let mut dirs: Vec<PathBuf> = env::split_paths(path).collect();
+    for dir in env::split_paths(&own) {
+        if !dirs.contains(&dir) {
+            dirs.push(dir);
+        }
+    }
+    env::join_paths(dirs).unwrap_or_else(|_| path.to_owned())
+}
+
+/// Returns the `PATH` and the other variables between the fences, if all of them are there. An empty
+/// one is not set.
+fn fenced(said: &[u8], names: &[&str]) -> Option<(Option<OsString>, HashMap<String, String>)> {
+    let fence = format!("{FENCE}\0");
+    let begin = memchr::memmem::find(said, fence.as_bytes())? + fence.len();
+    let mut values = said.get(begin..)?.split(|byte| *byte == 0);
+    let path = Some(values.next()?).filter(|path| !path.is_empty());
+    let path = path.map(|path| OsString::from_vec(path.to_vec()));
+    let mut variables = HashMap::new();
+    for name in names {
+        let value = values.next()?;
+        if let Ok(value) = str::from_utf8(value)
+            && !value.is_empty()
+        {
+            variables.insert((*name).to_owned(), value.to_owned());
+        }
+    }
+    (values.next()? == FENCE.as_bytes()).then_some((path, variables))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{fenced, is_bare};
+
+    #[track_caller]
+    fn check_bare(path: &str, expected: bool) {
+        assert_eq!(is_bare(path.as_ref()), expected, "{path}");
+    }
+
+    #[test]
+    fn a_path_is_bare_that_has_only_the_systems_directories() {
+        check_bare("/usr/bin:/bin:/usr/sbin:/sbin", true);
+        check_bare("", true);
+        check_bare("/usr/bin:/home/me/.cargo/bin", false);
+        check_bare("/opt/homebrew/bin:/usr/bin:/bin", false);
+    }
+
+    /// `expected`: the `PATH`, and the value of `KEY`.
+    #[track_caller]
+    fn check_fenced(said: &str, expected: Option<(Option<&str>, Option<&str>)>) {
+        let said = said.replace('#', "--tandem-login-shell--").replace('|', "\0");
+        let fenced = fenced(said.as_bytes(), &["KEY"]);
+        let fenced = fenced.as_ref().map(|(path, values)| {
+            (path.as_ref().map(|path| path.to_str().unwrap()), values.get("KEY").map(|it| &**it))
+        });
+        assert_eq!(fenced, expected, "{said:?}");
+    }
+
+    #[test]
+    fn what_else_a_shell_says_does_not_count() {
+        check_fenced("hi\n#|/a:/b c|k\n1|#|bye", Some((Some("/a:/b c"), Some("k\n1"))));
+        check_fenced("# #|/a||#|", Some((Some("/a"), None)));
+        check_fenced("#||k|#|", Some((None, Some("k"))));
+        check_fenced("#|/a|k|", None);
+        check_fenced("#|/a|#|", None);
+        check_fenced("#|/a|k|more|#|", None);
+        check_fenced("/a:/b", None);
+    }
+}
