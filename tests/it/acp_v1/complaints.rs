@@ -14,7 +14,8 @@ use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
 use super::{
-    Editor, login, permissions, pipelined, sessions, settings, stop_reason, text, turns, updates,
+    Editor, cost, files, login, login_shell, permissions, pipelined, sessions, settings,
+    stop_reason, text, turns, updates,
 };
 use crate::agent::{HANG, Setup};
 use crate::family::{is_gone, make_fifo, run};
@@ -75,7 +76,12 @@ const COMPLAINTS: &[(u32, &str, &[Evidence])] = &[
     (
         16,
         "text that is not saved is not seen",
-        &[Tests(&[turns::content_that_the_editor_has_read_goes_with_the_prompt])],
+        &[Tests(&[
+            turns::content_that_the_editor_has_read_goes_with_the_prompt,
+            files::an_unsaved_text_is_read,
+            files::an_edit_is_shown_from_the_editors_text_on_and_written_by_the_editor,
+            files::a_file_that_nobody_has_is_made_by_the_editor,
+        ])],
     ),
     (
         17,
@@ -85,16 +91,33 @@ const COMPLAINTS: &[(u32, &str, &[Evidence])] = &[
             settings::the_mode_is_one_wherever_it_is_changed,
         ])],
     ),
-    (18, "no tokens are shown", &[Tests(&[turns::the_window_is_shown_as_full_as_it_is])]),
+    (
+        18,
+        "no tokens and no cost are shown",
+        &[Tests(&[
+            turns::the_window_is_shown_as_full_as_it_is,
+            cost::every_answer_is_charged_at_the_price_of_its_model_also_when_the_session_is_loaded,
+            cost::without_the_price_of_one_answer_there_is_no_cost,
+        ])],
+    ),
     (
         19,
         "credentials are not found",
         &[Tests(&[
             login::a_key_of_the_environment_needs_no_login_and_cannot_be_forgotten,
+            login_shell::the_login_shell_has_the_key_and_is_asked_once_when_a_model_is_called,
             super::first::terminal_logins_are_offered_to_whoever_can_show_them,
         ])],
     ),
-    (20, "several questions at once hang", &[Tests(&[questions_are_answered_in_any_order])]),
+    (
+        20,
+        "several questions at once hang",
+        &[Tests(&[
+            questions_are_answered_in_any_order,
+            reading_calls_of_one_answer_ask_at_once_and_are_answered_in_any_order,
+            changing_calls_of_one_answer_ask_one_after_the_other,
+        ])],
+    ),
     (21, "servers outlive their session", &[Tests(&[closing_a_session_ends_its_servers])]),
     (22, "no steering", &[Tests(&[turns::steering_goes_to_the_model_in_the_running_turn])]),
     (23, "groups of options break clients", &[Tests(&[options_are_in_no_groups])]),
@@ -508,6 +531,55 @@ async fn questions_are_answered_in_any_order() {
     assert_eq!(stop_reason(&editor.until(second).await), "end_turn");
     editor.choose(&first_question, "once").await;
     assert_eq!(stop_reason(&editor.until(first).await), "end_turn");
+}
+
+/// An agent whose model makes two calls in one answer.
+fn two_calls(name: &str, args: [Value; 2]) -> Setup {
+    let calls = args.map(|args| json!({ "call": { "name": name, "args": args } }));
+    Setup::answers(json!([calls, [{ "text": "done" }]]))
+}
+
+#[tokio::test]
+async fn reading_calls_of_one_answer_ask_at_once_and_are_answered_in_any_order() {
+    let args = [".env", "sub/.env"].map(|path| json!({ "file_path": path }));
+    let setup = two_calls("read_file", args).file(".env", "A=1").file("sub/.env", "B=2");
+    for order in [[0, 1], [1, 0]] {
+        let mut editor = Editor::start(&setup).await;
+        let session = editor.session().await;
+        let id = editor.prompt(&session, "go").await;
+        let mut questions = Vec::new();
+        for _ in 0..2 {
+            questions.push(editor.sent("session/request_permission").await);
+        }
+        for n in order {
+            editor.choose(&questions[n], "once").await;
+        }
+        let read = editor.until_with(id, "no more questions").await;
+        assert_eq!(stop_reason(&read), "end_turn");
+        let updates = updates(&read, "tool_call_update");
+        let ended = updates.iter().filter(|update| update["status"] == "completed");
+        assert_eq!(ended.count(), 2, "{order:?}: {updates:?}");
+    }
+}
+
+/// What one of them does may decide whether the next is wanted, so that is shown first.
+#[tokio::test]
+async fn changing_calls_of_one_answer_ask_one_after_the_other() {
+    let args = ["a", "b"].map(|path| json!({ "file_path": path, "content": "new\n" }));
+    let mut editor = Editor::start(&two_calls("write_file", args)).await;
+    let session = editor.session().await;
+    let id = editor.prompt(&session, "go").await;
+    let first = editor.sent("session/request_permission").await;
+    // Whatever else is asked for meanwhile.
+    let other = editor.request("session/list", json!({})).await;
+    let read = editor.until_with(other, "once").await;
+    assert!(read.iter().all(|message| message["method"] != "session/request_permission"));
+    editor.choose(&first, "once").await;
+    let second = editor.sent("session/request_permission").await;
+    assert!(editor.cwd().join("a").exists() && !editor.cwd().join("b").exists());
+    editor.choose(&second, "once").await;
+    assert_eq!(stop_reason(&editor.until(id).await), "end_turn");
+    assert!(editor.cwd().join("b").exists());
 }
 
 #[tokio::test]

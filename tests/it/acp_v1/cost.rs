@@ -41,7 +41,8 @@ fn dollars(amount: f64) -> Option<Value> {
 }
 
 #[tokio::test]
-async fn every_answer_is_charged_at_the_price_of_its_model_also_when_the_session_is_loaded() {
+pub(super) async fn every_answer_is_charged_at_the_price_of_its_model_also_when_the_session_is_loaded()
+ {
     let answers = vec![
         answer([400_000, 300_000, 10_000, 5_000]),
         answer([1_000, 0, 100, 0]),
@@ -67,7 +68,7 @@ async fn every_answer_is_charged_at_the_price_of_its_model_also_when_the_session
 }
 
 #[tokio::test]
-async fn without_the_price_of_one_answer_there_is_no_cost() {
+pub(super) async fn without_the_price_of_one_answer_there_is_no_cost() {
     let server = Server::start((0..3).map(|_| answer([1_000, 0, 100, 0])).collect()).await;
     let setup = setup(&server).file("../.config/tandem/models.json", PRICES);
     let mut editor = Editor::start(&setup).await;

@@ -116,7 +116,7 @@ fn end(read: &[Value]) -> Value {
 }
 
 #[tokio::test]
-async fn an_unsaved_text_is_read() {
+pub(super) async fn an_unsaved_text_is_read() {
     let mut desk = Desk::new(&setup()).await;
     let read = desk.ask("look at @a.txt").await;
     assert_eq!(text(&read, "agent_message_chunk"), "sees the editor's");
@@ -124,7 +124,7 @@ async fn an_unsaved_text_is_read() {
 }
 
 #[tokio::test]
-async fn an_edit_is_shown_from_the_editors_text_on_and_written_by_the_editor() {
+pub(super) async fn an_edit_is_shown_from_the_editors_text_on_and_written_by_the_editor() {
     let mut desk = Desk::new(&setup()).await;
     let read = desk.ask("write").await;
     let asked = read.iter().find(|it| it["method"] == "session/request_permission").unwrap();
@@ -159,7 +159,7 @@ async fn what_the_editor_has_formatted_is_undone_too() {
 }
 
 #[tokio::test]
-async fn a_file_that_nobody_has_is_made_by_the_editor() {
+pub(super) async fn a_file_that_nobody_has_is_made_by_the_editor() {
     let mut desk = Desk::new(&setup()).await;
     fs::remove_file(desk.path()).unwrap();
     desk.texts.clear();
