@@ -122,48 +122,54 @@ impl Editor {
         Ok(Empty {})
     }
 
-    fn set_model(&self, params: Params<'_>, responder: Responder) {
+    fn set_model(self: &Arc<Self>, params: Params<'_>, responder: Responder) {
         let setting = params.parse::<SetModelParams>().and_then(|params| {
             self.check_user()?;
             Ok((self.opened(&params.session_id)?, Setting::Model(params.model_id)))
         });
-        change(setting, responder, |_| Empty {});
+        self.change(setting, responder, |_| Empty {});
     }
 
-    fn set_config_option(&self, params: Params<'_>, responder: Responder) {
+    fn set_config_option(self: &Arc<Self>, params: Params<'_>, responder: Responder) {
         let setting = params.parse::<SetConfigOptionParams>().and_then(|params| {
             self.check_user()?;
             let opened = self.opened(&params.session_id)?;
             let setting = Setting::read(&params.config_id, params.value);
             Ok((opened, setting.map_err(Error::invalid_params)?))
         });
-        change(setting, responder, |opened| {
+        self.change(setting, responder, |opened| {
             session_options(opened.session(), &opened.client.models).changed()
         });
     }
-}
 
-/// Changes a setting, and answers when that is done.
-fn change<R: Serialize + 'static>(
-    setting: Result<(Arc<OpenedSession>, Setting), Error>,
-    responder: Responder,
-    result: impl FnOnce(&OpenedSession) -> R + Send + 'static,
-) {
-    match setting {
-        Err(error) => answer(responder, Err::<(), _>(error)),
-        Ok((opened, Setting::Mode(mode))) => {
-            let changed = opened.session().set_mode(mode).map_err(Error::invalid_params);
-            answer(responder, changed.map(|()| result(&opened)));
-        }
-        Ok((opened, Setting::Thinking(level))) => {
-            let changed = opened.session().set_thinking(level.as_deref());
-            answer(responder, changed.map(|()| result(&opened)).map_err(Error::invalid_params));
-        }
-        Ok((opened, Setting::Model(id))) => {
-            tokio::spawn(async move {
-                let changed = opened.session().set_model(&id).await.map_err(Error::invalid_params);
+    /// Changes a setting, and answers when that is done. Requests about the session that come after it
+    /// wait for that.
+    fn change<R: Serialize + 'static>(
+        self: &Arc<Self>,
+        setting: Result<(Arc<OpenedSession>, Setting), Error>,
+        responder: Responder,
+        result: impl FnOnce(&OpenedSession) -> R + Send + 'static,
+    ) {
+        match setting {
+            Err(error) => answer(responder, Err::<(), _>(error)),
+            Ok((opened, Setting::Mode(mode))) => {
+                let changed = opened.session().set_mode(mode).map_err(Error::invalid_params);
                 answer(responder, changed.map(|()| result(&opened)));
-            });
+            }
+            Ok((opened, Setting::Thinking(level))) => {
+                let changed = opened.session().set_thinking(level.as_deref());
+                answer(responder, changed.map(|()| result(&opened)).map_err(Error::invalid_params));
+            }
+            Ok((opened, Setting::Model(id))) => {
+                // A prompt that comes behind this is for the new model.
+                let lock = self.lock(&opened.client.id);
+                tokio::spawn(async move {
+                    let changed =
+                        opened.session().set_model(&id).await.map_err(Error::invalid_params);
+                    answer(responder, changed.map(|()| result(&opened)));
+                    drop(lock);
+                });
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Editor, updates};
+use super::{Editor, text, updates};
 use crate::agent::Setup;
 
 fn editor_setup() -> Setup {
@@ -81,4 +81,26 @@ async fn unknown_options_and_values_are_refused() {
     }
     let params = json!({ "sessionId": "none", "modeId": "plan" });
     assert_eq!(editor.call("session/set_mode", params).await["error"]["code"], -32002);
+}
+
+#[tokio::test]
+async fn a_change_of_the_model_counts_for_the_prompt_behind_it() {
+    let line = json!({ "when": "", "answers": [[{ "text": "other" }]] }).to_string();
+    let setup = editor_setup().file("other.jsonl", &line);
+    let mut editor = Editor::start(&setup).await;
+    let session = editor.session().await;
+    let other = format!("replay:{}", editor.cwd().join("other.jsonl").display());
+    for (method, mut params) in [
+        ("session/set_model", json!({ "modelId": other })),
+        ("session/set_config_option", json!({ "configId": "model", "value": other })),
+    ] {
+        let back = json!({ "sessionId": session, "modelId": "replay" });
+        editor.call("session/set_model", back).await;
+        params["sessionId"] = session.clone().into();
+        let set = editor.request(method, params).await;
+        let prompt = editor.prompt(&session, "go").await;
+        assert!(editor.until(set).await.pop().unwrap().get("error").is_none());
+        let read = editor.until(prompt).await;
+        assert_eq!(text(&read, "agent_message_chunk"), "other", "{method}");
+    }
 }

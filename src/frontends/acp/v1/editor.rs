@@ -39,8 +39,8 @@ pub(super) struct OpenedSession {
     pub(super) _buffers: Option<BuffersGuard>,
 }
 
-/// Lock of a session that is being opened, closed or deleted; dropped, it lets the requests be served
-/// that wait.
+/// Lock of a session that is being opened, closed, deleted or given another model; dropped, it lets the
+/// requests be served that wait.
 pub(super) struct SessionLock {
     /// The lock may be held by what the editor owns.
     editor: Weak<Editor>,

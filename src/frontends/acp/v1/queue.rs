@@ -1,5 +1,6 @@
-//! Requests about a session wait while it is being opened, closed or deleted, and are served after that
-//! in the order read: an editor need not wait for the answer to `session/load` before it prompts.
+//! Requests about a session wait while it is being opened, closed or deleted, or its model changed, and
+//! are served after that in the order read: an editor need not wait for the answer to `session/load`
+//! before it prompts.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -14,7 +15,7 @@ use tandem_wire::rpc::Responder;
 /// Maximum number of requests that wait for one session.
 pub(super) const MOST_WAITING: usize = 1000;
 
-/// Queues of the sessions that are being opened, closed or deleted, by their ids.
+/// Queues of the sessions whose requests have to wait, by their ids.
 #[derive(Default)]
 pub(super) struct RequestQueues(Mutex<HashMap<String, RequestQueue>>);
 
