@@ -28,6 +28,7 @@ pub use self::scope::Scope;
 pub use self::store::{LoadedRules, NoRules, RuleStore};
 pub use self::verdict::{Checked, Question, RuleName, Verdict};
 use parking_lot::Mutex;
+use tandem_sandbox::SandboxMode;
 use tandem_tools::Access;
 use tandem_tools::secrets::Secrets;
 
@@ -176,12 +177,11 @@ impl Permissions {
     pub fn check(&self, request: &PolicyRequest<'_>, environment: &Environment) -> Checked {
         let loaded = self.loaded();
         let situation = self.situation();
-        let saved = loaded.saved.iter().filter(|it| it.counts(situation.mode, situation.folder));
         let check = Check {
             request,
             situation,
             policy: &loaded.policy,
-            always: Always(saved.map(|it| it.scope.clone()).chain(self.allowed()).collect()),
+            always: self.always(&loaded),
             roots: &self.roots,
             secrets: &self.setup.secrets,
             environment,
@@ -203,6 +203,21 @@ impl Permissions {
         // With a question, too: a yes to reading is no yes to the hooks of a repository.
         let variables = if only_reads { environment.of_reading() } else { Vec::new() };
         Checked { verdict, variables, sandbox }
+    }
+
+    /// Returns the sandbox mode in which commands run without a question, if they have a sandbox;
+    /// `named`: the one that the user has named.
+    pub fn sandbox_mode(&self, named: Option<SandboxMode>) -> SandboxMode {
+        let mode = self.mode();
+        let edits = mode == Mode::AutoEdit || self.always(&self.loaded()).has(&Scope::Edits);
+        confined::mode_unasked(named, mode, edits)
+    }
+
+    /// Returns the scopes that are always allowed now.
+    fn always(&self, loaded: &LoadedRules) -> Always {
+        let counts = |saved: &&Saved| saved.counts(self.mode(), self.folder());
+        let saved = loaded.saved.iter().filter(counts);
+        Always(saved.map(|saved| saved.scope.clone()).chain(self.allowed()).collect())
     }
 
     /// Returns those of the scopes in which "always" is offered.

@@ -1,7 +1,7 @@
 //! The sandbox of one session's commands: which files they see and write, and what is looked at when
 //! one has ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, DirEntry};
 use std::io;
@@ -148,6 +148,11 @@ impl CommandSandbox {
         self.setup.mode
     }
 
+    /// Returns whether commands can use the machine's network.
+    pub fn has_network(&self) -> bool {
+        self.setup.network
+    }
+
     /// Finds out what works, once.
     pub async fn probe(&self) -> Arc<Probe> {
         let probe = self.probe.get_or_init(|| async {
@@ -176,8 +181,8 @@ impl CommandSandbox {
         });
         let profile = profile.await?;
         let list = |paths: &[PathBuf]| {
-            let lines = paths.iter().map(|path| format!("  {}\n", path.display()));
-            lines.collect::<String>()
+            let lines: BTreeSet<_> = paths.iter().map(|path| path.display().to_string()).collect();
+            lines.iter().map(|line| format!("  {line}\n")).collect::<String>()
         };
         let mut section = |title: &str, paths: &[PathBuf]| {
             if !paths.is_empty() {
@@ -230,7 +235,8 @@ impl CommandSandbox {
         let writes_roots = mode >= SandboxMode::WorkspaceWrite;
         let roots = self.workspace.roots().to_owned();
         let protected = if writes_roots { self.protected() } else { Vec::new() };
-        let writable = if writes_roots { self.setup.writable.clone() } else { Vec::new() };
+        let writable = self.setup.writable.iter().filter(|_| writes_roots);
+        let writable = writable.filter_map(|path| path.canonicalize().ok()).collect();
         let mut hidden = self.workspace.secrets().existing_in(Path::new("/"));
         hidden.extend(
             self.setup.home.iter().flat_map(|home| self.workspace.secrets().existing_in(home)),

@@ -9,6 +9,7 @@ mod narrow;
 mod places;
 mod questions;
 mod remembered;
+mod sandbox;
 mod secrets;
 mod tables;
 mod written;

@@ -8,7 +8,7 @@ use super::always::{program, remembered};
 use super::check::{Check, PLAN, ask, denied, nothing};
 use super::confined::Confined;
 use super::mode::Mode;
-use super::policy::{Rank, RuleEffect, Ruling, Subject};
+use super::policy::{Rank, Rule, RuleEffect, Ruling, Subject};
 use super::risk::{self, AssessedCommand, Risk};
 use super::scope::Scope;
 use super::verdict::{Question, RuleName, Verdict};
@@ -82,7 +82,7 @@ pub(super) fn verdict(
             (verdict, only_read(&commands), confined)
         }
         Err(why) => {
-            let confined = Confined::unclear(check, request);
+            let confined = Confined::unclear(check, line, request);
             (unclear(check, line, why, confined), false, confined)
         }
     };
@@ -123,19 +123,45 @@ fn assessed(
     if asks.is_empty() && by_rule.is_none() {
         return Verdict::Allow;
     }
-    let outside = confined.as_ref().filter(|confined| confined.is_outside());
-    Verdict::Ask(match outside {
-        Some(outside) => outside_question(check, commands, by_rule, asks, (line, outside)),
-        None => question(check, commands, by_rule, asks, (line, directory)),
-    })
+    let mut asked: Vec<_> = asks.iter().map(|ask| ask.command.name.clone()).collect();
+    if asked.is_empty() {
+        let others = commands.iter().filter(|command| command.risk != Risk::None);
+        asked.extend(others.map(|command| command.name.clone()));
+    }
+    let outside = confined.as_ref().is_some_and(Confined::is_outside);
+    let question = if outside {
+        outside_question(check, commands, by_rule, asks, line)
+    } else {
+        question(check, commands, by_rule, asks, (line, directory))
+    };
+    Verdict::Ask(about_sandbox(question, confined, &unique(asked.into_iter())))
+}
+
+/// Adds the sandbox to a question, if it is a reason to ask; `asked`: names of the commands that are
+/// asked about.
+fn about_sandbox(
+    mut question: Question,
+    confined: Option<Confined<'_>>,
+    asked: &[String],
+) -> Question {
+    if confined.is_some_and(|confined| confined.asks_to_leave()) {
+        question.rules.insert(0, RuleName::BuiltIn("sandbox".to_owned()));
+    }
+    if let Some(why) = confined.and_then(|confined| confined.why(asked)) {
+        let rest = Some(question.why).filter(|why| !why.is_empty());
+        question.why = [Some(why), rest].into_iter().flatten().collect::<Vec<_>>().join("; ");
+    }
+    question
 }
 
 /// Returns the verdict on a line that cannot be made out.
 fn unclear(check: &Check<'_>, line: &str, why: String, confined: Option<Confined<'_>>) -> Verdict {
-    let ruling = check.ruling(Subject::Unclear(line));
-    match ruling {
+    let within = |rule: &Rule| confined.is_none_or(|it| it.mode <= rule.most_sandbox_mode());
+    let verdict = match check.ruling(Subject::Unclear(line)) {
         Some(Ruling { rule, effect: RuleEffect::Deny }) => denied(rule, &brief(line)),
-        Some(Ruling { rule, effect: RuleEffect::Allow }) if rule.rank >= Rank::EVERY_TIME => {
+        Some(Ruling { rule, effect: RuleEffect::Allow })
+            if rule.rank >= Rank::EVERY_TIME && within(rule) =>
+        {
             Verdict::Allow
         }
         _ if check.mode() == Mode::Plan => Verdict::Deny(PLAN.to_owned()),
@@ -144,8 +170,12 @@ fn unclear(check: &Check<'_>, line: &str, why: String, confined: Option<Confined
             Verdict::Ask(Question { why, rules: vec![rule.name.clone()], ..nothing() })
         }
         _ if check.mode() == Mode::Yolo && confined.is_none() => Verdict::Allow,
-        _ if confined.is_some_and(|confined| confined.runs_unclear()) => Verdict::Allow,
+        _ if confined.is_some_and(|confined| confined.runs_unclear(check)) => Verdict::Allow,
         _ => ask("unclear", why, Vec::new()),
+    };
+    match verdict {
+        Verdict::Ask(question) => Verdict::Ask(about_sandbox(question, confined, &[brief(line)])),
+        verdict => verdict,
     }
 }
 
@@ -196,7 +226,9 @@ fn built_in<'a>(
     always: bool,
     confined: Option<&Confined<'_>>,
 ) -> CommandVerdict<'a> {
-    let edits = check.edits_freely();
+    // A sandbox of a mode that the user has named is all that a mode which asks about nothing allows.
+    let is_yolo = check.mode() == Mode::Yolo;
+    let edits = check.edits_freely() || is_yolo;
     let asks = || {
         CommandVerdict::Asks(CommandQuestion {
             command,
@@ -210,7 +242,8 @@ fn built_in<'a>(
         return if runs { CommandVerdict::Runs } else { asks() };
     }
     match (check.mode(), &command.risk) {
-        (Mode::Yolo, _) | (_, Risk::None) => CommandVerdict::Runs,
+        (_, Risk::None) => CommandVerdict::Runs,
+        (Mode::Yolo, _) if confined.is_none() => CommandVerdict::Runs,
         (Mode::Plan, _) => CommandVerdict::NotInPlan,
         (_, Risk::Forced(_)) => asks(),
         (_, Risk::Writes(_)) if edits => CommandVerdict::Runs,
@@ -269,19 +302,15 @@ fn outside_question(
     assessed: &[AssessedCommand],
     by_rule: Option<Ruling<'_>>,
     asks: Vec<CommandQuestion<'_>>,
-    (line, outside): (&str, &Confined<'_>),
+    line: &str,
 ) -> Question {
     let commands = unique(assessed.iter().map(|command| command.name.clone()));
-    let asked: Vec<_> = asks.iter().map(|ask| ask.command).collect();
-    let leaving = outside.why_outside(&asked);
     let every_time = by_rule.is_some() || asks.iter().any(CommandQuestion::every_time);
-    let prefixes = unique(asked.iter().map(|command| remembered(command, false)));
+    let prefixes = unique(asks.iter().map(|ask| remembered(ask.command, false)));
     let scopes = if every_time { Vec::new() } else { vec![Scope::Outside(prefixes)] };
     let whole = by_rule
         .map(|ruling| (format!("a rule asks about `{}`", brief(line)), ruling.rule.name.clone()));
     let (why, rules) = reasons(check, whole, asks);
-    let why = leaving.into_iter().chain(Some(why).filter(|why| !why.is_empty()));
-    let why = why.collect::<Vec<_>>().join("; ");
     Question { why, rules, commands, scopes, can_save: false }
 }
 

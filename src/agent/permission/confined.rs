@@ -3,10 +3,13 @@
 use super::check::Check;
 use super::mode::Mode;
 use super::policy::{RuleEffect, Ruling, Subject};
-use super::risk::{AssessedCommand, Risk};
+use super::risk::{AssessedCommand, Risk, SandboxSituation};
 use super::scope::Scope;
 use tandem_sandbox::SandboxMode;
 use tandem_tools::SandboxRequest;
+
+/// Maximum number of characters of the model's reason that a question shows.
+const LONGEST_REASON: usize = 400;
 
 /// The sandbox that a command line runs in.
 #[derive(Debug, Clone, Copy)]
@@ -14,6 +17,10 @@ pub(super) struct Confined<'a> {
     pub(super) mode: SandboxMode,
     /// `true` if what is not known to be harmful runs in it without a question.
     unasked: bool,
+    /// `true` if the mode allows more than the one that the user has named.
+    exceeds: bool,
+    /// `true` if every command of the line is known to do nothing but read.
+    harmless: bool,
     request: Option<&'a SandboxRequest>,
 }
 
@@ -26,28 +33,46 @@ impl<'a> Confined<'a> {
         always: bool,
         request: Option<&'a SandboxRequest>,
     ) -> Option<Self> {
-        let unasked = most_unasked(check)?;
+        let sandbox = check.environment.sandbox()?;
+        let unasked = mode_unasked(sandbox.mode, check.mode(), check.edits_freely());
         let needed = commands.iter().map(|command| needed(check, command, always, unasked)).max();
-        let mode = request.map_or(needed.unwrap_or(SandboxMode::ReadOnly), |request| request.mode);
-        Some(Self::of(check, mode, unasked, request))
+        let needed = needed.unwrap_or(SandboxMode::ReadOnly);
+        let harmless = commands.iter().all(|command| command.risk == Risk::None);
+        Some(Self::of(check, sandbox, (needed, unasked), harmless, request))
     }
 
-    /// Decides on a line that cannot be made out.
-    pub(super) fn unclear(check: &Check<'_>, request: Option<&'a SandboxRequest>) -> Option<Self> {
-        let unasked = most_unasked(check)?;
-        let mode = request.map_or(unasked, |request| request.mode);
-        Some(Self::of(check, mode, unasked, request))
+    /// Decides on a line that cannot be made out, of which a rule may say where it runs.
+    pub(super) fn unclear(
+        check: &Check<'_>,
+        line: &str,
+        request: Option<&'a SandboxRequest>,
+    ) -> Option<Self> {
+        let sandbox = check.environment.sandbox()?;
+        let unasked = mode_unasked(sandbox.mode, check.mode(), check.edits_freely());
+        let of_rule = check.ruling(Subject::Unclear(line)).and_then(|ruling| match ruling.effect {
+            RuleEffect::Allow => ruling.rule.sandbox,
+            _ => None,
+        });
+        let needed = of_rule.unwrap_or(unasked);
+        Some(Self::of(check, sandbox, (needed, unasked), false, request))
     }
 
     fn of(
         check: &Check<'_>,
-        mode: SandboxMode,
-        unasked: SandboxMode,
+        sandbox: SandboxSituation,
+        (needed, unasked): (SandboxMode, SandboxMode),
+        harmless: bool,
         request: Option<&'a SandboxRequest>,
     ) -> Self {
-        let protects = check.environment.sandbox().is_some_and(|sandbox| sandbox.protects);
-        let holds = protects || mode == SandboxMode::ReadOnly;
-        Self { mode, unasked: mode <= unasked && holds && check.mode() != Mode::Plan, request }
+        // Plan mode is for reading, whatever the model asks for.
+        let request = request.filter(|_| check.mode() != Mode::Plan);
+        let mode = request.map_or(needed, |request| request.mode);
+        let protects = sandbox.protects || mode == SandboxMode::ReadOnly;
+        // Where reading the web is asked about, so is what can send something there.
+        let reaches_out = sandbox.network && check.mode() == Mode::Default;
+        let holds = protects && !reaches_out && check.mode() != Mode::Plan;
+        let exceeds = sandbox.mode.is_some_and(|named| mode > named);
+        Self { mode, unasked: mode <= unasked && holds, exceeds, harmless, request }
     }
 
     /// Returns whether the line runs without the sandbox.
@@ -56,53 +81,79 @@ impl<'a> Confined<'a> {
     }
 
     /// Returns whether a line that cannot be made out runs without a question.
-    pub(super) fn runs_unclear(&self) -> bool {
-        self.unasked
+    pub(super) fn runs_unclear(&self, check: &Check<'_>) -> bool {
+        self.unasked || self.runs_all(check)
+    }
+
+    /// Returns whether every command runs without a question.
+    fn runs_all(&self, check: &Check<'_>) -> bool {
+        check.mode() == Mode::Yolo && !self.exceeds && !self.is_outside()
     }
 
     /// Returns whether a command of the line runs without a question; `None` if that is for the policy
     /// without a sandbox to say.
     pub(super) fn runs(&self, check: &Check<'_>, command: &AssessedCommand) -> Option<bool> {
+        let is_forced = matches!(command.risk, Risk::Forced(_));
         if self.is_outside() {
             // A command that only reads may stand beside one that must leave.
-            let harmless = command.risk == Risk::None && self.request.is_none();
-            return Some(harmless || check.always.covers_outside(command));
+            let stands_beside = self.request.is_none() || !self.harmless;
+            let harmless = command.risk == Risk::None && stands_beside;
+            return Some(harmless || (!is_forced && check.always.covers_outside(command)));
+        }
+        if self.runs_all(check) {
+            return Some(true);
         }
         if !self.unasked {
             return None;
         }
         // What a sandbox does not hold: what is told to the model, and what is in the workspace.
-        let secret = command.rule == "secrets" && matches!(command.risk, Risk::Forced(_));
+        let secret = command.rule == "secrets" && is_forced;
         let destroys = command.destroys && self.mode > SandboxMode::ReadOnly;
-        Some(check.mode() == Mode::Yolo || !(secret || destroys))
+        Some(!(secret || destroys))
     }
 
-    /// Returns the reason to ask about leaving the sandbox, for people.
-    pub(super) fn why_outside(&self, asked: &[&AssessedCommand]) -> Option<String> {
-        if !self.is_outside() {
-            return None;
-        }
-        let justification = self.request.and_then(|request| request.justification.as_deref());
-        let names: Vec<_> = asked.iter().map(|command| format!("`{}`", command.name)).collect();
-        Some(match (self.request, justification) {
-            (_, Some(why)) => {
-                let why: Vec<_> = why.split_whitespace().collect();
-                format!("it is to run outside the sandbox; the model says: {}", why.join(" "))
+    /// Returns whether to ask about the sandbox itself: a mode that allows everything else does not
+    /// allow this.
+    pub(super) fn asks_to_leave(&self) -> bool {
+        self.is_outside() || self.exceeds
+    }
+
+    /// Returns the reason to ask about the mode, for people; `asked`: names of the commands that are
+    /// asked about.
+    pub(super) fn why(&self, asked: &[String]) -> Option<String> {
+        let asks_for_more = self.request.is_some() && !self.unasked;
+        let what = match self.mode {
+            SandboxMode::DangerFullAccess if asks_for_more => {
+                "it is to run outside the sandbox".to_owned()
             }
-            (Some(_), None) => "the model wants it to run outside the sandbox".to_owned(),
-            (None, None) => format!("{} cannot do its work inside the sandbox", names.join(", ")),
-        })
+            SandboxMode::DangerFullAccess => {
+                let names: Vec<_> = asked.iter().map(|name| format!("`{name}`")).collect();
+                return Some(format!("{} cannot work inside the sandbox", names.join(", ")));
+            }
+            mode if asks_for_more => format!("it is to run in the sandbox mode `{mode}`"),
+            mode if self.exceeds => return Some(format!("it needs the sandbox mode `{mode}`")),
+            _ => return None,
+        };
+        let justification = self.request.and_then(|request| request.justification.as_deref());
+        let Some(justification) = justification else { return Some(what) };
+        let words: Vec<_> = justification.split_whitespace().collect();
+        let mut reason = words.join(" ");
+        if let Some((end, _)) = reason.char_indices().nth(LONGEST_REASON) {
+            reason.truncate(end);
+            reason.push('…');
+        }
+        Some(format!("{what}; the model says: \"{reason}\""))
     }
 }
 
-/// Returns the mode in which commands run without a question; `None` if there is no sandbox.
-fn most_unasked(check: &Check<'_>) -> Option<SandboxMode> {
-    let sandbox = check.environment.sandbox()?;
-    Some(sandbox.mode.unwrap_or(match check.mode() {
-        Mode::Default if !check.edits_freely() => SandboxMode::ReadOnly,
+/// Returns the mode in which commands run without a question; `named`: the one that the user has named;
+/// `edits`: files of the workspace are changed without a question.
+pub(super) fn mode_unasked(named: Option<SandboxMode>, mode: Mode, edits: bool) -> SandboxMode {
+    named.unwrap_or(match mode {
+        Mode::Default if !edits => SandboxMode::ReadOnly,
         Mode::Plan => SandboxMode::ReadOnly,
         Mode::Default | Mode::AutoEdit | Mode::Yolo => SandboxMode::WorkspaceWrite,
-    }))
+    })
 }
 
 /// Returns the mode that a command needs, as far as is known.
@@ -112,10 +163,11 @@ fn needed(
     always: bool,
     unasked: SandboxMode,
 ) -> SandboxMode {
+    let writes = unasked.max(SandboxMode::WorkspaceWrite);
     if let Some(Ruling { rule, effect: RuleEffect::Allow }) =
         check.ruling(Subject::Command(command))
     {
-        return rule.sandbox.unwrap_or(unasked.max(SandboxMode::WorkspaceWrite));
+        return rule.sandbox.unwrap_or(writes);
     }
     let tool = Scope::Tool(check.request.tool.to_owned());
     let edits = check.edits_freely();
@@ -123,12 +175,12 @@ fn needed(
     match &command.risk {
         Risk::None => SandboxMode::ReadOnly,
         // What it keeps is protected in the sandbox.
-        _ if command.name == "git" || check.always.covers_outside(command) => {
+        _ if command.name == "git" => SandboxMode::DangerFullAccess,
+        Risk::Writes(_) | Risk::Runs(_) if check.always.covers_outside(command) => {
             SandboxMode::DangerFullAccess
         }
-        Risk::Writes(_) => unasked.max(SandboxMode::WorkspaceWrite),
-        _ if command.destroys => unasked.max(SandboxMode::WorkspaceWrite),
-        _ if command.writes.is_some() || is_known() => unasked.max(SandboxMode::WorkspaceWrite),
+        Risk::Writes(_) => writes,
+        _ if command.destroys || command.writes.is_some() || is_known() => writes,
         _ => unasked,
     }
 }

@@ -213,7 +213,8 @@ async fn sandbox(engine: &Engine) -> Option<SandboxSituation> {
     let probe = sandbox.probe().await;
     if let Some(works) = &probe.sandbox {
         let protects = works.mechanism().protects();
-        return Some(SandboxSituation { mode: sandbox.mode(), protects });
+        let (mode, network) = (sandbox.mode(), sandbox.has_network());
+        return Some(SandboxSituation { mode, protects, network });
     }
     if let Some(why) = sandbox.first_complaint(&probe) {
         engine.log.append(Event::Notice(why));

@@ -26,6 +26,10 @@ pub(super) fn allowing(question: &Question) -> Option<&'static str> {
             RuleName::BuiltIn(name) if name == "unknown-folder" => {
                 return Some("GEMINI_CLI_TRUST_WORKSPACE=true");
             }
+            // The mode that asks about nothing else asks about this.
+            RuleName::BuiltIn(name) if name == "sandbox" => {
+                return Some("--yolo --sandbox danger-full-access");
+            }
             RuleName::BuiltIn(name) if name == "repetition" => {
                 return Some("model.disableLoopDetection");
             }

@@ -28,6 +28,8 @@ pub struct SandboxSituation {
     pub mode: Option<SandboxMode>,
     /// `true` if what is protected in the workspace cannot be written.
     pub protects: bool,
+    /// `true` if commands can use the machine's network.
+    pub network: bool,
 }
 
 /// Program of the workspace that a name stands for.
