@@ -25,6 +25,7 @@ mod registry;
 mod rename;
 mod restore;
 mod rewind;
+mod sandbox;
 mod shells;
 mod stats;
 mod thinking;
@@ -45,6 +46,7 @@ const ALL: &[Command] = &[
     thinking::COMMAND,
     permissions::COMMAND,
     plan::COMMAND,
+    sandbox::COMMAND,
     restore::COMMAND,
     rewind::COMMAND,
     shells::COMMAND,

@@ -8,6 +8,7 @@ mod model;
 mod permissions;
 mod plan;
 mod registry;
+mod sandbox;
 mod thinking;
 mod unknown;
 
@@ -148,6 +149,7 @@ async fn help_lists_every_command_with_what_it_takes() {
             "permissions reload",
             "plan",
             "plan off",
+            "sandbox",
             "restore [CALL]",
             "restore list",
             "restore turn N",

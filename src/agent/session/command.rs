@@ -28,6 +28,7 @@ use crate::permission::{Mode, Permissions, Scope};
 use tandem_mcp::{Hub, ServerStatus};
 use tandem_model::{self as model, Part, ThinkingLevels, ToolDeclaration};
 use tandem_tools::background::Background;
+use tandem_tools::command_sandbox::CommandSandbox;
 
 /// The commands of a session.
 #[async_trait]
@@ -150,6 +151,11 @@ impl CommandTurn<'_> {
     /// Returns the commands that run in the background.
     pub(crate) fn background(&self) -> &Background {
         &self.engine.host.background
+    }
+
+    /// Returns the sandbox of commands, if the user wants one.
+    pub(crate) fn sandbox(&self) -> Option<&Arc<CommandSandbox>> {
+        self.engine.host.sandbox.as_ref()
     }
 
     /// Returns the policy.

@@ -1,0 +1,35 @@
+//! `/sandbox`: what the sandbox of commands holds.
+
+use super::registry::{Command, CommandRequest};
+use crate::session::CommandReply;
+
+pub(super) const COMMAND: Command = Command {
+    name: "sandbox",
+    description: "what the sandbox of commands holds, or how to switch it on",
+    arguments: &[],
+    sub_commands: &[],
+    asks_model: false,
+    run: Some(|request| Box::pin(async move { show(&request).await.map(CommandReply::Say) })),
+};
+
+const OFF: &str = "Commands run without a sandbox. To switch it on, start tandem with `--sandbox`, or set \
+    `tools.sandbox` to `true`. `tandem sandbox` in a shell shows what it would hold here.";
+
+async fn show(request: &CommandRequest<'_>) -> Result<String, String> {
+    let turn = request.turn;
+    let Some(sandbox) = turn.sandbox() else { return Ok(OFF.to_owned()) };
+    let mode = turn.permissions().sandbox_mode(sandbox.mode());
+    let held = sandbox.describe(mode).await.map_err(|error| error.message)?;
+    let held: String = held.lines().map(|line| format!("    {line}\n")).collect();
+    let because = match sandbox.mode() {
+        Some(_) => "as the settings have it".to_owned(),
+        None => format!("as the approval mode `{}` has it", turn.mode()),
+    };
+    let works = sandbox.probe().await.sandbox.is_some();
+    let state = if works {
+        format!("The sandbox mode of commands is `{mode}`, {because}.")
+    } else {
+        "No sandbox works here.".to_owned()
+    };
+    Ok(format!("{state}\n\n{held}"))
+}

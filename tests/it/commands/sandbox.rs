@@ -1,0 +1,60 @@
+//! `/sandbox`.
+
+use std::path::PathBuf;
+
+use tandem_agent::permission::{Mode, Scope};
+use tandem_agent::session::Parts;
+use tandem_sandbox::{Limits, Mechanism, SandboxMode};
+use tandem_tools::NameList;
+use tandem_tools::command_sandbox::SandboxSetup;
+
+use super::{Stage, contains};
+use crate::fakes::host;
+
+/// A session whose commands have a sandbox that this program makes.
+fn stage(mode: Option<SandboxMode>, mechanism: Option<Mechanism>, helper: &str) -> Stage {
+    let setup = SandboxSetup {
+        mode,
+        mechanism,
+        helper: PathBuf::from(helper),
+        home: None,
+        writable: Vec::new(),
+        network: false,
+        protected: NameList::default(),
+        taken_back: None,
+        limits: Limits::default(),
+    };
+    let directory = std::env::temp_dir();
+    Stage::with(vec![], |parts| Parts { host: host(&directory).sandboxed(Some(setup)), ..parts })
+}
+
+#[tokio::test]
+async fn without_a_sandbox_it_says_how_to_switch_it_on() {
+    let shown = Stage::new(vec![]).output("/sandbox").await;
+    contains(&shown, &["without a sandbox", "`--sandbox`", "`tools.sandbox`", "`tandem sandbox`"]);
+}
+
+#[tokio::test]
+async fn it_shows_the_mode_and_where_that_is_from() {
+    let stage = stage(None, None, env!("CARGO_BIN_EXE_tandem"));
+    let shown = stage.output("/sandbox").await;
+    if shown.starts_with("No sandbox works here.") {
+        println!("skipped: {shown}");
+        return;
+    }
+    contains(&shown, &["`read-only`, as the approval mode `default` has it", "    Mechanism: "]);
+    contains(&shown, &["    Read-only:\n", "    Network: none\n"]);
+    stage.session.permissions().allow(Scope::Edits);
+    contains(&stage.output("/sandbox").await, &["`workspace-write`", "    Writable:\n"]);
+    stage.session.permissions().disallow(&Scope::Edits);
+    stage.session.set_mode(Mode::Yolo).unwrap();
+    contains(&stage.output("/sandbox").await, &["`workspace-write`, as the approval mode `yolo`"]);
+    let named = self::stage(Some(SandboxMode::ReadOnly), None, env!("CARGO_BIN_EXE_tandem"));
+    contains(&named.output("/sandbox").await, &["`read-only`, as the settings have it"]);
+}
+
+#[tokio::test]
+async fn where_none_works_it_says_why() {
+    let shown = stage(None, Some(Mechanism::Namespaces), "/bin/false").output("/sandbox").await;
+    contains(&shown, &["No sandbox works here.", "    Mechanism: none", "    Not "]);
+}
