@@ -22,7 +22,7 @@ async fn answer(args: &[&str]) -> String {
 
 #[tokio::test]
 async fn what_other_programs_know_and_this_one_does_not_is_said_to_be_so() {
-    let lines: [&[&str]; 20] = [
+    let lines: [&[&str]; 19] = [
         &["mcp", "list"],
         &["mcp", "add", "--transport", "http", "name", "https://example.org"],
         &["mcp"],
@@ -34,7 +34,6 @@ async fn what_other_programs_know_and_this_one_does_not_is_said_to_be_so() {
         &["--debug", "mcp", "list"],
         &["--session-id", "x"],
         &["--list-sessions"],
-        &["--sandbox"],
         &["-e", "none"],
         &["--worktree"],
         &["--checkpointing"],

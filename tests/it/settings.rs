@@ -1,6 +1,7 @@
 //! Settings: which file counts for what, what is wrong and where, what a project may say.
 
 mod projects;
+mod sandbox;
 mod whole;
 mod wrong;
 
@@ -243,19 +244,16 @@ fn the_users_own_file_is_no_projects_in_the_home() {
 #[test]
 fn who_wants_a_guard_that_there_is_not_is_told_so_in_one_sentence() {
     for (settings, named) in [
-        (json!({ "tools": { "sandbox": "docker" } }), "`tools.sandbox`"),
-        (json!({ "tools": { "sandbox": true } }), "`tools.sandbox`"),
-        (json!({ "sandbox": true }), "`sandbox`"),
         (json!({ "hooks": { "BeforeTool": [{ "matcher": "*" }] } }), "`hooks`"),
         (json!({ "skills": { "disabled": ["x"] } }), "`skills`"),
         (json!({ "extensions": { "disabled": ["x"] } }), "`extensions`"),
         (json!({ "admin": { "mcp": { "enabled": false } } }), "`admin.mcp.enabled`"),
         (
-            json!({ "security": { "toolSandboxing": true, "auth": { "enforcedType": "vertex-ai" } },
+            json!({ "security": { "auth": { "enforcedType": "vertex-ai" } },
                     "admin": { "secureModeEnabled": true } }),
-            "`admin.secureModeEnabled`, `security.auth.enforcedType`, `security.toolSandboxing`",
+            "`admin.secureModeEnabled`, `security.auth.enforcedType`",
         ),
-        (json!({ "tools": { "sandbox": false }, "hooks": {}, "skills": { "enabled": false } }), ""),
+        (json!({ "hooks": {}, "skills": { "enabled": false } }), ""),
         (json!({ "admin": { "mcp": { "enabled": true } }, "security": { "auth": {} } }), ""),
     ] {
         let place = Place::new().with(USER, &settings.to_string());
@@ -272,8 +270,8 @@ fn who_wants_a_guard_that_there_is_not_is_told_so_in_one_sentence() {
 #[test]
 fn a_guard_that_a_later_file_turns_off_is_not_wanted() {
     let place = Place::new()
-        .with(USER, r#"{ "tools": { "sandbox": true } }"#)
-        .with(SYSTEM, r#"{ "tools": { "sandbox": false } }"#);
+        .with(USER, r#"{ "admin": { "secureModeEnabled": true } }"#)
+        .with(SYSTEM, r#"{ "admin": { "secureModeEnabled": false } }"#);
     assert_eq!(read(&place).remarks(), <[String; 0]>::default());
 }
 
