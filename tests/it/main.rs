@@ -46,6 +46,7 @@ mod peer;
 mod policy;
 mod read;
 mod replayed;
+mod sandboxed;
 mod secrecy;
 mod session;
 mod sessions;

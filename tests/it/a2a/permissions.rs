@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::server::{Served, answer, asks, prompt, serve, statuses, text, tool_call, within};
 use crate::agent::Setup;
+use crate::sandboxed::{REASON, mechanism, outside};
 
 const SETTINGS: &str = "../.gemini/settings.json";
 
@@ -100,4 +101,17 @@ async fn rules_from_flags_and_files_decide_and_are_named() {
     let events = it.client.stream("message/stream", prompt("go")).await.rest().await;
     assert_eq!(text(&events), "done");
     assert!(!events.iter().any(asks));
+}
+
+#[tokio::test]
+async fn the_models_reason_to_leave_the_sandbox_is_shown() {
+    if mechanism().is_none() {
+        return;
+    }
+    let answers = json!([[outside("touch a.txt")], [{ "text": "done" }]]);
+    let it = serve(&Setup::answers(answers).arg("--sandbox")).await;
+    let (_, asked) = question(&it).await;
+    let shown = asked["confirmation_request"]["prompt"].as_str().unwrap();
+    assert!(shown.contains("outside the sandbox; the model says:"), "{shown}");
+    assert!(shown.contains(REASON), "{shown}");
 }

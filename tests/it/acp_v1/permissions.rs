@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Editor, stop_reason, updates};
 use crate::agent::Setup;
+use crate::sandboxed::{REASON, mechanism, outside};
 
 fn writes() -> Setup {
     let args = json!({ "file_path": "a.txt", "content": "new\n" });
@@ -124,4 +125,19 @@ async fn a_cancel_withdraws_the_question_and_a_late_answer_does_nothing() {
     let read = editor.ask(&session, "/about").await;
     assert_eq!(stop_reason(&read), "end_turn");
     assert!(!editor.cwd().join("a.txt").exists());
+}
+
+#[tokio::test]
+async fn the_models_reason_to_leave_the_sandbox_is_shown() {
+    if mechanism().is_none() {
+        return;
+    }
+    let answers = json!([[outside("touch a.txt")], [{ "text": "done" }]]);
+    let mut editor = Editor::start(&Setup::answers(answers).arg("--sandbox")).await;
+    let (question, _) = asked(&mut editor, "reject").await;
+    let shown = question.to_string();
+    assert!(shown.contains("outside the sandbox; the model says:"), "{shown}");
+    assert!(shown.contains(REASON), "{shown}");
+    let always = question["options"][1]["name"].as_str().unwrap();
+    assert!(always.ends_with("commands that begin with `touch`, outside the sandbox"), "{always}");
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{GRACE, Terminal};
+use crate::sandboxed::{REASON, mechanism, outside};
 
 fn writes(content: &str) -> Value {
     let args = json!({ "file_path": "a.py", "content": content });
@@ -52,4 +53,19 @@ fn a_long_change_is_read_whole_in_a_small_terminal() {
     terminal.text("vy");
     terminal.until("Written.");
     assert_eq!(terminal.file("project/a.py").unwrap(), content);
+}
+
+#[test]
+fn the_models_reason_to_leave_the_sandbox_is_shown() {
+    if mechanism().is_none() {
+        return;
+    }
+    let answers = json!([[outside("touch a.txt")], [{ "text": "Then not." }]]);
+    let Some(terminal) = Terminal::start(answers, "--sandbox=true") else { return };
+    terminal.line("go");
+    let asked = terminal.until("yes, this once");
+    // The words may be on several lines.
+    let words = asked.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("outside the sandbox; the model says:"), "{asked}");
+    assert!(words.contains(REASON), "{asked}");
 }

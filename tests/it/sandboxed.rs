@@ -1,0 +1,362 @@
+//! Commands of a session that has a sandbox, from the model's call to what is on the disk.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tandem_agent::permission::{Mode, Scope};
+use tandem_agent::session::{Answer, CallStarted, Event, Origin, Parts, Session, ToolOutcome};
+use tandem_model::replay::Replay;
+use tandem_sandbox::{Limits, Mechanism};
+use tandem_shell::protected_files;
+use tandem_tools::command_sandbox::SandboxSetup;
+use tandem_tools::{self as tools, NameList};
+use tempfile::TempDir;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe;
+use tokio::time::timeout;
+
+use crate::agent::{HANG, Setup};
+use crate::fakes::{host, is_end, parts, text, until};
+use crate::family::{is_gone, make_fifo};
+
+/// Returns the mechanism that `tandem --sandbox` has here; without one, the reason is printed.
+pub(crate) fn mechanism() -> Option<String> {
+    let home = TempDir::new().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tandem"));
+    command.arg("sandbox").env("HOME", home.path()).current_dir(home.path());
+    let shown = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    let name = shown.strip_prefix("Mechanism: ").and_then(|it| it.lines().next()).unwrap();
+    if name.starts_with("none") {
+        println!("skipped: {shown}");
+        return None;
+    }
+    Some(name.to_owned())
+}
+
+/// Returns whether what is protected cannot be written here; if not, why is printed.
+fn protects() -> bool {
+    let mechanism = mechanism();
+    let protects = mechanism.as_deref().is_some_and(|name| name != "landlock");
+    if !protects {
+        println!("skipped: {mechanism:?} does not protect");
+    }
+    protects
+}
+
+/// A model's reason to leave the sandbox.
+pub(crate) const REASON: &str = "It writes the log.";
+
+fn run(command: &str) -> Value {
+    with(command, json!({}))
+}
+
+/// A call of a command with more arguments.
+fn with(command: &str, more: Value) -> Value {
+    let mut args = json!({ "command": command });
+    args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    json!({ "call": { "name": "run_shell_command", "args": args } })
+}
+
+/// A call of a command that is to leave the sandbox, for [`REASON`].
+pub(crate) fn outside(command: &str) -> Value {
+    with(command, json!({ "sandbox": "outside", "justification": REASON }))
+}
+
+/// A session with a sandbox, in a project of its own.
+struct Stage {
+    session: Arc<Session>,
+    home: TempDir,
+    /// Events that were read.
+    seen: usize,
+}
+
+/// A call, the question about it if there was one, and what came of it.
+struct Made {
+    started: Arc<CallStarted>,
+    outcome: ToolOutcome,
+}
+
+impl Made {
+    /// Returns what the model is told.
+    fn told(&self) -> &str {
+        match &self.outcome {
+            ToolOutcome::Done(output) => &output.text,
+            ToolOutcome::Failed(error) => &error.message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn why(&self) -> &str {
+        &self.started.question.as_ref().expect("it was not asked about").why
+    }
+
+    fn is_asked(&self) -> bool {
+        self.started.question.is_some()
+    }
+
+    fn is_done(&self) -> bool {
+        matches!(self.outcome, ToolOutcome::Done(_))
+    }
+
+    fn is_sandboxed(&self) -> bool {
+        self.started.summary.label.ends_with(" [sandboxed]")
+    }
+}
+
+impl Stage {
+    /// Each of the calls is an answer of the model by itself.
+    fn new(mode: Mode, calls: &[Value]) -> Self {
+        Self::with(mode, calls, Vec::new())
+    }
+
+    /// The same with more directories that can be written.
+    fn with(mode: Mode, calls: &[Value], writable: Vec<PathBuf>) -> Self {
+        Self::changed(mode, calls, |setup| SandboxSetup { writable, ..setup })
+    }
+
+    /// The same with another sandbox.
+    fn changed(
+        mode: Mode,
+        calls: &[Value],
+        change: impl FnOnce(SandboxSetup) -> SandboxSetup,
+    ) -> Self {
+        let home = TempDir::new().unwrap();
+        let project = home.path().join("project");
+        fs::create_dir_all(project.join(".git")).unwrap();
+        fs::write(project.join("a.txt"), "a\n").unwrap();
+        let mut answers: Vec<_> = calls.iter().map(|call| json!([call])).collect();
+        answers.push(json!([{ "text": "done" }]));
+        let script = json!({ "when": "", "answers": answers }).to_string();
+        let setup = SandboxSetup {
+            mode: None,
+            mechanism: None,
+            helper: PathBuf::from(env!("CARGO_BIN_EXE_tandem")),
+            home: Some(home.path().to_owned()),
+            writable: Vec::new(),
+            network: false,
+            protected: NameList::new(protected_files()).unwrap(),
+            taken_back: Some(home.path().join("taken-back")),
+            limits: Limits::default(),
+        };
+        let session = Session::new(Parts {
+            tools: tools::all_with_sandbox(),
+            host: host(&project).sandboxed(Some(change(setup))),
+            mode,
+            ..parts(Arc::new(Replay::from_script(&script).unwrap()))
+        });
+        Self { session, home, seen: 0 }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join("project").join(name)
+    }
+
+    /// Runs a prompt; each question gets this answer. Returns the calls.
+    async fn go(&mut self, answer: Answer) -> Vec<Made> {
+        self.session.prompt(text("go"), Origin::Editor);
+        let mut log = self.session.events(self.seen);
+        let mut calls: Vec<Arc<CallStarted>> = Vec::new();
+        let mut made = Vec::new();
+        loop {
+            let is_step = |event: &Event| {
+                is_end(event) || matches!(event, Event::CallStarted(_) | Event::CallFinished { .. })
+            };
+            let events = timeout(HANG, until(&mut log, is_step)).await.expect("it hangs");
+            self.seen += events.len();
+            match &**events.last().unwrap() {
+                Event::CallStarted(started) => {
+                    if started.question.is_some() {
+                        let answer = answer.clone();
+                        self.session.answer(&started.call.id, answer, Origin::Editor).unwrap();
+                    }
+                    calls.push(Arc::clone(started));
+                }
+                Event::CallFinished { outcome, .. } => {
+                    let started = Arc::clone(calls.last().unwrap());
+                    made.push(Made { started, outcome: outcome.clone() });
+                }
+                _ => return made,
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_blocked_write_tells_the_model_how_to_ask_and_the_question_shows_why() {
+    if !protects() {
+        return;
+    }
+    let asks = json!({ "sandbox": "workspace-write", "justification": "The build\nwrites b.txt." });
+    let calls = [run("echo b | tee b.txt"), with("echo b | tee b.txt", asks)];
+    let mut stage = Stage::new(Mode::Default, &calls);
+    let made = stage.go(Answer::Once { edited: None }).await;
+    let [blocked, written] = &made[..] else { panic!("{} calls", made.len()) };
+    assert!(!blocked.is_asked() && !blocked.is_done() && blocked.is_sandboxed());
+    let told = blocked.told();
+    assert!(told.contains("Blocked by the sandbox (read-only)"), "{told}");
+    assert!(told.contains("`sandbox`") && told.contains("`justification`"), "{told}");
+    assert!(written.is_sandboxed() && written.is_done(), "{}", written.told());
+    assert!(written.why().contains("\"The build writes b.txt.\""), "{}", written.why());
+    assert_eq!(fs::read_to_string(stage.path("b.txt")).unwrap(), "b\n");
+}
+
+#[tokio::test]
+async fn an_always_outside_is_remembered() {
+    if mechanism().is_none() {
+        return;
+    }
+    let line = "./log.sh";
+    let calls = [run(line), outside(line), run(line), run("./other.sh")];
+    let mut stage = Stage::new(Mode::Default, &calls);
+    // Not in `/tmp`, which commands in the sandbox have for themselves.
+    let elsewhere = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let log = elsewhere.path().join("log");
+    for name in ["log.sh", "other.sh"] {
+        let script = format!("#!/bin/sh\necho ran >> {}\n", log.display());
+        fs::write(stage.path(name), script).unwrap();
+        let mut chmod = Command::new("chmod");
+        assert!(chmod.arg("+x").arg(stage.path(name)).status().unwrap().success());
+    }
+    let always = Answer::Always(Scope::Outside(vec![line.to_owned()]));
+    let made = stage.go(always).await;
+    let [held, asked, known, other] = &made[..] else { panic!("{} calls", made.len()) };
+    assert!(held.is_sandboxed() && !held.is_asked() && !held.is_done());
+    assert!(asked.is_asked() && asked.is_done() && !asked.is_sandboxed(), "{}", asked.told());
+    let why = format!("it is to run outside the sandbox; the model says: \"{REASON}\"");
+    assert!(asked.why().starts_with(&why), "{}", asked.why());
+    assert!(!known.is_asked() && known.is_done() && !known.is_sandboxed(), "{}", known.told());
+    assert!(other.is_sandboxed() && !other.is_done(), "{}", other.told());
+    assert_eq!(fs::read_to_string(log).unwrap(), "ran\nran\n");
+}
+
+#[tokio::test]
+async fn what_runs_by_itself_is_moved_out_and_the_model_is_told() {
+    if !protects() {
+        return;
+    }
+    let makes =
+        "mkdir .vscode; echo evil > .vscode/tasks.json; echo x > b.txt; echo x > .git/config";
+    let mut stage = Stage::new(Mode::AutoEdit, &[run(makes)]);
+    let made = stage.go(Answer::Reject).await;
+    assert!(!made[0].is_asked() && made[0].is_sandboxed());
+    let told = made[0].told();
+    assert!(told.contains("it was moved to") && told.contains(".vscode"), "{told}");
+    assert!(!stage.path(".vscode").exists() && !stage.path(".git/config").exists());
+    assert!(stage.path("b.txt").exists());
+    let moved = fs::read_dir(stage.home.path().join("taken-back")).unwrap().next().unwrap();
+    let moved = moved.unwrap().path().join(".vscode/tasks.json");
+    assert_eq!(fs::read_to_string(moved).unwrap(), "evil\n");
+}
+
+#[tokio::test]
+async fn a_directory_that_the_settings_name_is_written_however_it_is_spelled() {
+    if mechanism().is_none() {
+        return;
+    }
+    let elsewhere = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let real = fs::canonicalize(elsewhere.path()).unwrap();
+    fs::create_dir(real.join("cache")).unwrap();
+    std::os::unix::fs::symlink("cache", real.join("link")).unwrap();
+    let spelled = vec![real.join("cache/../link"), real.join("missing")];
+    let line = format!("touch {0}/cache/a && touch {0}/b", real.display());
+    let mut stage = Stage::with(Mode::AutoEdit, &[run(&line)], spelled);
+    let made = stage.go(Answer::Once { edited: None }).await;
+    assert!(made[0].is_sandboxed() && !made[0].is_done(), "{}", made[0].told());
+    assert!(real.join("cache/a").exists() && !real.join("b").exists(), "{}", made[0].told());
+}
+
+#[tokio::test]
+async fn where_no_sandbox_works_it_is_told_once_and_asked_as_without_one() {
+    let calls = [run("touch b.txt"), run("touch c.txt")];
+    let mut stage = Stage::changed(Mode::Default, &calls, |setup| SandboxSetup {
+        mechanism: Some(Mechanism::Namespaces),
+        helper: PathBuf::from("/bin/false"),
+        ..setup
+    });
+    let made = stage.go(Answer::Once { edited: None }).await;
+    assert!(made.iter().all(|made| made.is_asked() && made.is_done() && !made.is_sandboxed()));
+    assert_eq!(made[0].why(), "`touch` is not known to only read");
+    let mut log = stage.session.events(0);
+    let told = until(&mut log, is_end).await;
+    let told = told.iter().filter(|event| matches!(&***event, Event::Notice(_)));
+    let told: Vec<_> = told.collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+}
+
+#[tokio::test]
+async fn a_server_in_the_background_is_reached_by_a_later_command() {
+    if mechanism().as_deref() != Some("namespaces") {
+        println!("skipped: only commands with namespaces of the session share a network");
+        return;
+    }
+    let serves = "python3 -c 'import socket; s = socket.create_server((\"127.0.0.1\", 4567)); \
+        print(\"ready\", flush=True); c, _ = s.accept(); c.sendall(b\"served\")'";
+    let reads = "python3 -c 'import socket,time
+for _ in range(1000):
+    try:
+        print(socket.create_connection((\"127.0.0.1\", 4567)).recv(9)); break
+    except ConnectionRefusedError:
+        time.sleep(0.01)'";
+    let calls = [with(serves, json!({ "is_background": true })), run(reads)];
+    let mut stage = Stage::new(Mode::Default, &calls);
+    let made = stage.go(Answer::Reject).await;
+    assert!(made.iter().all(|made| made.is_sandboxed() && !made.is_asked()));
+    assert!(made[1].told().contains("served"), "{} {}", made[0].told(), made[1].told());
+}
+
+/// A family that no process group holds together.
+const FAMILY: &str = "exec 3>family; (setsid sleep 1000 &); (trap '' TERM; setsid setsid sleep 1000 &); \
+    echo started >&3; sleep 1000";
+
+#[tokio::test]
+async fn a_killed_agent_leaves_nothing_behind_in_the_sandbox() {
+    if !protects() {
+        return;
+    }
+    let setup = Setup::answers(json!([[run(FAMILY)], [{ "text": "done" }]]));
+    let home = TempDir::new().unwrap();
+    let mut command = setup.arg("--sandbox=true").arg("-y").command(home.path());
+    let fifo = home.path().join("workspace/family");
+    make_fifo(&fifo);
+    let mut family = pipe::OpenOptions::new().open_receiver(&fifo).unwrap();
+    let mut agent = command.arg("-p").arg("go").stdin(Stdio::null()).spawn().unwrap();
+    let mut started = [0; 8];
+    timeout(HANG, family.read_exact(&mut started)).await.expect("it does not start").unwrap();
+    let pid = Pid::from_raw(agent.id().unwrap().try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+    agent.wait().await.unwrap();
+    is_gone(family).await;
+}
+
+#[tokio::test]
+async fn an_editor_of_acp_0_0_9_is_shown_the_reason() {
+    if mechanism().is_none() {
+        return;
+    }
+    let setup = Setup::answers(json!([[outside("touch a.txt")], [{ "text": "done" }]]));
+    let mut agent = setup.arg("--sandbox").start();
+    let id = agent.prompt("go").await;
+    let read = agent.until_answered(id, "reject").await;
+    let asked = read.iter().find(|it| it["method"] == "requestToolCallConfirmation").unwrap();
+    let shown = asked["params"].to_string();
+    assert!(shown.contains("outside the sandbox; the model says:"), "{shown}");
+    assert!(shown.contains(REASON) && !shown.contains("[sandboxed]"), "{shown}");
+}
+
+#[tokio::test]
+async fn without_a_person_what_has_to_leave_is_refused_and_the_flags_are_named() {
+    if mechanism().is_none() {
+        return;
+    }
+    for (mode, call) in [("default", run("git commit -m x")), ("yolo", outside("touch a.txt"))] {
+        let setup = Setup::answers(json!([[call], [{ "text": "done" }]])).arg("--sandbox=true");
+        let ran = setup.arg("--approval-mode").arg(mode).arg("-p").arg("go").run().await;
+        let flags = "not allowed without `--yolo --sandbox danger-full-access`: ";
+        assert!(ran.stderr.contains(flags), "{mode}: {}", ran.stderr);
+        assert_eq!((&*ran.stdout, ran.code), ("done\n", Some(0)));
+    }
+}
