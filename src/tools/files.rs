@@ -1,6 +1,6 @@
 //! Contents of files: read up to a limit, written whole or not at all.
 //!
-//! Tools reach them through [`Files`]: a session's are [`SessionFiles`](super::session_files::SessionFiles), which asks
+//! Tools reach them through [`Files`]: a session's are `SessionFiles`, which asks
 //! an editor with unsaved changes, and else the [`Disk`](super::disk::Disk). The tree that the files are in (names, links,
 //! ages, ignore files, the lines that a search hits) is always the disk's: see
 //! [`Workspace`](super::workspace::Workspace).
