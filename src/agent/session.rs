@@ -97,11 +97,14 @@ use tandem_model as model;
 pub use tandem_model::{Error as ModelError, Retry, ThinkingLevels, ToolDeclaration, Usage};
 use tandem_tools::background::Background;
 pub use tandem_tools::buffers::TextBuffers;
+pub use tandem_tools::client_terminals::{
+    ClientCommand, ClientOutput, ClientTerminal, ClientTerminals, TerminalsGuard,
+};
 pub use tandem_tools::session_files::BuffersGuard;
 pub use tandem_tools::terminals::Program;
 pub use tandem_tools::{
-    Access, DiffLine, FileDiff, FileLocation, LineDiff, ResultContent, ServerAnswer, Side, Summary,
-    Todo, TodoStatus, ToolKind, ToolOutput, WebSource,
+    Access, CommandExit, DiffLine, FileDiff, FileLocation, LineDiff, ResultContent, ServerAnswer,
+    Side, Summary, Todo, TodoStatus, ToolKind, ToolOutput, WebSource,
 };
 
 /// A live conversation, as front ends hold it.
@@ -439,6 +442,13 @@ impl Session {
     /// as the guard lives. The editor that joined last is the one.
     pub fn join_buffers(&self, buffers: Arc<dyn TextBuffers>) -> BuffersGuard {
         self.engine.host.editors.join(buffers)
+    }
+
+    /// Has commands run in the terminals of a client, as long as the guard lives. The client that joined
+    /// last is the one. `None` if the settings do not say so.
+    pub fn join_terminals(&self, terminals: Arc<dyn ClientTerminals>) -> Option<TerminalsGuard> {
+        let open = self.engine.host.client_terminals.as_ref()?;
+        Some(open.join(terminals))
     }
 
     /// Returns what prompts can mention: at most `most` files of the workspace, none that is ignored, and

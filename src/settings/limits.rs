@@ -249,6 +249,11 @@ const NAMED: &[Named] = &[
         field: Field::Seconds(|limits| &mut limits.tools.editor_time),
     },
     Named {
+        name: "editor-terminal-seconds",
+        what: "an editor's answer about one of its terminals",
+        field: Field::Seconds(|limits| &mut limits.tools.client_terminal_time),
+    },
+    Named {
         name: "read-lines",
         what: "lines of a file that are read at once",
         field: Field::Count(|limits| &mut limits.tools.read_lines),

@@ -20,6 +20,8 @@ pub type Announce =
 /// Context of a call: the host, and what belongs to the call alone.
 #[derive(Clone)]
 pub struct ToolContext {
+    /// Id of the call.
+    pub call: Arc<str>,
     /// The session's files, commands and limits.
     pub host: Arc<Host>,
     /// Environment variables that a command is given besides.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::background::Background;
+use super::client_terminals::OpenTerminals;
 use super::command_sandbox::{CommandSandbox, SandboxSetup};
 use super::command_times::CommandTimes;
 use super::files::{self, Files};
@@ -28,6 +29,8 @@ pub struct Host {
     pub editors: Arc<OpenEditors>,
     /// The place where commands start.
     pub terminals: Arc<Terminals>,
+    /// The clients whose terminals commands run in; `None` if they run in none.
+    pub client_terminals: Option<Arc<OpenTerminals>>,
     /// The commands that go on when their call has ended.
     pub background: Background,
     /// The times at which commands ran that were waited for.
@@ -69,6 +72,7 @@ impl Host {
             outputs: Arc::new(Outputs::new(Arc::clone(&scratch), limits.kept_output_bytes)),
             preimages: Preimages::new(Arc::clone(&scratch), limits.undo_bytes),
             scratch,
+            client_terminals: None,
             sandbox: None,
             limits,
         }
@@ -82,6 +86,12 @@ impl Host {
             Arc::new(CommandSandbox::new(setup, workspace, scratch))
         });
         Self { sandbox, ..self }
+    }
+
+    /// The same with commands in terminals of clients.
+    #[must_use]
+    pub fn with_client_terminals(self) -> Self {
+        Self { client_terminals: Some(Arc::default()), ..self }
     }
 
     /// Returns the real path that a path from the model leads to, if that is inside the workspace:

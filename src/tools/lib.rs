@@ -6,6 +6,7 @@
 
 pub mod background;
 pub mod buffers;
+pub mod client_terminals;
 pub mod command_sandbox;
 pub mod command_times;
 pub mod disk;
@@ -21,6 +22,8 @@ pub mod workspace;
 mod args;
 mod blocking;
 mod change;
+mod client_command;
+mod command_end;
 mod context;
 mod diff;
 
@@ -58,6 +61,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use self::args::parse;
+pub use self::command_end::CommandExit;
 pub use self::context::{Announce, ToolContext};
 pub use self::diff::{DiffLine, LineDiff, Side};
 pub use self::google_web_search::{SearchAnswer, WebSearch};

@@ -11,6 +11,8 @@ pub struct ToolLimits {
     pub editor_bytes: u64,
     /// Time for an editor to answer.
     pub editor_time: Duration,
+    /// Time for a client to begin, end or describe one of its terminals.
+    pub client_terminal_time: Duration,
     /// Lines of a file that are read at once.
     pub read_lines: usize,
     /// Characters of a line before it is cut.
@@ -51,6 +53,7 @@ impl Default for ToolLimits {
             file_bytes: 20 << 20,
             editor_bytes: 4 << 20,
             editor_time: Duration::from_secs(10),
+            client_terminal_time: Duration::from_secs(10),
             read_lines: 2000,
             line_chars: 2000,
             read_chars: 160_000,

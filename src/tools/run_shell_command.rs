@@ -3,7 +3,6 @@
 mod sandbox;
 
 use std::io;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -12,12 +11,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tandem_sandbox::SandboxMode;
 use tokio::time::{Instant, sleep_until};
 
 use self::sandbox::SandboxNotes;
 use super::args;
 use super::args::parse;
 use super::background::JobState;
+use super::client_command;
+use super::client_terminals::ClientTerminals;
+use super::command_end::{CommandEnd, CommandExit};
 use super::context::ToolContext;
 use super::invocation::{Access, Invocation, Summary};
 use super::limits::ToolLimits;
@@ -163,11 +166,11 @@ fn label(args: &ShellArgs) -> String {
     label
 }
 
-/// End of a command.
-enum CommandEnd {
-    Exited(Option<ExitStatus>),
-    Silent,
-    Cancelled,
+/// Returns the terminals of a client, if the command is to run there.
+fn client_terminals(cx: &ToolContext) -> Option<Arc<dyn ClientTerminals>> {
+    // A client has no sandbox.
+    let may = cx.sandbox == SandboxMode::DangerFullAccess;
+    cx.host.client_terminals.as_ref().filter(|_| may)?.last()
 }
 
 async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOutput, ToolError> {
@@ -175,35 +178,51 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
         return Err(ToolError::cancelled());
     }
     let _timer = cx.host.commands.start();
+    let limits = &cx.host.limits;
+    if let Some(client) = client_terminals(&cx) {
+        let (end, written) = client_command::run(&*client, command, directory, &cx).await?;
+        return match end {
+            CommandEnd::Exited(exit) => {
+                report(&exit, &written, &SandboxNotes::default(), None, limits)
+            }
+            CommandEnd::Silent => Err(silent(&written, limits)),
+            CommandEnd::Cancelled => Err(ToolError::cancelled()),
+        };
+    }
     let confinement = sandbox::confinement(&cx).await?;
     let terminals = &cx.host.terminals;
     let running = terminals.start(command, directory, &cx.variables, confinement.as_ref());
     let mut running = running.map_err(|err| not_started(&err))?;
-    let mut output = OutputBuffer::new(cx.host.limits.shell_bytes);
+    let mut output = OutputBuffer::new(limits.shell_bytes);
     let end = follow(&mut running, &mut output, &cx).await;
+    let written = output.text();
     let notes = match (&confinement, &cx.host.sandbox) {
         (Some(confinement), Some(sandbox)) => {
             let taken = sandbox.take_back(confinement).await;
-            SandboxNotes::new(cx.sandbox, &taken, &output.text())
+            SandboxNotes::new(cx.sandbox, &taken, &written)
         }
         _ => SandboxNotes::default(),
     };
     match end {
-        CommandEnd::Exited(status) => report(status, &output, &notes, &running, &cx.host.limits),
+        CommandEnd::Exited(exit) => report(&exit, &written, &notes, Some(&running), limits),
         CommandEnd::Silent => {
             running.end().await;
-            let seconds = cx.host.limits.shell_idle.as_secs();
-            let message = format!(
-                "The command was ended because it wrote nothing for {seconds} s.\nOutput: {}",
-                output.text()
-            );
-            Err(ToolError::new("shell_idle", message))
+            Err(silent(&written, limits))
         }
         CommandEnd::Cancelled => {
             running.end().await;
             Err(ToolError::cancelled())
         }
     }
+}
+
+/// Returns the error of a command that was ended because it wrote nothing.
+fn silent(written: &str, limits: &ToolLimits) -> ToolError {
+    let seconds = limits.shell_idle.as_secs();
+    let message = format!(
+        "The command was ended because it wrote nothing for {seconds} s.\nOutput: {written}"
+    );
+    ToolError::new("shell_idle", message)
 }
 
 /// Starts a command in the background, and looks how it begins.
@@ -256,7 +275,7 @@ async fn follow(
     let mut open = true;
     loop {
         if let (Some((status, _)), false) = (&exited, open) {
-            return CommandEnd::Exited(*status);
+            return CommandEnd::Exited((*status).into());
         }
         let drained = exited.as_ref().map_or(idle, |(_, until)| *until);
         tokio::select! {
@@ -278,7 +297,7 @@ async fn follow(
                 (cx.progress)(output.live());
             }
             () = sleep_until(drained) => match exited {
-                Some((status, _)) => return CommandEnd::Exited(status),
+                Some((status, _)) => return CommandEnd::Exited(status.into()),
                 None => return CommandEnd::Silent,
             },
         }
@@ -287,14 +306,12 @@ async fn follow(
 
 /// Returns the report to the model and to people of a command that has ended.
 fn report(
-    status: Option<ExitStatus>,
-    output: &OutputBuffer,
+    CommandExit { code, signal }: &CommandExit,
+    written: &str,
     notes: &SandboxNotes,
-    running: &RunningCommand,
+    running: Option<&RunningCommand>,
     limits: &ToolLimits,
 ) -> Result<ToolOutput, ToolError> {
-    let written = output.text();
-    let (code, signal) = status.map_or((None, None), |it| (it.code(), it.signal()));
     let mut text = if written.is_empty() {
         "Output: (empty)".to_owned()
     } else {
@@ -308,10 +325,9 @@ fn report(
         text.push_str(&format!("\nSignal: {signal}"));
         ended = format!("Command ended by signal: {signal}");
     }
-    let left = running.left_behind();
-    if !left.is_empty() {
+    let left = running.map(|running| (running.group, running.left_behind()));
+    if let Some((group, left)) = left.filter(|(_, left)| !left.is_empty()) {
         let left: Vec<_> = left.iter().map(ToString::to_string).collect();
-        let group = running.group;
         text.push_str(&format!(
             "\nBackground PIDs: {}\nProcess Group PGID: {group}",
             left.join(", ")
@@ -323,7 +339,7 @@ fn report(
     text.extend(notes.taken.as_deref());
     let shown = match (written.trim().is_empty(), ended.is_empty()) {
         (false, _) => {
-            let output = shorten(&written, limits.output_chars);
+            let output = shorten(written, limits.output_chars);
             Some(ResultContent::Output(format!("{}\n{ended}", output.trim_end())))
         }
         (true, false) => Some(ResultContent::Markdown(ended.clone())),

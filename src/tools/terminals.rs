@@ -36,6 +36,10 @@ const COMMAND_GRACE: Duration = Duration::from_millis(200);
 /// The same for a program that is talked to: it may have work to put down.
 const PROGRAM_GRACE: Duration = Duration::from_secs(1);
 
+/// Environment variables of every command. A pager would wait for keys.
+pub(super) const COMMAND_VARIABLES: [(&str, &str); 3] =
+    [("GEMINI_CLI", "1"), ("PAGER", "cat"), ("GIT_PAGER", "cat")];
+
 /// Starts the commands of one session.
 pub struct Terminals {
     supervisor: Arc<Supervisor>,
@@ -280,7 +284,7 @@ impl Terminals {
             shell
         };
         shell.current_dir(directory).stdin(Stdio::null());
-        shell.env("GEMINI_CLI", "1").env("PAGER", "cat").env("GIT_PAGER", "cat");
+        shell.envs(COMMAND_VARIABLES);
         // The policy has judged where a `cd` leads; this would lead it elsewhere.
         shell.env_remove("CDPATH");
         self.set_environment(&mut shell);

@@ -125,6 +125,7 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
 /// Returns the context of a tool that works on these files.
 pub(crate) fn context(workspace: Workspace, limits: ToolLimits) -> ToolContext {
     ToolContext {
+        call: Arc::from("call"),
         host: Arc::new(host_with(workspace, limits)),
         variables: Arc::from([]),
         sandbox: SandboxMode::DangerFullAccess,

@@ -15,6 +15,7 @@ mod api;
 mod background;
 mod bad_input;
 mod certificates;
+mod client_terminals;
 mod clients;
 mod command_line;
 mod commands;

@@ -309,6 +309,7 @@ fn context(
     cancel: &CancellationToken,
     progress: impl Fn(String) + Send + Sync + 'static,
 ) -> ToolContext {
+    let id = Arc::from(call);
     let (log, call) = (engine.log.clone(), call.to_owned());
     let announce = move |change| {
         let announced = log.append(Event::FileChanged { call: call.clone(), change });
@@ -322,6 +323,7 @@ fn context(
     };
     let log = engine.log.clone();
     ToolContext {
+        call: id,
         host: Arc::clone(&engine.host),
         variables: Arc::default(),
         sandbox: SandboxMode::DangerFullAccess,

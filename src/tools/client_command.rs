@@ -1,0 +1,180 @@
+//! A command in a terminal of a client, from its start to its end.
+
+use std::path::Path;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::client_terminals::{ClientCommand, ClientOutput, ClientTerminal, ClientTerminals};
+use super::command_end::{CommandEnd, CommandExit};
+use super::context::ToolContext;
+use super::output::ToolError;
+use super::shell_output::OutputBuffer;
+use super::shorten::one_line;
+use super::terminals::COMMAND_VARIABLES;
+
+/// Time between two looks at what a command writes.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Maximum number of bytes of output that a client is asked for: all of them come with every look.
+const OUTPUT: usize = 1 << 20;
+
+/// Maximum length of what a client says of an error or a signal, in characters.
+const WORDS: usize = 500;
+
+/// Kind of the errors of clients.
+const FAILED: &str = "client_terminal";
+
+/// Runs a command line in a terminal of a client; returns its end, and what it has written.
+pub(super) async fn run(
+    client: &dyn ClientTerminals,
+    line: &str,
+    directory: &Path,
+    cx: &ToolContext,
+) -> Result<(CommandEnd, String), ToolError> {
+    let fixed = COMMAND_VARIABLES.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    // Empty is as good as unset: the policy has judged where a `cd` leads.
+    let search_path = ("CDPATH".to_owned(), String::new());
+    let command = ClientCommand {
+        program: "bash".to_owned(),
+        args: vec!["-c".to_owned(), line.to_owned()],
+        variables: fixed.into_iter().chain([search_path]).chain(cx.variables.to_vec()).collect(),
+        directory: directory.to_owned(),
+        output_bytes: cx.host.limits.shell_bytes.min(OUTPUT),
+    };
+    let created = in_time(cx, client.create(&cx.call, &command));
+    let created = cx.cancel.run_until_cancelled(created).await.ok_or_else(ToolError::cancelled)?;
+    let terminal = created.map_err(|why| {
+        let message = format!("The command was not run: the editor has opened no terminal: {why}");
+        ToolError::new(FAILED, message)
+    })?;
+    let mut command =
+        FollowedCommand { terminal, cx, last: None, output_bytes: command.output_bytes };
+    let end = command.follow().await?;
+    Ok((end, command.text()))
+}
+
+/// A command that runs in a terminal of a client.
+struct FollowedCommand<'a> {
+    terminal: Box<dyn ClientTerminal>,
+    cx: &'a ToolContext,
+    /// Output that was seen last.
+    last: Option<ClientOutput>,
+    output_bytes: usize,
+}
+
+impl FollowedCommand<'_> {
+    /// Waits until the command has ended, or ends it.
+    async fn follow(&mut self) -> Result<CommandEnd, ToolError> {
+        let exit = match self.wait().await {
+            Some(Ok(exit)) => exit,
+            Some(Err(why)) => {
+                let message = format!(
+                    "The editor does not say how the command has ended: {why}. It may have done its \
+                     work, or some of it.\nOutput: {}",
+                    self.text()
+                );
+                return Err(ToolError::new(FAILED, message));
+            }
+            None => return Ok(self.end().await),
+        };
+        let cx = self.cx;
+        match cx.cancel.run_until_cancelled(in_time(cx, self.terminal.output())).await {
+            Some(Ok(output)) => self.last = Some(output),
+            Some(Err(why)) => {
+                let ended = match (&exit.code, &exit.signal) {
+                    (Some(code), _) => format!(" with exit code {code}"),
+                    (None, Some(signal)) => format!(" by signal {signal}"),
+                    (None, None) => String::new(),
+                };
+                let message = format!(
+                    "The command has ended{ended}, and the editor does not say what it wrote: {why}"
+                );
+                return Err(ToolError::new(FAILED, message));
+            }
+            None => return Ok(CommandEnd::Cancelled),
+        }
+        Ok(CommandEnd::Exited(exit))
+    }
+
+    /// Waits until the command has ended by itself, and shows meanwhile what it writes. Returns `None`
+    /// if the command has to be ended.
+    async fn wait(&mut self) -> Option<Result<CommandExit, String>> {
+        let cx = self.cx;
+        let mut exit = self.terminal.wait_for_exit();
+        let mut idle = Instant::now() + cx.host.limits.shell_idle;
+        loop {
+            let next = idle.min(Instant::now() + LOOK_EVERY);
+            let look = async {
+                sleep_until(next).await;
+                in_time(cx, self.terminal.output()).await
+            };
+            let looked = tokio::select! {
+                biased;
+                () = cx.cancel.cancelled() => return None,
+                ended = &mut exit => return Some(match ended {
+                    Ok(CommandExit { code, signal }) => {
+                        let signal = signal.map(|signal| one_line(&signal, WORDS));
+                        Ok(CommandExit { code, signal })
+                    }
+                    Err(why) => Err(one_line(&why, WORDS)),
+                }),
+                looked = look => looked,
+            };
+            match looked {
+                Ok(output) if self.last.as_ref() != Some(&output) => {
+                    if self.last.is_some() || !output.text.is_empty() {
+                        idle = Instant::now() + cx.host.limits.shell_idle;
+                        (cx.progress)(self.buffer(&output).live());
+                    }
+                    self.last = Some(output);
+                }
+                Ok(_) => {}
+                Err(why) => tracing::debug!(why, "the client does not say what a command writes"),
+            }
+            if Instant::now() >= idle {
+                return None;
+            }
+        }
+    }
+
+    /// Ends the command, and shows what it has written.
+    async fn end(&mut self) -> CommandEnd {
+        let cx = self.cx;
+        if let Err(why) = in_time(cx, self.terminal.kill()).await {
+            // It is told again when the terminal is freed.
+            tracing::warn!(why, "the client has not ended a command");
+        }
+        if let Ok(output) = in_time(cx, self.terminal.output()).await {
+            (cx.progress)(self.buffer(&output).live());
+            self.last = Some(output);
+        }
+        if cx.cancel.is_cancelled() { CommandEnd::Cancelled } else { CommandEnd::Silent }
+    }
+
+    fn buffer(&self, output: &ClientOutput) -> OutputBuffer {
+        let mut buffer = OutputBuffer::new(self.output_bytes);
+        buffer.push(output.text.as_bytes());
+        buffer
+    }
+
+    /// Returns the output that was seen last.
+    fn text(&self) -> String {
+        let Some(output) = &self.last else { return String::new() };
+        let mark = if output.is_truncated { "[... earlier output left out ...]\n" } else { "" };
+        format!("{mark}{}", self.buffer(output).text())
+    }
+}
+
+/// Waits for an answer of a client, but not for long.
+async fn in_time<T>(
+    cx: &ToolContext,
+    answer: BoxFuture<'static, Result<T, String>>,
+) -> Result<T, String> {
+    let time = cx.host.limits.client_terminal_time;
+    match timeout(time, answer).await {
+        Ok(answer) => answer.map_err(|why| one_line(&why, WORDS)),
+        Err(_) => Err(format!("no answer within {} s", time.as_secs())),
+    }
+}

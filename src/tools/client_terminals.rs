@@ -1,0 +1,92 @@
+//! Terminals of a client, which commands of a session can run in.
+
+use std::path::PathBuf;
+use std::ptr::addr_eq;
+use std::sync::{Arc, Weak};
+
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+
+use super::command_end::CommandExit;
+
+/// Terminals of a client. Nothing that it answers is trusted.
+pub trait ClientTerminals: Send + Sync {
+    /// Runs a command in a new terminal, and shows the terminal in the call. The error says why the
+    /// client has not.
+    fn create(
+        &self,
+        call: &str,
+        command: &ClientCommand,
+    ) -> BoxFuture<'static, Result<Box<dyn ClientTerminal>, String>>;
+}
+
+/// A terminal of a client that a command runs in. The client is told to end the command and to free the
+/// terminal when this is dropped. Each error says why there is no answer.
+pub trait ClientTerminal: Send + Sync {
+    /// Waits until the command has ended.
+    fn wait_for_exit(&self) -> BoxFuture<'static, Result<CommandExit, String>>;
+
+    /// Asks for what the command has written so far.
+    fn output(&self) -> BoxFuture<'static, Result<ClientOutput, String>>;
+
+    /// Ends the command. What it has written stays.
+    fn kill(&self) -> BoxFuture<'static, Result<(), String>>;
+}
+
+/// A command for a terminal of a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientCommand {
+    /// Program, which the client looks for in its `PATH`.
+    pub program: String,
+    /// Arguments of the program.
+    pub args: Vec<String>,
+    /// Environment variables besides those of the client.
+    pub variables: Vec<(String, String)>,
+    /// Working directory; absolute.
+    pub directory: PathBuf,
+    /// Bytes of output that the client keeps, the last ones.
+    pub output_bytes: usize,
+}
+
+/// Output of a command, as a client has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientOutput {
+    /// Text with control characters.
+    pub text: String,
+    /// `true` if the beginning is missing.
+    pub is_truncated: bool,
+}
+
+/// The clients that a session is open in and whose terminals commands can run in.
+#[derive(Default)]
+pub struct OpenTerminals(Mutex<Vec<Arc<dyn ClientTerminals>>>);
+
+impl OpenTerminals {
+    /// Has commands run in the terminals of a client, before those of others, as long as the guard lives.
+    pub fn join(self: &Arc<Self>, terminals: Arc<dyn ClientTerminals>) -> TerminalsGuard {
+        let open = Arc::downgrade(self);
+        let guard = TerminalsGuard { open, terminals: Arc::downgrade(&terminals) };
+        self.0.lock().push(terminals);
+        guard
+    }
+
+    /// Returns the terminals of the client that joined last.
+    pub(super) fn last(&self) -> Option<Arc<dyn ClientTerminals>> {
+        self.0.lock().last().cloned()
+    }
+}
+
+/// Has commands run in the terminals of a client until this is dropped.
+pub struct TerminalsGuard {
+    open: Weak<OpenTerminals>,
+    terminals: Weak<dyn ClientTerminals>,
+}
+
+impl Drop for TerminalsGuard {
+    fn drop(&mut self) {
+        if let Some(open) = self.open.upgrade() {
+            let own = self.terminals.as_ptr();
+            open.0.lock().retain(|terminals| !addr_eq(Arc::as_ptr(terminals), own));
+        }
+    }
+}
