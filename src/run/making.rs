@@ -238,6 +238,7 @@ impl Making {
                 lookup: net::system_lookup(),
             },
         );
+        let host = Host::new(workspace, terminals, scratch, limits.tools);
         Ok(Session::new(Parts {
             model,
             models: Arc::new(models),
@@ -245,7 +246,7 @@ impl Making {
             commands: Arc::new(Registry::with(custom)),
             tools,
             servers,
-            host: Host::new(workspace, terminals, scratch, limits.tools).sandboxed(sandbox),
+            host: parts::equipped(host, settings, sandbox),
             mode,
             policy,
             consent,

@@ -11,7 +11,7 @@ use tandem_settings::{self as config, Credentials, Env, SandboxChoice, Settings,
 use tandem_shell::protected_files;
 use tandem_tools::command_sandbox::SandboxSetup;
 use tandem_tools::workspace::IgnoreSettings;
-use tandem_tools::{self as tools, NameList, Tool, WebSearch, WebSetup};
+use tandem_tools::{self as tools, Host, NameList, Tool, WebSearch, WebSetup};
 
 /// Returns the tools that the model may call, but for what servers offer.
 pub(super) fn tools(
@@ -25,6 +25,12 @@ pub(super) fn tools(
     tools.push(tools::google_web_search(Arc::new(search)));
     tools.extend(memory.user_file().map(tools::save_memory));
     tools
+}
+
+/// Returns a host whose commands run where the settings say: in a sandbox, or in a client's terminals.
+pub(super) fn equipped(host: Host, settings: &Settings, sandbox: Option<SandboxSetup>) -> Host {
+    let host = host.sandboxed(sandbox);
+    if settings.acp.client_terminals { host.with_client_terminals() } else { host }
 }
 
 /// Returns the choices about the sandbox of commands, if there is to be one.

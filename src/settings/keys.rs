@@ -52,6 +52,8 @@ pub(super) const FOLDER_TRUST: &str = "security.folderTrust.enabled";
 pub(super) const MCP_SERVERS: &str = "mcpServers";
 /// Sandbox of commands.
 pub(super) const SANDBOX: &str = "tools.sandbox";
+/// Terminals of editors for commands.
+pub(super) const CLIENT_TERMINALS: &str = "acp.clientTerminals";
 /// The variable that sets the sandbox, as `--sandbox` does.
 pub(super) const SANDBOX_VARIABLE: &str = "GEMINI_SANDBOX";
 
@@ -70,6 +72,7 @@ pub(super) const KEYS: &[Key] = &[
     key("general.sessionRetention.enabled", &[], Replace, If(off)),
     key("general.sessionRetention.maxAge", &[], Replace, No),
     key("general.sessionRetention.maxCount", &[], Replace, No),
+    key(CLIENT_TERMINALS, &[], Replace, If(off)),
     key("context.fileName", &["contextFileName"], Replace, Counts),
     key("context.includeDirectories", &["includeDirectories"], Add, No),
     key("context.loadMemoryFromIncludeDirectories", LOAD_MEMORY, Replace, Counts),

@@ -14,8 +14,8 @@ use super::env::Env;
 use super::expand;
 use super::file::{self, Node, NodeKind};
 use super::keys::{
-    FOLDER_TRUST, KEYS, Key, MCP_SERVERS, MODE, MODEL, Merge, SANDBOX, SANDBOX_VARIABLE, Unjudged,
-    WITHOUT_EFFECT,
+    CLIENT_TERMINALS, FOLDER_TRUST, KEYS, Key, MCP_SERVERS, MODE, MODEL, Merge, SANDBOX,
+    SANDBOX_VARIABLE, Unjudged, WITHOUT_EFFECT,
 };
 use super::options::Settings;
 use super::origin::{Layer, SettingOrigin};
@@ -206,8 +206,10 @@ impl<'a> Merger<'a> {
             self.remark(&said.origin.at_line(line), &why);
             return false;
         }
-        // A sandbox is for what a project may do, however much it is trusted.
-        let judged = said.origin.of_project() && said.key.name.starts_with(SANDBOX);
+        // A sandbox is for what a project may do, however much it is trusted; and what an editor runs is
+        // out of its reach.
+        let judged = said.origin.of_project()
+            && (said.key.name.starts_with(SANDBOX) || said.key.name == CLIENT_TERMINALS);
         if (said.origin.unjudged() || judged) && !self.may(&mut said) {
             return false;
         }
@@ -239,8 +241,12 @@ impl<'a> Merger<'a> {
     fn may(&mut self, said: &mut LayerValue<'_>) -> bool {
         let before = at(&self.values, said.path.iter().copied());
         let name = said.path.join(".");
-        let trusted = "counts only in a folder that you trust (`--skip-trust`, or \
-            `~/.gemini/trustedFolders.json`)";
+        let trusted = if said.origin.unjudged() && said.key.name != CLIENT_TERMINALS {
+            "counts only in a folder that you trust (`--skip-trust`, or \
+             `~/.gemini/trustedFolders.json`)"
+        } else {
+            "counts only in your own settings"
+        };
         let may = match said.key.unjudged {
             Unjudged::Counts => true,
             Unjudged::If(harmless) => harmless(&said.value, before),

@@ -57,6 +57,8 @@ pub struct Settings {
     pub mcp_servers: BTreeMap<String, McpServer>,
     /// Selection of MCP servers.
     pub mcp: McpSettings,
+    /// Editors.
+    pub acp: AcpSettings,
     /// Text for the model beside the prompt.
     pub context: ContextSettings,
     /// Tools for the model.
@@ -192,6 +194,14 @@ pub struct McpSettings {
     pub allowed: Option<Vec<String>>,
     /// Servers that do not count.
     pub excluded: Vec<String>,
+}
+
+/// Editors: a key of this program's own.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct AcpSettings {
+    /// `true` if commands run in terminals of the editor, if it has any.
+    pub client_terminals: bool,
 }
 
 /// Text for the model beside the prompt.

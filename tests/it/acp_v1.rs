@@ -17,6 +17,7 @@ mod published;
 mod schema;
 mod sessions;
 mod settings;
+mod terminals;
 mod turns;
 
 use std::collections::HashMap;

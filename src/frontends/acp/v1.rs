@@ -4,6 +4,7 @@
 //! there, and answers each prompt when all of its turn has been shown.
 
 mod answer;
+mod call_terminals;
 mod calls;
 mod client;
 mod commands;
@@ -18,6 +19,7 @@ mod options;
 mod permission;
 mod prompt;
 mod queue;
+mod terminals;
 mod view;
 
 use std::sync::Arc;

@@ -53,6 +53,16 @@ pub const COMPLETE_ELICITATION: &str = "elicitation/complete";
 pub const READ_TEXT_FILE: &str = "fs/read_text_file";
 /// Agent to client: writes a file.
 pub const WRITE_TEXT_FILE: &str = "fs/write_text_file";
+/// Agent to client: runs a command in a new terminal.
+pub const CREATE_TERMINAL: &str = "terminal/create";
+/// Agent to client: answered when the command has ended.
+pub const WAIT_FOR_TERMINAL_EXIT: &str = "terminal/wait_for_exit";
+/// Agent to client: returns what the command has written so far.
+pub const TERMINAL_OUTPUT: &str = "terminal/output";
+/// Agent to client: ends the command.
+pub const KILL_TERMINAL: &str = "terminal/kill";
+/// Agent to client: ends the command, and frees the terminal.
+pub const RELEASE_TERMINAL: &str = "terminal/release";
 
 /// Reads a value; one of the wrong shape is the default.
 fn lenient<'de, D, T>(deserializer: D) -> Result<T, D::Error>
@@ -92,9 +102,20 @@ impl InitializeParams {
     /// Returns the calls for files that the client answers. Those of a later version have none, whatever
     /// they call by that name.
     pub fn file_system(&self) -> FileSystemCapabilities {
-        let is_later =
-            self.protocol_version.as_u64().is_some_and(|version| version > VERSION.into());
-        if is_later { FileSystemCapabilities::default() } else { self.client_capabilities.fs }
+        if self.is_later() {
+            FileSystemCapabilities::default()
+        } else {
+            self.client_capabilities.fs
+        }
+    }
+
+    /// Returns `true` if the client runs commands in its terminals. Those of a later version do not.
+    pub fn runs_commands(&self) -> bool {
+        self.client_capabilities.terminal && !self.is_later()
+    }
+
+    fn is_later(&self) -> bool {
+        self.protocol_version.as_u64().is_some_and(|version| version > VERSION.into())
     }
 }
 
@@ -112,6 +133,9 @@ pub struct ClientCapabilities {
     /// Calls for files.
     #[serde(deserialize_with = "lenient")]
     pub fs: FileSystemCapabilities,
+    /// Calls for terminals: [`CREATE_TERMINAL`] and the like.
+    #[serde(deserialize_with = "lenient")]
+    pub terminal: bool,
     /// Ways to log in.
     #[serde(deserialize_with = "lenient")]
     pub auth: ClientAuth,
@@ -826,6 +850,9 @@ pub struct ToolCall<'a> {
     /// Arguments of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_input: Option<&'a Value>,
+    /// Output of the call, where a terminal of the client is the content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raw_output: Option<Cow<'a, str>>,
     /// The terminal that shows what a command writes.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<TerminalMeta<'a>>,
@@ -1001,6 +1028,72 @@ pub struct WriteTextFileParams<'a> {
     pub path: &'a Path,
     /// All that shall be in the file.
     pub content: &'a str,
+}
+
+/// Parameters of [`CREATE_TERMINAL`].
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CreateTerminalParams<'a> {
+    /// Id of the session.
+    pub session_id: &'a str,
+    /// Program to run.
+    pub command: &'a str,
+    /// Arguments of the program.
+    pub args: &'a [String],
+    /// Environment variables besides those of the client.
+    pub env: Vec<EnvVariable<'a>>,
+    /// Absolute.
+    pub cwd: &'a Path,
+    /// Bytes of output that the client keeps, the last ones.
+    pub output_byte_limit: usize,
+}
+
+/// An environment variable.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub struct EnvVariable<'a> {
+    pub name: &'a str,
+    pub value: &'a str,
+}
+
+/// Result of [`CREATE_TERMINAL`].
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CreateTerminalResponse {
+    /// Id of the terminal.
+    pub terminal_id: String,
+}
+
+/// Parameters of the calls about one terminal.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TerminalParams<'a> {
+    /// Id of the session.
+    pub session_id: &'a str,
+    /// Id of the terminal.
+    pub terminal_id: &'a str,
+}
+
+/// Result of [`WAIT_FOR_TERMINAL_EXIT`].
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TerminalExitResponse {
+    /// Exit code of the command.
+    #[serde(default)]
+    pub exit_code: Option<i64>,
+    /// Signal that has ended the command.
+    #[serde(default)]
+    pub signal: Option<String>,
+}
+
+/// Result of [`TERMINAL_OUTPUT`].
+#[derive(Debug, Deserialize)]
+pub struct TerminalOutputResponse {
+    /// Output of the command, with control characters.
+    pub output: String,
+    /// `true` if the beginning is missing.
+    #[serde(default)]
+    pub truncated: bool,
 }
 
 impl NamedValue {

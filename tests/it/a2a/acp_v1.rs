@@ -182,3 +182,24 @@ async fn an_editor_on_a_socket_neither_gives_nor_gets_files() {
     assert!(!read.iter().any(|it| it["method"] == "fs/read_text_file"), "{read:?}");
     assert!(json!(read).to_string().contains("sees the disk's"), "{read:?}");
 }
+
+#[tokio::test]
+async fn no_command_runs_in_a_terminal_of_an_editor_on_a_socket() {
+    let args = json!({ "command": "touch x" });
+    let call = json!({ "call": { "name": "run_shell_command", "args": args } });
+    let setup = Setup::answers(json!([[call], [{ "text": "done" }]]))
+        .file("../.gemini/settings.json", r#"{ "acp": { "clientTerminals": true } }"#)
+        .arg("--approval-mode")
+        .arg("yolo");
+    let (it, session) = begun(&setup).await;
+    let mut socket = it.client.socket_at("/acp").await;
+    let client = json!({ "protocolVersion": 1, "clientCapabilities": { "terminal": true } });
+    socket.call(0, "initialize", client).await;
+    let params = json!({ "sessionId": session, "cwd": it.editor.workspace(), "mcpServers": [] });
+    socket.call(1, "session/load", params).await;
+    let block = json!([{ "type": "text", "text": "go" }]);
+    socket.send(2, "session/prompt", json!({ "sessionId": session, "prompt": block })).await;
+    let read = socket.until(|it| it["id"] == 2).await;
+    assert!(!json!(read).to_string().contains("terminal/create"), "{read:?}");
+    assert!(it.editor.workspace().join("x").exists(), "{read:?}");
+}

@@ -19,6 +19,11 @@ pub(super) fn check_sent(method: &str, params: &Value) {
         "elicitation/complete" => check::<v1::CompleteElicitationNotification>(params),
         "fs/read_text_file" => check::<v1::ReadTextFileRequest>(params),
         "fs/write_text_file" => check::<v1::WriteTextFileRequest>(params),
+        "terminal/create" => check::<v1::CreateTerminalRequest>(params),
+        "terminal/wait_for_exit" => check::<v1::WaitForTerminalExitRequest>(params),
+        "terminal/output" => check::<v1::TerminalOutputRequest>(params),
+        "terminal/kill" => check::<v1::KillTerminalRequest>(params),
+        "terminal/release" => check::<v1::ReleaseTerminalRequest>(params),
         "$/cancel_request" => check::<v1::CancelRequestNotification>(params),
         _ => panic!("the protocol has no `{method}`"),
     }

@@ -87,6 +87,21 @@ fn a_trusted_folder_may_say_all_of_it() {
 }
 
 #[test]
+fn no_project_has_commands_run_in_the_editor() {
+    let on = json!({ "acp": { "clientTerminals": true } }).to_string();
+    let off = json!({ "acp": { "clientTerminals": false } }).to_string();
+    for place in [Place::new().with(PROJECT, &on), trusted(Place::new().with(PROJECT, &on))] {
+        let settings = read(&place);
+        assert!(!settings.acp.client_terminals);
+        expect!["`acp.clientTerminals` is ignored: it counts only in your own settings."]
+            .assert_eq(settings.remarks()[0].split_once(":1: ").unwrap().1);
+    }
+    assert!(read(&Place::new().with(USER, &on)).acp.client_terminals);
+    let stricter = trusted(Place::new().with(USER, &on).with(PROJECT, &off));
+    assert!(!read(&stricter).acp.client_terminals);
+}
+
+#[test]
 fn a_folder_that_is_not_to_be_trusted_says_nothing() {
     let text = json!({ "model": { "name": "m" }, "mcpServers": { "a": { "command": "x" } } });
     let place = Place::new()

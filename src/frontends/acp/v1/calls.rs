@@ -66,7 +66,13 @@ impl Calls {
         } else {
             in_terminal(started, &open, whole(started, ToolCallStatus::InProgress))
         };
-        self.client.update(SessionUpdate::ToolCall(call));
+        self.client.terminals.start(id, |terminal| {
+            let mut call: ToolCall<'_> = call;
+            if let Some(terminal_id) = terminal {
+                call.content = Some(vec![ToolCallContent::Terminal { terminal_id }]);
+            }
+            self.client.update(SessionUpdate::ToolCall(call));
+        });
         self.open.insert(id.clone(), open);
         true
     }
@@ -86,6 +92,9 @@ impl Calls {
     /// Shows what a running call has put out so far, now or soon.
     pub(super) fn progress(&mut self, id: &str, output: &str) {
         let Some(open) = self.open.get_mut(id) else { return };
+        if self.client.terminals.contains(id) {
+            return;
+        }
         let now = Instant::now();
         if open.next.is_some_and(|next| next > now) {
             open.waiting = Some(output.to_owned());
@@ -121,6 +130,7 @@ impl Calls {
     /// Shows the end of a call.
     pub(super) fn finish(&mut self, started: &CallStarted, end: &ToolOutcome) {
         let id = &started.call.id;
+        let terminal = self.client.terminals.finish(id);
         let status = match end {
             ToolOutcome::Done(_) => ToolCallStatus::Completed,
             _ => ToolCallStatus::Failed,
@@ -142,6 +152,13 @@ impl Calls {
             let exit_code = exit_code(end);
             call.meta =
                 Some(TerminalMeta::TerminalExit { terminal_id: id, exit_code, signal: None });
+        } else if let Some(terminal_id) = &terminal {
+            // It shows what the command has written, and the command's end.
+            let ended = ended.filter(|_| !is_output(end)).into_iter().flatten();
+            let terminal = ToolCallContent::Terminal { terminal_id };
+            call.content = Some([terminal].into_iter().chain(ended).collect());
+            call.raw_output =
+                last_output(end).map(|output| visible_prose(&output).into_owned().into());
         } else {
             call.content = ended;
         }
@@ -203,6 +220,15 @@ fn last_output(end: &ToolOutcome) -> Option<String> {
     }
 }
 
+/// Returns whether people are shown of a call what a command has written, and nothing else.
+fn is_output(end: &ToolOutcome) -> bool {
+    match end {
+        ToolOutcome::Done(_) => true,
+        ToolOutcome::Failed(error) => error.shown.is_some(),
+        ToolOutcome::Rejected | ToolOutcome::Cancelled | ToolOutcome::Interrupted => false,
+    }
+}
+
 /// Returns the exit code of a command that has ended, if it has one.
 fn exit_code(end: &ToolOutcome) -> Option<i32> {
     match end {
@@ -245,6 +271,7 @@ fn whole(started: &CallStarted, status: ToolCallStatus) -> ToolCall<'_> {
         content: diff,
         locations: Some(locations.collect()),
         raw_input: Some(&started.call.args),
+        raw_output: None,
         meta: None,
     }
 }

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::call_terminals::CallTerminals;
 use crate::Connection;
 use tandem_agent::session::{Origin, PromptPart, Session, TurnId};
 use tandem_wire::acp::v1::{FileSystemCapabilities, SessionNotification, SessionUpdate, UPDATE};
@@ -18,6 +19,8 @@ use tandem_wire::rpc::{Peer, Responder};
 pub(super) struct ClientKind {
     /// `true` if the client shows terminals that the agent writes to.
     pub(super) has_terminals: bool,
+    /// `true` if commands can run in terminals of the client.
+    pub(super) runs_commands: bool,
     /// `true` if the client shows the names of answers.
     pub(super) shows_names: bool,
     /// `true` if the client shows notices.
@@ -39,6 +42,7 @@ pub(super) struct SessionClient {
     pub(super) kind: ClientKind,
     pub(super) peer: Peer,
     pub(super) origin: Origin,
+    pub(super) terminals: CallTerminals,
     /// The editor's turns that have not ended, with the prompts to answer.
     replies: Mutex<HashMap<TurnId, Option<Reply>>>,
     /// Number of these turns.
@@ -60,6 +64,7 @@ impl SessionClient {
             kind,
             peer: connection.peer.clone(),
             origin: connection.service.origin.clone(),
+            terminals: CallTerminals::default(),
             replies: Mutex::default(),
             unanswered: watch::Sender::default(),
         }

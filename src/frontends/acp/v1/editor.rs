@@ -11,7 +11,7 @@ use super::client::{ClientKind, SessionClient};
 use super::login::PendingLogin;
 use super::queue::{RequestQueues, WaitingRequest};
 use crate::Connection;
-use tandem_agent::session::{BuffersGuard, Session};
+use tandem_agent::session::{BuffersGuard, Session, TerminalsGuard};
 use tandem_agent::sessions::LoadedSession;
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::Responder;
@@ -37,6 +37,8 @@ pub(super) struct OpenedSession {
     pub(super) _view: AbortOnDropHandle<()>,
     /// Lets the editor's texts of files count.
     pub(super) _buffers: Option<BuffersGuard>,
+    /// Has commands run in the editor's terminals.
+    pub(super) _terminals: Option<TerminalsGuard>,
 }
 
 /// Lock of a session that is being opened, closed, deleted or given another model; dropped, it lets the

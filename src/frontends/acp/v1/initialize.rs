@@ -19,10 +19,12 @@ impl Editor {
         let params: InitializeParams = params.parse()?;
         // Those that come over a port must not give or get files of a session that others drive.
         let files = Some(params.file_system()).filter(|_| self.is_user()).unwrap_or_default();
+        let runs_commands = params.runs_commands() && self.is_user();
         let capabilities = params.client_capabilities;
         let name = params.client_info.map(|info| info.name).unwrap_or_default();
         *self.client.lock() = ClientKind {
             has_terminals: capabilities.meta.terminal_output,
+            runs_commands: runs_commands && !capabilities.meta.terminal_output,
             has_compactions: capabilities.session.compaction.is_some(),
             has_notices: capabilities.session.notices.is_some(),
             shows_pages: capabilities.elicitation.has_url(),

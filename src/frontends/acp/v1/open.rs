@@ -10,6 +10,7 @@ use super::client::SessionClient;
 use super::editor::{Editor, OpenedSession, OpenedSessions, SessionLock};
 use super::files::EditorFiles;
 use super::options::session_options;
+use super::terminals::EditorTerminals;
 use super::view::{Start, View};
 use crate::servers::{EditorServer, config};
 use crate::{Connection, EditorService};
@@ -137,6 +138,8 @@ impl Opener {
         let id = client.id.clone();
         let files = EditorFiles::new(&client, &directories);
         let buffers = files.map(|files| session.join_buffers(Arc::new(files)));
+        let terminals = EditorTerminals::new(&client);
+        let terminals = terminals.and_then(|all| session.join_terminals(Arc::new(all)));
         let mut view = View::new(&session, Arc::clone(&client), start);
         let shown = Arc::clone(&client);
         let view = connection.spawn(async move {
@@ -149,7 +152,8 @@ impl Opener {
             session.start_servers();
             view.run().await;
         });
-        let opening = OpenedSession { loaded, client, _view: view, _buffers: buffers };
+        let opening =
+            OpenedSession { loaded, client, _view: view, _buffers: buffers, _terminals: terminals };
         let before = opened.insert(id, Arc::new(opening));
         drop(opened);
         drop(before);
