@@ -8,10 +8,11 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use serde::{Deserialize, Serialize};
 
 use crate::linux::namespaces::{self, Entered, Shared};
-use crate::linux::{bubblewrap, landlock, sys};
+use crate::linux::{bubblewrap, hide_sockets, landlock, sys};
 use crate::mechanism::NOT_SANDBOXED;
 use crate::profile::Profile;
 
@@ -25,7 +26,7 @@ pub(crate) enum Order {
     /// Hold namespaces until the socket is closed.
     Hold { socket: RawFd, shared: Option<SharedNumbers> },
     /// Become the command.
-    Run { profile: Box<Profile>, means: Means },
+    Run { profile: Box<Profile>, means: Means, variables: Vec<(OsString, OsString)> },
 }
 
 /// The means by which a command is confined.
@@ -76,17 +77,30 @@ fn run(mut arguments: impl Iterator<Item = OsString>) -> io::Result<Never> {
             let shared = shared.map(take).transpose()?;
             namespaces::hold(&sys::inherited(socket)?, shared.as_ref())
         }
-        Order::Run { profile, means } => become_command(&profile, means, &words),
+        Order::Run { mut profile, means, variables } => {
+            // Other commands see this process before it has become one, with what it has open.
+            set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+            if !matches!(means, Means::Landlock) {
+                hide_sockets(&mut profile);
+            }
+            become_command(&profile, means, &words, &variables)
+        }
     }
 }
 
-fn become_command(profile: &Profile, means: Means, words: &[OsString]) -> io::Result<Never> {
+/// `variables`: those of the command that this program must not be started with itself.
+fn become_command(
+    profile: &Profile,
+    means: Means,
+    words: &[OsString],
+    variables: &[(OsString, OsString)],
+) -> io::Result<Never> {
     let (first, others) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let (mut command, _open): (_, Vec<OwnedFd>) = match means {
         Means::Bubblewrap { program } => {
             bubblewrap::confine(profile)?;
             sys::close_others_at_exec()?;
-            bubblewrap::command(&program, profile, words)?
+            bubblewrap::command(&program, profile, words, variables)?
         }
         means => {
             match means {
@@ -99,7 +113,7 @@ fn become_command(profile: &Profile, means: Means, words: &[OsString]) -> io::Re
             }
             sys::close_others_at_exec()?;
             let mut command = Command::new(first);
-            command.args(others);
+            command.args(others).envs(variables.iter().map(|(name, value)| (name, value)));
             (command, Vec::new())
         }
     };

@@ -1,6 +1,7 @@
 //! The agent's side: what works on this machine, and the commands to start.
 #![allow(unsafe_code, reason = "a descriptor is left open for one child alone")]
 
+use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, IoSliceMut, Seek as _, Write as _};
@@ -107,11 +108,22 @@ impl Sandbox {
             Kind::Bubblewrap(program) => Means::Bubblewrap { program: program.clone() },
             Kind::Landlock => Means::Landlock,
         };
-        let order = Order::Run { profile: Box::new(profile.clone()), means };
+        let variables: Vec<_> = env::vars_os().filter(|(name, _)| steers_loader(name)).collect();
+        let order =
+            Order::Run { profile: Box::new(profile.clone()), means, variables: variables.clone() };
         let mut command = helper_command(&self.helper, &order, open)?;
+        for (name, _) in variables {
+            command.env_remove(name);
+        }
         command.arg(program).args(arguments);
         Ok(command)
     }
+}
+
+/// Returns whether a variable can make a program load other code. The directories that it names may be in
+/// the workspace, and the helper is not confined when it starts.
+fn steers_loader(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b"LD_") || name == "GCONV_PATH" || name == "GLIBC_TUNABLES"
 }
 
 impl Namespaces {

@@ -9,7 +9,9 @@ use std::process::{Command, Stdio};
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::{Naming as _, existing, privileges, seccomp, sys};
+use super::{
+    Naming as _, existing, pinned, privileges, run_directories, seccomp, sys, temporary_directories,
+};
 use crate::profile::Profile;
 
 /// Directories that the program is looked for in. `PATH` may lead into the workspace.
@@ -66,19 +68,23 @@ pub(crate) fn command(
     program: &Path,
     profile: &Profile,
     words: &[OsString],
+    variables: &[(OsString, OsString)],
 ) -> io::Result<(Command, Vec<OwnedFd>)> {
     let mut command = Command::new(program);
-    command.args(["--unshare-all", "--die-with-parent", "--ro-bind", "/", "/"]);
-    let network = if profile.network {
+    // What root runs would keep all capabilities, and could write the machine's settings in /proc.
+    command.args(["--unshare-all", "--die-with-parent", "--cap-drop", "ALL"]);
+    command.args(["--ro-bind", "/", "/"]);
+    if profile.network {
         command.arg("--share-net");
-        seccomp::Network::Shared
-    } else {
-        seccomp::Network::Own
-    };
-    command.args(["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run", "--tmpfs", "/dev/shm"]);
+    }
+    command.args(["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/dev/shm"]);
+    for path in run_directories() {
+        command.arg("--tmpfs").arg(path);
+    }
     if let Some(temporary) = &profile.temporary {
-        command.arg("--bind").args([temporary, Path::new("/tmp")]);
-        command.arg("--bind").args([temporary, Path::new("/var/tmp")]);
+        for path in temporary_directories() {
+            command.arg("--bind").args([temporary, &path]);
+        }
     }
     let bind = if profile.writes_roots { "--bind" } else { "--ro-bind" };
     let mut roots = profile.roots.clone();
@@ -86,7 +92,7 @@ pub(crate) fn command(
     for root in &roots {
         command.arg(bind).args([root, root]);
     }
-    for path in existing(&profile.writable) {
+    for path in existing(&profile.writable).into_iter().chain(pinned(profile)) {
         command.arg("--bind").args([&path, &path]);
     }
     let mut protected = existing(&profile.protected);
@@ -102,13 +108,17 @@ pub(crate) fn command(
             command.args(["--ro-bind", "/dev/null"]).arg(&path);
         }
     }
+    command.args(["--remount-ro", "/proc"]);
     let mut open = Vec::new();
-    for program in seccomp::exported(network)? {
+    for program in seccomp::exported(seccomp::Surroundings::Own)? {
         let mut filter = File::from(memfd_create("filter", MemfdFlags::empty())?);
         filter.write_all(&program)?;
         filter.rewind()?;
         command.arg("--add-seccomp-fd").arg(filter.as_raw_fd().to_string());
         open.push(OwnedFd::from(filter));
+    }
+    for (name, value) in variables {
+        command.arg("--setenv").args([name, value]);
     }
     command.arg("--chdir").arg(std::env::current_dir()?);
     command.arg("--").args(words);

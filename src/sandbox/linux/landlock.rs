@@ -18,18 +18,10 @@ const FIRST: i64 = 3;
 /// The newest version whose rights are asked for; those that the kernel does not know are left out.
 const NEWEST: ABI = ABI::V7;
 
-/// Devices that programs rely on.
-const DEVICES: [&str; 9] = [
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/random",
-    "/dev/urandom",
-    "/dev/tty",
-    "/dev/ptmx",
-    "/dev/pts",
-    "/dev/shm",
-];
+/// Devices that programs rely on. Terminals and shared memory are those of the user's other programs,
+/// the agent's among them; a rule cannot tell them from the command's own, so there are none.
+const DEVICES: [&str; 6] =
+    ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
 /// Returns the reason why Landlock does not work here, if it does not.
 pub(crate) fn unavailable() -> Option<String> {
@@ -48,8 +40,12 @@ pub(crate) fn confine(profile: &Profile) -> io::Result<()> {
     privileges::drop_capabilities().naming("capabilities")?;
     sys::leave_terminal();
     restrict_files(profile).naming("Landlock")?;
-    let network = if profile.network { seccomp::Network::Shared } else { seccomp::Network::Denied };
-    seccomp::apply(network).naming("filter of system calls")
+    let surroundings = if profile.network {
+        seccomp::Surroundings::Machine
+    } else {
+        seccomp::Surroundings::MachineWithoutNetwork
+    };
+    seccomp::apply(surroundings).naming("filter of system calls")
 }
 
 fn restrict_files(profile: &Profile) -> io::Result<()> {

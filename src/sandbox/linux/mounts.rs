@@ -12,15 +12,12 @@ use rustix::mount::{
     move_mount, open_tree,
 };
 
-use super::sys::make_read_only;
-use super::{Naming as _, existing, exists};
+use super::sys::restrict;
+use super::{Naming as _, existing, exists, pinned, run_directories, temporary_directories};
 use crate::profile::Profile;
 
 /// Devices that programs rely on. There are no others: to root, a disk is a file like any other.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
-
-/// Directories for temporary files, which become the session's own.
-const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
 
 /// A part of the tree of files, and the path that it is put at.
 type Part = (OwnedFd, PathBuf);
@@ -33,9 +30,11 @@ pub(super) fn build(profile: &Profile) -> io::Result<()> {
     let parts = parts(profile)?;
     let devices = devices()?;
     let root = open_tree(CWD, "/", OpenTreeFlags::OPEN_TREE_CLOEXEC).naming("/")?;
-    make_read_only(&root).naming("read-only /")?;
+    restrict(&root, true).naming("read-only /")?;
     // Sockets that other programs serve: a read-only mount does not keep anybody from connecting.
-    own(Path::new("/run"), "mode=0755,size=1m")?;
+    for path in run_directories() {
+        own(&path, "mode=0755,size=1m")?;
+    }
     build_devices(devices)?;
     for (part, path) in parts {
         put(&part, &path)?;
@@ -52,22 +51,18 @@ pub(super) fn build(profile: &Profile) -> io::Result<()> {
 fn parts(profile: &Profile) -> io::Result<Vec<Part>> {
     let mut parts = Vec::new();
     if let Some(temporary) = &profile.temporary {
-        for path in TEMPORARY {
-            parts.push((tree(temporary)?, PathBuf::from(path)));
+        for path in temporary_directories() {
+            parts.push((confined(temporary, false)?, path));
         }
     }
     let mut roots = profile.roots.clone();
     // One inside another is put after it.
     roots.sort();
     for root in roots {
-        let part = tree(&root)?;
-        if !profile.writes_roots {
-            make_read_only(&part).naming(root.to_string_lossy())?;
-        }
-        parts.push((part, root));
+        parts.push((confined(&root, !profile.writes_roots)?, root));
     }
-    for path in existing(&profile.writable) {
-        parts.push((tree(&path)?, path));
+    for path in existing(&profile.writable).into_iter().chain(pinned(profile)) {
+        parts.push((confined(&path, false)?, path));
     }
     // Where it says who resolves names, `/run` may be needed for that.
     if profile.network
@@ -79,11 +74,15 @@ fn parts(profile: &Profile) -> io::Result<Vec<Part>> {
     let mut protected = existing(&profile.protected);
     protected.sort();
     for path in protected {
-        let part = tree(&path)?;
-        make_read_only(&part).naming(path.to_string_lossy())?;
-        parts.push((part, path));
+        parts.push((confined(&path, true)?, path));
     }
     Ok(parts)
+}
+
+fn confined(path: &Path, read_only: bool) -> io::Result<OwnedFd> {
+    let part = tree(path)?;
+    restrict(&part, read_only).naming(path.to_string_lossy())?;
+    Ok(part)
 }
 
 fn tree(path: &Path) -> io::Result<OwnedFd> {

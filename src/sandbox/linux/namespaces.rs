@@ -86,7 +86,8 @@ fn start_holder(socket: &OwnedFd) -> io::Result<()> {
     match fork()? {
         Fork::Child => {
             drop(reader);
-            let tried = mount_own(&Profile::default());
+            // Commands are let in when it has reported; its own root has all files in it.
+            let tried = mount_own(&Profile::default()).and_then(|()| guard_holder());
             let report = tried.as_ref().err().map(ToString::to_string).unwrap_or_default();
             let sent = io::Write::write_all(&mut &writer, report.as_bytes());
             drop(writer);
@@ -110,14 +111,16 @@ fn start_holder(socket: &OwnedFd) -> io::Result<()> {
     }
 }
 
+/// Keeps the commands of the namespaces out of this process, which is among theirs.
+fn guard_holder() -> io::Result<()> {
+    ignore_children();
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    privileges::drop_capabilities()
+}
+
 /// Waits until the agent has gone, or has no use for the namespaces any more.
 fn wait_for_end(socket: &OwnedFd) -> ! {
-    ignore_children();
-    let guarded = set_dumpable_behavior(DumpableBehavior::NotDumpable)
-        .map_err(io::Error::from)
-        .and_then(|()| privileges::drop_capabilities())
-        .and_then(|()| seccomp::apply_waiting());
-    if guarded.is_ok() {
+    if seccomp::apply_waiting().is_ok() {
         let mut byte = [0];
         while rustix::io::read(socket, &mut byte) == Err(rustix::io::Errno::INTR) {}
     }
@@ -170,5 +173,5 @@ pub(crate) fn confine(profile: &Profile, entered: &Entered) -> io::Result<()> {
     std::env::set_current_dir(&directory).naming(directory.to_string_lossy())?;
     leave_terminal();
     privileges::drop_capabilities().naming("capabilities")?;
-    seccomp::apply(seccomp::Network::Own).naming("filter of system calls")
+    seccomp::apply(seccomp::Surroundings::Own).naming("filter of system calls")
 }

@@ -11,16 +11,19 @@ use seccompiler::{
 /// Number of a system call, and what makes it denied; nothing: always.
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Part of the sandbox that keeps processes and networks apart.
+/// The processes, memory and network that a command is among.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Network {
-    /// The command has a network of its own.
+pub(super) enum Surroundings {
+    /// Those of namespaces of its own.
     Own,
-    /// The command can use the machine's.
-    Shared,
-    /// The command is among the machine's processes, and may not use its network.
-    Denied,
+    /// The machine's.
+    Machine,
+    /// The machine's, but for its network.
+    MachineWithoutNetwork,
 }
+
+/// `open_tree_attr`, which the C library does not name yet. New calls have one number everywhere.
+const OPEN_TREE_ATTR: i64 = 467;
 
 /// System calls that no command needs, and that have been ways out.
 const DENIED: &[i64] = &[
@@ -50,6 +53,7 @@ const DENIED: &[i64] = &[
     libc::SYS_fspick,
     libc::SYS_move_mount,
     libc::SYS_open_tree,
+    OPEN_TREE_ATTR,
     libc::SYS_mount_setattr,
     libc::SYS_setns,
     // The machine itself.
@@ -82,6 +86,31 @@ const DENIED_AMONG_OTHERS: &[i64] = &[
     libc::SYS_pidfd_getfd,
     libc::SYS_process_madvise,
     libc::SYS_kcmp,
+    // Memory and queues of other programs, which have no paths that Landlock could govern.
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+];
+
+/// Those of them that can be meant for the caller alone, each with its argument that is 0 then. How
+/// another program is run is no file and no signal, so Landlock does not hold it.
+const OWN_ONLY: &[(i64, u8)] = &[
+    (libc::SYS_prlimit64, 0),
+    (libc::SYS_setpriority, 1),
+    (libc::SYS_ioprio_set, 1),
+    (libc::SYS_sched_setscheduler, 0),
+    (libc::SYS_sched_setparam, 0),
+    (libc::SYS_sched_setattr, 0),
 ];
 
 /// More of them without a network: paths of sockets cannot be told apart here, so there is no
@@ -93,8 +122,8 @@ const DENIED_WITHOUT_NETWORK: &[i64] =
 const PUSH_INPUT: [u64; 2] = [0x5412, 0x541c];
 
 /// Filters the system calls of this process and all that it starts.
-pub(super) fn apply(network: Network) -> io::Result<()> {
-    for program in programs(network)? {
+pub(super) fn apply(surroundings: Surroundings) -> io::Result<()> {
+    for program in programs(surroundings)? {
         apply_filter(&program).map_err(io::Error::other)?;
     }
     Ok(())
@@ -115,8 +144,8 @@ pub(super) fn apply_waiting() -> io::Result<()> {
 }
 
 /// Returns the filter as other programs take it.
-pub(super) fn exported(network: Network) -> io::Result<[Vec<u8>; 2]> {
-    Ok(programs(network)?.map(|program| program.iter().flat_map(bytes).collect()))
+pub(super) fn exported(surroundings: Surroundings) -> io::Result<[Vec<u8>; 2]> {
+    Ok(programs(surroundings)?.map(|program| program.iter().flat_map(bytes).collect()))
 }
 
 fn bytes(line: &sock_filter) -> Vec<u8> {
@@ -128,13 +157,17 @@ fn bytes(line: &sock_filter) -> Vec<u8> {
 
 /// Returns the program for calls that are answered as if the kernel did not have them, and the one
 /// for those that are denied.
-fn programs(network: Network) -> io::Result<[BpfProgram; 2]> {
+fn programs(surroundings: Surroundings) -> io::Result<[BpfProgram; 2]> {
     // Its flags are behind a pointer, where no filter can look; C libraries go back to `clone`.
     let hidden = Rules::from([(libc::SYS_clone3, Vec::new())]);
     let unknown = SeccompAction::Errno(libc::ENOSYS as u32);
     let mut programs = [
         compile(hidden, SeccompAction::Allow, unknown)?,
-        compile(rules(network)?, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))?,
+        compile(
+            rules(surroundings)?,
+            SeccompAction::Allow,
+            SeccompAction::Errno(libc::EPERM as u32),
+        )?,
     ];
     for program in &mut programs {
         program.splice(0..0, other_numbers());
@@ -168,7 +201,7 @@ const LOAD: u16 = 0x20;
 const JUMP_UNLESS_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
 
-fn rules(network: Network) -> io::Result<Rules> {
+fn rules(surroundings: Surroundings) -> io::Result<Rules> {
     let mut rules: Rules = DENIED.iter().map(|number| (*number, Vec::new())).collect();
     let user_namespace = libc::CLONE_NEWUSER as u64;
     let new_user = rule([(0, SeccompCmpOp::MaskedEq(user_namespace), user_namespace)])?;
@@ -177,23 +210,29 @@ fn rules(network: Network) -> io::Result<Rules> {
     let input = PUSH_INPUT.iter().map(|request| rule([(1, SeccompCmpOp::Eq, *request)]));
     rules.insert(libc::SYS_ioctl, input.collect::<io::Result<_>>()?);
     let mut families = vec![libc::AF_UNIX, libc::AF_NETLINK];
-    if network != Network::Denied {
+    if surroundings != Surroundings::MachineWithoutNetwork {
         families.extend([libc::AF_INET, libc::AF_INET6]);
     }
     let others =
         families.into_iter().map(|family| (0, SeccompCmpOp::Ne, u64::from(family.unsigned_abs())));
     let mut sockets = vec![rule(others)?];
-    if network != Network::Own {
+    if surroundings != Surroundings::Own {
         rules.extend(DENIED_AMONG_OTHERS.iter().map(|number| (*number, Vec::new())));
+        for (number, argument) in OWN_ONLY {
+            rules.insert(*number, vec![rule([(*argument, SeccompCmpOp::Ne, 0)])?]);
+        }
     }
-    if network == Network::Denied {
+    if surroundings == Surroundings::MachineWithoutNetwork {
         rules.extend(DENIED_WITHOUT_NETWORK.iter().map(|number| (*number, Vec::new())));
-        // These need no connection, and `sendmsg` has its address behind a pointer.
-        let datagram = libc::SOCK_DGRAM as u64;
-        sockets.push(rule([
-            (0, SeccompCmpOp::Eq, libc::AF_UNIX as u64),
-            (1, SeccompCmpOp::MaskedEq(0xf), datagram),
-        ])?);
+        // These need no connection, one of a pair neither, and `sendmsg` has its address behind a
+        // pointer. Unix sockets that are raw are for datagrams, too.
+        let mut pairs = Vec::new();
+        for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
+            let kind = (1, SeccompCmpOp::MaskedEq(0xf), u64::from(kind.unsigned_abs()));
+            sockets.push(rule([(0, SeccompCmpOp::Eq, libc::AF_UNIX as u64), kind.clone()])?);
+            pairs.push(rule([kind])?);
+        }
+        rules.insert(libc::SYS_socketpair, pairs);
     }
     rules.insert(libc::SYS_socket, sockets);
     Ok(rules)

@@ -85,10 +85,12 @@ pub(crate) fn close_others_at_exec() -> io::Result<()> {
     })
 }
 
-/// Makes a mount, and all mounts below it, read-only for this mount namespace.
-pub(crate) fn make_read_only(mount: impl AsFd) -> io::Result<()> {
+/// Keeps files of a mount, and of all mounts below it, from being devices or giving rights to who runs
+/// them; from being written too, if it is to be read-only.
+pub(crate) fn restrict(mount: impl AsFd, read_only: bool) -> io::Result<()> {
+    let read_only = if read_only { libc::MOUNT_ATTR_RDONLY } else { 0 };
     let attributes = libc::mount_attr {
-        attr_set: libc::MOUNT_ATTR_RDONLY,
+        attr_set: libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID | read_only,
         attr_clr: 0,
         propagation: 0,
         userns_fd: 0,
