@@ -28,8 +28,8 @@ const DEEPEST: usize = 6;
 /// Maximum number of protected files in sub-directories: each costs a command a little time.
 const MOST_NESTED: usize = 200;
 
-/// Directories that are not searched: what is in them was made by tools, and is made anew by them.
-const MADE_BY_TOOLS: [&str; 4] = ["node_modules", "target", ".venv", "venv"];
+/// Directories that programs fill and empty again: what is protected elsewhere is not theirs in there.
+const INSTALLED: [&str; 4] = ["node_modules", "target", ".venv", "venv"];
 
 /// Environment variables that lead to programs outside of the sandbox.
 const LEADING_OUT: [&str; 11] = [
@@ -97,6 +97,16 @@ struct Identity {
     number: u64,
     /// Target of a link.
     target: Option<PathBuf>,
+    /// Device and number of what a link leads to.
+    end: Option<(u64, u64)>,
+}
+
+impl Identity {
+    /// Returns whether both are one link, whatever it leads to.
+    fn is_same_link(&self, other: &Self) -> bool {
+        self.target.is_some()
+            && Self { end: None, ..self.clone() } == Self { end: None, ..other.clone() }
+    }
 }
 
 impl Confinement {
@@ -241,12 +251,11 @@ impl CommandSandbox {
         hidden.extend(
             self.setup.home.iter().flat_map(|home| self.workspace.secrets().existing_in(home)),
         );
-        // The workspace itself is there to be read, wherever it lies.
+        // The workspace itself is there to be read, wherever it lies; a home that is one still has
+        // its keys.
         hidden.sort();
         hidden.dedup();
-        hidden.retain(|path| {
-            !roots.iter().any(|root| root.starts_with(path) || path.starts_with(root))
-        });
+        hidden.retain(|path| !roots.iter().any(|root| root.starts_with(path)));
         Ok(Profile {
             roots,
             writes_roots,
@@ -273,18 +282,32 @@ impl CommandSandbox {
     fn take(&self, before: &BTreeMap<PathBuf, Identity>) -> Vec<(PathBuf, PathBuf)> {
         let mut taken = Vec::new();
         for (path, identity) in self.protected_at_roots() {
-            if before.get(&path) == Some(&identity) {
+            let known = before.get(&path);
+            if known == Some(&identity) {
                 continue;
             }
-            match self.move_out(&path) {
-                Ok(to) => taken.push((path.clone(), to)),
-                Err(error) => tracing::warn!(path = %path.display(), %error, "not taken back"),
+            // A link that is the same leads to something else: that is what has come up.
+            let same = known.filter(|known| known.is_same_link(&identity));
+            let moved = match same.map(|_| path.canonicalize()) {
+                Some(Ok(real)) if self.is_in_workspace(&real) => real,
+                Some(_) => continue,
+                None => path.clone(),
+            };
+            match self.move_out(&moved) {
+                Ok(to) => taken.push((moved.clone(), to)),
+                Err(error) => tracing::warn!(path = %moved.display(), %error, "not taken back"),
             }
-            if let Some(target) = before.get(&path).and_then(|identity| identity.target.as_ref()) {
+            if let Some(target) = known.and_then(|known| known.target.as_ref())
+                && same.is_none()
+            {
                 let _ = std::os::unix::fs::symlink(target, &path);
             }
         }
         taken
+    }
+
+    fn is_in_workspace(&self, path: &Path) -> bool {
+        self.workspace.roots().iter().any(|root| path != root && path.starts_with(root))
     }
 
     fn move_out(&self, path: &Path) -> io::Result<PathBuf> {
@@ -313,9 +336,11 @@ impl CommandSandbox {
     /// Returns the protected files.
     fn protected(&self) -> Vec<PathBuf> {
         let mut protected: Vec<_> = self.protected_at_roots().into_keys().collect();
-        let git: Vec<_> = protected.iter().filter_map(|path| git_directory(path)).collect();
-        protected.extend(git);
         protected.extend(self.nested.get_or_init(|| self.find_nested()).iter().cloned());
+        let git: Vec<_> = protected.iter().flat_map(|path| git_directories(path)).collect();
+        protected.extend(git);
+        protected.sort();
+        protected.dedup();
         protected
     }
 
@@ -366,6 +391,12 @@ impl CommandSandbox {
     }
 }
 
+/// Returns whether protected files are looked for in what is at a path.
+fn is_searched(entry: &DirEntry) -> bool {
+    entry.file_type().is_ok_and(|kind| kind.is_dir())
+        && !INSTALLED.iter().any(|name| entry.file_name() == *name)
+}
+
 fn unavailable(why: &str) -> ToolError {
     ToolError::new(
         "no_sandbox",
@@ -377,11 +408,6 @@ fn entries(directory: &Path) -> impl Iterator<Item = DirEntry> + use<> {
     fs::read_dir(directory).into_iter().flatten().flatten()
 }
 
-fn is_searched(entry: &DirEntry) -> bool {
-    entry.file_type().is_ok_and(|kind| kind.is_dir())
-        && !MADE_BY_TOOLS.iter().any(|name| entry.file_name() == *name)
-}
-
 fn is_hidden_directory(entry: &DirEntry) -> bool {
     entry.file_name().as_encoded_bytes().starts_with(b".")
         && entry.file_type().is_ok_and(|kind| kind.is_dir())
@@ -390,20 +416,28 @@ fn is_hidden_directory(entry: &DirEntry) -> bool {
 fn identified(entry: &DirEntry) -> Option<(PathBuf, Identity)> {
     let data = entry.metadata().ok()?;
     let target = fs::read_link(entry.path()).ok();
-    Some((entry.path(), Identity { device: data.dev(), number: data.ino(), target }))
+    let end = target.as_ref().and_then(|_| fs::metadata(entry.path()).ok());
+    let end = end.map(|data| (data.dev(), data.ino()));
+    Some((entry.path(), Identity { device: data.dev(), number: data.ino(), target, end }))
 }
 
-/// Returns the directory of a repository whose `.git` is a file, as in a worktree, with what all
+/// Returns the directory of a repository whose `.git` is a file, as in a worktree, and the one that all
 /// worktrees share.
-fn git_directory(path: &Path) -> Option<PathBuf> {
-    if path.file_name()? != ".git" || !path.is_file() {
-        return None;
+fn git_directories(path: &Path) -> Vec<PathBuf> {
+    if path.file_name().is_none_or(|name| name != ".git") || !path.is_file() {
+        return Vec::new();
     }
-    let text = fs::read_to_string(path).ok()?;
-    let directory = path.parent()?.join(text.strip_prefix("gitdir:")?.trim());
-    let common = fs::read_to_string(directory.join("commondir")).ok();
-    let common = common.map(|common| directory.join(common.trim()));
-    common.filter(|common| directory.starts_with(common)).or(Some(directory))
+    let pointed_to = |text: io::Result<String>, from: Option<&Path>| {
+        let text = text.ok()?;
+        let text = text.strip_prefix("gitdir:").unwrap_or(&text).trim();
+        from?.join(text).canonicalize().ok()
+    };
+    let Some(directory) = pointed_to(fs::read_to_string(path), path.parent()) else {
+        return Vec::new();
+    };
+    let common = fs::read_to_string(directory.join("commondir"));
+    let common = pointed_to(common, Some(&directory));
+    common.into_iter().chain([directory]).collect()
 }
 
 /// Copies a file, a link or a directory.

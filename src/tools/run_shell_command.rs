@@ -195,6 +195,10 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
     let mut running = running.map_err(|err| not_started(&err))?;
     let mut output = OutputBuffer::new(limits.shell_bytes);
     let end = follow(&mut running, &mut output, &cx).await;
+    if !matches!(end, CommandEnd::Exited(_)) {
+        // Before the look at what it has made: it must not make more.
+        running.end().await;
+    }
     let written = output.text();
     let notes = match (&confinement, &cx.host.sandbox) {
         (Some(confinement), Some(sandbox)) => {
@@ -205,14 +209,8 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
     };
     match end {
         CommandEnd::Exited(exit) => report(&exit, &written, &notes, Some(&running), limits),
-        CommandEnd::Silent => {
-            running.end().await;
-            Err(silent(&written, limits))
-        }
-        CommandEnd::Cancelled => {
-            running.end().await;
-            Err(ToolError::cancelled())
-        }
+        CommandEnd::Silent => Err(silent(&written, limits)),
+        CommandEnd::Cancelled => Err(ToolError::cancelled()),
     }
 }
 
