@@ -307,7 +307,10 @@ fn today() -> jiff::civil::Date {
 }
 
 /// Returns the environment variables that commands of a session must not see.
-fn environment(credentials: &Arc<Credentials>, settings: &Settings) -> EnvironmentFilter {
+pub(super) fn environment(
+    credentials: &Arc<Credentials>,
+    settings: &Settings,
+) -> EnvironmentFilter {
     let credentials = Arc::clone(credentials);
     let redaction = settings.security.environment_variable_redaction.clone();
     EnvironmentFilter::new(move |name, value| {

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow, bail};
 
 use super::ending::ExitReason;
-use super::making::env;
+use super::making::{env, environment};
 use super::parts;
 use crate::cli::SandboxArgs;
 use tandem_sandbox::SandboxMode;
-use tandem_settings::{policy, read_settings};
+use tandem_settings::{Credentials, policy, read_settings};
 use tandem_tools::command_sandbox::{CommandSandbox, SandboxSetup};
 use tandem_tools::scratch::Scratch;
 use tandem_tools::workspace::Workspace;
@@ -40,6 +40,12 @@ pub(crate) async fn sandbox(args: &SandboxArgs) -> anyhow::Result<ExitReason> {
         anyhow!("{}{}", error.message, why.collect::<String>())
     })?;
     let mut command: Command = confinement.command(&args.command)?;
+    let hidden = environment(&Credentials::new(env.clone()), &settings);
+    for (name, value) in std::env::vars_os() {
+        if hidden.hides(&name.to_string_lossy(), &value.to_string_lossy()) {
+            command.env_remove(name);
+        }
+    }
     let status = command.status().context("the command could not be started")?;
     for (path, to) in sandbox.take_back(&confinement).await {
         // If standard error is closed there is nobody to tell.

@@ -57,7 +57,8 @@ impl EnvironmentFilter {
         Self(Box::new(hides))
     }
 
-    fn hides(&self, name: &str, value: &str) -> bool {
+    /// Returns whether commands do not get a variable.
+    pub fn hides(&self, name: &str, value: &str) -> bool {
         (self.0)(name, value)
     }
 }
