@@ -48,6 +48,8 @@ mod policy;
 mod read;
 mod replayed;
 mod sandboxed;
+mod sandbox;
+mod search_path;
 mod secrecy;
 mod session;
 mod sessions;
