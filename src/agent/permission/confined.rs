@@ -137,7 +137,8 @@ impl<'a> Confined<'a> {
         let justification = self.request.and_then(|request| request.justification.as_deref());
         let Some(justification) = justification else { return Some(what) };
         let words: Vec<_> = justification.split_whitespace().collect();
-        let mut reason = words.join(" ");
+        // Only its end is to look like one.
+        let mut reason = words.join(" ").replace('"', "'");
         if let Some((end, _)) = reason.char_indices().nth(LONGEST_REASON) {
             reason.truncate(end);
             reason.push('…');
