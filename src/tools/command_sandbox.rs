@@ -192,7 +192,8 @@ impl CommandSandbox {
         let profile = profile.await?;
         let list = |paths: &[PathBuf]| {
             let lines: BTreeSet<_> = paths.iter().map(|path| path.display().to_string()).collect();
-            lines.iter().map(|line| format!("  {line}\n")).collect::<String>()
+            let lines = lines.iter().map(|line| format!("  {line}\n"));
+            lines.collect::<String>()
         };
         let mut section = |title: &str, paths: &[PathBuf]| {
             if !paths.is_empty() {

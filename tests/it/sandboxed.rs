@@ -1,6 +1,7 @@
 //! Commands of a session that has a sandbox, from the model's call to what is on the disk.
 
 use std::fs;
+use std::io::{Write as _, stderr};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -31,7 +32,7 @@ pub(crate) fn mechanism() -> Option<String> {
     let shown = String::from_utf8(command.output().unwrap().stdout).unwrap();
     let name = shown.strip_prefix("Mechanism: ").and_then(|it| it.lines().next()).unwrap();
     if name.starts_with("none") {
-        println!("skipped: {shown}");
+        let _ = writeln!(stderr(), "skipped: {shown}");
         return None;
     }
     Some(name.to_owned())
@@ -42,7 +43,7 @@ fn protects() -> bool {
     let mechanism = mechanism();
     let protects = mechanism.as_deref().is_some_and(|name| name != "landlock");
     if !protects {
-        println!("skipped: {mechanism:?} does not protect");
+        let _ = writeln!(stderr(), "skipped: {mechanism:?} does not protect");
     }
     protects
 }
@@ -290,7 +291,10 @@ async fn where_no_sandbox_works_it_is_told_once_and_asked_as_without_one() {
 #[tokio::test]
 async fn a_server_in_the_background_is_reached_by_a_later_command() {
     if mechanism().as_deref() != Some("namespaces") {
-        println!("skipped: only commands with namespaces of the session share a network");
+        let _ = writeln!(
+            stderr(),
+            "skipped: only commands with namespaces of the session share a network"
+        );
         return;
     }
     let serves = "python3 -c 'import socket; s = socket.create_server((\"127.0.0.1\", 4567)); \

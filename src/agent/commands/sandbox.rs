@@ -20,7 +20,8 @@ async fn show(request: &CommandRequest<'_>) -> Result<String, String> {
     let Some(sandbox) = turn.sandbox() else { return Ok(OFF.to_owned()) };
     let mode = turn.permissions().sandbox_mode(sandbox.mode());
     let held = sandbox.describe(mode).await.map_err(|error| error.message)?;
-    let held: String = held.lines().map(|line| format!("    {line}\n")).collect();
+    let lines = held.lines().map(|line| format!("    {line}\n"));
+    let held: String = lines.collect();
     let because = match sandbox.mode() {
         Some(_) => "as the settings have it".to_owned(),
         None => format!("as the approval mode `{}` has it", turn.mode()),

@@ -1,5 +1,6 @@
 //! `/sandbox`.
 
+use std::io::{Write as _, stderr};
 use std::path::PathBuf;
 
 use tandem_agent::permission::{Mode, Scope};
@@ -39,7 +40,7 @@ async fn it_shows_the_mode_and_where_that_is_from() {
     let stage = stage(None, None, env!("CARGO_BIN_EXE_tandem"));
     let shown = stage.output("/sandbox").await;
     if shown.starts_with("No sandbox works here.") {
-        println!("skipped: {shown}");
+        let _ = writeln!(stderr(), "skipped: {shown}");
         return;
     }
     contains(&shown, &["`read-only`, as the approval mode `default` has it", "    Mechanism: "]);
