@@ -38,6 +38,8 @@ impl<'a> Confined<'a> {
         let needed = commands.iter().map(|command| needed(check, command, always, unasked)).max();
         let needed = needed.unwrap_or(SandboxMode::ReadOnly);
         let harmless = commands.iter().all(|command| command.risk == Risk::None);
+        // Nothing leaves with a line that runs nothing.
+        let request = request.filter(|_| !commands.is_empty());
         Some(Self::of(check, sandbox, (needed, unasked), harmless, request))
     }
 

@@ -247,6 +247,36 @@ fn what_changes_things_outside_is_asked_about_or_held() {
     }
 }
 
+/// What is known of every line of `commands.txt`, whatever it says.
+#[test]
+fn no_line_leaves_without_a_question_and_none_is_asked_about_that_was_not_before() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/policy/commands.txt");
+    let lines = fs::read_to_string(path).unwrap();
+    let lines = lines.lines().filter(|line| !line.is_empty() && !line.starts_with(['-', ' ']));
+    let sessions = [Mode::Default, Mode::AutoEdit, Mode::Plan].map(Session::new);
+    for line in lines {
+        for session in &sessions {
+            let mode = session.permissions.mode();
+            let root = session.workspace.root.display().to_string();
+            let line = line.replace("{root}", &root).replace('⏎', "\n").replace('⇥', "\t");
+            let before = check(session, None, &line, None).verdict;
+            for protects in [true, false] {
+                let situation = SandboxSituation { protects, ..WHOLE };
+                let Checked { verdict, sandbox, .. } = check(session, situation, &line, None);
+                if verdict == Verdict::Allow {
+                    assert_ne!(sandbox, DangerFullAccess, "{mode} {line}");
+                } else {
+                    assert_ne!(before, Verdict::Allow, "{mode} {line}: {verdict:?}");
+                }
+                let leaves = check(session, situation, &line, Some(DangerFullAccess));
+                let runs_outside =
+                    leaves.verdict == Verdict::Allow && leaves.sandbox == DangerFullAccess;
+                assert!(!runs_outside, "{mode} {line}");
+            }
+        }
+    }
+}
+
 /// One call of a model at work: an edit, or a command line.
 enum Step {
     Edit(&'static str),
