@@ -13,6 +13,7 @@ mod messages;
 mod peers;
 mod process;
 mod pty;
+mod sandbox;
 mod start;
 mod store;
 mod stream;
@@ -30,7 +31,7 @@ fn main() {
     }
     // `cargo bench NAME` runs what has the name in it.
     let wanted = args.iter().skip(1).find(|arg| !arg.starts_with('-'));
-    let measures: [(&str, Measure); 24] = [
+    let measures: [(&str, Measure); 25] = [
         ("start", start::start),
         ("idle memory", start::idle_memory),
         ("stream", stream::stream),
@@ -49,6 +50,7 @@ fn main() {
         ("terminal: key to screen", terminal::keystroke),
         ("terminal: idle", terminal::idle),
         ("terminal: a long session", terminal::long_session),
+        ("sandbox: a command", sandbox::command),
         ("store: append", store::append),
         ("store: load", store::load),
         ("store: list", store::list),
