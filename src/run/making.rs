@@ -226,19 +226,7 @@ impl Making {
         let own = Arc::clone(&custom);
         let executables = move || [look().executables(), own.executables()].concat();
         let consent = config::consent(env, workspace.root(), executables);
-        let directory = workspace.root().to_owned();
-        let servers = Hub::new(
-            servers::of(settings, &directory),
-            mcp::HubSetup {
-                terminals: Arc::clone(&terminals),
-                roots: workspace.roots().to_owned(),
-                limits: limits.mcp,
-                load: Arc::new(move || servers::of(&again(), &directory)),
-                logins: config::mcp_logins(&self.credentials),
-                lookup: net::system_lookup(),
-            },
-        );
-        let host = Host::new(workspace, terminals, scratch, limits.tools);
+        let servers = self.hub(settings, &workspace, &terminals, again);
         Ok(Session::new(Parts {
             model,
             models: Arc::new(models),
@@ -246,7 +234,11 @@ impl Making {
             commands: Arc::new(Registry::with(custom)),
             tools,
             servers,
-            host: parts::equipped(host, settings, sandbox),
+            host: parts::equipped(
+                Host::new(workspace, terminals, scratch, limits.tools),
+                settings,
+                sandbox,
+            ),
             mode,
             policy,
             consent,
@@ -261,6 +253,28 @@ impl Making {
             today: Arc::new(today),
             storage,
         }))
+    }
+
+    /// Returns the MCP servers of a session in a workspace; `again` reads its settings anew.
+    fn hub(
+        &self,
+        settings: &Settings,
+        workspace: &Workspace,
+        terminals: &Arc<Terminals>,
+        again: Arc<dyn Fn() -> Settings + Send + Sync>,
+    ) -> Arc<Hub> {
+        let directory = workspace.root().to_owned();
+        Hub::new(
+            servers::of(settings, &directory),
+            mcp::HubSetup {
+                terminals: Arc::clone(terminals),
+                roots: workspace.roots().to_owned(),
+                limits: self.limits(settings).mcp,
+                load: Arc::new(move || servers::of(&again(), &directory)),
+                logins: config::mcp_logins(&self.credentials),
+                lookup: net::system_lookup(),
+            },
+        )
     }
 }
 

@@ -4,7 +4,9 @@
 mod attacks;
 mod work;
 
+use std::fmt;
 use std::fs;
+use std::io::{Write as _, stderr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -15,6 +17,11 @@ const PYTHON: [&str; 2] = ["/usr/bin/python3", "/usr/local/bin/python3"];
 
 /// A mechanism, by its name.
 pub(super) const MECHANISMS: [&str; 3] = ["namespaces", "bubblewrap", "landlock"];
+
+/// Says why something is not tried.
+pub(super) fn skipped(why: fmt::Arguments<'_>) {
+    let _ = writeln!(stderr(), "skipped: {why}");
+}
 
 /// A home with a workspace in it, outside of `/tmp`, which commands see another one of.
 pub(super) struct Arena {
@@ -85,7 +92,7 @@ impl Arena {
         let works = |mechanism: &&str| {
             let output = self.bash(mechanism, "read-only", "true");
             if !output.status.success() {
-                eprintln!("skipped: {mechanism}: {}", String::from_utf8_lossy(&output.stderr));
+                skipped(format_args!("{mechanism}: {}", String::from_utf8_lossy(&output.stderr)));
             }
             output.status.success()
         };
@@ -99,7 +106,7 @@ impl Arena {
 pub(super) fn python() -> Option<&'static str> {
     let found = PYTHON.into_iter().find(|path| Path::new(path).exists());
     if found.is_none() {
-        eprintln!("skipped: there is no python3");
+        skipped(format_args!("there is no python3"));
     }
     found
 }

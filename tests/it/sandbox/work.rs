@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use super::{Arena, python};
+use super::{Arena, python, skipped};
 
 /// Work: its name, the programs that it needs, a line of bash, and what the line prints at last.
 const WORK: &[(&str, &[&str], &str, &str)] = &[
@@ -134,7 +134,7 @@ fn work_is_done_and_leaves_nothing_behind() {
         let more = if mechanism == "landlock" { &[] } else { WORK_IN_NAMESPACES };
         for (name, needs, line, expected) in WORK.iter().chain(more) {
             if let Some(missing) = needs.iter().find(|program| !has(program)) {
-                eprintln!("skipped: {name}: there is no {missing}");
+                skipped(format_args!("{name}: there is no {missing}"));
                 continue;
             }
             let mut command =
@@ -238,7 +238,7 @@ fn keys_in_a_home_that_is_the_workspace_stay_hidden() {
 #[test]
 fn no_library_of_the_workspace_is_loaded_before_the_command_is_confined() {
     if !has("cc") {
-        eprintln!("skipped: there is no C compiler");
+        skipped(format_args!("there is no C compiler"));
         return;
     }
     let arena = Arena::new();
