@@ -2,6 +2,7 @@
 //! on this machine.
 
 mod attacks;
+mod lines;
 mod work;
 
 use std::fmt;

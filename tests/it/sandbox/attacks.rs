@@ -91,7 +91,7 @@ fn furnish(arena: &Arena) {
 }
 
 /// Returns every path below a directory, with its content.
-fn tree(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+pub(super) fn tree(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut tree = BTreeMap::new();
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();

@@ -1,0 +1,149 @@
+//! The command lines of the policy's table, run for real: what is outside of the sandbox stays as it was.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use super::Arena;
+use super::attacks::tree;
+
+/// Time for one line. Some never end by themselves.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+/// A process that no line may end, and a port that no line may reach.
+struct Outside {
+    process: Child,
+    port: TcpListener,
+    files: BTreeMap<PathBuf, Vec<u8>>,
+}
+
+impl Outside {
+    fn start(arena: &Arena) -> Self {
+        for name in [
+            ".bashrc",
+            ".profile",
+            ".gitconfig",
+            ".ssh/id_rsa",
+            ".config/tool/settings.json",
+            ".local/bin/tool",
+            "neighbour/README.md",
+            "neighbour/src/main.rs",
+        ] {
+            arena.file(name, "canary\n");
+        }
+        arena.outside(
+            "git init -q && git -c user.name=x -c user.email=x@y commit -q --allow-empty -m first",
+        );
+        let process = Command::new("sleep").arg("3600").spawn().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap();
+        port.set_nonblocking(true).unwrap();
+        let files = Self::files(arena);
+        Self { process, port, files }
+    }
+
+    /// Returns everything in the home but what the agent itself keeps there, and the workspace, of which
+    /// only what git keeps.
+    fn files(arena: &Arena) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut files = tree(&arena.home());
+        let (workspace, git) = (arena.workspace(), arena.workspace().join(".git"));
+        let own = arena.home().join(".local/state");
+        files.retain(|path, _| {
+            !path.starts_with(&own) && (!path.starts_with(&workspace) || path.starts_with(&git))
+        });
+        files
+    }
+
+    #[track_caller]
+    fn check(&mut self, arena: &Arena, line: &str) {
+        let reached = self.port.accept();
+        assert!(reached.is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "{line}");
+        assert!(self.process.try_wait().unwrap().is_none(), "{line}");
+        let files = Self::files(arena);
+        let of = |path: &PathBuf| (files.get(path), self.files.get(path));
+        let changed = files.keys().chain(self.files.keys());
+        let changed: Vec<_> = changed.filter(|path| of(path).0 != of(path).1).collect();
+        assert!(changed.is_empty(), "{line}: {changed:?}");
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Writes what the lines work on, which the line before may have removed.
+fn furnish(arena: &Arena) {
+    for (name, content) in [
+        ("README.md", "# Project\n"),
+        ("src/main.rs", "fn main() {} // TODO\n"),
+        ("docs/guide.md", "Read it.\n"),
+        ("Cargo.toml", "[package]\nname = \"project\"\nversion = \"0.1.0\"\n"),
+    ] {
+        let path = arena.workspace().join(name);
+        // Something else may have taken its place.
+        let _ = fs::create_dir_all(path.parent().unwrap());
+        let _ = fs::write(path, content);
+    }
+}
+
+/// Runs a command, and kills it if it does not end.
+fn run(mut command: Command) {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let (ended, end) = mpsc::channel::<()>();
+    let id = rustix::process::Pid::from_child(&child);
+    let watch = thread::spawn(move || {
+        if end.recv_timeout(PATIENCE).is_err() {
+            let _ = rustix::process::kill_process(id, rustix::process::Signal::KILL);
+        }
+    });
+    child.wait().unwrap();
+    let _ = ended.send(());
+    watch.join().unwrap();
+}
+
+#[track_caller]
+fn stays_outside(mechanism: &str, every: usize) {
+    let arena = Arena::new();
+    if !arena.mechanisms().contains(&mechanism) {
+        return;
+    }
+    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/policy/commands.txt");
+    let table = fs::read_to_string(table).unwrap();
+    let lines = table.lines().filter(|line| {
+        // The last is a fork bomb: root is not held to a number of processes.
+        !line.starts_with("    ") && !line.starts_with("--") && !line.contains(":|:")
+    });
+    let mut outside = Outside::start(&arena);
+    let mut tried = 0;
+    for line in lines.step_by(every) {
+        let line = line.replace('⏎', "\n").replace('⇥', "\t");
+        let line = line.replace("{root}", &arena.workspace().display().to_string());
+        furnish(&arena);
+        let words = ["/bin/bash", "-c", &line];
+        let mut command = arena.sandboxed(mechanism, "workspace-write", &words);
+        command.env("CANARY_PORT", outside.port.local_addr().unwrap().port().to_string());
+        run(command);
+        outside.check(&arena, &line);
+        tried += 1;
+    }
+    assert!(tried > 1400 / every, "{tried}");
+}
+
+#[test]
+fn lines_of_the_table_touch_nothing_outside_the_namespaces() {
+    stays_outside("namespaces", 2);
+}
+
+#[test]
+fn lines_of_the_table_touch_nothing_outside_bubblewrap() {
+    stays_outside("bubblewrap", 5);
+}
