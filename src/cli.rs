@@ -4,6 +4,7 @@ mod absent;
 mod sessions;
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -245,6 +246,10 @@ pub(crate) struct ServeArgs {
     /// the time after which your service manager kills the process, often 30 seconds
     #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]
     pub(crate) drain_timeout: Duration,
+    /// Serve figures for Prometheus at this address, such as 127.0.0.1:9464 (`/metrics`, beside
+    /// `/livez` and `/readyz`), to whoever reaches it
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) metrics: Option<SocketAddr>,
     /// Model, permissions and limits.
     #[command(flatten)]
     pub(crate) work: WorkArgs,

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::fs;
 use std::future::pending;
 use std::io::{Write as _, stderr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::ending::{EndSignals, ExitReason, saved};
 use super::keys::EditorLogin;
@@ -28,6 +30,7 @@ use tandem_agent::sessions::{MakeSession, SessionLimits, SessionRequest, Session
 use tandem_model::Secret;
 use tandem_settings::limits::Limits;
 use tandem_settings::{Credentials, Settings};
+use tandem_telemetry::Metrics;
 use tandem_tools::workspace::Workspace;
 use tandem_wire::rpc;
 
@@ -124,6 +127,8 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     let limits = making.limits(&settings);
     let mut options = options(&serve.a2a, &limits, &making.credentials)?;
     options.programs = serve.allow_auto_execute;
+    let ending = a2a::Ending::default();
+    let monitoring = monitoring(serve, &mut options, &ending).await?;
     let has_token = options.token.is_some();
     // What is wrong with the model shows now, not with the first session.
     making.model(&settings)?;
@@ -134,7 +139,8 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
         log_bytes: limits.log_bytes,
     };
     let allowed = Arc::new(allowed(serve, &making)?);
-    let make = maker(serve.allow_auto_execute, making, Arc::clone(&allowed));
+    let metrics = options.metrics.clone();
+    let make = maker(serve.allow_auto_execute, making, Arc::clone(&allowed), metrics);
     let registry = Sessions::with_store(make, loaded, store);
     let sessions = ServedSessions::PerContext {
         sessions: Arc::clone(&registry),
@@ -146,7 +152,10 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     };
     let listener = a2a::listen(serve.port).await?;
     announce(&address(&listener)?);
-    let ending = a2a::Ending::default();
+    if let Some((address, _)) = &monitoring {
+        // If nobody reads it there is nobody to tell.
+        let _ = writeln!(stderr(), "tandem: metrics at http://{address}/metrics");
+    }
     let mut serving = tokio::spawn(a2a::serve(listener, sessions, options, ending.clone()));
     let signal = signals.next().await;
     ending.drain();
@@ -164,8 +173,28 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     };
     supervisor.end_all().await;
     saved(&registry).await;
+    drop(monitoring);
     served.context("the server failed")??;
     Ok(ExitReason::Signal(signal))
+}
+
+/// Serves the figures of the server as long as the handle lives, if the user wants them. Also returns
+/// the address.
+async fn monitoring(
+    serve: &ServeArgs,
+    options: &mut ServerOptions,
+    ending: &a2a::Ending,
+) -> anyhow::Result<Option<(SocketAddr, AbortOnDropHandle<()>)>> {
+    let Some(address) = serve.metrics else { return Ok(None) };
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.with_context(|| {
+        format!("cannot listen on {address} for `--metrics`: try another port, or 0 for any")
+    })?;
+    let address = listener.local_addr().context("the port of `--metrics` is not known")?;
+    let metrics = Arc::new(Metrics::default());
+    options.metrics = Some(Arc::clone(&metrics));
+    let monitor = a2a::monitor(listener, metrics, options.connected.subscribe(), ending.clone());
+    Ok(Some((address, AbortOnDropHandle::new(tokio::spawn(monitor)))))
 }
 
 /// Returns the directories that the user has named.
@@ -178,8 +207,14 @@ fn allowed(serve: &ServeArgs, making: &Making) -> anyhow::Result<Workspace> {
     Workspace::new(&roots[0], &roots[1..]).context("cannot serve these directories")
 }
 
-/// Makes sessions below the directories that the user has named.
-fn maker(auto_execute: bool, making: Making, allowed: Arc<Workspace>) -> MakeSession {
+/// Makes sessions below the directories that the user has named, which are counted if somebody reads
+/// figures.
+fn maker(
+    auto_execute: bool,
+    making: Making,
+    allowed: Arc<Workspace>,
+    metrics: Option<Arc<Metrics>>,
+) -> MakeSession {
     Arc::new(move |request: &SessionRequest, storage| {
         let directory = request.directory.as_deref().unwrap_or(allowed.root());
         allowed.holds(directory)?;
@@ -191,7 +226,11 @@ fn maker(auto_execute: bool, making: Making, allowed: Arc<Workspace>) -> MakeSes
             settings.general.default_approval_mode
         };
         let new = NewSession { workspace, mode, interactive: true, storage };
-        making.session(&settings, new).map_err(|err| format!("{err:#}"))
+        let session = making.session(&settings, new).map_err(|err| format!("{err:#}"))?;
+        if let Some(metrics) = &metrics {
+            metrics.watch(&session);
+        }
+        Ok(session)
     })
 }
 
@@ -225,6 +264,7 @@ fn options(
         acp: None,
         programs: false,
         connected: watch::Sender::new(0),
+        metrics: None,
     })
 }
 

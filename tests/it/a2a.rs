@@ -18,6 +18,7 @@ mod load;
 mod long;
 mod many;
 mod mcp;
+mod monitoring;
 mod odd_agent;
 mod permissions;
 mod races;

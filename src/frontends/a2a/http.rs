@@ -20,7 +20,7 @@ use super::dialect::Dialect;
 use super::envelope::{envelope, failure};
 use super::methods::{self, Reply, named};
 use super::server::{A2aServer, CallOrigin};
-use super::{busy, card, guard, read, rest, sse, ws};
+use super::{busy, card, guard, monitoring, read, rest, sse, ws};
 use tandem_wire::a2a::error;
 use tandem_wire::development_tool::URI;
 use tandem_wire::jsonrpc::{Envelope, Error};
@@ -45,7 +45,9 @@ pub(super) fn router(server: &Arc<A2aServer>) -> Router {
         .merge(calls)
         .layer(from_fn_with_state(Arc::clone(server), begin))
         .layer(from_fn_with_state(Arc::clone(server), guard::keep_out_web_pages))
+        .layer(from_fn_with_state(Arc::clone(server), monitoring::observe))
         .with_state(Arc::clone(server))
+        .merge(monitoring::health(server.ending.clone()))
 }
 
 /// Returns the request without the empty segments of its path: a client builds

@@ -10,7 +10,8 @@
 //! - state: `turns` begins turns and answers questions, `messages` remembers what was sent, `server`
 //!   holds it all;
 //! - methods: `methods` is what can be called, with `list`, `push`, `commands` and `card`;
-//! - transports: `http`, `rest`, `sse`, `ws` and `attach`, behind `guard`; `webhook` on the way out.
+//! - transports: `http`, `rest`, `sse`, `ws` and `attach`, behind `guard`; `webhook` on the way out;
+//!   `monitoring`, beside it.
 
 pub mod webhook;
 
@@ -32,6 +33,7 @@ mod http;
 mod list;
 mod messages;
 mod methods;
+mod monitoring;
 mod notifiers;
 mod patience;
 mod push;
@@ -70,6 +72,7 @@ use tower::ServiceExt as _;
 use self::contexts::Contexts;
 pub use self::contexts::{IsShown, ServedSessions};
 use self::messages::Messages;
+pub use self::monitoring::monitor;
 use self::patience::Patience;
 use self::server::{A2aServer, ConnectionSlot};
 pub use self::server::{Ending, ServeAcp, ServerOptions};

@@ -18,6 +18,7 @@ use super::webhook::Webhooks;
 use tandem_agent::commands::Registry;
 use tandem_agent::session::{ClientName, Origin};
 use tandem_agent::sessions::LoadedSession;
+use tandem_telemetry::Metrics;
 use tandem_wire::jsonrpc::Error;
 
 /// Limits and permissions of the server.
@@ -49,6 +50,8 @@ pub struct ServerOptions {
     pub programs: bool,
     /// Number of connections there are.
     pub connected: watch::Sender<usize>,
+    /// Figures of the server, if somebody reads them.
+    pub metrics: Option<Arc<Metrics>>,
 }
 
 /// Serves an ACP client at the other end of a stream, one message a line.

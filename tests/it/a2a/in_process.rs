@@ -54,6 +54,7 @@ impl Server {
             acp: Some(acp),
             programs: false,
             connected: tokio::sync::watch::Sender::new(0),
+            metrics: None,
         };
         let listener = listen(0).await.unwrap();
         let port = listener.local_addr().unwrap().port();

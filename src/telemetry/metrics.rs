@@ -1,0 +1,72 @@
+//! The figures, and their text form.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use tandem_agent::session::Session;
+
+use super::figures::{Label, gauge, times};
+use super::session::{SessionMetrics, follow};
+
+/// Route and status of a request.
+type RequestLabels = [(&'static str, String); 2];
+
+/// The figures of one server.
+pub struct Metrics {
+    registry: Registry,
+    sessions: SessionMetrics,
+    connections: Gauge,
+    requests: Family<RequestLabels, Counter>,
+    request_seconds: Histogram,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("tandem");
+        let version = [("version", env!("CARGO_PKG_VERSION"))];
+        let build = Family::<Label, Gauge>::default();
+        build.get_or_create(&version).set(1);
+        registry.register("build", "Version of the program", build);
+        let sessions = SessionMetrics::registered(&mut registry);
+        let connections = gauge(&mut registry, "connections", "Open connections");
+        let requests = Family::default();
+        registry.register("requests", "Requests, by route and status", requests.clone());
+        let request_seconds =
+            times(&mut registry, "request", "Time until the response to a request began");
+        Self { registry, sessions, connections, requests, request_seconds }
+    }
+}
+
+impl Metrics {
+    /// Returns the figures as text in the format `OpenMetrics`.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+
+    /// Counts what happens in a session from now on, until it is closed.
+    pub fn watch(&self, session: &Arc<Session>) {
+        let events = session.events(session.position());
+        tokio::spawn(follow(events, session.closed(), self.sessions.clone()));
+    }
+
+    /// Notes a request whose response has begun. `route`: one of few.
+    pub fn request(&self, route: &str, status: u16, took: Duration) {
+        let labels = [("route", route.to_owned()), ("status", status.to_string())];
+        self.requests.get_or_create(&labels).inc();
+        self.request_seconds.observe(took.as_secs_f64());
+    }
+
+    /// Notes the number of open connections.
+    pub fn connections(&self, count: usize) {
+        self.connections.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+}

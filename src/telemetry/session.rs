@@ -1,0 +1,270 @@
+//! One session's part of the figures: a reader of its log.
+
+use std::collections::{HashMap, HashSet};
+use std::future::Future;
+use std::time::Duration;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use tandem_agent::session::{
+    Answer, Decision, Entry, Event, Millis, Reader, StopReason, ToolOutcome, TurnId, now,
+};
+use tokio::time::{Instant, timeout};
+
+use super::figures::{Label, counter, family, gauge, times};
+
+/// Maximum time for the turns of a closed session to end.
+const LAST_TURNS: Duration = Duration::from_secs(5);
+
+/// The figures of all sessions together.
+#[derive(Clone)]
+pub(super) struct SessionMetrics {
+    loaded: Gauge,
+    events: Counter,
+    kept_seconds: Histogram,
+    turns_queued: Gauge,
+    turns_running: Gauge,
+    turns_finished: Family<Label, Counter>,
+    questions_open: Gauge,
+    questions_closed: Family<Label, Counter>,
+    question_seconds: Histogram,
+    calls_finished: Family<Label, Counter>,
+    model_answers: Counter,
+    model_retries: Counter,
+    model_tokens: Family<Label, Counter>,
+    first_chunk_seconds: Histogram,
+    answer_seconds: Histogram,
+}
+
+impl SessionMetrics {
+    pub(super) fn registered(registry: &mut Registry) -> Self {
+        Self {
+            loaded: gauge(registry, "sessions_loaded", "Sessions in memory"),
+            events: counter(registry, "events", "Events in the logs of sessions"),
+            kept_seconds: times(
+                registry,
+                "event_kept",
+                "Time from an event until the store has it and clients are shown it",
+            ),
+            turns_queued: gauge(registry, "turns_queued", "Turns that wait for others to end"),
+            turns_running: gauge(registry, "turns_running", "Turns that run"),
+            turns_finished: family(registry, "turns_finished", "Turns that have ended, by reason"),
+            questions_open: gauge(registry, "questions_open", "Questions that wait for an answer"),
+            questions_closed: family(registry, "questions_closed", "Closed questions, by answer"),
+            question_seconds: times(registry, "question", "Time that a question was open"),
+            calls_finished: family(
+                registry,
+                "calls_finished",
+                "Tool calls that have ended, by outcome",
+            ),
+            model_answers: counter(registry, "model_answers", "Answers of models"),
+            model_retries: counter(
+                registry,
+                "model_retries",
+                "Requests to models that were repeated",
+            ),
+            model_tokens: family(registry, "model_tokens", "Tokens of models, by kind"),
+            first_chunk_seconds: times(
+                registry,
+                "model_first_chunk",
+                "Time from a request to a model to the beginning of its answer",
+            ),
+            answer_seconds: times(
+                registry,
+                "model_answer",
+                "Time from a request to a model to the end of its answer",
+            ),
+        }
+    }
+}
+
+/// Counts the events of a session until it is closed, and its turns have ended.
+pub(super) async fn follow(
+    mut events: Reader,
+    closed: impl Future<Output = ()>,
+    metrics: SessionMetrics,
+) {
+    let mut counts = SessionCounts::new(metrics);
+    tokio::pin!(closed);
+    loop {
+        tokio::select! {
+            entry = events.next_entry() => counts.count(&entry),
+            () = &mut closed => break,
+        }
+    }
+    let last = async {
+        while !counts.is_idle() {
+            let entry = events.next_entry().await;
+            counts.count(&entry);
+        }
+    };
+    // Nobody is told of a turn whose end never comes.
+    let _ = timeout(LAST_TURNS, last).await;
+}
+
+/// State of one session, as far as figures need it. What is open when this is dropped is no longer counted as
+/// open.
+struct SessionCounts {
+    metrics: SessionMetrics,
+    queued: HashSet<TurnId>,
+    running: Option<TurnId>,
+    /// Open questions, by call, with the time at which each was asked.
+    questions: HashMap<String, Instant>,
+    /// Time at which the model was last told something.
+    told: Instant,
+    /// `true` if the model has begun to answer what it was told.
+    answering: bool,
+}
+
+impl SessionCounts {
+    fn new(metrics: SessionMetrics) -> Self {
+        metrics.loaded.inc();
+        let (queued, questions) = Default::default();
+        Self { metrics, queued, running: None, questions, told: Instant::now(), answering: false }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.queued.is_empty() && self.running.is_none()
+    }
+
+    fn count(&mut self, Entry { at, event, .. }: &Entry) {
+        self.metrics.events.inc();
+        self.metrics.kept_seconds.observe(seconds_since(*at));
+        match &**event {
+            Event::TurnQueued { turn, .. } => self.queued(*turn),
+            Event::TurnStarted { turn } => {
+                self.dequeued(*turn);
+                self.ended(None);
+                self.running = Some(*turn);
+                self.metrics.turns_running.inc();
+                self.model_told();
+            }
+            Event::TurnFinished { turn, reason } => {
+                self.dequeued(*turn);
+                self.ended(Some(*turn));
+                let label = [("reason", stop_reason(reason))];
+                self.metrics.turns_finished.get_or_create(&label).inc();
+            }
+            Event::MessageCompleted => self.model_told(),
+            Event::Text(_) | Event::Thought(_) => self.model_answers(),
+            Event::Retry(_) => _ = self.metrics.model_retries.inc(),
+            Event::AnswerFinished { usage, .. } => {
+                self.model_answers();
+                self.answering = false;
+                self.metrics.model_answers.inc();
+                self.metrics.answer_seconds.observe(self.told.elapsed().as_secs_f64());
+                for (kind, tokens) in [
+                    ("input", usage.input.saturating_sub(usage.cached)),
+                    ("cached_input", usage.cached),
+                    ("output", usage.output),
+                    ("thinking", usage.thoughts),
+                ] {
+                    self.metrics.model_tokens.get_or_create(&[("kind", kind)]).inc_by(tokens);
+                }
+            }
+            Event::CallStarted(started) if started.question.is_some() => {
+                self.questions.insert(started.call.id.clone(), Instant::now());
+                self.metrics.questions_open.inc();
+            }
+            Event::QuestionClosed { call, answer } => {
+                if let Some(asked) = self.questions.remove(call) {
+                    self.metrics.questions_open.dec();
+                    self.metrics.question_seconds.observe(asked.elapsed().as_secs_f64());
+                    let label = [("answer", answered(answer.as_ref().map(|(answer, _)| answer)))];
+                    self.metrics.questions_closed.get_or_create(&label).inc();
+                }
+            }
+            Event::CallFinished { outcome: result, .. } => {
+                self.metrics.calls_finished.get_or_create(&[("outcome", outcome(result))]).inc();
+                self.model_told();
+            }
+            _ => {}
+        }
+    }
+
+    fn queued(&mut self, turn: TurnId) {
+        if self.queued.insert(turn) {
+            self.metrics.turns_queued.inc();
+        }
+    }
+
+    fn dequeued(&mut self, turn: TurnId) {
+        if self.queued.remove(&turn) {
+            self.metrics.turns_queued.dec();
+        }
+    }
+
+    /// Notes that the model is asked from now on: what is read last counts.
+    fn model_told(&mut self) {
+        self.told = Instant::now();
+        self.answering = false;
+    }
+
+    fn model_answers(&mut self) {
+        if !std::mem::replace(&mut self.answering, true) {
+            self.metrics.first_chunk_seconds.observe(self.told.elapsed().as_secs_f64());
+        }
+    }
+
+    /// Notes that no turn runs, if this one did; without one, whichever did.
+    fn ended(&mut self, turn: Option<TurnId>) {
+        if self.running.is_some_and(|running| turn.is_none_or(|turn| turn == running)) {
+            self.running = None;
+            self.metrics.turns_running.dec();
+        }
+    }
+}
+
+impl Drop for SessionCounts {
+    fn drop(&mut self) {
+        let Self { metrics, queued, questions, .. } = self;
+        let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        metrics.loaded.dec();
+        metrics.turns_queued.dec_by(count(queued.len()));
+        metrics.questions_open.dec_by(count(questions.len()));
+        self.ended(None);
+    }
+}
+
+/// Returns the seconds since a time of the clock; 0 if it was set back.
+fn seconds_since(at: Millis) -> f64 {
+    Duration::from_millis(u64::try_from(now() - at).unwrap_or_default()).as_secs_f64()
+}
+
+fn stop_reason(reason: &StopReason) -> &'static str {
+    match reason {
+        StopReason::EndTurn => "end_turn",
+        StopReason::Cancelled { .. } => "cancelled",
+        StopReason::Closed { .. } => "closed",
+        StopReason::Unanswered(_) => "unanswered",
+        StopReason::MaxTokens => "max_tokens",
+        StopReason::MaxRounds(_) | StopReason::MaxSessionRounds(_) => "max_rounds",
+        StopReason::Looping(_) => "looping",
+        StopReason::Refused(_) => "refused",
+        StopReason::Failed(_) => "failed",
+        StopReason::Crashed => "crashed",
+        StopReason::Interrupted => "interrupted",
+    }
+}
+
+fn outcome(outcome: &ToolOutcome) -> &'static str {
+    match outcome {
+        ToolOutcome::Done(_) => "done",
+        ToolOutcome::Failed(_) => "failed",
+        ToolOutcome::Rejected => "rejected",
+        ToolOutcome::Cancelled => "cancelled",
+        ToolOutcome::Interrupted => "interrupted",
+    }
+}
+
+fn answered(answer: Option<&Answer>) -> &'static str {
+    match answer.map(Answer::decision) {
+        None => "withdrawn",
+        Some(Decision::Run | Decision::RunEdited(_)) => "once",
+        Some(Decision::Always(_) | Decision::AlwaysAndSave(_)) => "always",
+        Some(_) => "no",
+    }
+}
