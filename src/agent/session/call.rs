@@ -114,7 +114,8 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
         let access = invocation.as_ref().map_or(&Access::Nothing, |invocation| &invocation.access);
         match judged(caller, origin, access) {
             Some(access) => {
-                cancel.run_until_cancelled(check(engine, tool, &call.args, access)).await
+                let check = check(engine, tool, caller, &call.args, access);
+                cancel.run_until_cancelled(check).await
             }
             None => Some(Checked::from(Verdict::Allow)),
         }
@@ -190,7 +191,13 @@ fn judged<'a>(caller: Caller, origin: &Origin, access: &'a Access) -> Option<&'a
 
 /// Applies the policy to a call: the one place where a session does. A command line is taken apart and
 /// its paths are looked up, which may take a while.
-async fn check(engine: &Engine, tool: Tooling, args: &Value, access: &Access) -> Checked {
+async fn check(
+    engine: &Engine,
+    tool: Tooling,
+    caller: Caller,
+    args: &Value,
+    access: &Access,
+) -> Checked {
     let permissions = Arc::clone(&engine.approvals.permissions);
     if !matches!(access, Access::Execute { .. }) {
         return permissions.check(&tool.request(args, access), &Environment::default());
@@ -198,7 +205,9 @@ async fn check(engine: &Engine, tool: Tooling, args: &Value, access: &Access) ->
     // A name stands for the program that is found when the line runs.
     engine.host.terminals.find_programs().await;
     let environment = Environment::new(engine.host.terminals.environment());
-    let environment = environment.sandboxed(sandbox(engine).await);
+    // The user's own commands can not ask to leave it.
+    let sandbox = if caller == Caller::Model { sandbox(engine).await } else { None };
+    let environment = environment.sandboxed(sandbox);
     let (args, access) = (args.clone(), access.clone());
     let check = tokio::task::spawn_blocking(move || {
         permissions.check(&tool.request(&args, &access), &environment)
@@ -209,7 +218,7 @@ async fn check(engine: &Engine, tool: Tooling, args: &Value, access: &Access) ->
 
 /// Returns the sandbox that commands can have. People are told once if there is to be one and none works.
 async fn sandbox(engine: &Engine) -> Option<SandboxSituation> {
-    let sandbox = engine.host.sandbox.as_ref()?;
+    let sandbox = engine.host.sandbox.as_ref().filter(|_| !engine.host.sandbox_has_given_way())?;
     let probe = sandbox.probe().await;
     if let Some(works) = &probe.sandbox {
         let protects = works.mechanism().protects();
