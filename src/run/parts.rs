@@ -13,6 +13,9 @@ use tandem_tools::command_sandbox::SandboxSetup;
 use tandem_tools::workspace::IgnoreSettings;
 use tandem_tools::{self as tools, Host, NameList, Tool, WebSearch, WebSetup};
 
+/// Name of the setting that chooses the sandbox.
+const SANDBOX: &str = "tools.sandbox";
+
 /// Returns the tools that the model may call, but for what servers offer.
 pub(super) fn tools(
     settings: &Settings,
@@ -30,7 +33,13 @@ pub(super) fn tools(
 /// Returns a host whose commands run where the settings say: in a sandbox, or in a client's terminals.
 pub(super) fn equipped(host: Host, settings: &Settings, sandbox: Option<SandboxSetup>) -> Host {
     let host = host.sandboxed(sandbox);
-    if settings.acp.client_terminals { host.with_client_terminals() } else { host }
+    if !settings.acp.client_terminals {
+        return host;
+    }
+    // Who wants commands in the editor has not asked for what would keep them all here.
+    let is_default = settings.origin(SANDBOX).is_empty();
+    let host = if is_default { host.with_sandbox_that_gives_way() } else { host };
+    host.with_client_terminals()
 }
 
 /// Returns the choices about the sandbox of commands, if there is to be one.

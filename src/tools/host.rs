@@ -43,6 +43,8 @@ pub struct Host {
     pub preimages: Preimages,
     /// The sandbox of commands, if they have one.
     pub sandbox: Option<Arc<CommandSandbox>>,
+    /// `true` if the sandbox gives way to a client whose terminals commands run in.
+    pub sandbox_gives_way: bool,
     /// Bounds of what tools do.
     pub limits: ToolLimits,
 }
@@ -74,6 +76,7 @@ impl Host {
             scratch,
             client_terminals: None,
             sandbox: None,
+            sandbox_gives_way: false,
             limits,
         }
     }
@@ -92,6 +95,19 @@ impl Host {
     #[must_use]
     pub fn with_client_terminals(self) -> Self {
         Self { client_terminals: Some(Arc::default()), ..self }
+    }
+
+    /// The same with a sandbox that gives way to a client whose terminals commands run in: there is no
+    /// sandbox there, so one of both must.
+    #[must_use]
+    pub fn with_sandbox_that_gives_way(self) -> Self {
+        Self { sandbox_gives_way: true, ..self }
+    }
+
+    /// Returns whether commands have no sandbox for now, because they run in terminals of a client.
+    pub fn sandbox_has_given_way(&self) -> bool {
+        self.sandbox_gives_way
+            && self.client_terminals.as_ref().is_some_and(|terminals| terminals.last().is_some())
     }
 
     /// Returns the real path that a path from the model leads to, if that is inside the workspace:

@@ -12,12 +12,18 @@ pub(super) const COMMAND: Command = Command {
     run: Some(|request| Box::pin(async move { show(&request).await.map(CommandReply::Say) })),
 };
 
-const OFF: &str = "Commands run without a sandbox. To switch it on, start tandem with `--sandbox`, or set \
-    `tools.sandbox` to `true`. `tandem sandbox` in a shell shows what it would hold here.";
+const OFF: &str = "Commands run without a sandbox, as the settings have it. To switch it on, start tandem with \
+    `--sandbox`, or set `tools.sandbox` to `true`. `tandem sandbox` in a shell shows what it would hold here.";
+
+const GIVEN_WAY: &str = "Commands run in the editor's terminals, as `acp.clientTerminals` has it, and so without a \
+    sandbox. To have them run in one instead, set `tools.sandbox` to `true`, or start tandem with `--sandbox`.";
 
 async fn show(request: &CommandRequest<'_>) -> Result<String, String> {
     let turn = request.turn;
     let Some(sandbox) = turn.sandbox() else { return Ok(OFF.to_owned()) };
+    if turn.sandbox_has_given_way() {
+        return Ok(GIVEN_WAY.to_owned());
+    }
     let mode = turn.permissions().sandbox_mode(sandbox.mode());
     let held = sandbox.describe(mode).await.map_err(|error| error.message)?;
     let lines = held.lines().map(|line| format!("    {line}\n"));

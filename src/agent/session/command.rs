@@ -158,6 +158,11 @@ impl CommandTurn<'_> {
         self.engine.host.sandbox.as_ref()
     }
 
+    /// Returns whether commands have no sandbox for now, because they run in terminals of a client.
+    pub(crate) fn sandbox_has_given_way(&self) -> bool {
+        self.engine.host.sandbox_has_given_way()
+    }
+
     /// Returns the policy.
     pub(crate) fn permissions(&self) -> &Arc<Permissions> {
         &self.engine.approvals.permissions
