@@ -9,9 +9,9 @@ use tandem_sandbox::SandboxMode;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SandboxChoice {
     /// No sandbox.
-    #[default]
     Off,
     /// The approval mode decides: `read-only` where it asks about changes, `workspace-write` elsewhere.
+    #[default]
     Automatic,
     /// This one, whatever the approval mode is.
     Mode(SandboxMode),

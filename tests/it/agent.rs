@@ -49,6 +49,12 @@ impl Setup {
         self
     }
 
+    /// The same without a sandbox for commands: for tests about questions before commands, of which a
+    /// sandbox leaves few. All other tests run as the program does for who has set nothing.
+    pub(crate) fn without_sandbox(self) -> Self {
+        self.arg("--sandbox").arg("danger-full-access")
+    }
+
     pub(crate) fn file(mut self, name: &str, content: &str) -> Self {
         self.files.insert(name.to_owned(), content.to_owned());
         self

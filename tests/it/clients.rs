@@ -23,6 +23,7 @@ fn one_call(name: &str, args: Value) -> Setup {
     Setup::answers(json!([[call(name, args)], [{ "text": "after" }]]))
         .file("a.txt", "one\ntwo\n")
         .file("sub/b.txt", "three\n")
+        .without_sandbox()
 }
 
 #[tokio::test]

@@ -16,7 +16,8 @@ const SEEN: &str = "␛[2K␇<U+009B>31m<U+202E><U+2066><U+200F>";
 
 /// Has the model do this, and returns what the editor is sent of one method.
 async fn sent(steps: Value, method: &str) -> Vec<Value> {
-    let mut agent = Setup::answers(json!([steps, []])).file("crlf.txt", "one\r\ntwo\r\n").start();
+    let setup = Setup::answers(json!([steps, []])).file("crlf.txt", "one\r\ntwo\r\n");
+    let mut agent = setup.without_sandbox().start();
     let id = agent.prompt("go").await;
     let messages = agent.until_answered(id, "allow").await;
     for message in &messages {

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Write as _, stderr};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -36,6 +36,16 @@ pub(crate) fn mechanism() -> Option<String> {
         return None;
     }
     Some(name.to_owned())
+}
+
+/// Returns whether a record of what people are shown can be made here: not if it shows a sandbox, and there
+/// is none, or one that blocks in other words. Then why is printed.
+pub(crate) fn can_show(record: &str) -> bool {
+    static PROTECTS: LazyLock<bool> = LazyLock::new(protects);
+    static WORKS: LazyLock<bool> = LazyLock::new(|| mechanism().is_some());
+    let is_sandboxed = ["[sandboxed]", "inside the sandbox"].iter().any(|it| record.contains(it));
+    let is_blocked = is_sandboxed && record.contains("Read-only file system");
+    (!is_sandboxed || *WORKS) && (!is_blocked || *PROTECTS)
 }
 
 /// Returns whether what is protected cannot be written here; if not, why is printed.

@@ -11,7 +11,7 @@ const SETTINGS: &str = "../.gemini/settings.json";
 /// An agent that runs a command line for each prompt.
 fn runs(command: &str) -> Setup {
     let call = json!({ "call": { "name": "run_shell_command", "args": { "command": command } } });
-    Setup::answers(json!([[call], [{ "text": "done" }]]))
+    Setup::answers(json!([[call], [{ "text": "done" }]])).without_sandbox()
 }
 
 /// The task of a new session, and its question about the command.

@@ -38,6 +38,7 @@ fn setup() -> Setup {
         },
     } });
     Setup::answers(json!([[run("env")], [{ "text": "done" }]]))
+        .without_sandbox()
         .arg("--a2a-webhook-loopback")
         .var("TANDEM_A2A_TOKEN", TOKEN)
         .var("GEMINI_API_KEY", "api-key-5ecret")

@@ -53,7 +53,7 @@ impl Room {
         let script = format!("until [ -e {GATE} ]; do sleep 0.01; done; echo ran >> ran");
         let call = json!({ "name": "run_shell_command", "args": { "command": "sh wait.sh" } });
         let setup = Setup::answers(json!([[{ "call": call }], [{ "text": "All is over." }]]));
-        let setup = setup.file("wait.sh", &script);
+        let setup = setup.file("wait.sh", &script).without_sandbox();
         let terminal = Terminal::open()?;
         let mut it = shared_with(&setup, json!({ "protocolVersion": 1 })).await;
         let params = json!({ "cwd": it.editor.workspace(), "mcpServers": [] });

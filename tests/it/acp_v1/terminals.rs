@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Editor, stop_reason, updates};
 use crate::agent::Setup;
+use crate::sandboxed::mechanism;
 
 /// An editor with terminals, of which one is used at a time.
 struct Desk {
@@ -161,6 +162,25 @@ async fn a_command_that_was_asked_about_runs_there_too() {
     let asked = read.iter().position(|it| it["method"] == "session/request_permission").unwrap();
     assert!(read[asked..].iter().any(is_shown) && !read[..asked].iter().any(is_shown), "{read:#?}");
     assert_eq!((end(&read)["status"].as_str(), desk.has_run_here()), (Some("completed"), false));
+}
+
+#[tokio::test]
+async fn a_sandbox_gives_way_unless_somebody_has_asked_for_one() {
+    let mut desk = Desk::new(&setup()).await;
+    let shown = |read: &[Value]| {
+        let chunks = updates(read, "agent_message_chunk");
+        chunks.iter().filter_map(|it| it["content"]["text"].as_str()).collect::<String>()
+    };
+    let text = shown(&desk.editor.ask(&desk.session, "/sandbox").await);
+    assert!(text.starts_with("Commands run in the editor's terminals"), "{text}");
+    if mechanism().is_none() {
+        return;
+    }
+    let mut desk = Desk::new(&setup().arg("--sandbox")).await;
+    let read = desk.ask().await;
+    assert!(desk.calls.is_empty() && desk.has_run_here(), "{read:#?}");
+    let text = shown(&desk.editor.ask(&desk.session, "/sandbox").await);
+    assert!(text.starts_with("The sandbox mode of commands is `workspace-write`"), "{text}");
 }
 
 #[tokio::test]

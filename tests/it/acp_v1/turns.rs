@@ -240,7 +240,7 @@ pub(super) async fn steering_goes_to_the_model_in_the_running_turn() {
         json!({ "when": "in French", "answers": [[{ "text": "oui" }]] }),
         json!({ "when": "", "answers": [[wait], [{ "text": "no" }]] }),
     ];
-    let mut editor = Editor::start(&Setup::script(script)).await;
+    let mut editor = Editor::start(&Setup::script(script).without_sandbox()).await;
     assert_eq!(editor.initialized["_meta"]["steering"]["supported"], true);
     let session = editor.session().await;
     let steer = |text: &str, meta: Value| {
@@ -283,7 +283,7 @@ async fn a_command_is_shown_in_a_terminal_if_the_editor_has_one() {
     let answers = json!([[call], [{ "text": "done" }]]);
     let capabilities = json!({ "_meta": { "terminal_output": true } });
     let initialize = json!({ "protocolVersion": 1, "clientCapabilities": capabilities });
-    let setup = Setup::answers(answers);
+    let setup = Setup::answers(answers).without_sandbox();
     let mut editor = Editor::with(&setup, initialize).await;
     let session = editor.session().await;
     let read = editor.ask(&session, "go").await;

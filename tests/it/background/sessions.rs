@@ -198,7 +198,8 @@ async fn they_end_with_the_agent_however_that_ends() {
 async fn an_editor_is_asked_as_for_any_command() {
     let args = json!({ "command": "touch x", "is_background": true, "delay_ms": 60_000 });
     let call = json!([{ "call": { "name": "run_shell_command", "args": args } }]);
-    let mut agent = Setup::answers(json!([call, [{ "text": "done" }]])).start();
+    let answers = json!([call, [{ "text": "done" }]]);
+    let mut agent = Setup::answers(answers).without_sandbox().start();
     let id = agent.prompt("go").await;
     let read = agent.until_answered(id, "reject").await;
     let asked = read.iter().find(|it| it["method"] == "requestToolCallConfirmation").unwrap();

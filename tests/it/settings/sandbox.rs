@@ -12,7 +12,7 @@ use SandboxChoice::{Automatic, Mode, Off};
 #[test]
 fn each_spelling_means_what_it_says() {
     for (settings, choice) in [
-        (json!({}), Off),
+        (json!({}), Automatic),
         (json!({ "tools": { "sandbox": true } }), Automatic),
         (json!({ "tools": { "sandbox": false } }), Off),
         (json!({ "tools": { "sandbox": "true" } }), Automatic),
@@ -47,7 +47,7 @@ fn what_is_no_sandbox_of_tandems_is_a_wrong_value_that_is_named() {
         let [remark] = read.remarks() else { panic!("{value}: {:?}", read.remarks()) };
         assert!(remark.contains("settings.json:1: `tools.sandbox`"), "{remark}");
         assert!(remark.contains(why), "{remark}");
-        assert_eq!(read.tools.sandbox, Off);
+        assert_eq!(read.tools.sandbox, Automatic, "a value that says nothing takes nothing away");
     }
 }
 
