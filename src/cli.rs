@@ -290,11 +290,11 @@ pub(crate) struct WorkArgs {
     /// yolo (all), plan (reading; all others are refused) [default: default]
     #[arg(long, value_name = "MODE")]
     pub(crate) approval_mode: Option<Mode>,
-    /// The same as --approval-mode yolo
+    /// The same as --approval-mode yolo. Commands stay in the sandbox: see --sandbox
     #[arg(short, long, conflicts_with = "approval_mode")]
     pub(crate) yolo: bool,
-    /// Run commands in a sandbox: `read-only`, `workspace-write`, `danger-full-access` (none), or
-    /// without a mode as the approval mode has it [default: none]
+    /// The sandbox that commands run in: `read-only`, `workspace-write`, `danger-full-access` (none), or
+    /// without a mode as the approval mode has it, which is the default
     #[arg(short, long, value_name = "MODE", num_args = 0..=1, default_missing_value = "true")]
     pub(crate) sandbox: Option<String>,
     /// More files of policy rules, or directories of them; commas between, or repeated

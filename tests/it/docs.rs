@@ -53,7 +53,12 @@ impl Block {
 
     /// Returns whether a word is after the fence, behind the language.
     fn is(&self, language: &str, word: &str) -> bool {
-        self.language() == language && self.info.split(' ').skip(1).any(|it| it == word)
+        self.language() == language && self.has(word)
+    }
+
+    /// Returns whether a word is behind the language.
+    fn has(&self, word: &str) -> bool {
+        self.info.split(' ').skip(1).any(|it| it == word)
     }
 
     /// Returns the value of `NAME=VALUE` after the fence.

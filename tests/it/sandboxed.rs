@@ -38,12 +38,15 @@ pub(crate) fn mechanism() -> Option<String> {
     Some(name.to_owned())
 }
 
+/// The end of the labels of calls that run in a sandbox.
+pub(crate) const SANDBOXED: &str = "[sandboxed]";
+
 /// Returns whether a record of what people are shown can be made here: not if it shows a sandbox, and there
 /// is none, or one that blocks in other words. Then why is printed.
 pub(crate) fn can_show(record: &str) -> bool {
     static PROTECTS: LazyLock<bool> = LazyLock::new(protects);
     static WORKS: LazyLock<bool> = LazyLock::new(|| mechanism().is_some());
-    let is_sandboxed = ["[sandboxed]", "inside the sandbox"].iter().any(|it| record.contains(it));
+    let is_sandboxed = [SANDBOXED, "inside the sandbox"].iter().any(|it| record.contains(it));
     let is_blocked = is_sandboxed && record.contains("Read-only file system");
     (!is_sandboxed || *WORKS) && (!is_blocked || *PROTECTS)
 }
