@@ -1,5 +1,7 @@
 //! Commands of a session that has a sandbox, from the model's call to what is on the disk.
 
+mod by_default;
+
 use std::fs;
 use std::io::{Write as _, stderr};
 use std::path::PathBuf;
@@ -336,7 +338,7 @@ async fn a_killed_agent_leaves_nothing_behind_in_the_sandbox() {
     }
     let setup = Setup::answers(json!([[run(FAMILY)], [{ "text": "done" }]]));
     let home = TempDir::new().unwrap();
-    let mut command = setup.arg("--sandbox=true").arg("-y").command(home.path());
+    let mut command = setup.arg("-y").command(home.path());
     let fifo = home.path().join("workspace/family");
     make_fifo(&fifo);
     let mut family = pipe::OpenOptions::new().open_receiver(&fifo).unwrap();
@@ -355,7 +357,7 @@ async fn an_editor_of_acp_0_0_9_is_shown_the_reason() {
         return;
     }
     let setup = Setup::answers(json!([[outside("touch a.txt")], [{ "text": "done" }]]));
-    let mut agent = setup.arg("--sandbox").start();
+    let mut agent = setup.start();
     let id = agent.prompt("go").await;
     let read = agent.until_answered(id, "reject").await;
     let asked = read.iter().find(|it| it["method"] == "requestToolCallConfirmation").unwrap();
@@ -370,7 +372,7 @@ async fn without_a_person_what_has_to_leave_is_refused_and_the_flags_are_named()
         return;
     }
     for (mode, call) in [("default", run("git commit -m x")), ("yolo", outside("touch a.txt"))] {
-        let setup = Setup::answers(json!([[call], [{ "text": "done" }]])).arg("--sandbox=true");
+        let setup = Setup::answers(json!([[call], [{ "text": "done" }]]));
         let ran = setup.arg("--approval-mode").arg(mode).arg("-p").arg("go").run().await;
         let flags = "not allowed without `--yolo --sandbox danger-full-access`: ";
         assert!(ran.stderr.contains(flags), "{mode}: {}", ran.stderr);

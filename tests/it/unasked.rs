@@ -35,17 +35,18 @@ async fn check_answered(
 ) {
     let call = json!({ "call": { "name": "run_shell_command", "args": { "command": line } } });
     let setup = Setup::answers(json!([[call], []])).file(program, CANARY).file("a", "1\n");
-    let mut agent = setup.without_sandbox().var("PATH", path).var("SHLVL", "1").start_with(|command| {
-        let workspace = command.as_std().get_current_dir().unwrap();
-        let mode = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(workspace.join(program), mode).unwrap();
-        git(workspace, &["init", "-q"]);
-        git(workspace, &["add", "."]);
-        git(workspace, &["commit", "-q", "-m", "x"]);
-        git(workspace, &["config", setting.0, setting.1]);
-        fs::write(workspace.join("a"), "2\n").unwrap();
-        command
-    });
+    let mut agent =
+        setup.without_sandbox().var("PATH", path).var("SHLVL", "1").start_with(|command| {
+            let workspace = command.as_std().get_current_dir().unwrap();
+            let mode = fs::Permissions::from_mode(0o755);
+            fs::set_permissions(workspace.join(program), mode).unwrap();
+            git(workspace, &["init", "-q"]);
+            git(workspace, &["add", "."]);
+            git(workspace, &["commit", "-q", "-m", "x"]);
+            git(workspace, &["config", setting.0, setting.1]);
+            fs::write(workspace.join("a"), "2\n").unwrap();
+            command
+        });
     let id = agent.prompt("go").await;
     let shown = agent.until_answered(id, answer.unwrap_or("reject")).await;
     let question = |message: &serde_json::Value| message["method"] == "requestToolCallConfirmation";

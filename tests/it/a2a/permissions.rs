@@ -109,7 +109,7 @@ async fn the_models_reason_to_leave_the_sandbox_is_shown() {
         return;
     }
     let answers = json!([[outside("touch a.txt")], [{ "text": "done" }]]);
-    let it = serve(&Setup::answers(answers).arg("--sandbox")).await;
+    let it = serve(&Setup::answers(answers)).await;
     let (_, asked) = question(&it).await;
     let shown = asked["confirmation_request"]["prompt"].as_str().unwrap();
     assert!(shown.contains("outside the sandbox; the model says:"), "{shown}");

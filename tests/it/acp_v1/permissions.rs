@@ -133,7 +133,7 @@ async fn the_models_reason_to_leave_the_sandbox_is_shown() {
         return;
     }
     let answers = json!([[outside("touch a.txt")], [{ "text": "done" }]]);
-    let mut editor = Editor::start(&Setup::answers(answers).arg("--sandbox")).await;
+    let mut editor = Editor::start(&Setup::answers(answers)).await;
     let (question, _) = asked(&mut editor, "reject").await;
     let shown = question.to_string();
     assert!(shown.contains("outside the sandbox; the model says:"), "{shown}");

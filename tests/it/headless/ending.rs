@@ -42,7 +42,7 @@ fn is_left(home: &TempDir) -> bool {
 #[tokio::test]
 async fn a_signal_cancels_the_prompt() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
-        let mut running = start(sleeper().arg("-o").arg("json"), "go");
+        let mut running = start(sleeper().without_sandbox().arg("-o").arg("json"), "go");
         drop(running.child.stdin.take());
         sleeps(&running).await;
         running.signal(signal);
@@ -106,7 +106,7 @@ async fn a_second_signal_ends_it_at_once() {
 
 #[tokio::test]
 async fn a_run_that_nobody_reads_ends_quickly_and_quietly() {
-    let mut running = start(sleeper(), "go");
+    let mut running = start(sleeper().without_sandbox(), "go");
     drop(running.child.stdin.take());
     let (line, stdout) = running.line().await;
     assert_eq!(line, "begun\n");

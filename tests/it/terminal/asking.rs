@@ -61,7 +61,7 @@ fn the_models_reason_to_leave_the_sandbox_is_shown() {
         return;
     }
     let answers = json!([[outside("touch a.txt")], [{ "text": "Then not." }]]);
-    let Some(terminal) = Terminal::start(answers, "--sandbox=true") else { return };
+    let Some(terminal) = Terminal::start(answers, "") else { return };
     terminal.line("go");
     let asked = terminal.until("yes, this once");
     // The words may be on several lines.
