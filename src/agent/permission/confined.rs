@@ -177,8 +177,7 @@ fn needed(
     let is_known = || always || check.always.has(&tool) || check.always.covers(command, edits);
     match &command.risk {
         Risk::None => SandboxMode::ReadOnly,
-        // What it keeps is protected in the sandbox.
-        _ if command.name == "git" => SandboxMode::DangerFullAccess,
+        _ if command.must_leave() => SandboxMode::DangerFullAccess,
         Risk::Writes(_) | Risk::Runs(_) if check.always.covers_outside(command) => {
             SandboxMode::DangerFullAccess
         }

@@ -191,20 +191,7 @@ fn assess_one(
             AssessedCommand { writes, overwrites, ..AssessedCommand::nameless(name, risk, rule) };
         return (part.risk != Risk::None).then_some(part);
     };
-    let own = match command.name() {
-        None => {
-            let why =
-                format!("the program that `{}` runs is known only when it runs", command.brief());
-            (Risk::Forced(why), "unknown-command")
-        }
-        Some("cd") => (cd_risk(command, cwd), "cd"),
-        Some(_) => {
-            let harmless =
-                || harmless::check(command, cwd).map_or_else(Risk::Runs, |()| Risk::None);
-            let concern = concern(command, cwd).map(|why| (Risk::Forced(why), "every-time"));
-            concern.unwrap_or_else(|| (harmless(), "read-only"))
-        }
-    };
+    let own = own_risk(command, cwd);
     let name = match command.name() {
         Some(name) => name.to_owned(),
         None => brief(&first.source),
@@ -235,7 +222,38 @@ fn assess_one(
         relies,
         hides,
         destroys: every_time::destroys(command),
+        changes_repository: changes_repository(command, cwd),
     })
+}
+
+/// Returns the risk of what a command itself does, and the name of the rule that found it.
+fn own_risk(command: &SimpleCommand, cwd: &Cwd<'_>) -> (Risk, &'static str) {
+    match command.name() {
+        None => {
+            let why =
+                format!("the program that `{}` runs is known only when it runs", command.brief());
+            (Risk::Forced(why), "unknown-command")
+        }
+        Some("cd") => (cd_risk(command, cwd), "cd"),
+        Some(_) => {
+            let harmless =
+                || harmless::check(command, cwd).map_or_else(Risk::Runs, |()| Risk::None);
+            let concern = concern(command, cwd).map(|why| (Risk::Forced(why), "every-time"));
+            concern.unwrap_or_else(|| (harmless(), "read-only"))
+        }
+    }
+}
+
+/// Returns whether a command is git by its path, and not known to only read.
+fn changes_repository(command: &SimpleCommand, cwd: &Cwd<'_>) -> bool {
+    let Some((_, "git")) = command.name().and_then(|name| name.rsplit_once('/')) else {
+        return false;
+    };
+    let mut named = command.clone();
+    if let Some(name) = named.words.first_mut() {
+        *name = Word::from("git".to_owned());
+    }
+    harmless::check(&named, cwd).is_err()
 }
 
 /// Returns what a command that reads may run where the line is not given the variables of lines that

@@ -4,6 +4,7 @@ use tandem_shell::Word;
 
 /// One command of a command line, with its risk.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about one command")]
 pub struct AssessedCommand {
     /// The command's name, for people: `git`.
     pub name: String,
@@ -33,6 +34,8 @@ pub struct AssessedCommand {
     pub hides: bool,
     /// `true` if it may take away files of the workspace for good.
     pub destroys: bool,
+    /// `true` if it is git by its path (`/usr/bin/git`), and not known to only read.
+    pub changes_repository: bool,
 }
 
 /// Risk of running a command, with the reason in a few words.
@@ -80,7 +83,13 @@ impl AssessedCommand {
             relies: None,
             hides: false,
             destroys: false,
+            changes_repository: false,
         }
+    }
+
+    /// Returns whether it cannot do its work in the sandbox: what git keeps is protected there.
+    pub(crate) fn must_leave(&self) -> bool {
+        self.changes_repository || (self.name == "git" && self.risk != Risk::None)
     }
 
     /// Returns whether it does no more than go somewhere in the workspace.
