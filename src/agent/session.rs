@@ -24,6 +24,7 @@ mod fill;
 mod gate;
 mod instructions;
 mod keep;
+mod label;
 mod log;
 mod loops;
 mod memory;

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::engine::{CurrentTurn, Engine};
 use super::event::{CallStarted, Caller, Event, Origin, ToolOutcome};
 use super::instructions;
+use super::label;
 use super::log::Log;
 use crate::permission::{Checked, Environment, PolicyRequest, SandboxSituation, Verdict};
 use tandem_model::{Call, tokens};
@@ -169,11 +170,8 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
 
 /// Returns the summary of a call for people, who also see whether its command is in the sandbox.
 fn summary(invocation: &Invocation, sandbox: SandboxMode) -> Summary {
-    let mut summary = invocation.summary.clone();
-    if sandbox < SandboxMode::DangerFullAccess {
-        summary.label.push_str(" [sandboxed]");
-    }
-    summary
+    let summary = invocation.summary.clone();
+    Summary { label: label::marked(&summary.label, sandbox), ..summary }
 }
 
 /// Returns the access that the policy judges; `None` if the call runs as the user has typed it.
