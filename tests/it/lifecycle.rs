@@ -46,7 +46,8 @@ async fn what_was_asked_for_is_finished_after_the_end_of_input() {
 
 #[tokio::test]
 async fn a_question_after_the_end_of_input_counts_as_cancelled() {
-    let mut agent = Setup::answers(json!([[run("rm -rf x")], [{ "text": "never said" }]])).start();
+    let setup = Setup::answers(json!([[run("rm -rf x")], [{ "text": "never said" }]]));
+    let mut agent = setup.without_sandbox().start();
     let id = agent.prompt("go").await;
     let (rest, status) = agent.hang_up().await;
     let messages: Vec<Value> =
