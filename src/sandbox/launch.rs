@@ -6,6 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, IoSliceMut, Seek as _, Write as _};
 use std::mem::MaybeUninit;
+use std::net::TcpListener;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ use rustix::net::{
 };
 
 use crate::helper::{HELPER, Means, Order, SharedNumbers};
-use crate::linux::namespaces::READY;
+use crate::linux::namespaces::{DESCRIPTORS, READY};
 use crate::linux::{Naming as _, bubblewrap, landlock};
 use crate::mechanism::Mechanism;
 use crate::profile::Profile;
@@ -49,6 +50,8 @@ enum Kind {
 struct Namespaces {
     user: OwnedFd,
     network: OwnedFd,
+    /// A socket in the network namespace that listens on [`PROXY_PORT`](crate::PROXY_PORT).
+    listener: TcpListener,
     read_only: Option<Holder>,
     workspace_write: Option<Holder>,
 }
@@ -85,6 +88,16 @@ impl Sandbox {
             Kind::Namespaces(_) => Mechanism::Namespaces,
             Kind::Bubblewrap(_) => Mechanism::Bubblewrap,
             Kind::Landlock => Mechanism::Landlock,
+        }
+    }
+
+    /// Returns a socket that the commands of the session can connect to, and nothing else can: it listens
+    /// on [`PROXY_PORT`](crate::PROXY_PORT) of every loopback address in their network namespace. Without
+    /// a namespace that all of them share, there is none.
+    pub fn listener(&self) -> Option<io::Result<TcpListener>> {
+        match &self.kind {
+            Kind::Namespaces(namespaces) => Some(namespaces.lock().listener.try_clone()),
+            Kind::Bubblewrap(_) | Kind::Landlock => None,
         }
     }
 
@@ -127,10 +140,10 @@ fn steers_loader(name: &OsStr) -> bool {
 }
 
 impl Namespaces {
-    fn new(Started { holder, user, network }: Started) -> io::Result<Self> {
+    fn new(Started { holder, user, network, listener }: Started) -> io::Result<Self> {
         let missing = || io::Error::other("the helper has sent too little");
-        let (user, network) = (user.ok_or_else(missing)?, network.ok_or_else(missing)?);
-        Ok(Self { user, network, read_only: Some(holder), workspace_write: None })
+        let listener = TcpListener::from(listener.ok_or_else(missing)?);
+        Ok(Self { user, network, listener, read_only: Some(holder), workspace_write: None })
     }
 
     /// Returns the means for a command, and puts the descriptors that it needs into `open`.
@@ -169,8 +182,10 @@ impl Holder {
 /// A holder that has said that it is ready, with the namespaces that it has made.
 struct Started {
     holder: Holder,
-    user: Option<OwnedFd>,
-    network: Option<OwnedFd>,
+    user: OwnedFd,
+    network: OwnedFd,
+    /// The socket of a network namespace that it has made.
+    listener: Option<OwnedFd>,
 }
 
 /// Starts a holder, in the user and network namespaces of another if there is one.
@@ -204,17 +219,14 @@ fn start(helper: &Path, shared: Option<(&OwnedFd, &OwnedFd)>) -> io::Result<Star
     let mut received = received?.into_iter();
     let mut next = || received.next().ok_or(io::ErrorKind::UnexpectedEof);
     let (user, network, ipc, processes) = (next()?, next()?, next()?, next()?);
-    Ok(Started {
-        holder: Holder { ipc, processes, socket },
-        user: Some(user),
-        network: Some(network),
-    })
+    let listener = next().ok();
+    Ok(Started { holder: Holder { ipc, processes, socket }, user, network, listener })
 }
 
 /// Receives the descriptors of a holder that is ready; the error says what has failed in it.
 fn receive(socket: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
     let mut text = [0; 1024];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let message = recvmsg(
         socket,

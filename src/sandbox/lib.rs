@@ -23,7 +23,7 @@ mod seatbelt;
 pub use self::helper::helper;
 #[cfg(target_os = "linux")]
 pub use self::launch::Sandbox;
-pub use self::mechanism::{Mechanism, NOT_SANDBOXED, OWN_PROGRAM};
+pub use self::mechanism::{Mechanism, NOT_SANDBOXED, OWN_PROGRAM, PROXY_PORT};
 #[cfg(not(target_os = "linux"))]
 pub use self::other::{Sandbox, helper};
 pub use self::probe::{PassedOver, Probe, probe};

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 /// Exit code of a command that could not be started in the sandbox.
 pub const NOT_SANDBOXED: i32 = 125;
 
+/// Port of the loopback addresses of a session's network namespace that a proxy can listen on.
+pub const PROXY_PORT: u16 = 3128;
+
 /// The path of this program, whatever has become of its file.
 pub const OWN_PROGRAM: &str = "/proc/self/exe";
 

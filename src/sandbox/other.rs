@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
@@ -31,6 +32,11 @@ impl Sandbox {
     /// Returns the mechanism.
     pub fn mechanism(&self) -> Mechanism {
         Mechanism::Seatbelt
+    }
+
+    /// Returns a socket that only the commands of the session can connect to: there is none.
+    pub fn listener(&self) -> Option<io::Result<TcpListener>> {
+        None
     }
 
     /// Returns a command that runs a program with these arguments in the sandbox. Its working

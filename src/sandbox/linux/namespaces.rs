@@ -7,6 +7,7 @@
 use std::fs;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -18,11 +19,14 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space}
 
 use super::sys::{Fork, end, end_like, fork, ignore_children, leave_terminal, raise_loopback};
 use super::{Naming as _, mounts, privileges, seccomp};
-use crate::mechanism::NOT_SANDBOXED;
+use crate::mechanism::{NOT_SANDBOXED, PROXY_PORT};
 use crate::profile::{Limits, Profile};
 
 /// What the holder sends with its descriptors when all has worked; otherwise the reason why not.
 pub(crate) const READY: &[u8] = b"ready";
+
+/// Maximum number of descriptors that the holder sends.
+pub(crate) const DESCRIPTORS: usize = 5;
 
 /// The namespaces that all commands of a session share, whatever their profiles are.
 pub(crate) struct Shared {
@@ -38,10 +42,10 @@ pub(crate) struct Entered {
 }
 
 /// Becomes the holder of namespaces, in a session that may have some. Sends [`READY`] with
-/// descriptors of the user, network, shared memory and process namespaces, in this order; or the reason
-/// why there are none.
+/// descriptors of the user, network, shared memory and process namespaces, in this order, and of a
+/// listening socket if it has made the network's; or the reason why there are none.
 pub(crate) fn hold(socket: &OwnedFd, shared: Option<&Shared>) -> ! {
-    let code = match set_up(shared).and_then(|()| start_holder(socket)) {
+    let code = match set_up(shared).and_then(|listener| start_holder(socket, listener)) {
         Ok(()) => 0,
         Err(error) => {
             // If the agent has gone there is nobody to tell.
@@ -52,13 +56,15 @@ pub(crate) fn hold(socket: &OwnedFd, shared: Option<&Shared>) -> ! {
     end(code)
 }
 
-/// Makes the namespaces; those of processes begin with the next child.
-fn set_up(shared: Option<&Shared>) -> io::Result<()> {
+/// Makes the namespaces; those of processes begin with the next child. Returns a socket that listens in
+/// the network, if that is new.
+fn set_up(shared: Option<&Shared>) -> io::Result<Option<TcpListener>> {
     privileges::forgo_new(Limits::default()).naming("no new privileges")?;
     let own = UnshareFlags::NEWPID | UnshareFlags::NEWIPC;
     if let Some(shared) = shared {
         enter_shared(shared)?;
-        return unshare(own);
+        unshare(own)?;
+        return Ok(None);
     }
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     unshare(own | UnshareFlags::NEWUSER | UnshareFlags::NEWNET)?;
@@ -70,7 +76,10 @@ fn set_up(shared: Option<&Shared>) -> io::Result<()> {
     ] {
         fs::write(file, text).naming(file)?;
     }
-    raise_loopback().naming("loopback interface")
+    raise_loopback().naming("loopback interface")?;
+    // There is no other interface: each command can be given a loopback address of its own to connect to.
+    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PROXY_PORT));
+    listener.naming("listening socket").map(Some)
 }
 
 fn unshare(flags: UnshareFlags) -> io::Result<()> {
@@ -81,11 +90,11 @@ fn unshare(flags: UnshareFlags) -> io::Result<()> {
 }
 
 /// Starts the first process of the process namespace, which tries out what commands will do.
-fn start_holder(socket: &OwnedFd) -> io::Result<()> {
+fn start_holder(socket: &OwnedFd, listener: Option<TcpListener>) -> io::Result<()> {
     let (reader, writer) = io::pipe()?;
     match fork()? {
         Fork::Child => {
-            drop(reader);
+            drop((reader, listener));
             // Commands are let in when it has reported; its own root has all files in it.
             let tried = mount_own(&Profile::default()).and_then(|()| guard_holder());
             let report = tried.as_ref().err().map(ToString::to_string).unwrap_or_default();
@@ -106,6 +115,7 @@ fn start_holder(socket: &OwnedFd) -> io::Result<()> {
             let paths = names.map(|name| format!("/proc/self/ns/{name}"));
             let opened =
                 paths.iter().map(|path| fs::File::open(path).map(OwnedFd::from).naming(path));
+            let opened = opened.chain(listener.map(|listener| Ok(listener.into())));
             send(socket, READY, &opened.collect::<io::Result<Vec<_>>>()?)
         }
     }
@@ -129,7 +139,7 @@ fn wait_for_end(socket: &OwnedFd) -> ! {
 
 fn send(socket: &OwnedFd, bytes: &[u8], descriptors: &[OwnedFd]) -> io::Result<()> {
     let borrowed: Vec<_> = descriptors.iter().map(OwnedFd::as_fd).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !borrowed.is_empty() {
         ancillary.push(SendAncillaryMessage::ScmRights(&borrowed));
