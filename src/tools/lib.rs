@@ -11,6 +11,7 @@ pub mod command_sandbox;
 pub mod command_times;
 pub mod disk;
 pub mod files;
+pub mod network;
 pub mod outputs;
 pub mod preimages;
 pub mod scratch;

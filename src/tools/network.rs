@@ -1,0 +1,15 @@
+//! The network of commands in the sandbox: a proxy in the agent, which is their only way out, and
+//! connects to hosts that the settings or the user allow.
+
+mod access;
+mod dial;
+mod hosts;
+mod proxy;
+mod relay;
+mod request;
+mod setup;
+
+pub use self::access::{Admission, BlockedHost, Connect, NetworkAccess};
+pub use self::hosts::{Destination, HostPattern};
+pub use self::proxy::NetworkProxy;
+pub use self::setup::{NetworkSetup, ProxyLimits};

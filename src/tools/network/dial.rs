@@ -1,0 +1,77 @@
+//! Connections to hosts: a name is resolved once, its addresses are checked, and one of those is
+//! connected to.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use tandem_net::judge;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::hosts::Destination;
+use super::setup::NetworkSetup;
+
+/// Maximum number of addresses that are tried.
+const ADDRESSES: usize = 8;
+
+/// Reason why there is no connection.
+#[derive(Debug)]
+pub(super) enum DialError {
+    /// The addresses are not for commands in the sandbox; what they are.
+    OutOfReach(String),
+    /// The host cannot be reached; why.
+    Failed(String),
+}
+
+/// Connects to a host that is allowed.
+pub(super) async fn dial(
+    setup: &NetworkSetup,
+    destination: &Destination,
+) -> Result<TcpStream, DialError> {
+    let addresses = addresses(setup, destination).await?;
+    let mut last = None;
+    for address in addresses.into_iter().take(ADDRESSES) {
+        let address = SocketAddr::new(address, destination.port);
+        match timeout(setup.limits.connect_time, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => {
+                let _ = stream.set_nodelay(true);
+                return Ok(stream);
+            }
+            Ok(Err(error)) => last = Some(error),
+            Err(_) => last = Some(io::ErrorKind::TimedOut.into()),
+        }
+    }
+    Err(DialError::Failed(last.map_or_else(|| "it has no address".to_owned(), |it| it.to_string())))
+}
+
+/// Returns the addresses of a host that may be connected to.
+async fn addresses(
+    setup: &NetworkSetup,
+    destination: &Destination,
+) -> Result<Vec<IpAddr>, DialError> {
+    let reach = setup.reach_of(destination);
+    let resolved = match destination.address() {
+        Some(address) => vec![address],
+        None => match timeout(setup.limits.connect_time, (setup.lookup)(destination.host.clone()))
+            .await
+        {
+            Ok(Ok(addresses)) => addresses,
+            Ok(Err(error)) => return Err(DialError::Failed(error.to_string())),
+            Err(_) => {
+                return Err(DialError::Failed("its name was not resolved in time".to_owned()));
+            }
+        },
+    };
+    let mut refused = None;
+    let mut within = Vec::new();
+    for address in resolved {
+        match judge(address, reach) {
+            Ok(()) => within.push(address),
+            Err(is) => refused = Some(format!("it leads to {address}, {is}")),
+        }
+    }
+    match refused {
+        Some(why) if within.is_empty() => Err(DialError::OutOfReach(why)),
+        _ => Ok(within),
+    }
+}

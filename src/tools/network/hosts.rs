@@ -1,0 +1,208 @@
+//! Names of hosts: those that commands want, and patterns of those that are allowed or denied.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::sync::LazyLock;
+
+use reqwest::Url;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use tandem_net::{Reach, judge_host};
+
+/// Longest name that the domain name system has.
+const LONGEST: usize = 253;
+
+/// Word for the hosts of well-known package registries.
+const REGISTRIES: &str = "registries";
+
+/// Hosts of well-known package registries, by registry.
+static REGISTRY_HOSTS: LazyLock<BTreeMap<String, Vec<String>>> = LazyLock::new(|| {
+    // A unit test reads it.
+    toml::from_str(include_str!("registries.toml")).unwrap_or_default()
+});
+
+/// A host and a port that a command wants to connect to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Destination {
+    /// A name in lower case and ASCII without a dot at its end, or an address, in brackets if it is of
+    /// version 6.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+}
+
+impl Destination {
+    /// Reads a host as a URL has it, and a port; `None` if there is no such host.
+    pub(super) fn new(host: &str, port: u16) -> Option<Self> {
+        (port > 0).then_some(())?;
+        Some(Self { host: normalized(host)?, port })
+    }
+
+    /// Returns the address, if it is one and no name.
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        self.host.trim_start_matches('[').trim_end_matches(']').parse().ok()
+    }
+
+    /// Checks the host as far as possible without resolving it. The error says what it is.
+    pub(super) fn judge(&self, reach: Reach) -> Result<(), String> {
+        let url = Url::parse(&format!("http://{}/", self.host)).map_err(|err| err.to_string())?;
+        judge_host(&url, reach)
+    }
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+/// Returns a host as every spelling of it is compared: HTTP clients read it in the same way.
+fn normalized(host: &str) -> Option<String> {
+    // What ends a host would else leave the rest unread.
+    if host.is_empty() || host.contains(|c: char| "/?#@\\%".contains(c) || c.is_whitespace()) {
+        return None;
+    }
+    let outside_brackets = host.rsplit(']').next().unwrap_or(host);
+    if outside_brackets.contains(':') {
+        return None;
+    }
+    let url = Url::parse(&format!("http://{host}/")).ok()?;
+    let host = url.host_str()?;
+    let host = host.strip_suffix('.').unwrap_or(host);
+    (!host.is_empty() && host.len() <= LONGEST).then(|| host.to_owned())
+}
+
+/// A pattern of hosts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostPattern {
+    /// This host.
+    Host(String),
+    /// All hosts below this one, but not itself.
+    Below(String),
+    /// Hosts of well-known package registries.
+    Registries,
+}
+
+impl HostPattern {
+    /// Returns whether it stands for a host, written as in a [`Destination`].
+    pub(super) fn covers(&self, host: &str) -> bool {
+        match self {
+            Self::Host(name) => name == host,
+            Self::Below(name) => {
+                host.strip_suffix(name.as_str()).is_some_and(|labels| labels.ends_with('.'))
+            }
+            Self::Registries => REGISTRY_HOSTS.values().flatten().any(|name| name == host),
+        }
+    }
+}
+
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(name) => f.write_str(name),
+            Self::Below(name) => write!(f, "*.{name}"),
+            Self::Registries => {
+                let names: Vec<_> = REGISTRY_HOSTS.keys().map(String::as_str).collect();
+                write!(f, "{REGISTRIES} ({})", names.join(", "))
+            }
+        }
+    }
+}
+
+impl FromStr for HostPattern {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == REGISTRIES {
+            return Ok(Self::Registries);
+        }
+        let (below, name) = text.strip_prefix("*.").map_or((false, text), |name| (true, name));
+        match normalized(name).filter(|name| !name.contains('*')) {
+            Some(name) if below => Ok(Self::Below(name)),
+            Some(name) => Ok(Self::Host(name)),
+            None => Err(format!(
+                "must be a host such as `example.org`, all hosts below one (`*.example.org`), or \
+                 `{REGISTRIES}`"
+            )),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for HostPattern {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl Serialize for HostPattern {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Registries => to.serialize_str(REGISTRIES),
+            pattern => to.collect_str(pattern),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_host_has_one_spelling() {
+        let check = |host: &str, wanted: Option<&str>| {
+            let read = Destination::new(host, 443).map(|it| it.host);
+            assert_eq!(read.as_deref(), wanted, "{host:?}");
+        };
+        check("Example.ORG.", Some("example.org"));
+        check("b\u{fc}cher.example", Some("xn--bcher-kva.example"));
+        check("0x7f.1", Some("127.0.0.1"));
+        check("2130706433", Some("127.0.0.1"));
+        check("[0:0::1]", Some("[::1]"));
+        for bad in [
+            "",
+            ".",
+            "a b",
+            "a/b",
+            "a@b",
+            "a#b",
+            "a?b",
+            "a\\b",
+            "a%2eb",
+            "::1",
+            "[::1",
+            "a:80",
+            "1.2.3.4.5",
+        ] {
+            check(bad, None);
+        }
+        check(&"a.".repeat(200), None);
+        assert_eq!(Destination::new("a", 0), None);
+    }
+
+    #[test]
+    fn a_pattern_is_a_host_those_below_one_or_the_registries() {
+        let check =
+            |pattern: &str, host: &str| pattern.parse::<HostPattern>().expect(pattern).covers(host);
+        assert!(check("Example.org", "example.org"));
+        assert!(!check("example.org", "www.example.org"));
+        assert!(check("*.example.org", "a.b.example.org"));
+        assert!(!check("*.example.org", "example.org"));
+        assert!(!check("*.example.org", "evilexample.org"));
+        assert!(check("registries", "registry.npmjs.org"));
+        assert!(check("registries", "files.pythonhosted.org"));
+        assert!(!check("registries", "example.org"));
+        for bad in ["*", "*.*", "a.*", "https://a", "a:443", "", "*.", "a b"] {
+            assert!(bad.parse::<HostPattern>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_table_of_registries_is_read_and_in_order() {
+        assert!(REGISTRY_HOSTS.len() > 3);
+        for host in REGISTRY_HOSTS.values().flatten() {
+            assert_eq!(normalized(host).as_ref(), Some(host));
+        }
+    }
+}

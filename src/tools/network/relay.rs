@@ -1,0 +1,150 @@
+//! Bytes from one connection to another.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::time::sleep;
+
+use super::request::BodyLength;
+
+/// Bytes that are read at once.
+const BUFFER: usize = 16 << 10;
+
+/// Passes bytes on in both directions until both have ended, or neither has had any for `idle`.
+pub(super) async fn tunnel(
+    client: (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
+    server: (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
+    idle: Duration,
+) -> io::Result<()> {
+    let passed = AtomicU64::new(0);
+    let there = copy(client.0, server.1, u64::MAX, &passed);
+    let back = copy(server.0, client.1, u64::MAX, &passed);
+    tokio::select! {
+        both = async { tokio::try_join!(there, back) } => both.map(|_| ()),
+        () = silence(&passed, idle) => Ok(()),
+    }
+}
+
+/// Passes one request on, which is as long as `body` says, and all that the server answers, until the server has ended or
+/// nothing has come for `idle`.
+pub(super) async fn exchange(
+    client: (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
+    server: (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
+    body: BodyLength,
+    idle: Duration,
+) -> io::Result<()> {
+    let passed = AtomicU64::new(0);
+    let length = match body {
+        BodyLength::Bytes(length) => length,
+        BodyLength::Chunked => u64::MAX,
+    };
+    let (reader, mut writer) = server;
+    let there = async {
+        let copied = copy(client.0, &mut writer, length, &passed).await;
+        // The server may answer all the same.
+        if copied.is_ok() { std::future::pending().await } else { copied }
+    };
+    tokio::select! {
+        back = copy(reader, client.1, u64::MAX, &passed) => back,
+        failed = there => failed,
+        () = silence(&passed, idle) => Ok(()),
+    }
+}
+
+/// Copies at most `most` bytes; the end of the reader is passed on as the end of the writer.
+async fn copy(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    most: u64,
+    passed: &AtomicU64,
+) -> io::Result<()> {
+    let mut buffer = vec![0; BUFFER];
+    let mut left = most;
+    while left > 0 {
+        let room = usize::try_from(left).unwrap_or(BUFFER).min(BUFFER);
+        let count = from.read(&mut buffer[..room]).await?;
+        if count == 0 {
+            return to.shutdown().await;
+        }
+        to.write_all(&buffer[..count]).await?;
+        passed.fetch_add(count as u64, Ordering::Relaxed);
+        left -= count as u64;
+    }
+    Ok(())
+}
+
+/// Waits until nothing has been passed on for a time, or up to twice as long.
+async fn silence(passed: &AtomicU64, time: Duration) {
+    let mut before = None;
+    loop {
+        let now = passed.load(Ordering::Relaxed);
+        if before == Some(now) {
+            return;
+        }
+        before = Some(now);
+        sleep(time).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{duplex, split};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const IDLE: Duration = Duration::from_secs(60);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_tunnel_passes_on_what_comes_and_each_end() {
+        let (client, mut near) = duplex(8);
+        let (server, mut far) = duplex(8);
+        let tunnel = tokio::spawn(tunnel(split(client), split(server), IDLE));
+        near.write_all(b"there").await.unwrap();
+        near.shutdown().await.unwrap();
+        let mut read = String::new();
+        far.read_to_string(&mut read).await.unwrap();
+        assert_eq!(read, "there");
+        far.write_all(b"back").await.unwrap();
+        drop(far);
+        let mut read = String::new();
+        near.read_to_string(&mut read).await.unwrap();
+        assert_eq!(read, "back");
+        assert!(tunnel.await.unwrap().is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_tunnel_is_given_up() {
+        let (client, mut near) = duplex(8);
+        let (server, _far) = duplex(8);
+        let began = Instant::now();
+        let tunnel = tokio::spawn(tunnel(split(client), split(server), IDLE));
+        sleep(IDLE / 2).await;
+        near.write_all(b"x").await.unwrap();
+        assert!(tunnel.await.unwrap().is_ok());
+        assert!((IDLE..=IDLE * 3).contains(&began.elapsed()), "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_than_the_body_of_one_request_reaches_the_server() {
+        let (client, mut near) = duplex(64);
+        let (server, mut far) = duplex(64);
+        let body = BodyLength::Bytes(4);
+        let exchange = tokio::spawn(exchange(split(client), split(server), body, IDLE));
+        near.write_all(b"bodyGET http://other/").await.unwrap();
+        let mut read = [0; 4];
+        far.read_exact(&mut read).await.unwrap();
+        assert_eq!(&read, b"body");
+        far.write_all(b"answer").await.unwrap();
+        far.shutdown().await.unwrap();
+        let mut read = String::new();
+        near.read_to_string(&mut read).await.unwrap();
+        assert_eq!(read, "answer");
+        assert!(exchange.await.unwrap().is_ok());
+        let mut rest = String::new();
+        far.read_to_string(&mut rest).await.unwrap();
+        assert_eq!(rest, "");
+    }
+}
