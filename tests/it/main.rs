@@ -41,6 +41,8 @@ mod login_page;
 mod login_shell;
 mod long;
 mod mcp;
+#[cfg(target_os = "linux")]
+mod network;
 mod ollama;
 mod openai;
 mod peer;
