@@ -7,9 +7,12 @@ use tandem_agent::commands::{CommandDirectory, CommandOwner, Custom, CustomLimit
 use tandem_agent::session::{Memory, Places};
 use tandem_net::{self as net, Reach};
 use tandem_sandbox::{Limits, OWN_PROGRAM};
-use tandem_settings::{self as config, Credentials, Env, SandboxChoice, Settings, Trust};
+use tandem_settings::{
+    self as config, Credentials, Env, SandboxChoice, SandboxNetwork, Settings, Trust,
+};
 use tandem_shell::protected_files;
 use tandem_tools::command_sandbox::SandboxSetup;
+use tandem_tools::network::NetworkSetup;
 use tandem_tools::workspace::IgnoreSettings;
 use tandem_tools::{self as tools, Host, NameList, Tool, WebSearch, WebSetup};
 
@@ -61,9 +64,21 @@ pub(super) fn sandbox_setup(settings: &Settings, env: &Env) -> SandboxSetup {
         home: env.home(),
         writable: settings.tools.sandbox_allowed_paths.clone(),
         network: settings.tools.sandbox_network_access,
+        hosts: hosts(&settings.sandbox.network),
         protected: NameList::new(protected_files()).unwrap_or_default(),
         taken_back: env.state_dir().map(|dir| dir.join("taken-back")),
         limits: Limits::default(),
+    }
+}
+
+/// Returns the choices about hosts that commands in the sandbox can connect to.
+fn hosts(network: &SandboxNetwork) -> NetworkSetup {
+    NetworkSetup {
+        allowed: network.allowed_domains.clone(),
+        denied: network.denied_domains.clone(),
+        ports: network.allowed_ports.clone(),
+        reach_of_allowed: if network.allow_private { Reach::Private } else { Reach::Public },
+        ..NetworkSetup::default()
     }
 }
 

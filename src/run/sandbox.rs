@@ -2,7 +2,6 @@
 
 use std::io::{Write as _, stderr, stdout};
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
@@ -13,9 +12,11 @@ use super::parts;
 use crate::cli::SandboxArgs;
 use tandem_sandbox::SandboxMode;
 use tandem_settings::{Credentials, policy, read_settings};
-use tandem_tools::command_sandbox::{CommandSandbox, SandboxSetup};
+use tandem_tools::command_sandbox::{CommandSandbox, Confinement, SandboxSetup};
+use tandem_tools::network::BlockedHost;
 use tandem_tools::scratch::Scratch;
 use tandem_tools::workspace::Workspace;
+use tokio::process::Command;
 
 /// Runs a command in the sandbox, or shows what it holds.
 pub(crate) async fn sandbox(args: &SandboxArgs) -> anyhow::Result<ExitReason> {
@@ -39,14 +40,16 @@ pub(crate) async fn sandbox(args: &SandboxArgs) -> anyhow::Result<ExitReason> {
         let why = probe.passed_over.iter().map(|it| format!("\n  {}: {}", it.mechanism, it.why));
         anyhow!("{}{}", error.message, why.collect::<String>())
     })?;
-    let mut command: Command = confinement.command(&args.command)?;
+    let mut command = Command::from(confinement.command(&args.command)?);
     let hidden = environment(&Credentials::new(env.clone()), &settings);
     for (name, value) in std::env::vars_os() {
         if hidden.hides(&name.to_string_lossy(), &value.to_string_lossy()) {
             command.env_remove(name);
         }
     }
-    let status = command.status().context("the command could not be started")?;
+    command.envs(confinement.network_variables());
+    let status = command.status().await.context("the command could not be started")?;
+    report_blocked(&confinement);
     for (path, to) in sandbox.take_back(&confinement).await {
         // If standard error is closed there is nobody to tell.
         let _ = writeln!(
@@ -60,6 +63,14 @@ pub(crate) async fn sandbox(args: &SandboxArgs) -> anyhow::Result<ExitReason> {
         (Some(code), _) => ExitReason::Failed(code),
         (None, signal) => ExitReason::Signal(signal.unwrap_or_default()),
     })
+}
+
+/// Says which hosts the command was kept from.
+fn report_blocked(confinement: &Confinement) {
+    for BlockedHost { host, why } in confinement.network().iter().flat_map(|it| it.blocked()) {
+        // If standard error is closed there is nobody to tell.
+        let _ = writeln!(stderr(), "tandem: blocked by the sandbox: {host} ({why})");
+    }
 }
 
 /// Shows what the sandbox holds.

@@ -52,6 +52,8 @@ pub(super) const FOLDER_TRUST: &str = "security.folderTrust.enabled";
 pub(super) const MCP_SERVERS: &str = "mcpServers";
 /// Sandbox of commands.
 pub(super) const SANDBOX: &str = "tools.sandbox";
+/// Group of bounds of the sandbox.
+pub(super) const SANDBOX_BOUNDS: &str = "sandbox.";
 /// Terminals of editors for commands.
 pub(super) const CLIENT_TERMINALS: &str = "acp.clientTerminals";
 /// The variable that sets the sandbox, as `--sandbox` does.
@@ -89,6 +91,10 @@ pub(super) const KEYS: &[Key] = &[
     key(SANDBOX, SANDBOX_OLD, Replace, If(stricter_sandbox)),
     key("tools.sandboxNetworkAccess", &["tools.sandbox.networkAccess"], Replace, If(off)),
     key("tools.sandboxAllowedPaths", &["tools.sandbox.allowedPaths"], Add, No),
+    key("sandbox.network.allowedDomains", &[], Add, No),
+    key("sandbox.network.deniedDomains", &[], Add, Counts),
+    key("sandbox.network.allowedPorts", &[], Add, No),
+    key("sandbox.network.allowPrivate", &[], Replace, If(off)),
     key("tools.webFetch.allowPrivate", &[], Replace, If(off)),
     key("tools.truncateToolOutputThreshold", &["truncateToolOutputThreshold"], Replace, Counts),
     key(MCP_SERVERS, &[], Each, Asks),

@@ -324,6 +324,36 @@ const NAMED: &[Named] = &[
         field: Field::Count(|limits| &mut limits.tools.background_bytes),
     },
     Named {
+        name: "sandbox-connections",
+        what: "connections at once of commands in the sandbox",
+        field: Field::Count(|limits| &mut limits.tools.proxy.connections),
+    },
+    Named {
+        name: "sandbox-hosts",
+        what: "hosts that one command in the sandbox asks for",
+        field: Field::Count(|limits| &mut limits.tools.proxy.hosts),
+    },
+    Named {
+        name: "sandbox-head-bytes",
+        what: "the head of a request to the proxy of the sandbox",
+        field: Field::Count(|limits| &mut limits.tools.proxy.head_bytes),
+    },
+    Named {
+        name: "sandbox-head-seconds",
+        what: "receiving the head of such a request",
+        field: Field::Seconds(|limits| &mut limits.tools.proxy.head_time),
+    },
+    Named {
+        name: "sandbox-connect-seconds",
+        what: "resolving a name for a command, and connecting",
+        field: Field::Seconds(|limits| &mut limits.tools.proxy.connect_time),
+    },
+    Named {
+        name: "sandbox-idle-seconds",
+        what: "silence of a connection of such a command",
+        field: Field::Seconds(|limits| &mut limits.tools.proxy.idle),
+    },
+    Named {
         name: "mcp-message-bytes",
         what: "a message of an MCP server",
         field: Field::Count(|limits| &mut limits.mcp.message_bytes),

@@ -15,7 +15,7 @@ use super::expand;
 use super::file::{self, Node, NodeKind};
 use super::keys::{
     CLIENT_TERMINALS, FOLDER_TRUST, KEYS, Key, MCP_SERVERS, MODE, MODEL, Merge, SANDBOX,
-    SANDBOX_VARIABLE, Unjudged, WITHOUT_EFFECT,
+    SANDBOX_BOUNDS, SANDBOX_VARIABLE, Unjudged, WITHOUT_EFFECT,
 };
 use super::options::Settings;
 use super::origin::{Layer, SettingOrigin};
@@ -208,8 +208,8 @@ impl<'a> Merger<'a> {
         }
         // A sandbox is for what a project may do, however much it is trusted; and what an editor runs is
         // out of its reach.
-        let judged = said.origin.of_project()
-            && (said.key.name.starts_with(SANDBOX) || said.key.name == CLIENT_TERMINALS);
+        let own = [SANDBOX, SANDBOX_BOUNDS].iter().any(|name| said.key.name.starts_with(name));
+        let judged = said.origin.of_project() && (own || said.key.name == CLIENT_TERMINALS);
         if (said.origin.unjudged() || judged) && !self.may(&mut said) {
             return false;
         }

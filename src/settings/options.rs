@@ -44,6 +44,7 @@ use tandem_agent::permission::Mode;
 use tandem_agent::permission::consent::Executable;
 use tandem_agent::sessions::Retention;
 use tandem_model::provider::Provider;
+use tandem_tools::network::HostPattern;
 
 /// All settings that mean anything here, merged and checked.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -63,6 +64,8 @@ pub struct Settings {
     pub context: ContextSettings,
     /// Tools for the model.
     pub tools: ToolsSettings,
+    /// Bounds of the sandbox.
+    pub sandbox: SandboxSettings,
     /// Safeguards.
     pub security: SecuritySettings,
     /// More files, or directories of files, with policy rules. Absolute.
@@ -286,6 +289,28 @@ pub struct ToolsSettings {
     /// `output-chars` says; 0 or less in the files is [`usize::MAX`].
     #[serde(deserialize_with = "take::threshold")]
     pub truncate_tool_output_threshold: Option<usize>,
+}
+
+/// Bounds of the sandbox, with the names of Anthropic's sandbox runtime.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SandboxSettings {
+    /// Hosts that commands can connect to.
+    pub network: SandboxNetwork,
+}
+
+/// Hosts that commands in the sandbox can connect to.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SandboxNetwork {
+    /// Hosts that are connected to without a question.
+    pub allowed_domains: Vec<HostPattern>,
+    /// Hosts that are never connected to.
+    pub denied_domains: Vec<HostPattern>,
+    /// Ports besides 80 and 443: a key of this program's own.
+    pub allowed_ports: Vec<u16>,
+    /// `true` if allowed hosts may be in private networks, or this machine: a key of this program's own.
+    pub allow_private: bool,
 }
 
 /// Commands.

@@ -11,10 +11,13 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use tandem_sandbox::{Limits, Mechanism, PassedOver, Probe, Profile, Sandbox, SandboxMode, probe};
+use tandem_sandbox::{
+    Limits, Mechanism, PROXY_PORT, PassedOver, Probe, Profile, Sandbox, SandboxMode, probe,
+};
 use tokio::sync::OnceCell;
 
 use super::name_list::NameList;
+use super::network::{HostPattern, NetworkAccess, NetworkProxy, NetworkSetup};
 use super::off_thread::off_thread;
 use super::output::ToolError;
 use super::scratch::Scratch;
@@ -46,6 +49,11 @@ const LEADING_OUT: [&str; 11] = [
     "XDG_RUNTIME_DIR",
 ];
 
+/// Environment variables that name the proxy of programs, and those that name hosts without one.
+const PROXY_VARIABLES: [&str; 6] =
+    ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+const NO_PROXY_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
+
 /// Choices about the sandbox of a session.
 pub struct SandboxSetup {
     /// Mode of commands whose call names none. `None`: the approval mode decides.
@@ -60,6 +68,8 @@ pub struct SandboxSetup {
     pub writable: Vec<PathBuf>,
     /// `true` if commands can use the machine's network.
     pub network: bool,
+    /// Hosts that commands can connect to where they cannot use the machine's network.
+    pub hosts: NetworkSetup,
     /// Names of files that cannot be written in the workspace: they take effect without a person
     /// running them.
     pub protected: NameList,
@@ -77,6 +87,8 @@ pub struct CommandSandbox {
     probe: OnceCell<Arc<Probe>>,
     /// Protected files in sub-directories, as they were when the first command ran.
     nested: OnceLock<Vec<PathBuf>>,
+    /// The proxy of the commands, made for the first of them; `None` if there can be none.
+    proxy: OnceLock<Option<NetworkProxy>>,
     /// `true` if people know that there is no sandbox.
     complained: AtomicBool,
 }
@@ -88,6 +100,8 @@ pub struct Confinement {
     profile: Arc<Profile>,
     /// Protected files at the roots before the command.
     before: Arc<BTreeMap<PathBuf, Identity>>,
+    /// The command's way to the network, if it has one of its own.
+    network: Option<Arc<NetworkAccess>>,
 }
 
 /// A file as it was: another one at the same path has another number.
@@ -129,7 +143,26 @@ impl Confinement {
         }
         // `git status` would else complain that it cannot write down what it has looked at.
         command.env("GIT_OPTIONAL_LOCKS", "0");
+        command.envs(self.network_variables());
         Ok(command)
+    }
+
+    /// Returns the command's way to the network, if it has one of its own.
+    pub fn network(&self) -> Option<&Arc<NetworkAccess>> {
+        self.network.as_ref()
+    }
+
+    /// Returns the environment variables by which programs find the proxy. They are among those of
+    /// [`Self::command`], and have to be set again where others are taken away afterwards.
+    pub fn network_variables(&self) -> Vec<(&'static str, String)> {
+        let Some(network) = &self.network else { return Vec::new() };
+        let proxy = format!("http://{}:{PROXY_PORT}", network.address());
+        let own = "localhost,127.0.0.1,::1".to_owned();
+        let variables = PROXY_VARIABLES.iter().map(|name| (*name, proxy.clone()));
+        let direct = NO_PROXY_VARIABLES.iter().map(|name| (*name, own.clone()));
+        // Node's own client looks at them only then.
+        let node = [("NODE_USE_ENV_PROXY", "1".to_owned())];
+        variables.chain(direct).chain(node).collect()
     }
 
     /// Returns what the command may do.
@@ -149,8 +182,8 @@ impl Confinement {
 impl CommandSandbox {
     /// Makes and looks up nothing yet.
     pub fn new(setup: SandboxSetup, workspace: Arc<Workspace>, scratch: Arc<Scratch>) -> Self {
-        let (probe, nested, complained) = Default::default();
-        Self { setup, workspace, scratch, probe, nested, complained }
+        let (probe, nested, proxy, complained) = Default::default();
+        Self { setup, workspace, scratch, probe, nested, proxy, complained }
     }
 
     /// Returns the mode of commands whose call names none; `None`: the approval mode decides.
@@ -208,9 +241,33 @@ impl CommandSandbox {
         }
         section("Temporary files", profile.temporary.as_slice());
         section("Not readable", &profile.hidden);
-        let network = if profile.network { "the machine's" } else { "none" };
-        text.push_str(&format!("Network: {network}\n"));
+        text.push_str(&self.describe_network(&probe));
         Ok(text)
+    }
+
+    fn describe_network(&self, probe: &Probe) -> String {
+        if self.setup.network {
+            return "Network: the machine's\n".to_owned();
+        }
+        let NetworkSetup { allowed, denied, .. } = &self.setup.hosts;
+        let has_proxy = probe.sandbox.as_ref().is_some_and(|sandbox| sandbox.listener().is_some());
+        if !has_proxy {
+            let why = if allowed.is_empty() {
+                ""
+            } else {
+                "; hosts can be allowed with `namespaces` only"
+            };
+            return format!("Network: none{why}\n");
+        }
+        let list = |title: &str, hosts: &[HostPattern]| {
+            let lines = hosts.iter().map(|host| format!("  {host}\n")).collect::<String>();
+            if lines.is_empty() { lines } else { format!("{title}:\n{lines}") }
+        };
+        format!(
+            "Network: a proxy to hosts that are allowed; you are asked about others\n{}{}",
+            list("Allowed hosts", allowed),
+            list("Denied hosts", denied)
+        )
     }
 
     /// Returns a message for people if no sandbox works here, once.
@@ -228,15 +285,31 @@ impl CommandSandbox {
     pub async fn confine(self: &Arc<Self>, mode: SandboxMode) -> Result<Confinement, ToolError> {
         let probe = self.probe().await;
         let sandbox = Arc::clone(self);
+        let network = self.network(&probe);
         off_thread(move || {
             if probe.sandbox.is_none() {
                 return Err(unavailable("no kind of sandbox works on this machine"));
             }
             let profile = sandbox.profile(mode).map_err(|error| unavailable(&error.to_string()))?;
             let before = sandbox.protected_at_roots();
-            Ok(Confinement { probe, profile: Arc::new(profile), before: Arc::new(before) })
+            let (profile, before) = (Arc::new(profile), Arc::new(before));
+            Ok(Confinement { probe, profile, before, network })
         })
         .await
+    }
+
+    /// Returns a way to the network for one more command. The first starts the proxy.
+    fn network(&self, probe: &Probe) -> Option<Arc<NetworkAccess>> {
+        if self.setup.network {
+            return None;
+        }
+        let start = || {
+            let listener = probe.sandbox.as_ref()?.listener()?;
+            let setup = Arc::new(self.setup.hosts.clone());
+            let proxy = listener.and_then(|listener| NetworkProxy::start(listener, setup));
+            proxy.inspect_err(|error| tracing::warn!(%error, "the sandbox has no proxy")).ok()
+        };
+        self.proxy.get_or_init(start).as_ref().map(NetworkProxy::register)
     }
 
     /// Returns what a command may do in a mode.

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::background::Job;
 use super::host::Host;
+use super::network::Connect;
 use super::output::ToolError;
 use super::preimages::FileChange;
 
@@ -28,6 +29,8 @@ pub struct ToolContext {
     pub variables: Arc<[(String, String)]>,
     /// Mode of the sandbox that a command runs in.
     pub sandbox: SandboxMode,
+    /// Decides on hosts that a command in the sandbox wants to connect to; `None`: the settings alone do.
+    pub connect: Option<Connect>,
     /// Fires when the turn is cancelled. What runs should end soon after.
     pub cancel: CancellationToken,
     /// Takes the live output so far; each call replaces the one before.

@@ -84,7 +84,8 @@ impl Host {
     /// The same with a sandbox for commands, if there is to be one.
     #[must_use]
     pub fn sandboxed(self, setup: Option<SandboxSetup>) -> Self {
-        let sandbox = setup.map(|setup| {
+        let sandbox = setup.map(|mut setup| {
+            setup.hosts.limits.clone_from(&self.limits.proxy);
             let (workspace, scratch) = (Arc::clone(&self.workspace), Arc::clone(&self.scratch));
             Arc::new(CommandSandbox::new(setup, workspace, scratch))
         });

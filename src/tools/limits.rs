@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::network::ProxyLimits;
+
 /// Bounds of what tools do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolLimits {
@@ -37,6 +39,8 @@ pub struct ToolLimits {
     pub shell_idle: Duration,
     /// Bytes of a command's output that are kept in memory.
     pub shell_bytes: usize,
+    /// The proxy of commands in the sandbox.
+    pub proxy: ProxyLimits,
     /// Commands that may run in the background at once.
     pub background_commands: usize,
     /// Bytes of each one's output that are kept in memory.
@@ -66,6 +70,7 @@ impl Default for ToolLimits {
             search_time: Duration::from_secs(30),
             shell_idle: Duration::from_mins(5),
             shell_bytes: 16 << 20,
+            proxy: ProxyLimits::default(),
             background_commands: 16,
             background_bytes: 1 << 20,
             undo_bytes: 512 << 20,

@@ -21,6 +21,7 @@ use super::background::JobState;
 use super::client_command;
 use super::client_terminals::ClientTerminals;
 use super::command_end::{CommandEnd, CommandExit};
+use super::command_sandbox::Confinement;
 use super::context::ToolContext;
 use super::invocation::{Access, Invocation, Summary};
 use super::limits::ToolLimits;
@@ -194,7 +195,9 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
     let running = terminals.start(command, directory, &cx.variables, confinement.as_ref());
     let mut running = running.map_err(|err| not_started(&err))?;
     let mut output = OutputBuffer::new(limits.shell_bytes);
-    let end = follow(&mut running, &mut output, &cx).await;
+    let network = confinement.as_ref().and_then(Confinement::network);
+    let is_asking = || network.is_some_and(|network| network.is_pending());
+    let end = follow(&mut running, &mut output, &cx, is_asking).await;
     if !matches!(end, CommandEnd::Exited(_)) {
         // Before the look at what it has made: it must not make more.
         running.end().await;
@@ -203,7 +206,8 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
     let notes = match (&confinement, &cx.host.sandbox) {
         (Some(confinement), Some(sandbox)) => {
             let taken = sandbox.take_back(confinement).await;
-            SandboxNotes::new(cx.sandbox, &taken, &written)
+            let network = confinement.network().map(Arc::as_ref);
+            SandboxNotes::new(cx.sandbox, &taken, &written, network)
         }
         _ => SandboxNotes::default(),
     };
@@ -243,7 +247,9 @@ async fn leave_running(
     };
     let output = job.output(usize::MAX);
     let output = if output.trim().is_empty() { "(empty)" } else { output.trim_end() };
-    let text = format!("In the background: PID {} {state}.\nOutput: {output}", job.pid);
+    let mut text = format!("In the background: PID {} {state}.\nOutput: {output}", job.pid);
+    let network = confinement.as_ref().and_then(Confinement::network);
+    text.extend(network.and_then(|network| sandbox::hosts(network)));
     match state {
         JobState::Ended(Some(status)) if !status.success() => {
             Err(ToolError::new("shell_exit", text))
@@ -260,11 +266,13 @@ fn not_started(err: &io::Error) -> ToolError {
     ToolError::new("shell_execute_error", format!("The command could not be started: {err}"))
 }
 
-/// Reads the output until the command has ended, and shows it as it grows.
+/// Reads the output until the command has ended, and shows it as it grows. While `is_asking`, the command
+/// may be silent: it waits for a person.
 async fn follow(
     running: &mut RunningCommand,
     output: &mut OutputBuffer,
     cx: &ToolContext,
+    is_asking: impl Fn() -> bool,
 ) -> CommandEnd {
     let mut buffer = vec![0; 64 * 1024];
     let mut idle = Instant::now() + cx.host.limits.shell_idle;
@@ -296,6 +304,7 @@ async fn follow(
             }
             () = sleep_until(drained) => match exited {
                 Some((status, _)) => return CommandEnd::Exited(status.into()),
+                None if is_asking() => idle = Instant::now() + cx.host.limits.shell_idle,
                 None => return CommandEnd::Silent,
             },
         }
@@ -334,6 +343,7 @@ fn report(
     if !ended.is_empty() {
         text.extend(notes.blocked.as_deref());
     }
+    text.extend(notes.hosts.as_deref());
     text.extend(notes.taken.as_deref());
     let shown = match (written.trim().is_empty(), ended.is_empty()) {
         (false, _) => {

@@ -25,6 +25,7 @@ use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::command_sandbox::Confinement;
+use super::network::NetworkAccess;
 
 use self::login_shell::LoginVariables;
 pub use self::supervisor::{Exit, Supervisor, left_alone};
@@ -79,6 +80,8 @@ pub struct RunningCommand {
     /// End of the command itself; what it left in its group may still run.
     pub exit: Exit,
     end: CancellationToken,
+    /// Its way to the network, which ends with it.
+    _network: Option<Arc<NetworkAccess>>,
     _end_on_drop: DropGuard,
 }
 
@@ -178,6 +181,7 @@ impl Terminals {
             group,
             output: CommandOutput(Some(pipe::Receiver::from_owned_fd(OwnedFd::from(output))?)),
             exit,
+            _network: confinement.and_then(Confinement::network).cloned(),
             _end_on_drop: end.clone().drop_guard(),
             end,
         })
@@ -289,6 +293,8 @@ impl Terminals {
         // The policy has judged where a `cd` leads; this would lead it elsewhere.
         shell.env_remove("CDPATH");
         self.set_environment(&mut shell);
+        // One of the agent's own may be hidden, as it has a password in it.
+        shell.envs(confinement.into_iter().flat_map(Confinement::network_variables));
         Ok(shell)
     }
 

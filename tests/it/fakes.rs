@@ -129,6 +129,7 @@ pub(crate) fn context(workspace: Workspace, limits: ToolLimits) -> ToolContext {
         host: Arc::new(host_with(workspace, limits)),
         variables: Arc::from([]),
         sandbox: SandboxMode::DangerFullAccess,
+        connect: None,
         cancel: CancellationToken::new(),
         progress: Arc::new(|_| ()),
         announce: Arc::new(|_| Box::pin(std::future::ready(Ok(())))),

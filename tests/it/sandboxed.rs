@@ -16,6 +16,7 @@ use tandem_model::replay::Replay;
 use tandem_sandbox::{Limits, Mechanism};
 use tandem_shell::protected_files;
 use tandem_tools::command_sandbox::SandboxSetup;
+use tandem_tools::network::NetworkSetup;
 use tandem_tools::{self as tools, NameList};
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
@@ -154,6 +155,7 @@ impl Stage {
             home: Some(home.path().to_owned()),
             writable: Vec::new(),
             network: false,
+            hosts: NetworkSetup::default(),
             protected: NameList::new(protected_files()).unwrap(),
             taken_back: Some(home.path().join("taken-back")),
             limits: Limits::default(),

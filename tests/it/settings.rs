@@ -2,6 +2,7 @@
 
 mod projects;
 mod sandbox;
+mod sandbox_network;
 mod whole;
 mod wrong;
 

@@ -334,6 +334,7 @@ fn context(
         host: Arc::clone(&engine.host),
         variables: Arc::default(),
         sandbox: SandboxMode::DangerFullAccess,
+        connect: None,
         cancel: cancel.clone(),
         progress: Arc::new(progress),
         announce: Arc::new(announce),

@@ -1,6 +1,7 @@
 //! The sandbox of a command line: what the model can ask for, and what it is told afterwards.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tandem_sandbox::SandboxMode;
@@ -8,6 +9,7 @@ use tandem_sandbox::SandboxMode;
 use crate::command_sandbox::Confinement;
 use crate::context::ToolContext;
 use crate::invocation::SandboxRequest;
+use crate::network::{BlockedHost, NetworkAccess};
 use crate::output::ToolError;
 use crate::tool::ToolSpec;
 
@@ -18,10 +20,12 @@ const OUTSIDE: &str = "outside";
 pub(super) fn describe(spec: &mut ToolSpec) {
     spec.description.push_str(
         " It runs in a sandbox: it can read nearly everything, write /tmp and, as the user's settings \
-         have it, the workspace, and it has no network. What git keeps (`.git`) and files that \
-         editors and agents run by themselves cannot be written there. If a command fails for that, \
-         or is bound to (`git commit`, `npm install`), say in `sandbox` what it needs, and why in \
-         `justification`: the user is asked.",
+         have it, the workspace. What git keeps (`.git`) and files that editors and agents run by \
+         themselves cannot be written there. If a command fails for that, or is bound to (`git \
+         commit`), say in `sandbox` what it needs, and why in `justification`: the user is asked. The \
+         network is not there but for a proxy, which `HTTP_PROXY` and its like name where there is one: \
+         package managers, curl and git over https go through it by themselves, and the user is asked \
+         about hosts that are not allowed yet.",
     );
     let more = json!({
         "sandbox": {
@@ -46,7 +50,11 @@ pub(super) fn describe(spec: &mut ToolSpec) {
 pub(super) async fn confinement(cx: &ToolContext) -> Result<Option<Confinement>, ToolError> {
     match &cx.host.sandbox {
         Some(sandbox) if cx.sandbox != SandboxMode::DangerFullAccess => {
-            sandbox.confine(cx.sandbox).await.map(Some)
+            let confinement = sandbox.confine(cx.sandbox).await?;
+            if let (Some(network), Some(connect)) = (confinement.network(), &cx.connect) {
+                network.decide_by(Arc::clone(connect));
+            }
+            Ok(Some(confinement))
         }
         // The policy must not rely on what there is not.
         None if cx.sandbox != SandboxMode::DangerFullAccess => {
@@ -78,44 +86,74 @@ pub(super) struct SandboxNotes {
     pub(super) taken: Option<String>,
     /// Of what the sandbox may have kept the command from, should it have failed.
     pub(super) blocked: Option<String>,
+    /// Of hosts that the command was kept from.
+    pub(super) hosts: Option<String>,
 }
+
+/// What commands without a network cannot do.
+const NETWORK: &str = "use the network";
 
 /// Words of the system and of programs for what the sandbox keeps commands from.
 const BLOCKED: [(&str, &str); 8] = [
     ("Read-only file system", "write there"),
     ("EROFS", "write there"),
-    ("Network is unreachable", "use the network"),
-    ("ENETUNREACH", "use the network"),
-    ("Could not resolve host", "use the network"),
-    ("Temporary failure in name resolution", "use the network"),
-    ("EAI_AGAIN", "use the network"),
-    ("dns error", "use the network"),
+    ("Network is unreachable", NETWORK),
+    ("ENETUNREACH", NETWORK),
+    ("Could not resolve host", NETWORK),
+    ("Temporary failure in name resolution", NETWORK),
+    ("EAI_AGAIN", NETWORK),
+    ("dns error", NETWORK),
 ];
 
 impl SandboxNotes {
     /// Makes notes on a command that ran in a mode: files that were taken out of the workspace, each with
-    /// its new path, and what the command wrote.
-    pub(super) fn new(mode: SandboxMode, taken: &[(PathBuf, PathBuf)], output: &str) -> Self {
+    /// its new path, what the command wrote, and its way to the network.
+    pub(super) fn new(
+        mode: SandboxMode,
+        taken: &[(PathBuf, PathBuf)],
+        output: &str,
+        network: Option<&NetworkAccess>,
+    ) -> Self {
         let taken = taken.iter().map(|(path, to)| {
-        format!(
-            "\n[The command made {}, which other programs run by themselves; it was moved to {}. If \
-             the user wants it, write it with write_file, which asks.]",
-            path.display(),
-            to.display()
-        )
-    });
+            format!(
+                "\n[The command made {}, which other programs run by themselves; it was moved to {}. \
+                 If the user wants it, write it with write_file, which asks.]",
+                path.display(),
+                to.display()
+            )
+        });
         let taken: String = taken.collect();
+        let hosts = network.and_then(hosts);
         let blocked = BLOCKED.iter().find(|(words, _)| output.contains(words));
+        // Of hosts it is known for certain.
+        let blocked = blocked.filter(|(_, what)| *what != NETWORK || hosts.is_none());
         let modes = match mode {
             SandboxMode::ReadOnly => format!("`workspace-write` or `{OUTSIDE}`"),
             _ => format!("`{OUTSIDE}`"),
         };
         let blocked = blocked.map(|(_, what)| {
-        format!(
-            "\n[Blocked by the sandbox ({mode}): the command could not {what}. If it must, call again \
-             with `sandbox` ({modes}) and `justification`.]"
-        )
-    });
-        Self { taken: Some(taken).filter(|taken| !taken.is_empty()), blocked }
+            let way = match network {
+                Some(_) if *what == NETWORK => " other than through the proxy in `HTTP_PROXY`",
+                _ => "",
+            };
+            format!(
+                "\n[Blocked by the sandbox ({mode}): the command could not {what}{way}. If it must, \
+                 call again with `sandbox` ({modes}) and `justification`.]"
+            )
+        });
+        Self { taken: Some(taken).filter(|taken| !taken.is_empty()), blocked, hosts }
     }
+}
+
+/// Returns a note on the hosts that a command was kept from.
+pub(super) fn hosts(network: &NetworkAccess) -> Option<String> {
+    let blocked = network.blocked();
+    let hosts = blocked.iter().map(|BlockedHost { host, why }| format!("{host} ({why})"));
+    let hosts: Vec<_> = hosts.collect();
+    (!hosts.is_empty()).then(|| {
+        format!(
+            "\n[Blocked by the sandbox: the command wanted to connect to {}.]",
+            hosts.join(", ")
+        )
+    })
 }

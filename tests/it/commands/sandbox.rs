@@ -8,6 +8,7 @@ use tandem_agent::session::Parts;
 use tandem_sandbox::{Limits, Mechanism, SandboxMode};
 use tandem_tools::NameList;
 use tandem_tools::command_sandbox::SandboxSetup;
+use tandem_tools::network::NetworkSetup;
 
 use super::{Stage, contains};
 use crate::fakes::host;
@@ -21,6 +22,7 @@ fn stage(mode: Option<SandboxMode>, mechanism: Option<Mechanism>, helper: &str) 
         home: None,
         writable: Vec::new(),
         network: false,
+        hosts: NetworkSetup::default(),
         protected: NameList::default(),
         taken_back: None,
         limits: Limits::default(),
@@ -44,7 +46,7 @@ async fn it_shows_the_mode_and_where_that_is_from() {
         return;
     }
     contains(&shown, &["`read-only`, as the approval mode `default` has it", "    Mechanism: "]);
-    contains(&shown, &["    Read-only:\n", "    Network: none\n"]);
+    contains(&shown, &["    Read-only:\n", "    Network: "]);
     stage.session.permissions().allow(Scope::Edits);
     contains(&stage.output("/sandbox").await, &["`workspace-write`", "    Writable:\n"]);
     stage.session.permissions().disallow(&Scope::Edits);
