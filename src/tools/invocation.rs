@@ -136,6 +136,18 @@ pub enum Access {
         /// Addresses.
         urls: Vec<String>,
     },
+    /// Lets a command in the sandbox connect to a host.
+    Connect {
+        /// A name, or an address.
+        host: String,
+        /// Port.
+        port: u16,
+        /// Label of the command's call, for people.
+        command: String,
+        /// `true` if the settings allow the host.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_allowed: bool,
+    },
     /// Calls a tool of an MCP server.
     Mcp {
         /// The server's name in the settings.

@@ -134,6 +134,7 @@ fn scopes() -> Vec<Scope> {
         Scope::Server("s".to_owned()),
         Scope::Repetition,
         Scope::Outside(names("git commit")),
+        Scope::Connections(names("example.org")),
     ];
     for scope in &all {
         match scope {
@@ -145,6 +146,7 @@ fn scopes() -> Vec<Scope> {
             | Scope::Tool(_)
             | Scope::Server(_)
             | Scope::Outside(_)
+            | Scope::Connections(_)
             | Scope::Repetition => {}
         }
     }
@@ -316,6 +318,12 @@ fn accesses() -> Vec<Access> {
         Access::Execute { command: "ls".to_owned(), directory: "/p".into(), sandbox: None },
         Access::Fetch { urls: vec!["https://example.org".to_owned()] },
         mcp,
+        Access::Connect {
+            host: "example.org".to_owned(),
+            port: 443,
+            command: "npm install".to_owned(),
+            is_allowed: false,
+        },
         Access::Other { description: "Something else.".to_owned() },
     ];
     for access in &all {
@@ -327,6 +335,7 @@ fn accesses() -> Vec<Access> {
             | Access::Execute { .. }
             | Access::Fetch { .. }
             | Access::Mcp { .. }
+            | Access::Connect { .. }
             | Access::Other { .. } => {}
         }
     }

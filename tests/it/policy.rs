@@ -1,6 +1,7 @@
 //! What may run without a question.
 
 mod bash;
+mod connections;
 mod environment;
 mod file;
 mod git;

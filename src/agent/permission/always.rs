@@ -58,6 +58,10 @@ impl Always {
         })
     }
 
+    pub(super) fn covers_connection(&self, to: &String) -> bool {
+        self.0.iter().any(|scope| matches!(scope, Scope::Connections(hosts) if hosts.contains(to)))
+    }
+
     pub(super) fn covers_host(&self, host: &String) -> bool {
         self.0.iter().any(|scope| matches!(scope, Scope::Hosts(hosts) if hosts.contains(host)))
     }

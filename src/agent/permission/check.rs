@@ -75,6 +75,9 @@ impl Check<'_> {
     fn built_in(&self) -> Verdict {
         let (mode, tool) = (self.mode(), self.request.tool);
         let access = self.request.access;
+        if let Access::Connect { is_allowed: true, .. } = access {
+            return Verdict::Allow;
+        }
         if mode == Mode::Yolo || matches!(access, Access::Nothing | Access::Read) {
             return Verdict::Allow;
         }
@@ -108,6 +111,7 @@ impl Check<'_> {
                 ask("edits", "this mode asks before it changes files", vec![Scope::Edits, whole])
             }
             Access::Fetch { urls } => self.fetch(urls, whole),
+            Access::Connect { host, .. } => self.connection(host),
             Access::Mcp { server, hints, .. } => self.mcp(server, *hints),
             _ => ask("other", "this mode asks before it does more than read", vec![whole]),
         }
@@ -152,6 +156,15 @@ impl Check<'_> {
             _ => "",
         };
         ask("mcp", format!("a tool of an MCP server may do anything{said}"), vec![tool, server])
+    }
+
+    fn connection(&self, host: &String) -> Verdict {
+        if self.always.covers_connection(host) {
+            return Verdict::Allow;
+        }
+        let why = "the command can send what it has read there, and `sandbox.network.allowedDomains` does \
+            not name it";
+        ask("network", why, vec![Scope::Connections(vec![host.clone()])])
     }
 
     fn fetch(&self, urls: &[String], whole: Scope) -> Verdict {

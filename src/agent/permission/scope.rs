@@ -26,6 +26,8 @@ pub enum Scope {
     Programs(Vec<String>),
     /// Reading from these hosts.
     Hosts(Vec<String>),
+    /// Connections of commands in the sandbox to these hosts.
+    Connections(Vec<String>),
     /// Everything that one tool does.
     Tool(String),
     /// Every tool of one MCP server.
@@ -53,6 +55,9 @@ impl fmt::Display for Scope {
             Self::Line { line, .. } => write!(f, "exactly `{line}`"),
             Self::Programs(programs) => write!(f, "everything that {} does", list(programs)),
             Self::Hosts(hosts) => write!(f, "fetching from {}", list(hosts)),
+            Self::Connections(hosts) => {
+                write!(f, "connections of commands in the sandbox to {}", list(hosts))
+            }
             Self::Tool(tool) => write!(f, "every call of `{tool}`"),
             Self::Repetition => f.write_str("going on when the model repeats itself"),
             Self::Server(server) => write!(f, "every tool of the server `{server}`"),

@@ -245,6 +245,7 @@ fn options(question: &Question) -> Vec<ConfirmationOption> {
             | Scope::Commands(_)
             | Scope::Outside(_)
             | Scope::Hosts(_)
+            | Scope::Connections(_)
             | Scope::Repetition => continue,
         };
         options.push(option(id, name, remembered(scope)));
@@ -271,6 +272,10 @@ fn details(started: &CallStarted) -> ConfirmationDetails {
         }
         Access::Other { description } => {
             ConfirmationDetails::GenericDetails { description: description.clone() }
+        }
+        Access::Connect { host, port, command, .. } => {
+            let description = format!("{host}:{port}\nfor {}", visible_line(command));
+            ConfirmationDetails::GenericDetails { description }
         }
         Access::Fetch { urls } => {
             ConfirmationDetails::GenericDetails { description: urls.join("\n") }

@@ -48,7 +48,7 @@ pub(crate) fn proposal<'a>(
             Some(markdown(format!("{shown}\n{}", because(question)).trim_start().to_owned()))
         }
         // This question has no other place for it.
-        (None, Access::Fetch { .. }) => Some(markdown(because(question))),
+        (None, Access::Fetch { .. } | Access::Connect { .. }) => Some(markdown(because(question))),
         _ => None,
     }
 }

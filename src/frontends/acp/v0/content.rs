@@ -55,6 +55,11 @@ pub(super) fn confirmation<'a>(
             let urls = urls.iter().map(|url| visible_line(url)).collect();
             ToolCallConfirmation::Fetch { urls }
         }
+        Access::Connect { host, port, command, .. } => {
+            let what = format!("{host}:{port}\n\nfor {command}");
+            let description = format!("{}\n\n{}", visible(&what), because(question));
+            ToolCallConfirmation::Other { description }
+        }
         Access::Other { description } => ToolCallConfirmation::Other {
             description: format!("{}\n\n{}", visible(description), because(question)),
         },

@@ -85,6 +85,10 @@ impl ContentRows {
                     self.spans(&[Span::styled(visible_line(url).into_owned(), CODE)]);
                 }
             }
+            (Access::Connect { host, port, command, .. }, None) => {
+                self.name("", &format!("{host}:{port}"));
+                self.name("for ", command);
+            }
             (Access::Mcp { server, tool, display_name, .. }, None) => {
                 self.name("tool ", tool);
                 self.name("of the MCP server ", server);

@@ -182,6 +182,7 @@ fn asks(dialog: &Dialog) -> &'static str {
         Access::Edit { .. } => "Change this file?",
         Access::Execute { .. } => "Run this command?",
         Access::Fetch { .. } => "Fetch this from the web?",
+        Access::Connect { .. } => "Connect to this host?",
         Access::Mcp { .. } => "Call this tool?",
         Access::ReadFiles { .. } => "Read this?",
         Access::Nothing | Access::Read | Access::Other { .. } => "Do this?",
