@@ -15,6 +15,7 @@ mod at_path;
 mod call;
 mod command;
 mod compress;
+mod connections;
 mod consent;
 mod conversation;
 mod decision;

@@ -1,10 +1,14 @@
 //! Commands of a session that has a sandbox, from the model's call to what is on the disk.
 
 mod by_default;
+#[cfg(target_os = "linux")]
+mod network;
+#[cfg(target_os = "linux")]
+mod registries;
 
 use std::fs;
 use std::io::{Write as _, stderr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, LazyLock};
 
@@ -83,6 +87,22 @@ pub(crate) fn outside(command: &str) -> Value {
     with(command, json!({ "sandbox": "outside", "justification": REASON }))
 }
 
+/// A sandbox by the best mechanism there is, whose helper is the program.
+fn sandbox_setup(home: &Path) -> SandboxSetup {
+    SandboxSetup {
+        mode: None,
+        mechanism: None,
+        helper: PathBuf::from(env!("CARGO_BIN_EXE_tandem")),
+        home: Some(home.to_owned()),
+        writable: Vec::new(),
+        network: false,
+        hosts: NetworkSetup::default(),
+        protected: NameList::new(protected_files()).unwrap(),
+        taken_back: Some(home.join("taken-back")),
+        limits: Limits::default(),
+    }
+}
+
 /// A session with a sandbox, in a project of its own.
 struct Stage {
     session: Arc<Session>,
@@ -148,18 +168,7 @@ impl Stage {
         let mut answers: Vec<_> = calls.iter().map(|call| json!([call])).collect();
         answers.push(json!([{ "text": "done" }]));
         let script = json!({ "when": "", "answers": answers }).to_string();
-        let setup = SandboxSetup {
-            mode: None,
-            mechanism: None,
-            helper: PathBuf::from(env!("CARGO_BIN_EXE_tandem")),
-            home: Some(home.path().to_owned()),
-            writable: Vec::new(),
-            network: false,
-            hosts: NetworkSetup::default(),
-            protected: NameList::new(protected_files()).unwrap(),
-            taken_back: Some(home.path().join("taken-back")),
-            limits: Limits::default(),
-        };
+        let setup = sandbox_setup(home.path());
         let session = Session::new(Parts {
             tools: tools::all_with_sandbox(),
             host: host(&project).sandboxed(Some(change(setup))),
@@ -193,8 +202,9 @@ impl Stage {
                     }
                     calls.push(Arc::clone(started));
                 }
-                Event::CallFinished { outcome, .. } => {
-                    let started = Arc::clone(calls.last().unwrap());
+                Event::CallFinished { call, outcome } => {
+                    let started = calls.iter().find(|started| started.call.id == *call);
+                    let started = Arc::clone(started.unwrap());
                     made.push(Made { started, outcome: outcome.clone() });
                 }
                 _ => return made,

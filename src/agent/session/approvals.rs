@@ -1,5 +1,6 @@
 //! The approvals of a session: the policy, the questions that are open, and what an answer does.
 
+use std::future::pending;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -51,14 +52,29 @@ impl Approvals {
         asked: Arc<CallStarted>,
         cancel: &CancellationToken,
     ) -> Option<Answer> {
+        self.ask_until(asked, cancel, pending()).await
+    }
+
+    /// Does the same for a question that is of no use any more from some time on: `None` then, too.
+    pub(super) async fn ask_until(
+        &self,
+        asked: Arc<CallStarted>,
+        cancel: &CancellationToken,
+        useless: impl Future<Output = ()>,
+    ) -> Option<Answer> {
         let call = asked.call.id.clone();
         // Before it is announced: a front end may answer at once.
-        let answer = self.questions.open(Arc::clone(&asked));
+        let mut answer = self.questions.open(Arc::clone(&asked));
         self.log.append(Event::CallStarted(asked));
         let answer = tokio::select! {
             biased;
-            answer = answer => answer.ok(),
+            answer = &mut answer => answer.ok(),
             () = cancel.cancelled() => None,
+            // Somebody may have answered just before.
+            () = useless => match self.questions.expire(&call, || ()) {
+                true => None,
+                false => answer.try_recv().ok(),
+            },
         };
         if cancel.is_cancelled() {
             self.questions.withdraw();

@@ -10,6 +10,7 @@ use futures::future::join_all;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::connections::Connections;
 use super::engine::{CurrentTurn, Engine};
 use super::event::{CallStarted, Caller, Event, Origin, ToolOutcome};
 use super::instructions;
@@ -261,16 +262,25 @@ async fn execute(
     }
     let progress = engine.calls.progress(id);
     let cx = context(engine, id, cancel, progress);
-    let cx = ToolContext { variables: variables.into(), sandbox, ..cx };
+    let (connections, connect) =
+        Connections::of(&engine.approvals.permissions, &invocation.summary.label);
+    let connect = (sandbox < SandboxMode::DangerFullAccess).then_some(connect);
+    let cx = ToolContext { variables: variables.into(), sandbox, connect, ..cx };
     let mut run = Box::pin(AssertUnwindSafe(invocation.run(cx, edited)).catch_unwind());
-    let result = tokio::select! {
-        result = &mut run => result,
-        () = cancel.cancelled() => match tokio::time::timeout(GRACE, run).await {
-            Ok(result) => result,
-            Err(_) => return ToolOutcome::Cancelled,
-        },
+    let over = CancellationToken::new();
+    let run = async {
+        let _over = over.clone().drop_guard();
+        tokio::select! {
+            result = &mut run => Some(result),
+            () = cancel.cancelled() => tokio::time::timeout(GRACE, run).await.ok(),
+        }
     };
-    outcome(result.unwrap_or_else(|_| Err(crashed())), cancel)
+    // What is still asked about for the command is withdrawn when it has ended.
+    let (result, ()) = tokio::join!(run, connections.answer(engine, cancel, &over));
+    match result {
+        Some(result) => outcome(result.unwrap_or_else(|_| Err(crashed())), cancel),
+        None => ToolOutcome::Cancelled,
+    }
 }
 
 fn outcome(result: Result<ToolOutput, ToolError>, cancel: &CancellationToken) -> ToolOutcome {

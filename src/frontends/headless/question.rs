@@ -30,6 +30,9 @@ pub(super) fn allowing(question: &Question) -> Option<&'static str> {
             RuleName::BuiltIn(name) if name == "sandbox" => {
                 return Some("--yolo --sandbox danger-full-access");
             }
+            RuleName::BuiltIn(name) if name == "network" => {
+                return Some("sandbox.network.allowedDomains");
+            }
             RuleName::BuiltIn(name) if name == "repetition" => {
                 return Some("model.disableLoopDetection");
             }

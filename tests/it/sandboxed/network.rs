@@ -1,0 +1,376 @@
+//! The network of commands in the sandbox: what is asked about, and what the answer does.
+
+use std::sync::Mutex;
+
+use tandem_model::{Call, Chunk};
+use tandem_net::Reach;
+use tokio::io::AsyncWriteExt as _;
+
+use super::*;
+use crate::fakes::{Spy, says};
+use crate::network::{echo, lookup};
+
+/// Returns whether commands can be given a network; if not, why is printed.
+pub(super) fn has_proxy() -> bool {
+    let mechanism = mechanism();
+    let has_proxy = mechanism.as_deref() == Some("namespaces");
+    if !has_proxy {
+        let _ = writeln!(stderr(), "skipped: {mechanism:?} has no proxy");
+    }
+    has_proxy
+}
+
+/// A network in which every name leads to this machine, where `server` is the only port.
+pub(super) fn hosts(server: u16, names: &Arc<Mutex<Vec<String>>>) -> NetworkSetup {
+    NetworkSetup {
+        ports: vec![server],
+        reach: Reach::Loopback,
+        reach_of_allowed: Reach::Loopback,
+        lookup: lookup(&["127.0.0.1"], names),
+        ..NetworkSetup::default()
+    }
+}
+
+/// A session whose commands can reach a server by any name.
+async fn stage(mode: Mode, calls: impl FnOnce(u16) -> Vec<Value>) -> Stage {
+    let server = echo().await;
+    changed(mode, &calls(server), |setup| SandboxSetup {
+        hosts: hosts(server, &Arc::default()),
+        ..setup
+    })
+}
+
+fn changed(
+    mode: Mode,
+    calls: &[Value],
+    change: impl FnOnce(SandboxSetup) -> SandboxSetup,
+) -> Stage {
+    Stage::changed(mode, calls, |setup| {
+        change(SandboxSetup { mechanism: Some(Mechanism::Namespaces), ..setup })
+    })
+}
+
+/// A call of curl, which says what is answered, and nothing else.
+fn curl(host: &str, port: u16) -> String {
+    format!("curl -sS http://{host}:{port}/")
+}
+
+fn once() -> Answer {
+    Answer::Once { edited: None }
+}
+
+/// Returns the calls that ask about a host.
+fn questions(made: &[Made]) -> Vec<&Made> {
+    made.iter().filter(|made| made.started.call.name == "connect").collect()
+}
+
+/// Returns the calls of commands.
+fn commands(made: &[Made]) -> Vec<&Made> {
+    made.iter().filter(|made| made.started.call.name != "connect").collect()
+}
+
+#[tokio::test]
+async fn an_unknown_host_is_asked_about_while_the_command_waits() {
+    if !has_proxy() {
+        return;
+    }
+    let mut port = 0;
+    let mut stage = stage(Mode::Default, |server| {
+        port = server;
+        let twice = format!("{0} && {0}", curl("good.test", server));
+        vec![run(&twice), run(&curl("good.test", server))]
+    })
+    .await;
+    let made = stage.go(once()).await;
+    let asked = questions(&made);
+    // For each command, and not for each connection.
+    assert_eq!(asked.len(), 2);
+    let Made { started, outcome } = asked[0];
+    let label = &started.summary.label;
+    let begins = format!("Connect to good.test:{port} (for curl -sS http://good.test:{port}/");
+    assert!(label.starts_with(&begins), "{label}");
+    assert_eq!(started.call.args, json!({ "host": "good.test", "port": port }));
+    let question = started.question.as_ref().unwrap();
+    assert!(question.reason().ends_with("[built-in rule network]"), "{}", question.reason());
+    assert_eq!(question.scopes, [Scope::Connections(vec!["good.test".to_owned()])]);
+    assert!(matches!(outcome, ToolOutcome::Done(_)), "{outcome:?}");
+    for command in commands(&made) {
+        assert!(command.is_sandboxed() && !command.is_asked() && command.is_done());
+        assert!(command.told().contains("Host: good.test"), "{}", command.told());
+        assert!(!command.told().contains("Blocked"), "{}", command.told());
+    }
+}
+
+#[tokio::test]
+async fn an_always_holds_for_the_host_until_the_session_ends() {
+    if !has_proxy() {
+        return;
+    }
+    let stage = stage(Mode::AutoEdit, |server| {
+        ["good.test", "GOOD.test.", "other.test"].map(|host| run(&curl(host, server))).into()
+    })
+    .await;
+    let always = Answer::Always(Scope::Connections(vec!["good.test".to_owned()]));
+    stage.session.prompt(text("go"), Origin::Editor);
+    let mut log = stage.session.events(0);
+    let mut asked = Vec::new();
+    loop {
+        let is_step = |event: &Event| {
+            is_end(event) || matches!(event, Event::CallStarted(it) if it.question.is_some())
+        };
+        let events = timeout(HANG, until(&mut log, is_step)).await.expect("it hangs");
+        let Event::CallStarted(started) = &**events.last().unwrap() else { break };
+        asked.push(started.call.args["host"].as_str().unwrap().to_owned());
+        let answer = if asked.len() == 1 { always.clone() } else { once() };
+        stage.session.answer(&started.call.id, answer, Origin::Editor).unwrap();
+    }
+    assert_eq!(asked, ["good.test", "other.test"]);
+}
+
+#[tokio::test]
+async fn a_no_is_told_and_holds_until_the_command_ends() {
+    if !has_proxy() {
+        return;
+    }
+    let mut stage = stage(Mode::Default, |server| {
+        let retries = format!("for n in 1 2 3; do {}; done; exit 7", curl("bad.test", server));
+        vec![run(&retries)]
+    })
+    .await;
+    let made = stage.go(Answer::RejectSaying("use the mirror".to_owned())).await;
+    assert_eq!(questions(&made).len(), 1);
+    assert_eq!(questions(&made)[0].outcome, ToolOutcome::Rejected);
+    let told = commands(&made)[0].told();
+    assert_eq!(told.matches("blocked by the sandbox: bad.test (").count(), 3, "{told}");
+    assert!(told.contains("[Blocked by the sandbox: the command wanted to connect to bad.test:"));
+    let why = "(the user did not allow it, and said: use the mirror).]";
+    assert!(told.contains(why) && told.contains("Exit Code: 7"), "{told}");
+}
+
+#[tokio::test]
+async fn yolo_asks_about_no_host_but_denied_ones_stay_denied() {
+    if !has_proxy() {
+        return;
+    }
+    let server = echo().await;
+    let calls = ["good.test", "bad.test"].map(|host| run(&curl(host, server)));
+    let mut stage = changed(Mode::Yolo, &calls, |setup| SandboxSetup {
+        hosts: NetworkSetup {
+            denied: vec!["bad.test".parse().unwrap()],
+            ..hosts(server, &Arc::default())
+        },
+        ..setup
+    });
+    let made = stage.go(Answer::Reject).await;
+    assert!(questions(&made).is_empty());
+    assert!(made[0].told().contains("Host: good.test"), "{}", made[0].told());
+    assert!(made[1].told().contains("bad.test (the settings deny it)"), "{}", made[1].told());
+}
+
+#[tokio::test]
+async fn allowed_hosts_are_reached_unasked() {
+    if !has_proxy() {
+        return;
+    }
+    let server = echo().await;
+    let calls = ["good.test", "other.test"].map(|host| run(&curl(host, server)));
+    let allowing = |setup| SandboxSetup {
+        hosts: NetworkSetup {
+            allowed: vec!["good.test".parse().unwrap()],
+            ..hosts(server, &Arc::default())
+        },
+        ..setup
+    };
+    let mut stage = changed(Mode::Default, &calls, allowing);
+    let made = stage.go(Answer::Reject).await;
+    assert_eq!(questions(&made).len(), 1);
+    let made = commands(&made);
+    assert!(made[0].told().contains("Host: good.test"), "{}", made[0].told());
+    assert!(made[1].told().contains("(the user did not allow it)"), "{}", made[1].told());
+}
+
+#[tokio::test]
+async fn nothing_goes_past_the_proxy() {
+    if !has_proxy() {
+        return;
+    }
+    let mut stage = stage(Mode::Yolo, |server| {
+        let past = format!(
+            "curl -sS --noproxy '*' http://127.0.0.1:{server}/; \
+             curl -sS --noproxy '*' http://good.test:{server}/; \
+             (exec 3<>/dev/tcp/93.184.215.14/80) 2>&1; \
+             curl -sS http://127.0.0.1:{server}/ http://localhost:{server}/"
+        );
+        let inside = ["127.0.0.2", "[::1]", "169.254.169.254"]
+            .map(|host| format!("curl -sS --noproxy none.test http://{host}:{server}/"));
+        vec![run(&past), run(&inside.join("; "))]
+    })
+    .await;
+    let made = stage.go(once()).await;
+    assert!(!made[0].told().contains("Host:"), "{}", made[0].told());
+    assert!(made[0].told().contains("Network is unreachable"), "{}", made[0].told());
+    assert!(made[0].told().contains("other than through the proxy in `HTTP_PROXY`"));
+    let told = made[1].told();
+    // The setup reaches this machine, so that there is a server at all; but no metadata.
+    assert!(told.contains("blocked by the sandbox: 169.254.169.254 (it is a link-local"), "{told}");
+}
+
+/// A command that waits for a host, and for the file `go` in the workspace; then it ends.
+fn waits(server: u16) -> Value {
+    run(&format!(
+        "exec 3<>/dev/tcp/$(tr : / <<< ${{HTTP_PROXY#http://}}); \
+         printf 'CONNECT a.test:{server} HTTP/1.1\\r\\n\\r\\n' >&3; \
+         until [ -e go ]; do sleep 0.02; done"
+    ))
+}
+
+/// Waits until a host is asked about.
+async fn asked(stage: &Stage) -> Arc<CallStarted> {
+    let mut log = stage.session.events(0);
+    let is_asked = |event: &Event| matches!(event, Event::CallStarted(it) if it.question.is_some());
+    let events = timeout(HANG, until(&mut log, is_asked)).await.expect("nothing is asked");
+    let Event::CallStarted(started) = &**events.last().unwrap() else { panic!() };
+    Arc::clone(started)
+}
+
+/// Returns how the question about a call was closed, and how the call ended.
+async fn closed(stage: &Stage, call: &str) -> (Option<Answer>, ToolOutcome) {
+    let mut log = stage.session.events(0);
+    let events = timeout(HANG, until(&mut log, is_end)).await.expect("it hangs");
+    let closed = events.iter().find_map(|event| match &**event {
+        Event::QuestionClosed { call: it, answer } if it == call => Some(answer.clone()),
+        _ => None,
+    });
+    let ended = events.iter().find_map(|event| match &**event {
+        Event::CallFinished { call: it, outcome } if it == call => Some(outcome.clone()),
+        _ => None,
+    });
+    (closed.expect("it is open").map(|(answer, _)| answer), ended.expect("it has not ended"))
+}
+
+#[tokio::test]
+async fn a_cancel_withdraws_the_question() {
+    if !has_proxy() {
+        return;
+    }
+    let stage = stage(Mode::AutoEdit, |server| vec![waits(server)]).await;
+    let turn = stage.session.prompt(text("go"), Origin::Editor);
+    let id = asked(&stage).await.call.id.clone();
+    assert!(stage.session.cancel(turn));
+    assert_eq!(closed(&stage, &id).await, (None, ToolOutcome::Cancelled));
+    assert!(stage.session.answer(&id, once(), Origin::Editor).is_err());
+}
+
+#[tokio::test]
+async fn the_end_of_the_command_withdraws_the_question_and_the_turn_goes_on() {
+    if !has_proxy() {
+        return;
+    }
+    let mut port = 0;
+    let mut stage = stage(Mode::AutoEdit, |server| {
+        port = server;
+        vec![waits(server), run(&curl("b.test", server))]
+    })
+    .await;
+    let turn = stage.session.prompt(text("go"), Origin::Editor);
+    let id = asked(&stage).await.call.id.clone();
+    fs::write(stage.path("go"), "").unwrap();
+    let mut log = stage.session.events(0);
+    let next = |event: &Event| matches!(event, Event::CallStarted(it) if it.question.is_some() && it.call.id != id);
+    let events = timeout(HANG, until(&mut log, next)).await.expect("it hangs");
+    let Event::CallStarted(second) = &**events.last().unwrap() else { panic!() };
+    assert!(stage.session.answer(&id, once(), Origin::Editor).is_err());
+    stage.session.answer(&second.call.id, once(), Origin::Editor).unwrap();
+    assert_eq!(closed(&stage, &id).await, (None, ToolOutcome::Cancelled));
+    let mut log = stage.session.events(0);
+    let ended =
+        |event: &Event| matches!(event, Event::TurnFinished { turn: it, .. } if *it == turn);
+    let events = timeout(HANG, until(&mut log, ended)).await.unwrap();
+    let said = events.iter().any(|event| matches!(&**event, Event::Text(text) if text == "done"));
+    assert!(said);
+    stage.seen = events.len();
+}
+
+#[tokio::test]
+async fn an_answer_that_cancels_ends_the_turn() {
+    if !has_proxy() {
+        return;
+    }
+    let mut stage = stage(Mode::AutoEdit, |server| vec![waits(server), run("true")]).await;
+    let made = stage.go(Answer::Cancel).await;
+    assert_eq!(made.len(), 2);
+    assert!(made.iter().all(|made| made.outcome == ToolOutcome::Cancelled));
+}
+
+#[tokio::test]
+async fn a_command_in_the_background_is_asked_about_as_long_as_its_call_lasts() {
+    if !has_proxy() {
+        return;
+    }
+    let server = echo().await;
+    let line = format!("read line < to; {} > from", curl("late.test", server));
+    let calls = [with(&line, json!({ "is_background": true }))];
+    let mut stage = changed(Mode::AutoEdit, &calls, |setup| SandboxSetup {
+        hosts: hosts(server, &Arc::default()),
+        ..setup
+    });
+    for name in ["to", "from"] {
+        make_fifo(&stage.path(name));
+    }
+    let mut from = pipe::OpenOptions::new().open_receiver(stage.path("from")).unwrap();
+    let made = stage.go(once()).await;
+    assert!(made[0].is_done(), "{}", made[0].told());
+    let mut to = pipe::OpenOptions::new().read_write(true).open_sender(stage.path("to")).unwrap();
+    to.write_all(b"go\n").await.unwrap();
+    let mut read = Vec::new();
+    timeout(HANG, from.read_to_end(&mut read)).await.expect("it hangs").unwrap();
+    let read = String::from_utf8_lossy(&read);
+    let why = "blocked by the sandbox: late.test (nobody can be asked after the call";
+    assert!(read.contains(why), "{read}");
+}
+
+#[tokio::test]
+async fn the_model_is_told_of_its_own_calls_only() {
+    if !has_proxy() {
+        return;
+    }
+    let server = echo().await;
+    let home = TempDir::new().unwrap();
+    let call = Chunk::Call(Call {
+        id: "c1".to_owned(),
+        name: "run_shell_command".to_owned(),
+        args: json!({ "command": curl("good.test", server) }),
+    });
+    let (spy, told) = Spy::new(vec![vec![Ok(call)], says("done")]);
+    let setup = SandboxSetup {
+        mechanism: Some(Mechanism::Namespaces),
+        hosts: hosts(server, &Arc::default()),
+        ..sandbox_setup(home.path())
+    };
+    let session = Session::new(Parts {
+        tools: tools::all_with_sandbox(),
+        host: host(home.path()).sandboxed(Some(setup)),
+        ..parts(spy)
+    });
+    let mut stage = Stage { session, home, seen: 0 };
+    let made = stage.go(Answer::RejectSaying("not this one".to_owned())).await;
+    assert_eq!(questions(&made).len(), 1);
+    let told = told.lock().unwrap();
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert_eq!(told[1], "assistant:  [c1]");
+    assert!(told[2].starts_with("results: c1 ") && !told[2].contains("connect-"), "{}", told[2]);
+    assert!(told[2].contains("and said: not this one"), "{}", told[2]);
+}
+
+#[tokio::test]
+async fn without_a_person_an_unknown_host_is_refused_and_the_setting_is_named() {
+    if !has_proxy() {
+        return;
+    }
+    let call = run("curl -sS http://unknown.test/");
+    let setup = Setup::answers(json!([[call], [{ "text": "done" }]])).arg("--sandbox=true");
+    let ran = setup.arg("-p").arg("go").run().await;
+    let told = "not allowed without `sandbox.network.allowedDomains`: Connect to unknown.test:80";
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    assert_eq!((&*ran.stdout, ran.code), ("done\n", Some(0)));
+}
