@@ -14,6 +14,7 @@ use tokio::time::{sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::limits::ToolLimits;
+use super::output::ToolError;
 use super::shell_output::OutputBuffer;
 use super::terminals::RunningCommand;
 use parking_lot::Mutex;
@@ -106,6 +107,18 @@ impl Background {
         self.jobs.lock().iter().rev().find(|job| job.pid == pid).cloned()
     }
 
+    /// Returns the newest with this process id, or an error for the model.
+    pub(super) fn named(&self, pid: usize) -> Result<Arc<Job>, ToolError> {
+        let found = i32::try_from(pid).ok().and_then(|pid| self.find(pid));
+        found.ok_or_else(|| {
+            let message = format!(
+                "No command in the background has the PID {pid}. list_background_processes has \
+                 those that there are."
+            );
+            ToolError::new("no_such_process", message)
+        })
+    }
+
     /// Ends all of them; none starts any more.
     pub fn end(&self) {
         self.ending.cancel();
@@ -173,6 +186,12 @@ impl Job {
     pub async fn stop(&self) {
         self.stop.cancel();
         self.wait().await;
+    }
+
+    /// The same, without telling anybody of it.
+    pub(super) async fn stop_unannounced(&self) {
+        self.status.send_modify(|status| status.tell = false);
+        self.stop().await;
     }
 
     /// Waits until it has ended.

@@ -51,6 +51,7 @@ mod save_memory;
 mod shell_output;
 mod shorten;
 mod smallest;
+mod stop_background_command;
 mod target;
 mod text;
 mod tool;
@@ -101,6 +102,7 @@ fn built_in(sandboxed: bool) -> Vec<Arc<dyn Tool>> {
         Arc::new(run_shell_command::RunShellCommand { sandboxed }),
         Arc::new(list_background_processes::ListBackgroundProcesses),
         Arc::new(read_background_output::ReadBackgroundOutput),
+        Arc::new(stop_background_command::StopBackgroundCommand),
         Arc::new(write_todos::WriteTodos),
     ]
 }

@@ -72,13 +72,9 @@ impl Tool for ReadBackgroundOutput {
         let args: ReadBackgroundArgs = parse(args)?;
         let pid = args.pid.ok_or_else(|| ToolError::invalid_args("`pid`: is missing"))?;
         let summary = Summary::new(format!("Output of the command in the background, PID {pid}"));
-        let found = i32::try_from(pid).ok().and_then(|pid| cx.host.background.find(pid));
-        let Some(job) = found else {
-            let message = format!(
-                "No command in the background has the PID {pid}. list_background_processes has \
-                 those that there are."
-            );
-            return Ok(Invocation::failing(summary, ToolError::new("no_such_process", message)));
+        let job = match cx.host.background.named(pid) {
+            Ok(job) => job,
+            Err(error) => return Ok(Invocation::failing(summary, error)),
         };
         let delay = Duration::from_millis(args.delay_ms.unwrap_or(0) as u64).min(LONGEST);
         let lines = args.lines.unwrap_or(LINES);

@@ -71,7 +71,7 @@ impl Tool for RunShellCommand {
                 output and error together) and its exit code if that is not 0. It gets no input. \
                 A command that is silent for minutes is ended. For what runs on, such as a server, \
                 say `is_background` (and no `&`): it then returns at once, read_background_output \
-                reads on, `kill -- -PID` ends it, and the session's end does."
+                reads on, stop_background_command ends it, and the session's end does."
                 .to_owned(),
             parameters: json!({
                 "type": "object",

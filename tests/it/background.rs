@@ -1,6 +1,7 @@
 //! Commands that run in the background: what is read of them, and that they end.
 
 mod sessions;
+mod stop;
 
 use std::fs::OpenOptions;
 use std::path::PathBuf;

@@ -1,0 +1,77 @@
+//! `stop_background_command`: ends a command in the background.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::args;
+use super::args::parse;
+use super::background::{Job, JobState};
+use super::context::ToolContext;
+use super::invocation::{Access, Invocation, Summary};
+use super::output::{ToolError, ToolOutput};
+use super::shorten::one_line;
+use super::tool::{Tool, ToolKind, ToolSpec};
+
+/// Characters of the command in a label.
+const LABEL_CHARS: usize = 80;
+
+/// The tool.
+pub(super) struct StopBackgroundCommand;
+
+#[derive(Deserialize)]
+struct StopBackgroundArgs {
+    #[serde(deserialize_with = "args::number")]
+    pid: Option<usize>,
+}
+
+#[async_trait]
+impl Tool for StopBackgroundCommand {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "stop_background_command".to_owned(),
+            aliases: &[],
+            description:
+                "Ends a command that you have started with `is_background`, with all that \
+                it has started, in the sandbox or outside."
+                    .to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "pid": {
+                        "type": "integer",
+                        "description": "Its PID, as run_shell_command and \
+                            list_background_processes say it.",
+                    },
+                },
+                "required": ["pid"],
+            }),
+            kind: ToolKind::Other,
+        }
+    }
+
+    async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
+        let args: StopBackgroundArgs = parse(args)?;
+        let pid = args.pid.ok_or_else(|| ToolError::invalid_args("`pid`: is missing"))?;
+        let job = match cx.host.background.named(pid) {
+            Ok(job) => job,
+            Err(error) => {
+                let summary = Summary::new(format!("Stop PID {pid}"));
+                return Ok(Invocation::failing(summary, error));
+            }
+        };
+        let command = one_line(&job.command, LABEL_CHARS);
+        let summary = Summary::new(format!("Stop PID {pid}: {command}"));
+        // It is the session's own, and ends with it.
+        Ok(Invocation::new(summary, Access::Nothing, move |_| async move { Ok(stop(&job).await) }))
+    }
+}
+
+async fn stop(job: &Arc<Job>) -> ToolOutput {
+    let already = if matches!(job.state(), JobState::Running(_)) { "" } else { " already" };
+    job.stop_unannounced().await;
+    let text = format!("PID {} {}{already}.", job.pid, job.state());
+    ToolOutput::new(text.clone(), text)
+}
