@@ -130,6 +130,10 @@ pub(crate) struct SandboxArgs {
     /// The mechanism: namespaces, bubblewrap, landlock or seatbelt [default: the best that works here]
     #[arg(long, value_name = "NAME")]
     pub(crate) mechanism: Option<Mechanism>,
+    /// Change a limit; may be repeated. Only sandbox-processes and sandbox-memory-bytes have an effect
+    /// here
+    #[arg(long = "limit", value_name = "NAME=VALUE")]
+    pub(crate) limits: Vec<Change>,
     /// The command and its arguments; without one, what the sandbox holds is shown
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,

@@ -212,7 +212,7 @@ impl Making {
             .map_or_else(|| Scratch::new(self.credentials.env().state_dir()), Scratch::stored);
         let memory = parts::memory(settings, &self.credentials);
         let search = GoogleSearch::new(&self.credentials, &limits.model);
-        let sandbox = parts::sandbox(settings, self.env());
+        let sandbox = parts::sandbox(settings, self.env(), &limits.tools);
         let tools = parts::tools(settings, &memory, search, sandbox.is_some());
         let env = self.env().clone();
         // What projects can have the agent run of their own accord is listed here.

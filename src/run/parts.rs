@@ -14,7 +14,7 @@ use tandem_shell::protected_files;
 use tandem_tools::command_sandbox::SandboxSetup;
 use tandem_tools::network::NetworkSetup;
 use tandem_tools::workspace::IgnoreSettings;
-use tandem_tools::{self as tools, Host, NameList, Tool, WebSearch, WebSetup};
+use tandem_tools::{self as tools, Host, NameList, Tool, ToolLimits, WebSearch, WebSetup};
 
 /// Name of the setting that chooses the sandbox.
 const SANDBOX: &str = "tools.sandbox";
@@ -46,17 +46,17 @@ pub(super) fn equipped(host: Host, settings: &Settings, sandbox: Option<SandboxS
 }
 
 /// Returns the choices about the sandbox of commands, if there is to be one.
-pub(super) fn sandbox(settings: &Settings, env: &Env) -> Option<SandboxSetup> {
+pub(super) fn sandbox(settings: &Settings, env: &Env, limits: &ToolLimits) -> Option<SandboxSetup> {
     let mode = match settings.tools.sandbox {
         SandboxChoice::Off => return None,
         SandboxChoice::Automatic => None,
         SandboxChoice::Mode(mode) => Some(mode),
     };
-    Some(SandboxSetup { mode, ..sandbox_setup(settings, env) })
+    Some(SandboxSetup { mode, ..sandbox_setup(settings, env, limits) })
 }
 
 /// Returns the choices about a sandbox, whether the agent is to have one or not.
-pub(super) fn sandbox_setup(settings: &Settings, env: &Env) -> SandboxSetup {
+pub(super) fn sandbox_setup(settings: &Settings, env: &Env, limits: &ToolLimits) -> SandboxSetup {
     SandboxSetup {
         mode: None,
         mechanism: None,
@@ -67,7 +67,10 @@ pub(super) fn sandbox_setup(settings: &Settings, env: &Env) -> SandboxSetup {
         hosts: hosts(&settings.sandbox.network),
         protected: NameList::new(protected_files()).unwrap_or_default(),
         taken_back: env.state_dir().map(|dir| dir.join("taken-back")),
-        limits: Limits::default(),
+        limits: Limits {
+            processes: Some(limits.sandbox_processes),
+            memory_bytes: Some(limits.sandbox_memory_bytes).filter(|bytes| *bytes < u64::MAX),
+        },
     }
 }
 

@@ -29,7 +29,9 @@ pub(crate) async fn sandbox(args: &SandboxArgs) -> anyhow::Result<ExitReason> {
     let workspace = Workspace::new(env.directory(), &settings.context.include_directories)
         .context("cannot work in this directory")?
         .with_secrets(secrets);
-    let setup = SandboxSetup { mechanism: args.mechanism, ..parts::sandbox_setup(&settings, &env) };
+    let limits = settings.limits(&args.limits).tools;
+    let setup = parts::sandbox_setup(&settings, &env, &limits);
+    let setup = SandboxSetup { mechanism: args.mechanism, ..setup };
     let scratch = Arc::new(Scratch::new(env.state_dir()));
     let sandbox = Arc::new(CommandSandbox::new(setup, Arc::new(workspace), scratch));
     if args.command.is_empty() {

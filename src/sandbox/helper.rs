@@ -20,6 +20,9 @@ use crate::profile::Profile;
 /// has.
 pub(crate) const HELPER: &str = "+sandbox";
 
+/// Advantage of the machine's other processes over a command when memory runs short: half of the memory.
+const SPARED_LAST: &str = "500";
+
 /// What the helper is to do. Numbers are those of inherited descriptors.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
@@ -78,6 +81,7 @@ fn run(mut arguments: impl Iterator<Item = OsString>) -> io::Result<Never> {
             namespaces::hold(&sys::inherited(socket)?, shared.as_ref())
         }
         Order::Run { mut profile, means, variables } => {
+            prefer_when_memory_is_short();
             // Other commands see this process before it has become one, with what it has open.
             set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
             if !matches!(means, Means::Landlock) {
@@ -86,6 +90,13 @@ fn run(mut arguments: impl Iterator<Item = OsString>) -> io::Result<Never> {
             become_command(&profile, means, &words, &variables)
         }
     }
+}
+
+/// Has the system end this process, and what it starts, rather than the agent when memory runs short.
+/// To be called while the process's files in `/proc` are its own.
+fn prefer_when_memory_is_short() {
+    // What cannot be written is preferred even more already.
+    let _ = std::fs::write("/proc/self/oom_score_adj", SPARED_LAST);
 }
 
 /// `variables`: those of the command that this program must not be started with itself.

@@ -75,9 +75,10 @@ impl FromStr for SandboxMode {
 /// Bounds of what a command takes. `None`: the system's own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Maximum number of processes that the user runs in the session's sandbox. The system does not
-    /// hold root to it.
+    /// Maximum number of processes and threads in the session's sandbox; with bubblewrap, of each
+    /// command. With Landlock, all of the user's count that are started after the command. The system does
+    /// not hold root to it.
     pub processes: Option<u64>,
-    /// Maximum memory of each process, in bytes.
+    /// Maximum memory for the data of each process, in bytes.
     pub memory_bytes: Option<u64>,
 }

@@ -167,7 +167,10 @@ pub fn help() -> String {
     let mut line = |named: &Named| {
         let default = match named.field {
             Field::Count(field) => field(&mut defaults).to_string(),
-            Field::Bytes(field) => field(&mut defaults).to_string(),
+            Field::Bytes(field) => match *field(&mut defaults) {
+                u64::MAX => "none".to_owned(),
+                default => default.to_string(),
+            },
             Field::Times(field) => field(&mut defaults).to_string(),
             Field::Seconds(field) => field(&mut defaults).as_secs().to_string(),
         };
@@ -352,6 +355,16 @@ const NAMED: &[Named] = &[
         name: "sandbox-idle-seconds",
         what: "silence of a connection of such a command",
         field: Field::Seconds(|limits| &mut limits.tools.proxy.idle),
+    },
+    Named {
+        name: "sandbox-processes",
+        what: "processes and threads of a session in the sandbox",
+        field: Field::Bytes(|limits| &mut limits.tools.sandbox_processes),
+    },
+    Named {
+        name: "sandbox-memory-bytes",
+        what: "memory of each process in the sandbox",
+        field: Field::Bytes(|limits| &mut limits.tools.sandbox_memory_bytes),
     },
     Named {
         name: "mcp-message-bytes",

@@ -45,6 +45,10 @@ pub struct ToolLimits {
     pub background_commands: usize,
     /// Bytes of each one's output that are kept in memory.
     pub background_bytes: usize,
+    /// Processes and threads of a session's commands in the sandbox.
+    pub sandbox_processes: u64,
+    /// Bytes of memory of each process in the sandbox; `u64::MAX` for as much as there is.
+    pub sandbox_memory_bytes: u64,
     /// Bytes of files that are kept as they were before changes; 0 keeps none.
     pub undo_bytes: u64,
     /// Files and directories of the workspace that the model is told of at first; 0 for none.
@@ -73,6 +77,9 @@ impl Default for ToolLimits {
             proxy: ProxyLimits::default(),
             background_commands: 16,
             background_bytes: 1 << 20,
+            sandbox_processes: 4096,
+            // Sanitizers of C and of Go reserve terabytes.
+            sandbox_memory_bytes: u64::MAX,
             undo_bytes: 512 << 20,
             tree_entries: 200,
         }

@@ -53,7 +53,7 @@ pub(crate) fn program() -> Result<PathBuf, String> {
 /// process that is to become the command; the one that was called ends as it does.
 pub(crate) fn confine(profile: &Profile) -> io::Result<()> {
     // Not `no new privileges`: where users may not make namespaces, bwrap is a set-user-id program.
-    privileges::limit(profile.limits).naming("limits")?;
+    privileges::limit(privileges::beside_others(profile.limits)).naming("limits")?;
     sys::leave_terminal();
     // It ends with its parent, which must therefore not be a thread of the agent's.
     if let sys::Fork::Parent(child) = sys::fork()? {

@@ -36,7 +36,7 @@ pub(crate) fn unavailable() -> Option<String> {
 
 /// Confines this process.
 pub(crate) fn confine(profile: &Profile) -> io::Result<()> {
-    privileges::forgo_new(profile.limits).naming("no new privileges")?;
+    privileges::forgo_new(privileges::beside_others(profile.limits)).naming("no new privileges")?;
     privileges::drop_capabilities().naming("capabilities")?;
     sys::leave_terminal();
     restrict_files(profile).naming("Landlock")?;

@@ -1,5 +1,6 @@
 //! What every command in the sandbox gives up, whatever its profile is.
 
+use std::fs;
 use std::io;
 
 use rustix::process::Resource;
@@ -29,6 +30,20 @@ pub(super) fn limit(limits: Limits) -> io::Result<()> {
         sys::limit(Resource::Data, bytes)?;
     }
     Ok(())
+}
+
+/// Returns the limits of a command whose processes the system counts with all others of its user: those
+/// that run now are not the command's.
+pub(super) fn beside_others(limits: Limits) -> Limits {
+    let processes = limits.processes.map(|most| most.saturating_add(running_threads()));
+    Limits { processes, ..limits }
+}
+
+/// Returns the number of threads that there are on the machine.
+fn running_threads() -> u64 {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let counts = load.split_whitespace().find_map(|field| field.split_once('/'));
+    counts.and_then(|(_, all)| all.parse().ok()).unwrap_or_default()
 }
 
 /// Gives up all capabilities, also those that root would have again.

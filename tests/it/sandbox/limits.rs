@@ -1,0 +1,126 @@
+//! Limits of what a command in the sandbox takes of the machine.
+
+use std::fs;
+use std::os::unix::fs::chown;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use super::{Arena, python, skipped};
+
+/// Program that starts another user's program, where the tests run as root: root is held to no number of
+/// processes.
+const SETPRIV: &str = "/usr/bin/setpriv";
+
+/// A user and a group that own nothing.
+const NOBODY: u32 = 65534;
+
+/// Runs Python in the sandbox with a limit, as an ordinary user.
+fn limited(arena: &Arena, mechanism: &str, limit: &str, python: &str, script: &str) -> Output {
+    let words = ["sandbox", "--mechanism", mechanism, "--limit", limit, "--", python, "-c", script];
+    let program = env!("CARGO_BIN_EXE_tandem");
+    let mut command = arena.program(program);
+    if rustix::process::geteuid().is_root() {
+        command = arena.program(SETPRIV);
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--", program]);
+    }
+    command.args(words).output().unwrap()
+}
+
+/// Returns an interpreter for an ordinary user, who can work in the arena then.
+fn interpreter(arena: &Arena) -> Option<&'static str> {
+    let python = python()?;
+    if rustix::process::geteuid().is_root() {
+        for path in [arena.path(), &arena.home(), &arena.workspace()] {
+            chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        let mut reads = Command::new(SETPRIV);
+        reads.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+        reads.arg(env!("CARGO_BIN_EXE_tandem")).arg("--version");
+        if !Path::new(SETPRIV).exists() || !reads.output().unwrap().status.success() {
+            skipped(format_args!("nobody but root can run the program that was built"));
+            return None;
+        }
+    }
+    Some(python)
+}
+
+/// Starts processes that live as long as it does, and prints how many there are when no more start.
+const BOMB: &str = "
+import os
+reader, writer = os.pipe()
+started = 0
+try:
+    while started < 500:
+        if os.fork() == 0:
+            os.close(writer)
+            os.read(reader, 1)
+            os._exit(0)
+        started += 1
+except BlockingIOError:
+    pass
+print(started)";
+
+#[test]
+fn no_more_processes_start_than_may_and_the_agent_lives() {
+    let arena = Arena::new();
+    let Some(python) = interpreter(&arena) else { return };
+    let ran = limited(&arena, "namespaces", "sandbox-processes=40", python, BOMB);
+    if !ran.status.success() {
+        skipped(format_args!("namespaces: {}", String::from_utf8_lossy(&ran.stderr)));
+        return;
+    }
+    let started: u32 = String::from_utf8(ran.stdout).unwrap().trim().parse().unwrap();
+    // Itself, and what waits for it.
+    assert!((30..40).contains(&started), "{started}");
+}
+
+#[test]
+fn processes_of_the_user_outside_are_not_counted() {
+    let arena = Arena::new();
+    let Some(python) = interpreter(&arena) else { return };
+    // Trying them out leaves files of this user behind.
+    for mechanism in Arena::new().mechanisms() {
+        let script =
+            "import subprocess; print(subprocess.check_output(['echo', 'started']).decode())";
+        let ran = limited(&arena, mechanism, "sandbox-processes=10", python, script);
+        let stdout = String::from_utf8_lossy(&ran.stdout);
+        assert_eq!(stdout.trim(), "started", "{mechanism}: {ran:?}");
+    }
+}
+
+#[test]
+fn memory_beyond_the_limit_is_refused() {
+    let arena = Arena::new();
+    let Some(python) = python() else { return };
+    for mechanism in arena.mechanisms() {
+        for (bytes, expected) in [("1 << 20", "made"), ("1 << 30", "refused")] {
+            let script = format!(
+                "try:\n b = bytearray({bytes}); print('made')\nexcept MemoryError:\n print('refused')"
+            );
+            let mut command = arena.program(env!("CARGO_BIN_EXE_tandem"));
+            command.args(["sandbox", "--mechanism", mechanism]);
+            command.args([
+                "--limit",
+                "sandbox-memory-bytes=200000000",
+                "--",
+                python,
+                "-c",
+                &script,
+            ]);
+            let ran = command.output().unwrap();
+            let stdout = String::from_utf8_lossy(&ran.stdout);
+            assert_eq!(stdout.trim(), expected, "{mechanism}, {bytes}: {ran:?}");
+        }
+    }
+}
+
+#[test]
+fn when_memory_runs_short_the_command_goes_before_the_agent() {
+    let arena = Arena::new();
+    let own: i32 = fs::read_to_string("/proc/self/oom_score_adj").unwrap().trim().parse().unwrap();
+    for mechanism in arena.mechanisms() {
+        let ran = arena.bash(mechanism, "read-only", "cat /proc/self/oom_score_adj");
+        let stdout = String::from_utf8(ran.stdout).unwrap();
+        assert_eq!(stdout.trim(), own.max(500).to_string(), "{mechanism}");
+    }
+}
