@@ -3,11 +3,12 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, IoSliceMut, Seek as _, Write as _};
 use std::mem::MaybeUninit;
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::fs::{MemfdFlags, fstat, memfd_create};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
@@ -101,6 +102,20 @@ impl Sandbox {
         }
     }
 
+    /// Returns whether processes of the session are left that can write the roots; `None` if that cannot be
+    /// told. Looks through `/proc`.
+    pub fn has_writers(&self) -> Option<bool> {
+        match &self.kind {
+            Kind::Namespaces(namespaces) => {
+                let namespaces = namespaces.lock();
+                Some(namespaces.workspace_write.as_ref().is_some_and(Holder::has_others))
+            }
+            // All that a command has started ends with it.
+            Kind::Bubblewrap(_) => Some(false),
+            Kind::Landlock => None,
+        }
+    }
+
     /// Returns a command that runs a program with these arguments in the sandbox. Its working
     /// directory, environment and standard streams are the caller's to set; it must be started once.
     /// Blocks for some milliseconds when it is the first of its kind.
@@ -177,6 +192,27 @@ impl Holder {
         // It sends nothing more: only its end makes the socket readable.
         poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
+}
+
+impl Holder {
+    /// Returns whether there are processes in its namespace beside itself.
+    fn has_others(&self) -> bool {
+        let Ok(own) = fstat(&self.processes) else { return true };
+        let is_other = |process: &Path| {
+            let namespace = fs::metadata(process.join("ns/pid"));
+            namespace.is_ok_and(|it| (it.dev(), it.ino()) == (own.st_dev, own.st_ino))
+                && !is_first(process)
+        };
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).any(|process| is_other(&process))
+    }
+}
+
+/// Returns whether a process is the first of its process namespace, as a holder is.
+fn is_first(process: &Path) -> bool {
+    let status = fs::read_to_string(process.join("status")).unwrap_or_default();
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    numbers.is_some_and(|numbers| numbers.split_whitespace().last() == Some("1"))
 }
 
 /// A holder that has said that it is ready, with the namespaces that it has made.

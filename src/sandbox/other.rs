@@ -39,6 +39,11 @@ impl Sandbox {
         None
     }
 
+    /// Returns whether processes of the session are left that can write the roots: that cannot be told.
+    pub fn has_writers(&self) -> Option<bool> {
+        None
+    }
+
     /// Returns a command that runs a program with these arguments in the sandbox. Its working
     /// directory, environment and standard streams are the caller's to set.
     pub fn command(

@@ -9,6 +9,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::future::BoxFuture;
 use tokio::sync::watch;
 use tokio::time::{sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -49,6 +50,14 @@ pub struct Job {
     output: Mutex<OutputBuffer>,
     status: watch::Sender<JobStatus>,
     stop: CancellationToken,
+}
+
+/// What follows the end of a command in the background, unless it ends with the session.
+pub(super) struct JobEnd {
+    /// Looks at what the command has made.
+    pub(super) look: BoxFuture<'static, ()>,
+    /// Called when the command has ended by itself, or was stopped by somebody.
+    pub(super) tell: Arc<dyn Fn(&Job) + Send + Sync>,
 }
 
 /// State of a command in the background.
@@ -124,14 +133,13 @@ impl Background {
         self.ending.cancel();
     }
 
-    /// Starts a command line by `start`. `ended` is called when it has ended by itself, or was
-    /// stopped by somebody.
+    /// Starts a command line by `start`.
     pub(super) fn start(
         &self,
         command: &str,
         directory: &Path,
         start: impl FnOnce() -> io::Result<RunningCommand>,
-        ended: Arc<dyn Fn(&Job) + Send + Sync>,
+        end: JobEnd,
     ) -> io::Result<Arc<Job>> {
         let mut jobs = self.jobs.lock();
         if self.ending.is_cancelled() {
@@ -163,9 +171,12 @@ impl Background {
         jobs.push(Arc::clone(&job));
         let (followed, ending) = (Arc::clone(&job), self.ending.clone());
         tokio::spawn(async move {
-            let end = followed.follow(running).await;
-            if followed.ended(end) && !ending.is_cancelled() {
-                ended(&followed);
+            let state = followed.follow(running).await;
+            if !ending.is_cancelled() {
+                end.look.await;
+            }
+            if followed.ended(state) && !ending.is_cancelled() {
+                (end.tell)(&followed);
             }
         });
         Ok(job)

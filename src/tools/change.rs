@@ -156,7 +156,11 @@ impl Proposal {
             // Announcing takes its time.
             self.check_place(&cx).await?;
             let old = original.bytes.as_deref();
-            if let Some(now) = files.write(path, old, &bytes, &cx.cancel).await? {
+            let written = files.write(path, old, &bytes, &cx.cancel).await?;
+            if let Some(sandbox) = &cx.host.sandbox {
+                sandbox.accept(path).await;
+            }
+            if let Some(now) = written {
                 // It is this content that can be undone.
                 let announced = (cx.announce)(FileChange { after: ContentId::of(&now), ..change });
                 announced.await?;

@@ -1,7 +1,9 @@
 //! The sandbox of one session's commands: which files they see and write, and what is looked at when
 //! one has ended.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod looks;
+
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, DirEntry};
 use std::io;
@@ -11,11 +13,14 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use tandem_sandbox::{
     Limits, Mechanism, PROXY_PORT, PassedOver, Probe, Profile, Sandbox, SandboxMode, probe,
 };
 use tokio::sync::OnceCell;
 
+pub use self::looks::RunsOn;
+use self::looks::{Looks, ProtectedFiles};
 use super::name_list::NameList;
 use super::network::{HostPattern, NetworkAccess, NetworkProxy, NetworkSetup};
 use super::off_thread::off_thread;
@@ -85,13 +90,22 @@ pub struct CommandSandbox {
     workspace: Arc<Workspace>,
     scratch: Arc<Scratch>,
     probe: OnceCell<Arc<Probe>>,
-    /// Protected files in sub-directories, as they were when the first command ran.
-    nested: OnceLock<Vec<PathBuf>>,
     /// The proxy of the commands, made for the first of them; `None` if there can be none.
     proxy: OnceLock<Option<NetworkProxy>>,
+    /// Protected files in sub-directories. Held while they are searched for: not to be locked on the
+    /// runtime's thread.
+    nested: Mutex<Vec<PathBuf>>,
+    /// `true` if those are known as they are since the last command ended.
+    is_searched: AtomicBool,
+    /// What was seen of those at the roots.
+    looks: Arc<Looks>,
+    /// Tells people and the model.
+    news: OnceLock<Box<Tell>>,
     /// `true` if people know that there is no sandbox.
     complained: AtomicBool,
 }
+
+type Tell = dyn Fn(String) + Send + Sync;
 
 /// What a command is started with in the sandbox.
 #[derive(Clone)]
@@ -99,7 +113,7 @@ pub struct Confinement {
     probe: Arc<Probe>,
     profile: Arc<Profile>,
     /// Protected files at the roots before the command.
-    before: Arc<BTreeMap<PathBuf, Identity>>,
+    before: Arc<ProtectedFiles>,
     /// The command's way to the network, if it has one of its own.
     network: Option<Arc<NetworkAccess>>,
 }
@@ -182,8 +196,26 @@ impl Confinement {
 impl CommandSandbox {
     /// Makes and looks up nothing yet.
     pub fn new(setup: SandboxSetup, workspace: Arc<Workspace>, scratch: Arc<Scratch>) -> Self {
-        let (probe, nested, proxy, complained) = Default::default();
-        Self { setup, workspace, scratch, probe, nested, proxy, complained }
+        let (probe, proxy, nested, is_searched) = Default::default();
+        let (looks, news, complained) = Default::default();
+        Self {
+            setup,
+            workspace,
+            scratch,
+            probe,
+            proxy,
+            nested,
+            is_searched,
+            looks,
+            news,
+            complained,
+        }
+    }
+
+    /// From now on, people and the model are told by `tell` what they should know of the workspace. Only
+    /// the first call counts.
+    pub fn on_news(&self, tell: impl Fn(String) + Send + Sync + 'static) {
+        let _ = self.news.set(Box::new(tell));
     }
 
     /// Returns the mode of commands whose call names none; `None`: the approval mode decides.
@@ -286,7 +318,7 @@ impl CommandSandbox {
         let probe = self.probe().await;
         let sandbox = Arc::clone(self);
         let network = self.network(&probe);
-        off_thread(move || {
+        let confined = off_thread(move || {
             if probe.sandbox.is_none() {
                 return Err(unavailable("no kind of sandbox works on this machine"));
             }
@@ -294,8 +326,62 @@ impl CommandSandbox {
             let before = sandbox.protected_at_roots();
             let (profile, before) = (Arc::new(profile), Arc::new(before));
             Ok(Confinement { probe, profile, before, network })
-        })
-        .await
+        });
+        let confined = confined.await?;
+        self.tell_new(ProtectedFiles::clone(&confined.before));
+        Ok(confined)
+    }
+
+    /// Takes note that what runs in a confinement runs on while others begin and end. It is named so.
+    pub fn runs_on(&self, confinement: &Confinement, name: String) -> Option<RunsOn> {
+        confinement.profile.writes_roots.then(|| self.looks.runs_on(name))
+    }
+
+    /// Looks at what has come up, now that what ran on has ended. Nothing is moved: a person, or a command
+    /// that was allowed to, may have made it meanwhile.
+    pub(super) async fn has_ended(self: &Arc<Self>, ended: RunsOn) {
+        drop(ended);
+        let sandbox = Arc::clone(self);
+        let now = off_thread(move || Ok::<_, ToolError>(sandbox.protected_at_roots()));
+        if let Ok(now) = now.await {
+            self.tell_new(now);
+        }
+        self.search_again();
+    }
+
+    fn tell_new(&self, now: ProtectedFiles) {
+        if let Some(news) = self.looks.compare(now)
+            && let Some(tell) = self.news.get()
+        {
+            tell(news);
+        }
+    }
+
+    /// Takes over a file that the agent has written itself: nobody has to be told that it came up.
+    pub(super) async fn accept(self: &Arc<Self>, path: &Path) {
+        let (sandbox, path) = (Arc::clone(self), path.to_owned());
+        let accept = move || {
+            for root in sandbox.workspace.roots() {
+                let Ok(inside) = path.strip_prefix(root) else { continue };
+                // As far down as files at the roots are looked at.
+                let shallow = inside.ancestors().filter(|it| (1..=2).contains(&it.iter().count()));
+                let protected = shallow.filter(|inside| {
+                    let names = |is_directory| sandbox.setup.protected.names(inside, is_directory);
+                    names(true) || names(false)
+                });
+                sandbox.looks.accept(protected.filter_map(|inside| identified(&root.join(inside))));
+            }
+            Ok::<_, ToolError>(())
+        };
+        let _ = off_thread(accept).await;
+    }
+
+    /// Searches for protected files in sub-directories, as there may be others now. Nobody waits for that
+    /// but the next command.
+    pub(super) fn search_again(self: &Arc<Self>) {
+        self.is_searched.store(false, Ordering::Release);
+        let sandbox = Arc::clone(self);
+        tokio::task::spawn_blocking(move || sandbox.nested());
     }
 
     /// Returns a way to the network for one more command. The first starts the proxy.
@@ -349,11 +435,18 @@ impl CommandSandbox {
             return Vec::new();
         }
         let (sandbox, before) = (Arc::clone(self), Arc::clone(&confinement.before));
-        let taken = off_thread(move || Ok::<_, ToolError>(sandbox.take(&before))).await;
-        taken.unwrap_or_default()
+        let probe = Arc::clone(&confinement.probe);
+        let taken = off_thread(move || {
+            let taken = sandbox.take(&before);
+            // With a mechanism that cannot tell, something may be left.
+            let has_left = probe.sandbox.as_ref().is_some_and(|it| it.has_writers() != Some(false));
+            sandbox.looks.settle(sandbox.protected_at_roots(), has_left);
+            Ok::<_, ToolError>(taken)
+        });
+        taken.await.unwrap_or_default()
     }
 
-    fn take(&self, before: &BTreeMap<PathBuf, Identity>) -> Vec<(PathBuf, PathBuf)> {
+    fn take(&self, before: &ProtectedFiles) -> Vec<(PathBuf, PathBuf)> {
         let mut taken = Vec::new();
         for (path, identity) in self.protected_at_roots() {
             let known = before.get(&path);
@@ -410,7 +503,7 @@ impl CommandSandbox {
     /// Returns the protected files.
     fn protected(&self) -> Vec<PathBuf> {
         let mut protected: Vec<_> = self.protected_at_roots().into_keys().collect();
-        protected.extend(self.nested.get_or_init(|| self.find_nested()).iter().cloned());
+        protected.extend(self.nested());
         let git: Vec<_> = protected.iter().flat_map(|path| git_directories(path)).collect();
         protected.extend(git);
         protected.sort();
@@ -419,16 +512,16 @@ impl CommandSandbox {
     }
 
     /// Returns the protected files at the roots, and one directory below.
-    fn protected_at_roots(&self) -> BTreeMap<PathBuf, Identity> {
-        let mut protected = BTreeMap::new();
+    fn protected_at_roots(&self) -> ProtectedFiles {
+        let mut protected = ProtectedFiles::new();
         for root in self.workspace.roots() {
             for entry in entries(root) {
                 if self.is_protected(root, &entry) {
-                    protected.extend(identified(&entry));
+                    protected.extend(identified(&entry.path()));
                 } else if is_hidden_directory(&entry) {
                     let below = entries(&entry.path());
                     let below = below.filter(|entry| self.is_protected(root, entry));
-                    protected.extend(below.filter_map(|entry| identified(&entry)));
+                    protected.extend(below.filter_map(|entry| identified(&entry.path())));
                 }
             }
         }
@@ -440,6 +533,15 @@ impl CommandSandbox {
         let path = path.strip_prefix(root).unwrap_or(&path);
         let names = |is_directory| self.setup.protected.names(path, is_directory);
         names(entry.file_type().is_ok_and(|kind| kind.is_dir())) || names(false)
+    }
+
+    /// Returns the protected files in sub-directories. Blocks.
+    fn nested(&self) -> Vec<PathBuf> {
+        let mut nested = self.nested.lock();
+        if !self.is_searched.swap(true, Ordering::AcqRel) {
+            *nested = self.find_nested();
+        }
+        nested.clone()
     }
 
     /// Looks for protected files in sub-directories, the nearest first, as far as that takes no long
@@ -487,12 +589,12 @@ fn is_hidden_directory(entry: &DirEntry) -> bool {
         && entry.file_type().is_ok_and(|kind| kind.is_dir())
 }
 
-fn identified(entry: &DirEntry) -> Option<(PathBuf, Identity)> {
-    let data = entry.metadata().ok()?;
-    let target = fs::read_link(entry.path()).ok();
-    let end = target.as_ref().and_then(|_| fs::metadata(entry.path()).ok());
+fn identified(path: &Path) -> Option<(PathBuf, Identity)> {
+    let data = path.symlink_metadata().ok()?;
+    let target = fs::read_link(path).ok();
+    let end = target.as_ref().and_then(|_| fs::metadata(path).ok());
     let end = end.map(|data| (data.dev(), data.ino()));
-    Some((entry.path(), Identity { device: data.dev(), number: data.ino(), target, end }))
+    Some((path.to_owned(), Identity { device: data.dev(), number: data.ino(), target, end }))
 }
 
 /// Returns the directory of a repository whose `.git` is a file, as in a worktree, and the one that all

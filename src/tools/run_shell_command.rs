@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 use self::sandbox::SandboxNotes;
 use super::args;
 use super::args::parse;
-use super::background::JobState;
+use super::background::{JobEnd, JobState};
 use super::client_command;
 use super::client_terminals::ClientTerminals;
 use super::command_end::{CommandEnd, CommandExit};
@@ -206,8 +206,14 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
     let notes = match (&confinement, &cx.host.sandbox) {
         (Some(confinement), Some(sandbox)) => {
             let taken = sandbox.take_back(confinement).await;
+            sandbox.search_again();
             let network = confinement.network().map(Arc::as_ref);
             SandboxNotes::new(cx.sandbox, &taken, &written, network)
+        }
+        (None, Some(sandbox)) => {
+            // It may have made repositories.
+            sandbox.search_again();
+            SandboxNotes::default()
         }
         _ => SandboxNotes::default(),
     };
@@ -238,8 +244,9 @@ async fn leave_running(
     let confinement = sandbox::confinement(cx).await?;
     let terminals = &cx.host.terminals;
     let start = || terminals.start(command, directory, &cx.variables, confinement.as_ref());
-    let ended = Arc::clone(&cx.background_ended);
-    let started = cx.host.background.start(command, directory, start, ended);
+    let look = sandbox::look_at_end(cx, command, confinement.as_ref());
+    let end = JobEnd { look, tell: Arc::clone(&cx.background_ended) };
+    let started = cx.host.background.start(command, directory, start, end);
     let job = started.map_err(|err| not_started(&err))?;
     let Some(state) = cx.cancel.run_until_cancelled(job.settle(delay)).await else {
         job.stop().await;

@@ -1,5 +1,6 @@
 //! Commands of a session that has a sandbox, from the model's call to what is on the disk.
 
+mod background;
 mod by_default;
 #[cfg(target_os = "linux")]
 mod network;

@@ -7,7 +7,7 @@ use super::approvals::Approvals;
 use super::command::Commands;
 use super::compress::background::Compression;
 use super::engine::{Engine, Upkeep};
-use super::event::SessionStarted;
+use super::event::{Event, SessionStarted};
 use super::instructions::{InstructionSources, Instructions, Today};
 use super::log::Shelf;
 use super::memory::Memory;
@@ -115,6 +115,13 @@ impl Parts {
             log,
             state,
         });
+        if let Some(sandbox) = &engine.host.sandbox {
+            let log = engine.log.clone();
+            sandbox.on_news(move |news| {
+                log.append(Event::ToldNext(format!("\n\n[{news}]")));
+                log.append(Event::Notice(news));
+            });
+        }
         let turns = TurnQueue::new(Arc::clone(&engine), self.commands, self.notices);
         // Weak: the engine holds the hub, which would keep the engine alive.
         let told = Arc::downgrade(&turns);

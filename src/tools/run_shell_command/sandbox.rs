@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, ready};
 use serde_json::{Value, json};
 use tandem_sandbox::SandboxMode;
 
@@ -11,10 +13,14 @@ use crate::context::ToolContext;
 use crate::invocation::SandboxRequest;
 use crate::network::{BlockedHost, NetworkAccess};
 use crate::output::ToolError;
+use crate::shorten::one_line;
 use crate::tool::ToolSpec;
 
 /// Word by which the model asks for no sandbox.
 const OUTSIDE: &str = "outside";
+
+/// Characters of a command that it is named by.
+const NAME_CHARS: usize = 80;
 
 /// Adds the sandbox to what the model is told of the tool.
 pub(super) fn describe(spec: &mut ToolSpec) {
@@ -62,6 +68,26 @@ pub(super) async fn confinement(cx: &ToolContext) -> Result<Option<Confinement>,
         }
         _ => Ok(None),
     }
+}
+
+/// Returns what looks at what a command in the background has made, when it has ended.
+pub(super) fn look_at_end(
+    cx: &ToolContext,
+    command: &str,
+    confinement: Option<&Confinement>,
+) -> BoxFuture<'static, ()> {
+    let Some((sandbox, confinement)) = cx.host.sandbox.clone().zip(confinement) else {
+        return ready(()).boxed();
+    };
+    let name = format!("`{}`", one_line(command, NAME_CHARS));
+    let runs_on = sandbox.runs_on(confinement, name);
+    async move {
+        match runs_on {
+            Some(runs_on) => sandbox.has_ended(runs_on).await,
+            None => {}
+        }
+    }
+    .boxed()
 }
 
 /// Returns what the call asks of the sandbox.

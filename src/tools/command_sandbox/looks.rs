@@ -1,0 +1,140 @@
+//! Looks at the protected files of a workspace while programs of the sandbox run on: nobody can tell then
+//! who has made a file that has come up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::Identity;
+
+/// Protected files, each as it is.
+pub(super) type ProtectedFiles = BTreeMap<PathBuf, Identity>;
+
+/// Results of the looks at one workspace.
+#[derive(Default)]
+pub(super) struct Looks(Mutex<LooksState>);
+
+#[derive(Default)]
+struct LooksState {
+    /// Files at the last look, if there was one.
+    last: Option<ProtectedFiles>,
+    /// Names of the programs that run on, each by its number.
+    running: BTreeMap<u64, String>,
+    /// Number of programs that there have been.
+    count: u64,
+    /// Names of those that have ended since the last look.
+    ended: BTreeSet<String>,
+    /// `true` if processes were left at the last look that can make files.
+    has_left: bool,
+}
+
+/// A program that runs on while others begin and end. It has ended when this is dropped.
+pub struct RunsOn {
+    looks: Arc<Looks>,
+    number: u64,
+}
+
+impl Drop for RunsOn {
+    fn drop(&mut self) {
+        let mut state = self.looks.0.lock();
+        let ended = state.running.remove(&self.number);
+        state.ended.extend(ended);
+    }
+}
+
+impl Looks {
+    /// Takes note of a program that can make files, and runs on.
+    pub(super) fn runs_on(self: &Arc<Self>, name: String) -> RunsOn {
+        let mut state = self.0.lock();
+        state.count += 1;
+        let number = state.count;
+        state.running.insert(number, name);
+        RunsOn { looks: Arc::clone(self), number }
+    }
+
+    /// Compares the files with those of the last look. Returns a message for people on those that have
+    /// come up while a program could make them.
+    pub(super) fn compare(&self, now: ProtectedFiles) -> Option<String> {
+        let mut state = self.0.lock();
+        let mut makers = std::mem::take(&mut state.ended);
+        makers.extend(state.running.values().cloned());
+        let before = state.last.replace(now)?;
+        let now = state.last.iter().flatten();
+        let new = now.filter(|(path, identity)| before.get(*path) != Some(*identity));
+        let new: Vec<_> = new.map(|(path, _)| format!("`{}`", path.display())).collect();
+        if new.is_empty() || (makers.is_empty() && !state.has_left) {
+            return None;
+        }
+        let makers: Vec<_> = makers.into_iter().collect();
+        let makers = match &makers[..] {
+            [] => "processes may have run that an earlier command has left behind".to_owned(),
+            makers => format!("{} ran", makers.join(" and ")),
+        };
+        Some(format!(
+            "{} came up while {makers}. Other programs run such files by themselves: look at it, unless \
+             you made it. Later commands in the sandbox cannot change it.",
+            new.join(", ")
+        ))
+    }
+
+    /// Takes the files over as they are, and whether processes are left that can make more.
+    pub(super) fn settle(&self, now: ProtectedFiles, has_left: bool) {
+        let mut state = self.0.lock();
+        state.last = Some(now);
+        state.has_left = has_left;
+    }
+
+    /// Takes over files that the agent has made itself.
+    pub(super) fn accept(&self, files: impl IntoIterator<Item = (PathBuf, Identity)>) {
+        if let Some(last) = &mut self.0.lock().last {
+            last.extend(files);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(names: &[(&str, u64)]) -> ProtectedFiles {
+        let identity = |number| Identity { device: 1, number, target: None, end: None };
+        names.iter().map(|(name, number)| (PathBuf::from(name), identity(*number))).collect()
+    }
+
+    #[test]
+    fn what_comes_up_is_told_while_a_program_could_have_made_it() {
+        let looks = Arc::<Looks>::default();
+        assert_eq!(looks.compare(files(&[("/.git", 1)])), None);
+        assert_eq!(looks.compare(files(&[("/.git", 2)])), None, "nothing runs");
+        let runs_on = looks.runs_on("`make watch`".to_owned());
+        assert_eq!(looks.compare(files(&[("/.git", 2)])), None, "nothing is new");
+        let told = looks.compare(files(&[("/.git", 2), ("/.vscode", 3)])).unwrap();
+        assert!(told.starts_with("`/.vscode` came up while `make watch` ran."), "{told}");
+        drop(runs_on);
+        let told = looks.compare(files(&[("/.git", 4)])).unwrap();
+        assert!(told.starts_with("`/.git` came up while `make watch` ran."), "{told}");
+        assert_eq!(looks.compare(files(&[("/.git", 5)])), None, "nothing runs any more");
+    }
+
+    #[test]
+    fn what_the_agent_makes_itself_is_not_told() {
+        let looks = Arc::<Looks>::default();
+        looks.compare(files(&[]));
+        let _runs_on = looks.runs_on("`make watch`".to_owned());
+        looks.accept(files(&[("/.vscode", 3)]));
+        assert_eq!(looks.compare(files(&[("/.vscode", 3)])), None);
+        assert!(looks.compare(files(&[("/.vscode", 4)])).is_some());
+    }
+
+    #[test]
+    fn what_was_left_behind_may_have_made_it() {
+        let looks = Arc::<Looks>::default();
+        looks.settle(files(&[]), true);
+        let told = looks.compare(files(&[("/.vscode", 3)])).unwrap();
+        assert!(told.contains("that an earlier command has left behind"), "{told}");
+        looks.settle(files(&[]), false);
+        assert_eq!(looks.compare(files(&[("/.vscode", 3)])), None);
+    }
+}

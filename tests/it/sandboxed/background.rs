@@ -1,0 +1,179 @@
+//! Commands in the background of a session that has a sandbox: what comes up while they run, and that
+//! they are stopped.
+
+use std::fs::{self, OpenOptions};
+
+use serde_json::json;
+use tandem_agent::permission::Mode;
+use tandem_agent::session::{Answer, Event};
+use tokio::net::unix::pipe;
+use tokio::time::timeout;
+
+use super::{FAMILY, Stage, outside, protects, run, with};
+use crate::agent::{HANG, Setup};
+use crate::fakes::until;
+use crate::family::{is_gone, make_fifo};
+
+/// A call of a command in the background.
+fn behind(command: &str) -> serde_json::Value {
+    with(command, json!({ "is_background": true, "delay_ms": 1 }))
+}
+
+/// A session whose commands may write the workspace, with a pipe that one can wait for.
+fn stage(calls: &[serde_json::Value]) -> Stage {
+    let stage = Stage::new(Mode::AutoEdit, calls);
+    make_fifo(&stage.path("go"));
+    stage
+}
+
+/// Lets a command go on that waits for the pipe.
+async fn go(stage: &Stage) {
+    let path = stage.path("go");
+    let open = move || drop(OpenOptions::new().write(true).open(path).unwrap());
+    timeout(HANG, tokio::task::spawn_blocking(open)).await.expect("nobody waits").unwrap();
+}
+
+/// Returns what people are told of files that came up, up to the end of the command in the background.
+async fn told(stage: &Stage) -> Vec<String> {
+    let job = std::sync::Arc::clone(&stage.session.background().jobs()[0]);
+    let ended = |event: &Event| matches!(event, Event::ToldNext(text) if text.contains("read_background_output"));
+    let mut log = stage.session.events(0);
+    let events = timeout(HANG, until(&mut log, ended)).await;
+    let events = events.unwrap_or_else(|_| panic!("it does not end: {}", job.output(10)));
+    let notices = events.iter().filter_map(|event| match &**event {
+        Event::Notice(notice) if notice.contains("came up") => Some(notice.clone()),
+        _ => None,
+    });
+    notices.collect()
+}
+
+#[tokio::test]
+async fn what_comes_up_while_one_runs_is_told_and_stays() {
+    if !protects() {
+        return;
+    }
+    let mut stage = stage(&[behind("cat go; mkdir .vscode; echo task > .vscode/tasks.json")]);
+    stage.go(Answer::Reject).await;
+    go(&stage).await;
+    let told = told(&stage).await;
+    let [told] = &told[..] else { panic!("{told:?}") };
+    assert!(told.contains(".vscode` came up while `cat go; mkdir .vscode"), "{told}");
+    // A person may have made it.
+    assert_eq!(fs::read_to_string(stage.path(".vscode/tasks.json")).unwrap(), "task\n");
+}
+
+#[tokio::test]
+async fn later_commands_cannot_change_it() {
+    if !protects() {
+        return;
+    }
+    let makes = "mkdir .vscode; echo made > .vscode/tasks.json; touch ready; cat go";
+    let changes = "until test -e ready; do sleep 0.01; done; echo changed > .vscode/tasks.json";
+    // Two commands: the first begins before the file is there for sure.
+    let waits = "until test -e ready; do sleep 0.01; done";
+    let mut stage =
+        stage(&[behind(makes), with(waits, json!({ "sandbox": "outside" })), run(changes)]);
+    let made = stage.go(Answer::Once { edited: None }).await;
+    assert!(!made[2].is_done(), "{}", made[2].told());
+    assert_eq!(fs::read_to_string(stage.path(".vscode/tasks.json")).unwrap(), "made\n");
+    go(&stage).await;
+    // The command after it has found it; it is not told twice.
+    assert_eq!(told(&stage).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_file_that_the_agent_wrote_by_leave_is_not_told() {
+    if !protects() {
+        return;
+    }
+    let writes = json!({ "file_path": ".vscode/tasks.json", "content": "{}\n" });
+    let writes = json!({ "call": { "name": "write_file", "args": writes } });
+    let mut stage = stage(&[behind("cat go"), writes]);
+    let made = stage.go(Answer::Once { edited: None }).await;
+    assert!(made[1].is_asked() && made[1].is_done(), "{}", made[1].told());
+    go(&stage).await;
+    assert_eq!(told(&stage).await, [""; 0]);
+    assert!(stage.path(".vscode/tasks.json").exists());
+}
+
+#[tokio::test]
+async fn what_an_allowed_command_made_outside_stays() {
+    if !protects() {
+        return;
+    }
+    let mut stage =
+        stage(&[behind("cat go"), outside("mkdir .idea; echo x > .idea/workspace.xml")]);
+    let made = stage.go(Answer::Once { edited: None }).await;
+    assert!(made[1].is_done(), "{}", made[1].told());
+    go(&stage).await;
+    told(&stage).await;
+    assert!(stage.path(".idea/workspace.xml").exists());
+}
+
+#[tokio::test]
+async fn what_an_earlier_command_has_left_behind_and_made_later_is_told_to_the_next() {
+    if super::mechanism().as_deref() != Some("namespaces") {
+        return;
+    }
+    let leaves = "(setsid sh -c 'cat go; mkdir .vscode; touch ready' > /dev/null 2>&1 &)";
+    let mut stage = stage(&[run(leaves)]);
+    stage.go(Answer::Reject).await;
+    go(&stage).await;
+    let made = async {
+        while !stage.path("ready").exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(HANG, made).await.unwrap();
+    let position = stage.session.position();
+    stage.session.prompt(crate::fakes::text("go"), tandem_agent::session::Origin::Editor);
+    let mut log = stage.session.events(position);
+    let is_told = |event: &Event| matches!(event, Event::ToldNext(text) if text.contains(".vscode` came up while processes may have run"));
+    timeout(HANG, until(&mut log, is_told)).await.expect("it is not told");
+    assert!(stage.path(".vscode").exists());
+}
+
+#[tokio::test]
+async fn a_repository_that_came_up_is_protected_from_the_next_command_on() {
+    if !protects() {
+        return;
+    }
+    let calls = [
+        run("mkdir -p sub/.git && echo first > sub/.git/config"),
+        run("echo next > sub/.git/config"),
+    ];
+    let mut stage = stage(&calls);
+    let made = stage.go(Answer::Reject).await;
+    assert!(made[0].is_done() && !made[1].is_done(), "{} {}", made[0].told(), made[1].told());
+    assert_eq!(fs::read_to_string(stage.path("sub/.git/config")).unwrap(), "first\n");
+}
+
+#[tokio::test]
+async fn one_is_stopped_with_all_that_it_has_started() {
+    if !protects() {
+        return;
+    }
+    let mut stage = stage(&[with(FAMILY, json!({ "is_background": true, "delay_ms": 1 }))]);
+    make_fifo(&stage.path("family"));
+    let family = pipe::OpenOptions::new().open_receiver(stage.path("family")).unwrap();
+    stage.go(Answer::Reject).await;
+    stage.session.background().jobs()[0].stop().await;
+    is_gone(family).await;
+}
+
+#[tokio::test]
+async fn a_killed_agent_leaves_nothing_of_them_behind() {
+    if !protects() {
+        return;
+    }
+    let setup = Setup::answers(json!([[behind(FAMILY)], [{ "text": "done" }]]));
+    let mut agent = setup.arg("--sandbox=true").arg("-y").start();
+    let fifo = agent.workspace().join("family");
+    make_fifo(&fifo);
+    let family = pipe::OpenOptions::new().open_receiver(&fifo).unwrap();
+    let prompt = agent.prompt("go").await;
+    agent.until_answered(prompt, "allow").await;
+    agent.child.start_kill().unwrap();
+    agent.exit().await;
+    is_gone(family).await;
+}
