@@ -29,6 +29,8 @@ pub struct ServerConfig {
     pub oauth: OAuth,
     /// Reason for which it may not be reached, and what to do about it.
     pub held: Option<String>,
+    /// `true` if its program is to run in the sandbox, where there is one.
+    pub sandboxed: bool,
     /// Reach of requests to the server, if not the user but a peer on a port has named it. Such a
     /// server could be any service: nobody is shown what it answers instead of MCP messages.
     pub confined: Option<net::Reach>,
@@ -64,6 +66,7 @@ impl ServerConfig {
             timeout: None,
             oauth: OAuth::default(),
             held: None,
+            sandboxed: false,
             confined: None,
         }
     }

@@ -33,6 +33,7 @@ use super::lines::Capped;
 use super::listener::{ListChanges, Listener};
 use parking_lot::Mutex;
 use tandem_net::{self as net, Backoff};
+use tandem_tools::command_sandbox::{Confinement, RunsOn};
 use tandem_tools::one_line;
 use tandem_tools::plain;
 use tandem_tools::terminals::{Life, Program};
@@ -64,6 +65,8 @@ pub(super) struct LiveConnection {
 #[derive(Default)]
 pub(super) struct ServerProcess {
     life: Option<Life>,
+    /// Dropped when it has ended, if it runs in the sandbox.
+    _runs_on: Option<RunsOn>,
     said: Arc<Mutex<Vec<u8>>>,
     _reading: Option<AbortOnDropHandle<()>>,
 }
@@ -106,7 +109,9 @@ pub(super) async fn connect(
         ServerReach::Wrong(why) => Err(ReachError::Lasting(why.clone())),
         ServerReach::Stdio(program) => {
             context.terminals.find_programs().await;
-            let (transport, mut body) = start(program, config, context, &hearing)?;
+            let confinement = context.confine(config).await.map_err(ReachError::Lasting)?;
+            let sandbox = confinement.as_ref();
+            let (transport, mut body) = start(program, config, context, &hearing, sandbox)?;
             let shook = shake_hands(listener, transport, how).await;
             match shook {
                 Ok(live) => Ok(LiveConnection { body, ..live }),
@@ -146,8 +151,9 @@ fn start(
     config: &ServerConfig,
     context: &HubContext,
     hearing: &Arc<Notifications>,
+    confinement: Option<&Confinement>,
 ) -> Result<(impl Transport<RoleClient> + 'static, ServerProcess), ReachError> {
-    let serving = context.terminals.serve(program).map_err(|err| {
+    let serving = context.terminals.serve(program, confinement).map_err(|err| {
         let command = one_line(&program.command, TOLD);
         match err.kind() {
             io::ErrorKind::NotFound if program.directory.is_dir() => {
@@ -163,7 +169,15 @@ fn start(
     let said = Arc::<Mutex<Vec<u8>>>::default();
     let reading = read_errors(serving.errors, Arc::clone(&said), config.name.clone());
     let reading = AbortOnDropHandle::new(tokio::spawn(reading));
-    let body = ServerProcess { life: Some(serving.life), said, _reading: Some(reading) };
+    let runs_on = context.sandbox.as_ref().zip(confinement).and_then(|(sandbox, confinement)| {
+        sandbox.runs_on(confinement, format!("the MCP server `{}`", config.name))
+    });
+    let body = ServerProcess {
+        life: Some(serving.life),
+        _runs_on: runs_on,
+        said,
+        _reading: Some(reading),
+    };
     let most = context.limits.message_bytes;
     let heard = Arc::clone(hearing);
     let output = Capped::new(serving.output, most, move || heard.too_long());

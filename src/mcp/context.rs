@@ -2,19 +2,29 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use tandem_net::Lookup;
+use tandem_tools::command_sandbox::{CommandSandbox, Confinement, why_none};
 use tandem_tools::terminals::Terminals;
 use tokio::sync::watch;
 
 use super::auth::Logins;
-use super::config::{McpLimits, ServerConfig};
+use super::config::{McpLimits, ServerConfig, ServerReach};
 use super::http::NetworkPolicy;
+
+/// Hint at the sandbox, behind the reason why a server does not work.
+const SANDBOXED: &str = "it runs in the sandbox, which may be why: `/sandbox` shows what it can do \
+    there, and `tools.sandboxExcludedServers` in your own settings names servers that run outside";
 
 /// Parts that all servers of a session share.
 pub(super) struct HubContext {
     pub(super) terminals: Arc<Terminals>,
+    /// The sandbox of the programs that have one.
+    pub(super) sandbox: Option<Arc<CommandSandbox>>,
+    /// `true` if people know that there is none.
+    pub(super) complained: AtomicBool,
     /// The directories of the workspace.
     pub(super) roots: Vec<PathBuf>,
     pub(super) limits: McpLimits,
@@ -34,6 +44,40 @@ impl HubContext {
         if let Some(tell) = &*self.tell.lock() {
             tell(what);
         }
+    }
+
+    /// Prepares the sandbox for a server's program, if it is to run in one. Where none works, people are
+    /// told so once; they have agreed to the program itself. The error says what has failed.
+    pub(super) async fn confine(
+        &self,
+        config: &ServerConfig,
+    ) -> Result<Option<Confinement>, String> {
+        let Some(sandbox) = self.sandbox.as_ref().filter(|_| config.sandboxed) else {
+            return Ok(None);
+        };
+        let probe = sandbox.probe().await;
+        if probe.sandbox.is_some() {
+            return sandbox.confine_server().await.map(Some).map_err(|error| error.message);
+        }
+        if !self.complained.swap(true, Ordering::Relaxed) {
+            let why = why_none(&probe);
+            self.tell(format!("MCP servers run without a sandbox: {why}"));
+        }
+        Ok(None)
+    }
+
+    /// Returns whether a server's program runs in the sandbox, as far as that has been found out.
+    pub(super) fn is_sandboxed(&self, config: &ServerConfig) -> bool {
+        let is_program = matches!(config.reach, ServerReach::Stdio(_));
+        is_program && config.sandboxed && self.sandbox.as_ref().is_some_and(|it| it.works())
+    }
+
+    /// Returns the reason why a server does not work, and what may be behind it.
+    pub(super) fn explained(&self, config: &ServerConfig, why: String) -> String {
+        if !self.is_sandboxed(config) {
+            return why;
+        }
+        format!("{why}; {SANDBOXED}")
     }
 
     /// Returns the rules for requests to a server.

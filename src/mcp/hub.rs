@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use futures::future::join_all;
 use parking_lot::Mutex;
@@ -11,6 +12,7 @@ use rmcp::model::{ClientRequest, GetPromptRequest, GetPromptRequestParams, Serve
 use serde_json::Value;
 use tandem_net::Lookup;
 use tandem_tools::Tool;
+use tandem_tools::command_sandbox::CommandSandbox;
 use tandem_tools::terminals::Terminals;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -43,6 +45,8 @@ pub struct Hub {
 pub struct HubSetup {
     /// Starts programs.
     pub terminals: Arc<Terminals>,
+    /// The sandbox of the programs that are to run in one.
+    pub sandbox: Option<Arc<CommandSandbox>>,
     /// The directories of the workspace.
     pub roots: Vec<PathBuf>,
     /// Limits of servers.
@@ -67,6 +71,8 @@ pub struct ServerStatus {
     pub from: String,
     /// Command or address.
     pub place: String,
+    /// `true` if the command runs in the sandbox.
+    pub sandboxed: bool,
     /// Description, if there is one.
     pub description: Option<String>,
     /// Phase of the connection, for people.
@@ -82,10 +88,19 @@ pub struct ServerStatus {
 impl Hub {
     /// The servers that the settings name. Reaches none of them yet.
     pub fn new(servers: Vec<ServerConfig>, setup: HubSetup) -> Arc<Self> {
-        let HubSetup { terminals, roots, limits, load, logins, lookup } = setup;
+        let HubSetup { terminals, sandbox, roots, limits, load, logins, lookup } = setup;
         let (version, tell) = (watch::Sender::default(), Mutex::default());
-        let context =
-            Arc::new(HubContext { terminals, roots, limits, logins, lookup, version, tell });
+        let context = Arc::new(HubContext {
+            terminals,
+            sandbox,
+            complained: AtomicBool::new(false),
+            roots,
+            limits,
+            logins,
+            lookup,
+            version,
+            tell,
+        });
         let entry = |config| ServerEntry::new(config, true, &context);
         let registry = Arc::new(ServerRegistry::new(servers.into_iter().map(entry)));
         Arc::new(Self { context, load, registry, logins: Mutex::default() })
@@ -218,6 +233,7 @@ impl Hub {
                 name: config.name.clone(),
                 from: config.from.clone(),
                 place: config.place(),
+                sandboxed: self.context.is_sandboxed(config),
                 description: config.description.clone(),
                 phase: state.phase.to_string(),
                 status: state.phase.status(),

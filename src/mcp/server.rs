@@ -198,17 +198,22 @@ impl ServerHandle {
             match trouble {
                 ReachError::OtherWay => discover = true,
                 ReachError::Passing(why) if failures < RETRIES => {
-                    let why = self.config.concealed(&why);
+                    let why = self.explained(&why);
                     failures += 1;
                     self.pause(why, backoff.delay(failures), failures == 1).await;
                 }
                 ReachError::Passing(why) | ReachError::Lasting(why) => {
                     failures = 0;
-                    self.stop(Phase::Down(self.config.concealed(&why), None)).await;
+                    self.stop(Phase::Down(self.explained(&why), None)).await;
                 }
                 ReachError::Login(why) => self.stop(Phase::Login(self.login(&why))).await,
             }
         }
+    }
+
+    /// Returns the reason why it is down, for people.
+    fn explained(&self, why: &str) -> String {
+        self.context.explained(&self.config, self.config.concealed(why))
     }
 
     fn login(&self, why: &str) -> String {

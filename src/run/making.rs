@@ -226,7 +226,9 @@ impl Making {
         let own = Arc::clone(&custom);
         let executables = move || [look().executables(), own.executables()].concat();
         let consent = config::consent(env, workspace.root(), executables);
-        let servers = self.hub(settings, &workspace, &terminals, again);
+        let host = Host::new(workspace, terminals, scratch, limits.tools);
+        let host = parts::equipped(host, settings, sandbox);
+        let servers = self.hub(settings, &host, again);
         Ok(Session::new(Parts {
             model,
             models: Arc::new(models),
@@ -234,11 +236,7 @@ impl Making {
             commands: Arc::new(Registry::with(custom)),
             tools,
             servers,
-            host: parts::equipped(
-                Host::new(workspace, terminals, scratch, limits.tools),
-                settings,
-                sandbox,
-            ),
+            host,
             mode,
             policy,
             consent,
@@ -255,21 +253,24 @@ impl Making {
         }))
     }
 
-    /// Returns the MCP servers of a session in a workspace; `again` reads its settings anew.
+    /// Returns the MCP servers of a session on a host; `again` reads its settings anew.
     fn hub(
         &self,
         settings: &Settings,
-        workspace: &Workspace,
-        terminals: &Arc<Terminals>,
+        host: &Host,
         again: Arc<dyn Fn() -> Settings + Send + Sync>,
     ) -> Arc<Hub> {
-        let directory = workspace.root().to_owned();
+        let directory = host.workspace.root().to_owned();
+        let limits = self.limits(settings);
+        // A server can have a sandbox where commands have none.
+        let own = || host.sandbox_of(parts::sandbox_setup(settings, self.env(), &limits.tools));
         Hub::new(
             servers::of(settings, &directory),
             mcp::HubSetup {
-                terminals: Arc::clone(terminals),
-                roots: workspace.roots().to_owned(),
-                limits: self.limits(settings).mcp,
+                terminals: Arc::clone(&host.terminals),
+                sandbox: Some(host.sandbox.clone().unwrap_or_else(own)),
+                roots: host.workspace.roots().to_owned(),
+                limits: limits.mcp,
                 load: Arc::new(move || servers::of(&again(), &directory)),
                 logins: config::mcp_logins(&self.credentials),
                 lookup: net::system_lookup(),

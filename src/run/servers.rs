@@ -3,12 +3,22 @@
 use std::path::Path;
 
 use tandem_mcp::{OAuth, ServerConfig, ServerReach};
-use tandem_settings::{McpServer, Settings};
+use tandem_settings::{McpServer, SandboxChoice, Settings, ToolsSettings};
 use tandem_tools::terminals::Program;
 
 /// The servers that count, for a session in this directory.
 pub(super) fn of(settings: &Settings, directory: &Path) -> Vec<ServerConfig> {
-    settings.mcp_servers().map(|(name, server)| config(name, server, directory)).collect()
+    let config = |(name, server): (&String, &McpServer)| ServerConfig {
+        sandboxed: is_sandboxed(name, server, &settings.tools),
+        ..config(name, server, directory)
+    };
+    settings.mcp_servers().map(config).collect()
+}
+
+/// Returns whether the program of a server is to run in the sandbox: a project's does where commands do.
+fn is_sandboxed(name: &String, server: &McpServer, tools: &ToolsSettings) -> bool {
+    let by_default = server.of_project() && tools.sandbox != SandboxChoice::Off;
+    (server.sandbox || by_default) && !tools.sandbox_excluded_servers.contains(name)
 }
 
 fn config(name: &str, server: &McpServer, directory: &Path) -> ServerConfig {

@@ -129,7 +129,8 @@ fn become_command(
         }
     };
     // Returns only if it fails.
-    Err(command.exec())
+    let error = command.exec();
+    Err(io::Error::new(error.kind(), format!("{}: {error}", first.to_string_lossy())))
 }
 
 fn take(numbers: SharedNumbers) -> io::Result<Shared> {

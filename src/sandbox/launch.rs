@@ -55,6 +55,7 @@ struct Namespaces {
     listener: TcpListener,
     read_only: Option<Holder>,
     workspace_write: Option<Holder>,
+    apart: Option<Holder>,
 }
 
 /// Namespaces for the commands of one kind: those that may write the roots are out of reach of those
@@ -108,7 +109,9 @@ impl Sandbox {
         match &self.kind {
             Kind::Namespaces(namespaces) => {
                 let namespaces = namespaces.lock();
-                Some(namespaces.workspace_write.as_ref().is_some_and(Holder::has_others))
+                let mut holders =
+                    [&namespaces.workspace_write, &namespaces.apart].into_iter().flatten();
+                Some(holders.any(Holder::has_others))
             }
             // All that a command has started ends with it.
             Kind::Bubblewrap(_) => Some(false),
@@ -131,7 +134,7 @@ impl Sandbox {
         let mut open = Vec::new();
         let means = match &self.kind {
             Kind::Namespaces(namespaces) => {
-                namespaces.lock().means(&self.helper, profile.writes_roots, &mut open)?
+                namespaces.lock().means(&self.helper, profile, &mut open)?
             }
             Kind::Bubblewrap(program) => Means::Bubblewrap { program: program.clone() },
             Kind::Landlock => Means::Landlock,
@@ -148,9 +151,9 @@ impl Sandbox {
     }
 }
 
-/// Returns whether a variable can make a program load other code. The directories that it names may be in
+/// Returns whether an environment variable can make a program load other code. The directories that it names may be in
 /// the workspace, and the helper is not confined when it starts.
-fn steers_loader(name: &OsStr) -> bool {
+pub fn steers_loader(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b"LD_") || name == "GCONV_PATH" || name == "GLIBC_TUNABLES"
 }
 
@@ -158,17 +161,22 @@ impl Namespaces {
     fn new(Started { holder, user, network, listener }: Started) -> io::Result<Self> {
         let missing = || io::Error::other("the helper has sent too little");
         let listener = TcpListener::from(listener.ok_or_else(missing)?);
-        Ok(Self { user, network, listener, read_only: Some(holder), workspace_write: None })
+        let read_only = Some(holder);
+        Ok(Self { user, network, listener, read_only, workspace_write: None, apart: None })
     }
 
     /// Returns the means for a command, and puts the descriptors that it needs into `open`.
     fn means(
         &mut self,
         helper: &Path,
-        writes_roots: bool,
+        profile: &Profile,
         open: &mut Vec<OwnedFd>,
     ) -> io::Result<Means> {
-        let holder = if writes_roots { &mut self.workspace_write } else { &mut self.read_only };
+        let holder = match profile {
+            Profile { apart: true, .. } => &mut self.apart,
+            Profile { writes_roots: true, .. } => &mut self.workspace_write,
+            _ => &mut self.read_only,
+        };
         // One that has been killed cannot be entered any more.
         if holder.as_ref().is_none_or(Holder::has_ended) {
             *holder = Some(start(helper, Some((&self.user, &self.network)))?.holder);

@@ -22,10 +22,10 @@ mod seatbelt;
 #[cfg(target_os = "linux")]
 pub use self::helper::helper;
 #[cfg(target_os = "linux")]
-pub use self::launch::Sandbox;
+pub use self::launch::{Sandbox, steers_loader};
 pub use self::mechanism::{Mechanism, NOT_SANDBOXED, OWN_PROGRAM, PROXY_PORT};
 #[cfg(not(target_os = "linux"))]
-pub use self::other::{Sandbox, helper};
+pub use self::other::{Sandbox, helper, steers_loader};
 pub use self::probe::{PassedOver, Probe, probe};
 pub use self::profile::{Limits, Profile, SandboxMode};
 pub use self::seatbelt::seatbelt;

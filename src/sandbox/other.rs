@@ -60,3 +60,9 @@ impl Sandbox {
 
 /// Does nothing: no helper is needed.
 pub fn helper() {}
+
+/// Returns whether an environment variable can make a program load other code: `sandbox-exec` is not
+/// steered by any.
+pub fn steers_loader(_name: &OsStr) -> bool {
+    false
+}

@@ -25,6 +25,8 @@ pub struct Profile {
     pub hidden: Vec<PathBuf>,
     /// `true` if the command can use the machine's network.
     pub network: bool,
+    /// `true` if the command and those that are not apart see nothing of each other's processes.
+    pub apart: bool,
     /// Bounds of what the command takes.
     pub limits: Limits,
 }

@@ -43,7 +43,7 @@ pub use self::login_page::{ask_in_browser, authenticate};
 pub use self::mcp_server::{Concealed, McpServer};
 pub use self::mcp_tokens::mcp_logins;
 pub use self::merge::{Override, read_settings};
-pub use self::options::{SandboxNetwork, Settings};
+pub use self::options::{SandboxNetwork, Settings, ToolsSettings};
 pub use self::origin::{Layer, SettingOrigin};
 pub use self::policies::policy;
 pub use self::provider_variables::provider_variable_names;

@@ -36,6 +36,8 @@ pub struct McpServer {
     pub timeout: Option<u64>,
     /// `true` if the tools of the server need no question; never for a server of an unjudged project.
     pub trust: bool,
+    /// `true` if the server's program runs in the sandbox, whatever that of commands is.
+    pub sandbox: bool,
     /// The only tools of the server that count, if set.
     pub include_tools: Option<Vec<String>>,
     /// Tools of the server that do not count, even if they are included.
@@ -73,6 +75,11 @@ impl McpServer {
     /// Returns the same for people, without the secrets that may be written there.
     pub(super) fn shown(&self) -> String {
         runs(&conceal_server(&self.written, &self.variables))
+    }
+
+    /// Returns `true` if a project names the server, whatever the user thinks of its folder.
+    pub fn of_project(&self) -> bool {
+        self.origin.as_ref().is_some_and(SettingOrigin::of_project)
     }
 
     /// Returns `true` if a project in a folder that the user has not judged names the server: then the

@@ -283,6 +283,8 @@ pub struct ToolsSettings {
     pub sandbox_network_access: bool,
     /// Directories outside the workspace that commands in the sandbox can write.
     pub sandbox_allowed_paths: Vec<PathBuf>,
+    /// MCP servers that run without it, although a project names them.
+    pub sandbox_excluded_servers: Vec<String>,
     /// Reading the web.
     pub web_fetch: WebFetchSettings,
     /// Characters of output that the model is given of one call. `None`: as many as the limit

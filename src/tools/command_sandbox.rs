@@ -4,9 +4,10 @@
 mod looks;
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, DirEntry};
 use std::io;
+use std::iter;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,6 +17,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use tandem_sandbox::{
     Limits, Mechanism, PROXY_PORT, PassedOver, Probe, Profile, Sandbox, SandboxMode, probe,
+    steers_loader,
 };
 use tokio::sync::OnceCell;
 
@@ -26,6 +28,7 @@ use super::network::{HostPattern, NetworkAccess, NetworkProxy, NetworkSetup};
 use super::off_thread::off_thread;
 use super::output::ToolError;
 use super::scratch::Scratch;
+use super::terminals::Program;
 use super::workspace::Workspace;
 
 /// Maximum number of entries of the workspace that are looked at for repositories and other
@@ -179,6 +182,24 @@ impl Confinement {
         variables.chain(direct).chain(node).collect()
     }
 
+    /// Returns a command that runs a program to talk to, and those of the program's own environment
+    /// variables that are still to be set.
+    pub(super) fn program<'p>(
+        &self,
+        program: &'p Program,
+    ) -> io::Result<(tokio::process::Command, Vec<&'p (String, String)>)> {
+        // The sandbox's helper is started with the variables, and must load nothing that they name.
+        let (steering, others): (Vec<_>, Vec<_>) =
+            program.env.iter().partition(|(name, _)| steers_loader(OsStr::new(name)));
+        let mut words = Vec::new();
+        if !steering.is_empty() {
+            words.extend(["/usr/bin/env", "--"].map(OsString::from));
+            words.extend(steering.iter().map(|(name, value)| format!("{name}={value}").into()));
+        }
+        words.extend(iter::once(&program.command).chain(&program.args).map(OsString::from));
+        Ok((self.command(&words)?.into(), others))
+    }
+
     /// Returns what the command may do.
     pub fn profile(&self) -> &Profile {
         &self.profile
@@ -307,10 +328,23 @@ impl CommandSandbox {
         if self.complained.swap(true, Ordering::Relaxed) {
             return None;
         }
-        let why = probe.passed_over.iter().map(|it| format!("{}: {}", it.mechanism, it.why));
-        let why: Vec<_> = why.collect();
-        let why = if why.is_empty() { "this system has none".to_owned() } else { why.join("; ") };
+        let why = why_none(probe);
         Some(format!("Commands run without a sandbox, and are asked about as without one: {why}"))
+    }
+
+    /// Returns whether programs run in it, as far as that has been found out.
+    pub fn works(&self) -> bool {
+        self.probe.get().is_some_and(|probe| probe.sandbox.is_some())
+    }
+
+    /// Prepares the sandbox for a server that the agent talks to: in `workspace-write`, unless a mode was
+    /// chosen for all. The error says why there is none.
+    pub async fn confine_server(self: &Arc<Self>) -> Result<Confinement, ToolError> {
+        let mode = self.setup.mode.unwrap_or(SandboxMode::WorkspaceWrite);
+        let Confinement { probe, profile, before, network } = self.confine(mode).await?;
+        // Its environment may hold what commands must not see.
+        let profile = Arc::new(Profile { apart: true, ..Profile::clone(&profile) });
+        Ok(Confinement { probe, profile, before, network })
     }
 
     /// Prepares the sandbox for a command. The error says why there is none.
@@ -424,6 +458,7 @@ impl CommandSandbox {
             protected,
             hidden,
             network: self.setup.network,
+            apart: false,
             limits: self.setup.limits,
         })
     }
@@ -571,6 +606,13 @@ impl CommandSandbox {
 fn is_searched(entry: &DirEntry) -> bool {
     entry.file_type().is_ok_and(|kind| kind.is_dir())
         && !INSTALLED.iter().any(|name| entry.file_name() == *name)
+}
+
+/// Returns the reasons why no sandbox works here, for people.
+pub fn why_none(probe: &Probe) -> String {
+    let why = probe.passed_over.iter().map(|it| format!("{}: {}", it.mechanism, it.why));
+    let why: Vec<_> = why.collect();
+    if why.is_empty() { "this system has none".to_owned() } else { why.join("; ") }
 }
 
 fn unavailable(why: &str) -> ToolError {

@@ -84,12 +84,14 @@ impl Host {
     /// The same with a sandbox for commands, if there is to be one.
     #[must_use]
     pub fn sandboxed(self, setup: Option<SandboxSetup>) -> Self {
-        let sandbox = setup.map(|mut setup| {
-            setup.hosts.limits.clone_from(&self.limits.proxy);
-            let (workspace, scratch) = (Arc::clone(&self.workspace), Arc::clone(&self.scratch));
-            Arc::new(CommandSandbox::new(setup, workspace, scratch))
-        });
-        Self { sandbox, ..self }
+        Self { sandbox: setup.map(|setup| self.sandbox_of(setup)), ..self }
+    }
+
+    /// Returns a sandbox for programs that work on this host.
+    pub fn sandbox_of(&self, mut setup: SandboxSetup) -> Arc<CommandSandbox> {
+        setup.hosts.limits.clone_from(&self.limits.proxy);
+        let (workspace, scratch) = (Arc::clone(&self.workspace), Arc::clone(&self.scratch));
+        Arc::new(CommandSandbox::new(setup, workspace, scratch))
     }
 
     /// The same with commands in terminals of clients.

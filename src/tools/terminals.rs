@@ -187,13 +187,23 @@ impl Terminals {
         })
     }
 
-    /// Starts a program to talk to.
-    pub fn serve(&self, program: &Program) -> io::Result<RunningProgram> {
-        let mut command = Command::new(&program.command);
-        command.args(&program.args).current_dir(&program.directory);
+    /// Starts a program to talk to; in the sandbox, if there is a confinement.
+    pub fn serve(
+        &self,
+        program: &Program,
+        confinement: Option<&Confinement>,
+    ) -> io::Result<RunningProgram> {
+        let (mut command, variables) = if let Some(confinement) = confinement {
+            confinement.program(program)?
+        } else {
+            let mut command = Command::new(&program.command);
+            command.args(&program.args);
+            (command, program.env.iter().collect())
+        };
+        command.current_dir(&program.directory);
         self.set_environment(&mut command);
         // What the user puts in is meant for it, secret or not.
-        command.envs(program.env.iter().map(|(name, value)| (name, value)));
+        command.envs(variables.into_iter().map(|(name, value)| (name, value)));
         command.env("GEMINI_CLI", "1");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let Spawned { pipes, exit, end, .. } =
@@ -240,14 +250,16 @@ impl Terminals {
 
     /// Returns the first bytes that a shell writes which is asked for its variables.
     async fn output_of(&self, shell: &Path) -> io::Result<Vec<u8>> {
-        let RunningProgram { input, output, mut errors, life: _ended_when_dropped } =
-            self.serve(&Program {
+        let RunningProgram { input, output, mut errors, life: _ended_when_dropped } = self.serve(
+            &Program {
                 command: shell.display().to_string(),
                 args: login_shell::arguments(&self.supervisor.login_shell.names),
                 // People's files start things that a terminal is for.
                 env: vec![("TERM".to_owned(), "dumb".to_owned())],
                 directory: PathBuf::from("/"),
-            })?;
+            },
+            None,
+        )?;
         drop(input);
         // Nobody reads what it complains about, and it must not wait for that.
         tokio::spawn(async move { tokio::io::copy(&mut errors, &mut tokio::io::sink()).await });

@@ -155,6 +155,7 @@ pub(crate) fn terminals() -> Arc<Terminals> {
 pub(crate) fn servers(terminals: &Arc<Terminals>) -> mcp::HubSetup {
     mcp::HubSetup {
         terminals: Arc::clone(terminals),
+        sandbox: None,
         roots: Vec::new(),
         limits: mcp::McpLimits::default(),
         load: Arc::new(Vec::new),

@@ -8,6 +8,7 @@ mod http;
 mod lifecycle;
 pub(crate) mod login;
 mod offers;
+mod sandbox;
 mod settings;
 
 use std::fs;
@@ -128,16 +129,14 @@ impl Stage {
         let workspace = Workspace::new(home.path(), &[]).unwrap();
         let servers = load();
         let roots = workspace.roots().to_owned();
-        let setup =
-            HubSetup { terminals: Arc::clone(&terminals), roots, limits, load, logins, lookup };
+        let limits_of_tools = tandem_tools::ToolLimits::default();
+        let host =
+            Host::new(workspace, Arc::clone(&terminals), Scratch::new(None), limits_of_tools);
+        let sandbox = Some(host.sandbox_of(sandbox::broken()));
+        let setup = HubSetup { terminals, sandbox, roots, limits, load, logins, lookup };
         let session = Session::new(Parts {
             servers: Hub::new(servers, setup),
-            host: Host::new(
-                workspace,
-                terminals,
-                Scratch::new(None),
-                tandem_tools::ToolLimits::default(),
-            ),
+            host,
             ..parts(Arc::clone(&spy) as _)
         });
         Self { session, supervisor, spy, told, home }

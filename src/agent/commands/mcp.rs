@@ -119,6 +119,9 @@ fn about(server: &ServerStatus, detail: ToolDetail) -> String {
             said += &format!(" · {what}");
         }
     }
+    if server.sandboxed {
+        said += " [sandboxed]";
+    }
     if !server.from.is_empty() {
         said += &format!(" · named by {}", server.from);
     }

@@ -1,0 +1,238 @@
+//! Servers that run in the sandbox, from the settings that name them to what they can do.
+
+use std::fs;
+use std::path::PathBuf;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tandem_sandbox::{Limits, Mechanism};
+use tandem_tools::NameList;
+use tandem_tools::command_sandbox::SandboxSetup;
+use tempfile::TempDir;
+use tokio::net::unix::pipe;
+use tokio::time::timeout;
+
+use super::fixture;
+use crate::agent::{Agent, HANG, Ran, Setup};
+use crate::family::{is_gone, make_fifo};
+use crate::sandboxed::mechanism;
+
+/// Settings of the user and of the project, seen from the workspace.
+const USER: &str = "../.gemini/settings.json";
+const PROJECT: &str = ".gemini/settings.json";
+
+/// Returns a sandbox that does not work.
+pub(super) fn broken() -> SandboxSetup {
+    SandboxSetup {
+        mode: None,
+        mechanism: Some(Mechanism::Namespaces),
+        helper: PathBuf::from("/bin/false"),
+        home: None,
+        writable: Vec::new(),
+        network: false,
+        protected: NameList::default(),
+        taken_back: None,
+        limits: Limits::default(),
+    }
+}
+
+/// Returns settings with the server `s`, which runs a line of bash before it serves.
+fn server(line: &str, more: &Value) -> String {
+    let serves = format!("{line}\nexec {} plain", fixture().display());
+    let mut server = json!({ "command": "bash", "args": ["-c", serves], "trust": true });
+    server.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    json!({ "mcpServers": { "s": server } }).to_string()
+}
+
+/// An agent that lists its servers, in a folder that the user trusts.
+fn lists() -> Setup {
+    let setup = Setup::answers(json!([[{ "text": "hi" }]])).file(".git/HEAD", "");
+    setup.var("GEMINI_CLI_TRUST_WORKSPACE", "true").arg("-p").arg("/mcp")
+}
+
+/// Returns a file of the workspace in which an agent ran.
+fn read(ran: &Ran, name: &str) -> String {
+    let path = ran.home.path().join("workspace").join(name);
+    fs::read_to_string(path)
+        .unwrap_or_else(|err| panic!("{name}: {err}: {} {}", ran.stdout, ran.stderr))
+}
+
+/// Writes down whether it is in a sandbox. Variables by a dollar would be those of the settings.
+const MARKS: &str = "printenv TANDEM_SANDBOX > mark || echo outside > mark";
+
+/// Checks whether the server runs in the sandbox, where the user and the project say this.
+async fn check(flags: &[&str], user: &str, project: &str, expected: bool) {
+    let mut setup = lists().file(USER, user).file(PROJECT, project);
+    for flag in flags {
+        setup = setup.arg(flag);
+    }
+    let ran = setup.run().await;
+    assert!(ran.stdout.starts_with("**s**: ready"), "{} {}", ran.stdout, ran.stderr);
+    assert_eq!(ran.stdout.contains("bash [sandboxed]"), expected, "{}", ran.stdout);
+    let mark = read(&ran, "mark");
+    assert_eq!(mark.trim() != "outside", expected, "{flags:?} {user} {project}: {mark}");
+}
+
+#[tokio::test]
+async fn a_projects_servers_run_in_it_where_commands_do_and_the_users_where_the_user_says() {
+    if mechanism().is_none() {
+        return;
+    }
+    let (on, off, none) = (&["--sandbox=true"][..], &["--sandbox=false"][..], "{}");
+    let plain = server(MARKS, &json!({}));
+    check(on, none, &plain, true).await;
+    check(off, none, &plain, false).await;
+    check(on, &plain, none, false).await;
+    // A server of the user's own has one even where commands have none.
+    check(off, &server(MARKS, &json!({ "sandbox": true })), none, true).await;
+}
+
+#[tokio::test]
+async fn only_the_user_takes_a_projects_server_out() {
+    if mechanism().is_none() {
+        return;
+    }
+    let on = &["--sandbox=true"][..];
+    let excluded = json!({ "tools": { "sandboxExcludedServers": ["s"] } }).to_string();
+    check(on, &excluded, &server(MARKS, &json!({})), false).await;
+    let mut project: Value =
+        serde_json::from_str(&server(MARKS, &json!({ "sandbox": false }))).unwrap();
+    project["tools"] = json!({ "sandboxExcludedServers": ["s"] });
+    check(on, "{}", &project.to_string(), true).await;
+}
+
+#[tokio::test]
+async fn it_writes_the_workspace_and_nothing_that_is_protected_or_elsewhere() {
+    let Some(mechanism) = mechanism() else { return };
+    let elsewhere = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let line = format!(
+        "{MARKS}; touch .git/new {}/new; echo temporary > /tmp/x; (echo > /dev/tcp/192.0.2.1/80) 2> network",
+        elsewhere.path().display()
+    );
+    let ran = lists().arg("--sandbox=true").file(PROJECT, &server(&line, &json!({}))).run().await;
+    assert_eq!(read(&ran, "mark").trim(), mechanism);
+    assert!(!ran.home.path().join("workspace/.git/new").exists() || mechanism == "landlock");
+    assert!(!elsewhere.path().join("new").exists());
+    let network = read(&ran, "network");
+    assert!(network.contains("unreachable") || network.contains("not permitted"), "{network}");
+}
+
+#[tokio::test]
+async fn one_that_cannot_work_there_says_so() {
+    if mechanism().is_none() {
+        return;
+    }
+    let elsewhere = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let line = format!("touch {}/cache || exit 3", elsewhere.path().display());
+    let ran = lists().arg("--sandbox=true").file(PROJECT, &server(&line, &json!({}))).run().await;
+    for words in
+        ["last output: touch: cannot touch", "it runs in the sandbox", "sandboxExcludedServers"]
+    {
+        assert!(ran.stdout.contains(words), "{}", ran.stdout);
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_is_missing_is_named() {
+    if mechanism().is_none() {
+        return;
+    }
+    let settings = json!({ "mcpServers": { "s": { "command": "no-such-program" } } }).to_string();
+    let ran = lists().arg("--sandbox=true").file(PROJECT, &settings).run().await;
+    assert!(ran.stdout.contains("no-such-program: No such file"), "{}", ran.stdout);
+}
+
+#[tokio::test]
+async fn where_no_sandbox_works_it_runs_without_and_that_is_said() {
+    let stage = super::Stage::with(vec![super::says("hi")], super::limits(), |home| {
+        let names = ["a", "b"].into_iter();
+        let config = |name| tandem_mcp::ServerConfig {
+            sandboxed: true,
+            ..super::server(home, name, "plain")
+        };
+        names.map(config).collect()
+    });
+    let events = stage.turn().await;
+    assert_eq!(stage.standing(), ["a: ready", "b: ready"]);
+    let told = super::notices(&events);
+    let told: Vec<_> = told.iter().filter(|it| it.contains("without a sandbox")).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+}
+
+#[tokio::test]
+async fn variables_for_the_loader_are_the_servers_alone() {
+    if mechanism().is_none() {
+        return;
+    }
+    let elsewhere = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let log = elsewhere.path().join("log").display().to_string();
+    let variables = json!({ "env": { "LD_DEBUG": "libs", "LD_DEBUG_OUTPUT": log, "OWN": "own" } });
+    let line = format!("{MARKS}; printenv LD_DEBUG OWN > variables");
+    let project = server(&line, &variables);
+    let ran = lists().arg("--sandbox=true").file(PROJECT, &project).run().await;
+    // The loader, which is in the sandbox by then, cannot write there and says so before.
+    let variables = read(&ran, "variables");
+    assert!(variables.trim().ends_with("libs\nown"), "{variables}");
+    // What starts the server outside would have written it there.
+    assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn commands_see_neither_the_server_nor_its_environment() {
+    if mechanism().is_none() {
+        return;
+    }
+    let looks = "cat /proc/[0-9]*/environ 2> /dev/null | grep -ac SERVERS_OWN=";
+    let calls = json!([
+        [{ "call": { "name": "run_shell_command", "args": { "command": format!("{looks} > seen") } } }],
+        [{ "text": "done" }],
+    ]);
+    let project = server(MARKS, &json!({ "env": { "SERVERS_OWN": "value" } }));
+    let setup = Setup::answers(calls).file(PROJECT, &project).file(".git/HEAD", "");
+    let setup = setup.var("GEMINI_CLI_TRUST_WORKSPACE", "true").arg("-y").arg("--sandbox=true");
+    let ran = setup.arg("-p").arg("go").run().await;
+    assert_ne!(read(&ran, "mark").trim(), "outside");
+    assert_eq!(read(&ran, "seen").trim(), "0", "{}", ran.stderr);
+}
+
+/// Before it serves, starts a family that no process group holds together, and waits for it.
+const FAMILY: &str =
+    "exec 3>family; (setsid sleep 1000 &); (trap '' TERM; setsid setsid sleep 1000 &)";
+
+/// Ends an agent whose server has a family, and waits until nobody of it is left.
+async fn ends(end: impl AsyncFn(&mut Agent, Pid)) {
+    if mechanism().is_none() {
+        return;
+    }
+    let setup =
+        Setup::answers(json!([[{ "text": "hi" }]])).file(PROJECT, &server(FAMILY, &json!({})));
+    let setup = setup.var("GEMINI_CLI_TRUST_WORKSPACE", "true").arg("--sandbox=true");
+    let home = TempDir::new().unwrap();
+    let mut command = setup.command(home.path());
+    make_fifo(&home.path().join("workspace/family"));
+    let family = pipe::OpenOptions::new();
+    let family = family.open_receiver(home.path().join("workspace/family")).unwrap();
+    let mut agent = Agent::of(command.spawn().unwrap(), home);
+    let prompt = agent.prompt("/mcp").await;
+    let shown = crate::agent::text(&agent.until_answered(prompt, "allow").await);
+    assert!(shown.contains("ready") && shown.contains("[sandboxed]"), "{shown}");
+    let pid = Pid::from_raw(agent.child.id().unwrap().try_into().unwrap()).unwrap();
+    end(&mut agent, pid).await;
+    timeout(HANG, agent.child.wait()).await.unwrap().unwrap();
+    is_gone(family).await;
+}
+
+#[tokio::test]
+async fn a_killed_agent_leaves_nothing_of_its_servers_behind() {
+    ends(async |_: &mut Agent, pid| kill_process(pid, Signal::KILL).unwrap()).await;
+}
+
+#[tokio::test]
+async fn an_interrupted_agent_leaves_nothing_of_its_servers_behind() {
+    ends(async |_: &mut Agent, pid| kill_process(pid, Signal::INT).unwrap()).await;
+}
+
+#[tokio::test]
+async fn when_the_editor_goes_nothing_of_the_servers_is_left_behind() {
+    ends(async |agent: &mut Agent, _| drop(agent.stdin.take())).await;
+}
