@@ -202,6 +202,7 @@ impl Terminals {
         };
         command.current_dir(&program.directory);
         self.set_environment(&mut command);
+        command.envs(confinement.map(Confinement::network_variables).into_iter().flatten());
         // What the user puts in is meant for it, secret or not.
         command.envs(variables.into_iter().map(|(name, value)| (name, value)));
         command.env("GEMINI_CLI", "1");
