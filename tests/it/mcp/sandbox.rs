@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tandem_sandbox::{Limits, Mechanism};
 use tandem_tools::NameList;
 use tandem_tools::command_sandbox::SandboxSetup;
+use tandem_tools::network::NetworkSetup;
 use tempfile::TempDir;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
@@ -30,6 +31,7 @@ pub(super) fn broken() -> SandboxSetup {
         home: None,
         writable: Vec::new(),
         network: false,
+        hosts: NetworkSetup::default(),
         protected: NameList::default(),
         taken_back: None,
         limits: Limits::default(),
