@@ -120,7 +120,22 @@ impl Session {
     /// Makes a session that begins, or goes on with a stored conversation.
     pub fn new(parts: Parts) -> Arc<Self> {
         let (engine, turns, keeping) = parts.assemble();
-        Arc::new(Self { engine, turns, keeping })
+        let session = Arc::new(Self { engine, turns, keeping });
+        if session.engine.store.is_some() {
+            let (taken_over, closed) = (session.taken_over(), session.closed());
+            let weak = Arc::downgrade(&session);
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = closed => {}
+                    () = taken_over => {
+                        if let Some(session) = weak.upgrade() {
+                            session.close();
+                        }
+                    }
+                }
+            });
+        }
+        session
     }
 
     /// Returns the session's id, which no other session of any process has.
@@ -163,6 +178,17 @@ impl Session {
     /// Returns `true` if all of a session that was closed is stored.
     pub fn is_saved(&self) -> bool {
         self.keeping.has_ended()
+    }
+
+    /// Waits until another process has taken the session over. Then it is closed here, nothing further
+    /// of it is kept or shown, and whoever reads it must go to the other.
+    pub fn taken_over(&self) -> WaitForCancellationFutureOwned {
+        self.engine.log.abandoned()
+    }
+
+    /// Returns `true` if another process has taken the session over.
+    pub fn is_taken_over(&self) -> bool {
+        self.engine.log.is_abandoned()
     }
 
     /// Returns the index after the last event that is kept: where a reader begins that wants only

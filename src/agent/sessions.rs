@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::future::ready;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
@@ -141,6 +141,8 @@ pub struct SessionSummary {
 
 /// All sessions of the process, by id.
 pub struct Sessions {
+    /// The registry itself, for tasks that must not keep it alive.
+    registry: Weak<Self>,
     make: MakeSession,
     limits: SessionLimits,
     /// Held while a session is made and added, so that two requests for one id get one session and
@@ -167,7 +169,8 @@ impl Sessions {
         limits: SessionLimits,
         store: Option<Arc<dyn Store>>,
     ) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new_cyclic(|registry| Self {
+            registry: registry.clone(),
             make,
             limits,
             store,
@@ -299,7 +302,33 @@ impl Sessions {
             views: Mutex::default(),
         });
         self.loaded.lock().insert(id, Arc::clone(&added));
+        if self.store.is_some() {
+            let (registry, taken) = (self.registry.clone(), Arc::downgrade(&added));
+            let closed = added.session.closed();
+            tokio::spawn(async move {
+                closed.await;
+                if let (Some(registry), Some(taken)) = (registry.upgrade(), taken.upgrade()) {
+                    registry.forget_taken_over(&taken);
+                }
+            });
+        }
         Ok(added)
+    }
+
+    /// Unloads a session that another process has taken over: whoever asks for it next is told who has
+    /// it, or gets it back.
+    fn forget_taken_over(&self, taken: &Arc<LoadedSession>) {
+        if !taken.session.is_taken_over() {
+            return;
+        }
+        let removed = {
+            let mut loaded = self.loaded.lock();
+            let is_it = loaded.get(&taken.id).is_some_and(|loaded| Arc::ptr_eq(loaded, taken));
+            if is_it { loaded.remove(&taken.id) } else { None }
+        };
+        if let Some(removed) = removed {
+            self.end(&removed);
+        }
     }
 
     /// Returns the session of an id, its own or the one that a client chose, and notes that somebody

@@ -2,6 +2,7 @@
 
 mod checkpoints;
 mod going_on;
+mod taken_over;
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use serde_json::json;
 use tandem_agent::session::{
     Batch, Claim, Event, Head, Holder, Listed, Origin, Parts, PromptTags, Query, Secrets, Session,
@@ -390,7 +392,7 @@ async fn a_session_that_another_process_has_open_is_refused_with_its_owner() {
     let Some(LoadError::Store(StoreError::Held(_, holder))) = refused else {
         panic!("{refused:?}")
     };
-    assert_eq!(holder, Holder { pid: std::process::id(), port: None });
+    assert_eq!(holder, Holder { pid: std::process::id(), ..Holder::default() });
     end(&first).await;
     load(&second, loaded.id()).await;
 }
@@ -423,12 +425,15 @@ pub(crate) struct Faulty {
     fails: Arc<AtomicBool>,
     /// `true` if the next syncing finds a part of the log lost.
     loses: Arc<AtomicBool>,
+    /// `true` if another process has taken the sessions over.
+    taken: watch::Sender<bool>,
 }
 
 impl Faulty {
     pub(crate) fn new(inner: Arc<FileStore>) -> Arc<Self> {
         let (goes_on, fails) = (watch::Sender::new(true), Arc::default());
-        Arc::new(Self { inner, goes_on, fails, loses: Arc::default() })
+        let taken = watch::Sender::new(false);
+        Arc::new(Self { inner, goes_on, fails, loses: Arc::default(), taken })
     }
 }
 
@@ -440,7 +445,8 @@ impl Store for Faulty {
         }
         let claim = self.inner.create(head).await?;
         let (goes_on, fails) = (self.goes_on.subscribe(), Arc::clone(&self.fails));
-        Ok(Box::new(FaultyClaim { claim, goes_on, fails, loses: Arc::clone(&self.loses) }))
+        let (loses, taken) = (Arc::clone(&self.loses), self.taken.subscribe());
+        Ok(Box::new(FaultyClaim { claim, goes_on, fails, loses, taken }))
     }
 
     async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError> {
@@ -485,6 +491,7 @@ struct FaultyClaim {
     goes_on: watch::Receiver<bool>,
     fails: Arc<AtomicBool>,
     loses: Arc<AtomicBool>,
+    taken: watch::Receiver<bool>,
 }
 
 #[async_trait]
@@ -499,6 +506,9 @@ impl Claim for FaultyClaim {
 
     async fn append(&mut self, batches: Vec<Batch>) -> Result<(), StoreError> {
         self.goes_on.wait_for(|goes_on| *goes_on).await.unwrap();
+        if *self.taken.borrow() {
+            return Err(StoreError::TakenOver);
+        }
         if self.fails.load(Ordering::SeqCst) {
             return Err(StoreError::Io(std::io::ErrorKind::StorageFull.into()));
         }
@@ -522,6 +532,11 @@ impl Claim for FaultyClaim {
 
     async fn keep_secrets(&mut self, secrets: &Secrets) -> Result<(), StoreError> {
         self.claim.keep_secrets(secrets).await
+    }
+
+    fn taken_over(&self) -> BoxFuture<'static, ()> {
+        let mut taken = self.taken.clone();
+        Box::pin(async move { _ = taken.wait_for(|taken| *taken).await })
     }
 }
 

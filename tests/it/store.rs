@@ -129,9 +129,9 @@ async fn a_session_has_one_writer_and_others_are_told_who_it_is() {
         Ok(_) => panic!("claimed twice"),
     };
     let pid = std::process::id();
-    assert_eq!(held(place.store.claim(ID).await), Holder { pid, port: None });
+    assert_eq!(held(place.store.claim(ID).await), Holder { pid, ..Holder::default() });
     claim.announce(41242).await.unwrap();
-    assert_eq!(held(place.store.claim(ID).await), Holder { pid, port: Some(41242) });
+    assert_eq!(held(place.store.claim(ID).await), Holder { pid, port: Some(41242), node: None });
     // The name of the owner is a courtesy: without it, the session is as closed as before.
     fs::remove_file(place.session(ID).join("owner.json")).unwrap();
     assert_eq!(held(place.store.claim(ID).await), Holder::default());

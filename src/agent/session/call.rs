@@ -256,7 +256,7 @@ async fn execute(
     if !kind.only_reads() {
         // After a crash, nothing may have been changed that the log knows nothing of.
         let begun = engine.log.len().saturating_sub(1);
-        if cancel.run_until_cancelled(engine.log.kept(begun)).await.is_none() {
+        if cancel.run_until_cancelled(engine.log.kept(begun)).await != Some(true) {
             return ToolOutcome::Cancelled;
         }
     }
@@ -333,8 +333,11 @@ fn context(
         let log = log.clone();
         async move {
             // The file is touched afterwards: a crash leaves no change that nobody knows of.
-            log.kept(announced).await;
-            Ok(())
+            if log.kept(announced).await {
+                return Ok(());
+            }
+            // The session goes on elsewhere, where nobody would know of it.
+            Err(ToolError::cancelled())
         }
         .boxed()
     };

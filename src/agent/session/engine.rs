@@ -18,7 +18,7 @@ use super::open_calls::OpenCalls;
 use super::servers::Servers;
 use super::spending::Spending;
 use super::state::{CurrentState, SessionState, title_of};
-use super::store::Store;
+use super::store::{Store, StoreError};
 use super::toolbox::Toolbox;
 use super::transcript::Transcript;
 use parking_lot::Mutex;
@@ -100,9 +100,10 @@ impl Engine {
     /// people, why it has not.
     pub(super) async fn stored(&self) -> Result<&Arc<dyn Store>, String> {
         let store = self.store()?;
-        self.log.kept(self.log.len().saturating_sub(1)).await;
+        let kept = self.log.kept(self.log.len().saturating_sub(1)).await;
         match self.log.is_stored() {
             true => Ok(store),
+            false if !kept => Err(StoreError::TakenOver.to_string()),
             false if self.state.look(|state| state.turns) == 0 => Err(EMPTY.to_owned()),
             false => Err(NOT_SAVED.to_owned()),
         }

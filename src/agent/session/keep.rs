@@ -57,6 +57,8 @@ pub(super) struct Keeper {
     open: BTreeSet<TurnId>,
     /// `true` while the store refuses.
     is_failing: bool,
+    /// `true` if another process has the session now.
+    is_taken_over: bool,
     /// Reason why a part of what is stored is lost, until all of it is saved anew.
     lost: Option<&'static str>,
     /// When that was last begun.
@@ -82,6 +84,8 @@ pub(super) async fn keep_new(
     let claim = loop {
         let err = match store.create(&head).await {
             Ok(claim) => break claim,
+            // Another process has begun one of that id.
+            Err(StoreError::TakenOver) => return log.abandon(),
             Err(err) => err,
         };
         if !std::mem::replace(&mut is_failing, true) {
@@ -130,6 +134,7 @@ impl Keeper {
             title: None,
             open: BTreeSet::new(),
             is_failing: false,
+            is_taken_over: false,
             lost: None,
             renewed: None,
         }
@@ -142,6 +147,10 @@ impl Keeper {
             if ends_turn || self.log.wants_sync() {
                 self.sync().await;
             }
+            if self.is_taken_over {
+                tracing::warn!("another process has taken the session over");
+                return self.log.abandon();
+            }
             // A turn that the closing cancels ends a little later.
             if closed.is_cancelled() && (self.open.is_empty() || self.is_failing) {
                 break;
@@ -151,8 +160,9 @@ impl Keeper {
         self.renewed = None;
         self.write().await;
         self.sync().await;
+        self.claim.release().await;
         // Whoever still waits for something to be kept must not wait for ever.
-        self.log.unstored();
+        if self.is_taken_over { self.log.abandon() } else { self.log.unstored() }
     }
 
     /// Waits until there is something to do.
@@ -162,15 +172,18 @@ impl Keeper {
             if is_closing { std::future::pending().await } else { closed.cancelled().await }
         };
         tokio::pin!(closed);
+        let mut taken_over = self.claim.taken_over();
         if self.is_failing {
             tokio::select! {
                 () = sleep(AGAIN) => {}
                 () = closed => {}
+                () = &mut taken_over => self.is_taken_over = true,
             }
             return;
         }
         tokio::select! {
             () = self.reader.ready() => {}
+            () = &mut taken_over => return self.is_taken_over = true,
             () = self.log.sync_wanted() => return,
             Ok(()) = self.beside.changed() => return,
             () = &mut closed => return,
@@ -185,6 +198,9 @@ impl Keeper {
 
     /// Writes what has come. Returns `true` if a turn has ended with it.
     async fn write(&mut self) -> bool {
+        if self.is_taken_over {
+            return false;
+        }
         if let Some(why) = self.lost {
             self.failed(StoreError::Lost(why)).await;
             return false;
@@ -276,7 +292,7 @@ impl Keeper {
     }
 
     async fn sync(&mut self) {
-        if self.is_failing {
+        if self.is_failing || self.is_taken_over {
             return;
         }
         let end = self.reader.position();
@@ -289,6 +305,10 @@ impl Keeper {
     /// Saves the whole log anew if a part of it is lost. Else goes on without the store, and says so
     /// once; what was not written is read again later.
     async fn failed(&mut self, err: StoreError) {
+        if matches!(err, StoreError::TakenOver) {
+            self.is_taken_over = true;
+            return;
+        }
         // Where all is lost again and again, not all is written again and again.
         let may_renew = self.renewed.is_none_or(|renewed| renewed.elapsed() >= AGAIN);
         if let StoreError::Lost(why) = err {
@@ -301,6 +321,7 @@ impl Keeper {
                     self.log.append(Event::Notice(saved_anew(why)));
                     return;
                 }
+                Err(StoreError::TakenOver) => return self.is_taken_over = true,
                 Err(err) => err,
             },
             err => err,

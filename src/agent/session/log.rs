@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 pub(super) use self::shelf::Shelf;
 use self::shelf::{FileSlice, size};
@@ -54,6 +55,8 @@ struct LogShared {
     sync_wanted: watch::Sender<usize>,
     /// `true` if an event could not be read from the file of the oldest.
     is_damaged: AtomicBool,
+    /// Fires when no further event will be kept.
+    abandoned: CancellationToken,
 }
 
 /// The party that says which events are kept. Changes under the lock of the events.
@@ -65,6 +68,8 @@ enum Keeping {
     Unborn,
     /// The store.
     Stored,
+    /// Nobody any more: another process adds to the log. What happens here happens to nobody.
+    Abandoned,
 }
 
 struct LogEvents {
@@ -127,6 +132,7 @@ impl Log {
                 urgent: watch::Sender::default(),
                 sync_wanted: watch::Sender::default(),
                 is_damaged: AtomicBool::default(),
+                abandoned: CancellationToken::new(),
             }),
         }
     }
@@ -149,10 +155,10 @@ impl Log {
         if is_prompt && events.keeping == Keeping::Unborn {
             events.keeping = Keeping::Stored;
         }
-        if events.keeping != Keeping::Stored {
-            self.shared.kept.send_replace(count);
-        } else if !is_chunk {
-            self.shared.urgent.send_replace(count);
+        match events.keeping {
+            Keeping::Unstored | Keeping::Unborn => _ = self.shared.kept.send_replace(count),
+            Keeping::Stored if !is_chunk => _ = self.shared.urgent.send_replace(count),
+            Keeping::Stored | Keeping::Abandoned => {}
         }
         // Last: who wakes by it finds all the rest as it is now.
         self.shared.count.send_replace(count);
@@ -206,14 +212,30 @@ impl Log {
         *self.shared.kept.borrow()
     }
 
-    /// Waits until an event outlives the process.
-    pub(super) async fn kept(&self, index: usize) {
+    /// Waits until an event outlives the process. Returns `false` if it never will: what depends on it
+    /// must not happen.
+    #[must_use]
+    pub(super) async fn kept(&self, index: usize) -> bool {
         let mut kept = self.shared.kept.subscribe();
-        // It cannot fail: `shared` holds the sender.
-        let _ = kept.wait_for(|kept| *kept > index).await;
+        tokio::select! {
+            biased;
+            // It cannot fail: `shared` holds the sender.
+            _ = kept.wait_for(|kept| *kept > index) => true,
+            () = self.shared.abandoned.cancelled() => false,
+        }
     }
 
-    /// Waits until an event outlives a loss of power, as far as the store can say.
+    /// Waits until no further event will be kept, because another process adds to the log.
+    pub(super) fn abandoned(&self) -> WaitForCancellationFutureOwned {
+        self.shared.abandoned.clone().cancelled_owned()
+    }
+
+    /// Returns `true` if no further event will be kept.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.shared.abandoned.is_cancelled()
+    }
+
+    /// Waits until an event outlives a loss of power, as far as the store can say, or never will.
     pub(super) async fn synced(&self, index: usize) {
         let mut synced = self.shared.synced.subscribe();
         self.shared.sync_wanted.send_if_modified(|wanted| {
@@ -230,6 +252,7 @@ impl Log {
                 _ = synced.changed() => {}
                 // The store may have been given up.
                 _ = kept.changed() => {}
+                () = self.shared.abandoned.cancelled() => {}
             }
         }
     }
@@ -257,6 +280,13 @@ impl Log {
         let mut events = self.shared.events.lock();
         events.keeping = Keeping::Unstored;
         self.shared.kept.send_replace(events.slots.len());
+    }
+
+    /// From now on no event is kept, and front ends read none: another process adds to the log, at the
+    /// same indexes.
+    pub(super) fn abandon(&self) {
+        self.shared.events.lock().keeping = Keeping::Abandoned;
+        self.shared.abandoned.cancel();
     }
 
     /// Returns `true` if not every event that was asked for could be read.

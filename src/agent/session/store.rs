@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures::future::{self, BoxFuture};
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -135,11 +136,18 @@ pub struct Holder {
     /// Port of its A2A server on this machine, by which other terminals can join the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
+    /// Name of the node that the process is, if several share the store: it may be on another machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
 }
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self { node: Some(node), port: Some(port), .. } => {
+                write!(f, "node `{node}`, which serves port {port}")
+            }
+            Self { node: Some(node), .. } => write!(f, "node `{node}`"),
             Self { pid: 0, .. } => f.write_str("another process"),
             Self { pid, .. } => write!(f, "process {pid}"),
         }
@@ -161,6 +169,8 @@ pub enum StoreError {
     Invalid(String),
     /// A part of the log that was stored is gone; why. [`Claim::renew`] begins it anew.
     Lost(&'static str),
+    /// Another process has taken the session over: nothing that this one adds will ever be kept.
+    TakenOver,
     /// The session is this other program's, and only read.
     Foreign(&'static str),
     /// The disk refused.
@@ -171,6 +181,9 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFound(id) => write!(f, "there is no session `{id}`"),
+            Self::Held(_, holder @ Holder { node: Some(_), .. }) => {
+                write!(f, "the session is open at {holder}; ask that one")
+            }
             Self::Held(id, holder @ Holder { port: Some(port), .. }) => write!(
                 f,
                 "the session is open in {holder}; `tandem attach {port} --session {id}` joins it"
@@ -189,6 +202,9 @@ impl fmt::Display for StoreError {
             }
             Self::Invalid(why) => write!(f, "the session cannot be read: {why}"),
             Self::Lost(why) => write!(f, "a part of the stored session is lost ({why})"),
+            Self::TakenOver => f.write_str(
+                "the session goes on at another node, which has taken it over; ask again",
+            ),
             Self::Foreign(program) => write!(
                 f,
                 "it is a session of {program}, which tandem only reads; `tandem -r` makes a session of its own of it"
@@ -252,7 +268,9 @@ pub trait Store: Send + Sync {
     fn directory(&self, id: &str) -> Option<PathBuf>;
 }
 
-/// The right to add to a session's log: one process has it, until it drops the claim or ends.
+/// The right to add to a session's log: one process has it, until it drops the claim or ends. If the
+/// store is shared by several machines, it may be taken over by another process that believes this one
+/// dead; then nothing can be added any more ([`StoreError::TakenOver`]).
 #[async_trait]
 pub trait Claim: Send + Sync {
     /// Returns the index after the last event that is kept.
@@ -279,4 +297,14 @@ pub trait Claim: Send + Sync {
     /// Keeps secrets beside the log, in place of those before. They are part of no copy and no export,
     /// and go with the session. When this returns they outlive a loss of power.
     async fn keep_secrets(&mut self, secrets: &Secrets) -> Result<(), StoreError>;
+
+    /// Waits until it is known that another process has taken the session over, although nothing is
+    /// added.
+    fn taken_over(&self) -> BoxFuture<'static, ()> {
+        Box::pin(future::pending())
+    }
+
+    /// Prepares to let the session go: others can claim it as soon as this has returned and the claim is
+    /// dropped. Nothing can be added any more. A claim that is only dropped is let go in its own time.
+    async fn release(&mut self) {}
 }

@@ -17,7 +17,9 @@ use super::contexts::{AgentSettings, Contexts};
 use super::requests::SessionId;
 use super::server::A2aServer;
 use super::turns;
-use tandem_agent::session::{Answer, Listed, Origin, PromptPart, PromptTags, Reader, TurnId};
+use tandem_agent::session::{
+    Answer, Listed, Origin, PromptPart, PromptTags, Reader, StoreError, TurnId,
+};
 use tandem_agent::sessions::SessionSummary;
 use tandem_wire::attach::{
     ANSWER, AnswerParams, CANCEL, EVENTS, EventsParams, EventsResult, FILES, FilesParams,
@@ -113,11 +115,11 @@ impl rpc::Handler for Seat {
             PROMPTS => self.prompts(joined, responder),
             PROMPT => {
                 let taken = self.prompt(joined, params);
-                let session = Arc::clone(session);
+                let context = Arc::clone(&joined.context);
                 // A prompt that is accepted is not lost.
                 tokio::spawn(async move {
-                    session.synced().await;
-                    responder.send(taken);
+                    let promised = context.promised().await.map_err(|error| refused(error.message));
+                    responder.send(taken.and(promised));
                 });
             }
             SET_MODE => responder.send(self.set_mode(joined, params)),
@@ -264,6 +266,9 @@ impl Seat {
             tokio::select! {
                 () = log.ready() => {
                     responder.send(happened(&mut log, since.bytes, context.session.input_limit()));
+                }
+                () = context.session.taken_over() => {
+                    responder.send(Err::<(), _>(refused(StoreError::TakenOver)));
                 }
                 () = ended.cancelled() => {}
                 () = cancelled.cancelled() => {}

@@ -16,11 +16,12 @@ use super::terminals::AttachedTerminals;
 use super::tool_call::question;
 use super::updates::{artifact, explanation, source, timestamp};
 use parking_lot::Mutex;
-use tandem_agent::session::{Session, TaskEvent, TurnId, TurnRecord};
+use tandem_agent::session::{Session, StoreError, TaskEvent, TurnId, TurnRecord};
 use tandem_agent::sessions::{LastUse, LoadedSession, SessionView};
 pub(super) use tandem_wire::a2a::UnknownContext;
 use tandem_wire::a2a::{Message, Part, Role, Task, TaskState, TaskStatus};
 use tandem_wire::development_tool::URI;
+use tandem_wire::jsonrpc::Error;
 
 /// One session.
 pub(super) struct SessionContext {
@@ -74,6 +75,22 @@ impl SessionContext {
     /// Looks at what has happened up to now.
     pub(super) fn story<T>(&self, look: impl FnOnce(&Story) -> T) -> T {
         look(self.story.lock().catch_up())
+    }
+
+    /// Waits until all that has happened up to now outlives a loss of power: what a client is promised
+    /// must. An error if another process has taken the session over.
+    pub(super) async fn promised(&self) -> Result<(), Error> {
+        self.session.synced().await;
+        self.check_own()
+    }
+
+    /// Returns an error if another process has taken the session over: what has happened here since is
+    /// nothing.
+    pub(super) fn check_own(&self) -> Result<(), Error> {
+        if self.session.is_taken_over() {
+            return Err(Error::new(Error::INTERNAL, StoreError::TakenOver.to_string()));
+        }
+        Ok(())
     }
 
     /// Notes that somebody asks for the session, so that it is not unloaded.

@@ -50,10 +50,14 @@ impl Follow {
         }
     }
 
-    /// Waits until there may be another. Nothing is taken.
+    /// Waits until there may be another, or another process has taken the session over. Nothing is
+    /// taken.
     pub(super) async fn ready(&mut self) {
         if self.next >= self.made.len() {
-            self.log.ready().await;
+            tokio::select! {
+                () = self.log.ready() => {}
+                () = self.context.session.taken_over() => {}
+            }
         }
     }
 

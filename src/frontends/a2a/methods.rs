@@ -234,6 +234,7 @@ impl A2aServer {
         if !at_once {
             streaming.subscribe().end().await;
         }
+        context.check_own()?;
         let mut task = of_turn(&context, turn, dialect, history);
         task.unknown_context = unknown;
         Ok(Reply::Value(dialect.first(&task)))
@@ -296,6 +297,7 @@ impl A2aServer {
         match turn.or_else(|| session.running()) {
             Some(running) if session.cancel(running) => {
                 ending(session, running).await;
+                context.check_own()?;
                 if turn.is_none() {
                     // The session's task can be cancelled once.
                     context.cancel_ended(running).await;
@@ -381,7 +383,11 @@ impl A2aServer {
 async fn ending(session: &Arc<Session>, turn: TurnId) {
     let mut log = session.events(session.position());
     while session.pending(turn) {
-        if matches!(&*log.next().await, Event::TurnFinished { turn: ended, .. } if *ended == turn) {
+        let event = tokio::select! {
+            event = log.next() => event,
+            () = session.taken_over() => return,
+        };
+        if matches!(&*event, Event::TurnFinished { turn: ended, .. } if *ended == turn) {
             break;
         }
     }

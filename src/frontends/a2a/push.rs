@@ -123,7 +123,7 @@ impl A2aServer {
         // What has begun already is told of from its beginning.
         let place = (turn, from(&context, turn));
         let set = self.add_push(&context, place, &request.config, dialect)?;
-        context.session.synced().await;
+        context.promised().await?;
         Ok(dialect.push_config(&set))
     }
 
@@ -154,7 +154,7 @@ impl A2aServer {
             context.session.record(TaskEvent::PushConfigDeleted { key: key.clone() });
         }
         self.webhooks.forget(&key);
-        context.session.synced().await;
+        context.promised().await?;
         Ok(())
     }
 

@@ -126,13 +126,19 @@ impl Subscription {
         Self { follow: Follow::new(context, span.from, dialect), ended: span.over, span }
     }
 
-    /// The next event; nothing at the end. Nothing is lost if it is dropped while it waits.
+    /// The next event; nothing at the end, or when another process has taken the session over, which
+    /// has the rest. Nothing is lost if it is dropped while it waits.
     pub(super) async fn next(&mut self) -> Option<Bytes> {
         if let Some(first) = self.span.first.take() {
             return Some(first);
         }
         while !self.ended {
-            let frame = self.follow.next().await;
+            let taken_over = self.follow.context.session.taken_over();
+            let frame = tokio::select! {
+                biased;
+                frame = self.follow.next() => frame,
+                () = taken_over => return None,
+            };
             if let Some(json) = self.take(&frame) {
                 return Some(json);
             }

@@ -21,7 +21,7 @@ use serde_json::Value;
 use tokio::task::coop::consume_budget;
 
 use self::heartbeat::{Due, Heartbeat};
-use self::out::{GOING_AWAY, Out, Over, SILENT, TOO_BIG, UNSUPPORTED};
+use self::out::{GOING_AWAY, MOVED, Out, Over, SILENT, TOO_BIG, UNSUPPORTED};
 use super::context::SessionContext;
 use super::dialect::Dialect;
 use super::envelope::envelope;
@@ -226,6 +226,9 @@ impl SocketClient {
                 let context = Arc::clone(&self.follows[n].context);
                 self.deliver(&context, &frame).await?;
             }
+        }
+        if self.follows.iter().any(|follow| follow.context.session.is_taken_over()) {
+            return Err(self.out.close(GOING_AWAY, MOVED).await);
         }
         self.out.flush().await
     }

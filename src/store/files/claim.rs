@@ -107,7 +107,7 @@ impl FileClaim {
 }
 
 fn this_process() -> Holder {
-    Holder { pid: std::process::id(), port: None }
+    Holder { pid: std::process::id(), ..Holder::default() }
 }
 
 #[async_trait]

@@ -18,6 +18,9 @@ pub(super) const TOO_BIG: u16 = 1009;
 /// Reason for closing a connection that gives no sign of life.
 pub(super) const SILENT: &str = "no sign of life";
 
+/// Reason for closing a connection whose session another process has taken over.
+pub(super) const MOVED: &str = "the session goes on at another node";
+
 /// Maximum duration of a good-bye.
 const FAREWELL: Duration = Duration::from_secs(1);
 

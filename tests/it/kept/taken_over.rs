@@ -1,0 +1,67 @@
+//! Sessions that another process has taken over.
+
+use super::{Faulty, LONG, Place, ask, calls, create, events, load, look, registry, says, stored};
+use std::sync::Arc;
+
+use tandem_agent::session::Origin;
+use tandem_agent::sessions::Sessions;
+use tokio::task::yield_now;
+use tokio::time::timeout;
+
+use crate::fakes::text;
+
+/// Waits until a session is not loaded any more.
+async fn unloaded(sessions: &Sessions, id: &str) {
+    let unloading = async {
+        while sessions.contains(id) {
+            yield_now().await;
+        }
+    };
+    timeout(LONG, unloading).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_session_does_after_it_was_taken_over_is_neither_stored_nor_shown() {
+    let place = Place::new();
+    let store = Faulty::new(place.store());
+    let answers = vec![says("one"), calls(&["a"]), says("late"), says("more")];
+    let (sessions, _) = registry(Arc::clone(&store) as _, answers, vec![look()]);
+    let loaded = create(&sessions);
+    ask(&loaded, "first").await;
+    let (id, session) = (loaded.id().to_owned(), Arc::clone(loaded.session()));
+    drop(loaded);
+    let before = events(&session);
+    store.goes_on.send_replace(false);
+    session.prompt(text("second"), Origin::Terminal);
+    // It has something to store when it finds out.
+    yield_now().await;
+    store.taken.send_replace(true);
+    store.goes_on.send_replace(true);
+    timeout(LONG, session.taken_over()).await.unwrap();
+    timeout(LONG, session.closed()).await.unwrap();
+    // Nobody waits for ever for what is never stored.
+    timeout(LONG, session.idle()).await.unwrap();
+    timeout(LONG, session.synced()).await.unwrap();
+    assert!(session.stored().await.is_err());
+    unloaded(&sessions, &id).await;
+    assert_eq!(events(&session), before);
+    assert_eq!(stored(&*place.store(), &id).await, before);
+    // Whoever asks for it is given it as it is stored, once it is free.
+    store.taken.send_replace(false);
+    let again = load(&sessions, &id).await;
+    assert_eq!(events(again.session())[..before.len()], before);
+    ask(&again, "third").await;
+}
+
+#[tokio::test]
+async fn a_session_that_does_nothing_learns_that_it_was_taken_over() {
+    let place = Place::new();
+    let store = Faulty::new(place.store());
+    let (sessions, _) = registry(Arc::clone(&store) as _, vec![says("one")], Vec::new());
+    let loaded = create(&sessions);
+    ask(&loaded, "first").await;
+    let id = loaded.id().to_owned();
+    drop(loaded);
+    store.taken.send_replace(true);
+    unloaded(&sessions, &id).await;
+}
