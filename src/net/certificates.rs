@@ -6,11 +6,20 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use rustls_platform_verifier::BuilderVerifierExt as _;
 
 /// Message to people whose machine has no root certificates.
 pub(super) const NO_CERTIFICATES: &str = "this machine has no root certificates, without which no \
     server can be trusted over https: install the package ca-certificates, or set SSL_CERT_FILE to \
     a file of certificates";
+
+/// Returns the configuration of a TLS client that trusts the servers that the operating system trusts.
+pub fn tls() -> Result<ClientConfig, Error> {
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let config = config.with_safe_default_protocol_versions()?.with_platform_verifier();
+    let config = config.map_err(|_| Error::General(NO_CERTIFICATES.to_owned()))?;
+    Ok(config.with_no_client_auth())
+}
 
 /// Returns a TLS configuration that trusts no server; its error says why.
 pub(super) fn no_certificates() -> Option<ClientConfig> {

@@ -21,6 +21,7 @@ use reqwest::{Client, ClientBuilder, redirect};
 use tokio::net::lookup_host;
 
 pub use self::backoff::{Backoff, retry_after};
+pub use self::certificates::tls;
 use self::certificates::{NO_CERTIFICATES, no_certificates};
 pub use self::reach::{Reach, is_this_machine, judge, judge_host};
 

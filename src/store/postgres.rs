@@ -1,0 +1,369 @@
+//! Sessions in a Postgres database, which several processes on several machines share.
+//!
+//! A log is rows of batches, in the lines that files have. Whoever has a session is in the session's
+//! row, with an epoch that each owner counts up; a batch is added by a statement that compares it. So
+//! an owner that was believed dead, and is not, adds nothing any more. Nothing depends on a clock: a
+//! node is dead when the lock that its connection holds is free, or when the counter that it raises
+//! stands still for some time of the observer's own.
+
+mod address;
+mod claim;
+mod connection;
+mod list;
+mod nodes;
+mod schema;
+mod writer;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::stream::{self, StreamExt as _};
+use parking_lot::Mutex;
+use tandem_agent::session::{
+    Claim, Head, Holder, Listed, Query, Secrets, Store, StoreError, Stored, StoredLog,
+};
+use tokio::time::{Instant, sleep};
+use tokio_postgres::Row;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+pub use self::address::{AddressError, DatabaseAddress};
+use self::claim::PostgresClaim;
+use self::connection::Database;
+use self::nodes::{Life, Nodes};
+use self::writer::Writer;
+use crate::lines::{self, VERSION};
+
+/// Number of batches that are read at once.
+const PAGE: i64 = 64;
+
+/// Time between two looks at a node that may be dead.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Limits of a store in a database.
+#[derive(Debug, Clone, Copy)]
+pub struct PostgresLimits {
+    /// Time after which a database that does not answer is said to be out of reach.
+    pub patience: Duration,
+    /// Time for which the counter of a node may stand still before others take its sessions over.
+    pub node_dead: Duration,
+}
+
+impl Default for PostgresLimits {
+    fn default() -> Self {
+        Self { patience: Duration::from_secs(10), node_dead: Duration::from_secs(3) }
+    }
+}
+
+/// Sessions in a database. This process is one of the nodes that share it, as long as the store lives.
+pub struct PostgresStore {
+    shared: Arc<Shared>,
+    _ends: DropGuard,
+}
+
+/// The parts of a store that its claims share.
+struct Shared {
+    database: Arc<Database>,
+    nodes: Arc<Nodes>,
+    writer: Writer,
+    /// Epochs of the sessions that this node has open; each fires when another node has taken it over.
+    held: Mutex<HashMap<String, HeldSession>>,
+    /// Held while a session is created or claimed, so that of two claims of this node one counts.
+    claiming: tokio::sync::Mutex<()>,
+}
+
+/// A session that this node has open.
+#[derive(Clone)]
+struct HeldSession {
+    epoch: i64,
+    taken_over: CancellationToken,
+}
+
+/// A session's row, as far as it says who has it.
+struct Owner {
+    epoch: i64,
+    next: i64,
+    port: Option<i32>,
+    /// Name of the node; empty if nobody has the session.
+    node: String,
+    /// `true` if the node is one of those that are known.
+    is_known: bool,
+    /// `true` if nobody holds the lock of the node: it may have been killed this very moment.
+    is_free: bool,
+}
+
+impl PostgresStore {
+    /// Connects to a database, makes what is missing there, and becomes one of its nodes. Needs the
+    /// runtime. The error says, for people, what to do.
+    pub async fn connect(
+        address: &DatabaseAddress,
+        limits: PostgresLimits,
+    ) -> Result<Self, StoreError> {
+        let database = Arc::new(Database::new(address, limits.patience)?);
+        schema::prepare(&database).await?;
+        let ending = CancellationToken::new();
+        let (nodes, connection) = Nodes::join(&database, limits.node_dead).await?;
+        let writer = Writer::start(Arc::clone(&database));
+        let (held, claiming) = (Mutex::default(), tokio::sync::Mutex::default());
+        let shared = Arc::new(Shared { database, nodes, writer, held, claiming });
+        let watched = Arc::downgrade(&shared);
+        let check = move || {
+            let shared = watched.upgrade();
+            async move {
+                if let Some(shared) = shared {
+                    shared.check_held().await;
+                }
+            }
+        };
+        let living = nodes::live(Arc::clone(&shared.nodes), connection, check);
+        let ended = ending.clone();
+        tokio::spawn(async move { ended.run_until_cancelled(living).await });
+        Ok(Self { shared, _ends: ending.drop_guard() })
+    }
+
+    /// Returns the name of this node, which no other has.
+    pub fn node(&self) -> &str {
+        self.shared.nodes.own()
+    }
+}
+
+impl Shared {
+    /// Returns who has a session.
+    async fn owner(&self, id: &str) -> Result<Owner, StoreError> {
+        let sql = "select s.epoch, s.next, s.port, s.owner, n.name is not null, \
+                   n.name is not null and s.owner <> $2 and \
+                   pg_try_advisory_xact_lock_shared(hashtextextended('tandem ' || s.owner, 0)) \
+                   from tandem.session s left join tandem.node n on n.name = s.owner \
+                   where s.id = $1 and s.tenant = ''";
+        let row = self.database.query(sql, &[&id, &self.nodes.own()]).await?.pop();
+        let row = row.ok_or_else(|| StoreError::NotFound(id.to_owned()))?;
+        Ok(Owner {
+            epoch: connection::get(&row, 0)?,
+            next: connection::get(&row, 1)?,
+            port: connection::get(&row, 2)?,
+            node: connection::get(&row, 3)?,
+            is_known: connection::get(&row, 4)?,
+            is_free: connection::get(&row, 5)?,
+        })
+    }
+
+    /// Returns whether the node that has a session is alive; of this node, whether it still has it open.
+    fn life(&self, id: &str, owner: &Owner) -> Life {
+        if owner.node == self.nodes.own() {
+            // What was let go a moment ago may still be in the database.
+            let held = self.held.lock();
+            let has_it = held.get(id).is_some_and(|held| held.epoch == owner.epoch);
+            return if has_it { Life::Alive } else { Life::Dead };
+        }
+        if owner.node.is_empty() || !owner.is_known {
+            return Life::Dead;
+        }
+        match self.nodes.life(&owner.node) {
+            Life::Alive if owner.is_free => Life::Unclear,
+            life => life,
+        }
+    }
+
+    /// Waits until it is clear that nobody has a session; returns its row. An error if a node that lives
+    /// has it.
+    async fn unowned(&self, id: &str) -> Result<Owner, StoreError> {
+        let begun = Instant::now();
+        loop {
+            let owner = self.owner(id).await?;
+            match self.life(id, &owner) {
+                Life::Dead => return Ok(owner),
+                Life::Unclear if begun.elapsed() < self.nodes.dead_after() * 2 => sleep(LOOK).await,
+                Life::Alive | Life::Unclear => {
+                    return Err(StoreError::Held(id.to_owned(), self.holder(owner)));
+                }
+            }
+        }
+    }
+
+    fn holder(&self, owner: Owner) -> Holder {
+        let port = owner.port.and_then(|port| u16::try_from(port).ok());
+        if owner.node == self.nodes.own() {
+            return Holder { pid: std::process::id(), port, node: None };
+        }
+        Holder { pid: 0, port, node: Some(owner.node) }
+    }
+
+    /// Notes that this node has a session; returns what fires when another one has taken it over.
+    fn hold(&self, id: &str, epoch: i64) -> CancellationToken {
+        let taken_over = CancellationToken::new();
+        let held = HeldSession { epoch, taken_over: taken_over.clone() };
+        self.held.lock().insert(id.to_owned(), held);
+        taken_over
+    }
+
+    /// Forgets a session that this node had in that epoch.
+    fn let_go(&self, id: &str, epoch: i64) {
+        let mut held = self.held.lock();
+        if held.get(id).is_some_and(|held| held.epoch == epoch) {
+            held.remove(id);
+        }
+    }
+
+    /// Finds out which of the sessions that this node has open others have taken over.
+    async fn check_held(&self) {
+        let held = self.held.lock().clone();
+        let ids: Vec<&str> = held.keys().map(String::as_str).collect();
+        if ids.is_empty() {
+            return;
+        }
+        let sql = "select id, epoch from tandem.session where id = any($1)";
+        // Not known is not taken over: it is asked again.
+        let Ok(rows) = self.database.query(sql, &[&ids]).await else { return };
+        for row in rows {
+            if let (Ok(id), Ok(epoch)) =
+                (connection::get::<String>(&row, 0), connection::get::<i64>(&row, 1))
+                && let Some(held) = held.get(&id).filter(|held| held.epoch < epoch)
+            {
+                held.taken_over.cancel();
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn create(&self, head: &Head) -> Result<Box<dyn Claim>, StoreError> {
+        PostgresClaim::create(&self.shared, head).await
+    }
+
+    async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError> {
+        // A newer version's session is only read.
+        let (version, _) = self.shared.read_head(id).await?;
+        if version > VERSION {
+            return Err(StoreError::Newer(version));
+        }
+        PostgresClaim::claim(&self.shared, id).await
+    }
+
+    async fn is_held(&self, id: &str) -> Result<bool, StoreError> {
+        let owner = self.shared.owner(id).await?;
+        Ok(self.shared.life(id, &owner) != Life::Dead)
+    }
+
+    async fn head(&self, id: &str) -> Result<Head, StoreError> {
+        Ok(self.shared.read_head(id).await?.1)
+    }
+
+    async fn read(&self, id: &str) -> Result<StoredLog, StoreError> {
+        // What comes after this moment is not read: nobody would know where to end.
+        let end = self.shared.owner(id).await?.next;
+        let (shared, id) = (Arc::clone(&self.shared), id.to_owned());
+        let pages = stream::try_unfold(Some(0), move |from| {
+            let (shared, id) = (Arc::clone(&shared), id.clone());
+            async move {
+                let Some(from) = from else { return Ok(None) };
+                shared.read_page(&id, from, end).await.map(Some)
+            }
+        });
+        Ok(pages.boxed())
+    }
+
+    async fn opened(&self) -> Result<Vec<String>, StoreError> {
+        let sql = "select id from tandem.session where owner <> '' and tenant = ''";
+        let rows = self.shared.database.query(sql, &[]).await?;
+        rows.iter().map(|row| connection::get(row, 0)).collect()
+    }
+
+    async fn secrets(&self, id: &str) -> Result<Secrets, StoreError> {
+        let sql = "select body from tandem.secret where session = $1";
+        match self.shared.database.query(sql, &[&id]).await?.first() {
+            Some(row) => {
+                let body: String = connection::get(row, 0)?;
+                serde_json::from_str(&body).map_err(|err| StoreError::Io(err.into()))
+            }
+            None => Ok(Secrets::new()),
+        }
+    }
+
+    async fn list(&self, query: &Query) -> Result<Vec<Listed>, StoreError> {
+        list::list(&self.shared.database, query).await
+    }
+
+    async fn may_say(&self, id: &str, lower: &str) -> Result<bool, StoreError> {
+        // An answer comes in pieces, of which a word may be in several: the database cannot look for
+        // it, but saves reading the events.
+        let (mut said, mut from) = (Vec::new(), Some(0));
+        while let Some(first) = from {
+            let rows = self.shared.read_rows(id, first, i64::MAX).await?;
+            from = next_page(&rows)?;
+            for row in &rows {
+                lines::add_said(connection::get::<&str>(row, 1)?.as_bytes(), &mut said);
+            }
+        }
+        Ok(String::from_utf8_lossy(&said).to_lowercase().contains(&lines::escaped(lower)))
+    }
+
+    async fn delete(&self, id: &str) -> Result<(), StoreError> {
+        let epoch = self.shared.unowned(id).await?.epoch;
+        let sql = "delete from tandem.session where id = $1 and epoch = $2 returning id";
+        let deleted = self.shared.database.query(sql, &[&id, &epoch]).await?.len();
+        match (deleted, self.shared.owner(id).await) {
+            // If the answer was lost, it is gone all the same.
+            (1.., _) | (0, Err(StoreError::NotFound(_))) => Ok(()),
+            (0, Err(err)) => Err(err),
+            (0, Ok(owner)) => Err(StoreError::Held(id.to_owned(), self.shared.holder(owner))),
+        }
+    }
+
+    /// What belongs to a session beside its log (contents for undo, long outputs) is on the node that
+    /// works on it, as long as it does.
+    fn directory(&self, _: &str) -> Option<PathBuf> {
+        None
+    }
+}
+
+impl Shared {
+    async fn read_head(&self, id: &str) -> Result<(u32, Head), StoreError> {
+        let sql = "select head from tandem.session where id = $1 and tenant = ''";
+        let row = self.database.query(sql, &[&id]).await?.pop();
+        let row = row.ok_or_else(|| StoreError::NotFound(id.to_owned()))?;
+        let head: String = connection::get(&row, 0)?;
+        lines::read_head(head.as_bytes())
+            .map_err(|err| StoreError::Invalid(format!("its head: {err}")))
+    }
+
+    /// Reads some batches that begin at an index or after it, and before another; also returns where the
+    /// next ones begin, if there may be more.
+    async fn read_page(
+        &self,
+        id: &str,
+        from: i64,
+        end: i64,
+    ) -> Result<(Vec<Stored>, Option<i64>), StoreError> {
+        let rows = self.read_rows(id, from, end).await?;
+        let mut page = Vec::with_capacity(rows.len());
+        for row in &rows {
+            page.push(match lines::read_batch(connection::get::<&str>(row, 1)?.as_bytes()) {
+                Ok(batch) => Stored::Batch(batch),
+                Err(err) => {
+                    let first: i64 = connection::get(row, 0)?;
+                    Stored::Damaged(format!("the batch at {first}: {err}"))
+                }
+            });
+        }
+        Ok((page, next_page(&rows)?))
+    }
+
+    async fn read_rows(&self, id: &str, from: i64, end: i64) -> Result<Vec<Row>, StoreError> {
+        let sql = "select first, body from tandem.batch \
+                   where session = $1 and first >= $2 and first < $3 order by first limit $4";
+        self.database.query(sql, &[&id, &from, &end, &PAGE]).await
+    }
+}
+
+/// Returns where the batches after these begin, if there may be more.
+fn next_page(rows: &[Row]) -> Result<Option<i64>, StoreError> {
+    match rows.last() {
+        Some(last) if i64::try_from(rows.len()) == Ok(PAGE) => {
+            Ok(Some(connection::get::<i64>(last, 0)? + 1))
+        }
+        _ => Ok(None),
+    }
+}

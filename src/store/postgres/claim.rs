@@ -1,0 +1,306 @@
+//! The claim of a session in a database.
+
+use std::io;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+use tandem_agent::session::{Batch, Claim, Head, Secrets, StoreError};
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+use super::Shared;
+use super::connection::Failure;
+use super::writer::{RowSummary, Write};
+use crate::lines;
+
+/// Lets a session go that a node has in an epoch. In the same epoch, another may have it: of two that begin or
+/// claim one at once, both mean the same.
+const RELEASE: &str =
+    "update tandem.session set owner = '', port = null where id = $1 and epoch = $2 and owner = $3";
+
+/// The claim of a session, in one epoch of it.
+pub(super) struct PostgresClaim {
+    shared: Arc<Shared>,
+    id: String,
+    epoch: i64,
+    next: usize,
+    taken_over: CancellationToken,
+    /// The log that is begun anew, until it takes the place of the one before.
+    renewed: Option<Encoded>,
+    is_released: bool,
+}
+
+/// Batches as they are stored.
+#[derive(Default)]
+struct Encoded {
+    rows: Vec<(i64, String)>,
+    summary: RowSummary,
+}
+
+impl PostgresClaim {
+    /// Creates a session, unless there is one of that id.
+    pub(super) async fn create(
+        shared: &Arc<Shared>,
+        head: &Head,
+    ) -> Result<Box<dyn Claim>, StoreError> {
+        let line = lines::write_head(head).map_err(io::Error::from)?;
+        let line = text(line)?;
+        let _claiming = shared.claiming.lock().await;
+        if shared.held.lock().contains_key(&head.id) {
+            return Err(StoreError::TakenOver);
+        }
+        let epoch = 1;
+        let claim = Self::new(shared, &head.id, epoch, 0);
+        let sql = "insert into tandem.session\
+                   (id, epoch, owner, head, directory, is_checkpoint, title, changed) \
+                   values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict(id) do nothing returning id";
+        let directory = head.directory.to_string_lossy();
+        let (own, is_checkpoint) = (shared.nodes.own(), head.tag.is_some());
+        let title = &head.title;
+        let created = shared
+            .database
+            .query(
+                sql,
+                &[
+                    &head.id,
+                    &epoch,
+                    &own,
+                    &line,
+                    &&*directory,
+                    &is_checkpoint,
+                    title,
+                    &head.created,
+                ],
+            )
+            .await?;
+        if created.is_empty() {
+            // Either the answer to an earlier attempt was lost, or it is another's.
+            let owner = shared.owner(&head.id).await?;
+            if owner.node != own || owner.epoch != epoch {
+                return Err(StoreError::TakenOver);
+            }
+        }
+        Ok(Box::new(claim))
+    }
+
+    /// Claims a session that no node has that lives.
+    pub(super) async fn claim(
+        shared: &Arc<Shared>,
+        id: &str,
+    ) -> Result<Box<dyn Claim>, StoreError> {
+        let seen = shared.unowned(id).await?;
+        let _claiming = shared.claiming.lock().await;
+        let epoch = seen.epoch + 1;
+        let own = shared.nodes.own();
+        let is_ours = shared.held.lock().get(id).is_some_and(|held| held.epoch >= epoch);
+        if !is_ours {
+            let mut claim = Self::new(shared, id, epoch, 0);
+            // Only if nobody else has found the same owner dead, and was faster.
+            let sql = "update tandem.session set epoch = $2, owner = $3, port = null \
+                       where id = $1 and epoch + 1 = $2 returning id";
+            shared.database.query(sql, &[&id, &epoch, &own]).await?;
+            let owner = shared.owner(id).await?;
+            if owner.node == own && owner.epoch == epoch {
+                claim.next = index(owner.next)?;
+                return Ok(Box::new(claim));
+            }
+        }
+        let owner = shared.owner(id).await?;
+        Err(StoreError::Held(id.to_owned(), shared.holder(owner)))
+    }
+
+    fn new(shared: &Arc<Shared>, id: &str, epoch: i64, next: usize) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            id: id.to_owned(),
+            epoch,
+            next,
+            taken_over: shared.hold(id, epoch),
+            renewed: None,
+            is_released: false,
+        }
+    }
+
+    /// Notes that another node has the session.
+    fn lost(&self) -> StoreError {
+        self.taken_over.cancel();
+        StoreError::TakenOver
+    }
+
+    /// Runs a statement that returns a row if this claim still counts.
+    async fn fenced(
+        &self,
+        sql: &str,
+        value: &(dyn tokio_postgres::types::ToSql + Sync),
+    ) -> Result<(), StoreError> {
+        let rows = self.shared.database.query(sql, &[&self.id, &self.epoch, value]).await?;
+        if rows.is_empty() { Err(self.lost()) } else { Ok(()) }
+    }
+
+    /// Puts the log that was begun anew in the place of the one before, in one transaction.
+    async fn replace(&self, renewed: &Encoded) -> Result<(), Failure> {
+        let mut client = self.shared.database.connect().await?;
+        let replaced = async {
+            let transaction = client.transaction().await?;
+            let sql = "update tandem.session set next = $3, turns = coalesce($4, turns), \
+                       title = coalesce($5, title), changed = coalesce($6, changed) \
+                       where id = $1 and epoch = $2 returning id";
+            let RowSummary { turns, title, changed } = &renewed.summary;
+            let next = i64::try_from(self.next).unwrap_or(i64::MAX);
+            let owned = transaction
+                .query(sql, &[&self.id, &self.epoch, &next, turns, title, changed])
+                .await?;
+            if owned.is_empty() {
+                self.taken_over.cancel();
+                return Ok(());
+            }
+            transaction.execute("delete from tandem.batch where session = $1", &[&self.id]).await?;
+            let sql = "insert into tandem.batch(session, first, body) \
+                       select $1, * from unnest($2::bigint[], $3::text[])";
+            for rows in renewed.rows.chunks(64) {
+                let firsts: Vec<i64> = rows.iter().map(|row| row.0).collect();
+                let bodies: Vec<&str> = rows.iter().map(|row| row.1.as_str()).collect();
+                transaction.execute(sql, &[&self.id, &firsts, &bodies]).await?;
+            }
+            transaction.commit().await
+        };
+        replaced.await.map_err(Failure::Refused)
+    }
+}
+
+#[async_trait]
+impl Claim for PostgresClaim {
+    fn next(&self) -> usize {
+        self.next
+    }
+
+    fn repaired(&self) -> Option<&str> {
+        None
+    }
+
+    async fn append(&mut self, batches: Vec<Batch>) -> Result<(), StoreError> {
+        let Some(end) = batches.last().map(Batch::end) else { return Ok(()) };
+        let encoded = tokio::task::spawn_blocking(move || encode(&batches)).await;
+        let encoded = encoded.map_err(io::Error::other)??;
+        if let Some(renewed) = &mut self.renewed {
+            renewed.add(encoded);
+            self.next = end;
+            return Ok(());
+        }
+        let number = |index| i64::try_from(index).unwrap_or(i64::MAX);
+        let (start, finish) = (number(self.next), number(end));
+        let (id, epoch) = (self.id.clone(), self.epoch);
+        let Encoded { rows, summary } = encoded;
+        let write = Write { id, epoch, start, finish, rows, summary };
+        self.shared.writer.write(write).await.map_err(|err| match err {
+            StoreError::TakenOver => self.lost(),
+            err => err,
+        })?;
+        self.next = end;
+        Ok(())
+    }
+
+    async fn sync(&mut self) -> Result<(), StoreError> {
+        // What is added is on the database's disk when it says so.
+        if let Some(renewed) = &self.renewed {
+            let replaced = self.replace(renewed).await;
+            replaced.map_err(|failure| self.shared.database.explain(&failure))?;
+            if self.taken_over.is_cancelled() {
+                return Err(StoreError::TakenOver);
+            }
+            self.renewed = None;
+        }
+        Ok(())
+    }
+
+    async fn renew(&mut self) -> Result<(), StoreError> {
+        self.renewed = Some(Encoded::default());
+        self.next = 0;
+        Ok(())
+    }
+
+    async fn announce(&mut self, port: u16) -> Result<(), StoreError> {
+        let sql = "update tandem.session set port = $3 where id = $1 and epoch = $2 returning id";
+        self.fenced(sql, &i32::from(port)).await
+    }
+
+    async fn keep_secrets(&mut self, secrets: &Secrets) -> Result<(), StoreError> {
+        let body = serde_json::to_string(secrets).map_err(io::Error::from)?;
+        let sql = "with s as (select id from tandem.session where id = $1 and epoch = $2 for update) \
+                   insert into tandem.secret(session, body) select id, $3 from s \
+                   on conflict(session) do update set body = excluded.body returning session";
+        self.fenced(sql, &body).await
+    }
+
+    fn taken_over(&self) -> BoxFuture<'static, ()> {
+        Box::pin(self.taken_over.clone().cancelled_owned())
+    }
+
+    async fn release(&mut self) {
+        self.is_released = true;
+        self.shared.let_go(&self.id, self.epoch);
+        let own = self.shared.nodes.own();
+        let released = self.shared.database.query(RELEASE, &[&self.id, &self.epoch, &own]).await;
+        if let Err(err) = released {
+            tracing::debug!("a session is let go when this process ends: {err}");
+        }
+    }
+}
+
+impl Drop for PostgresClaim {
+    fn drop(&mut self) {
+        if self.is_released {
+            return;
+        }
+        self.shared.let_go(&self.id, self.epoch);
+        let (shared, id, epoch) = (Arc::clone(&self.shared), self.id.clone(), self.epoch);
+        // Without a runtime, the process ends, and its sessions with it.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                let own = shared.nodes.own();
+                shared.database.query(RELEASE, &[&id, &epoch, &own]).await
+            });
+        }
+    }
+}
+
+impl Encoded {
+    fn add(&mut self, more: Self) {
+        self.rows.extend(more.rows);
+        let RowSummary { turns, title, changed } = more.summary;
+        self.summary = RowSummary {
+            turns: turns.or(self.summary.turns),
+            title: title.or(self.summary.title.take()),
+            changed: changed.or(self.summary.changed),
+        };
+    }
+}
+
+/// Writes batches as they are stored, and what a list shows of them.
+fn encode(batches: &[Batch]) -> Result<Encoded, StoreError> {
+    let mut encoded = Encoded::default();
+    for batch in batches {
+        let mut line = Vec::new();
+        lines::write_batch(batch, &mut line).map_err(io::Error::from)?;
+        encoded.rows.push((i64::try_from(batch.first).map_err(io::Error::other)?, text(line)?));
+        if let Some(summary) = &batch.summary {
+            encoded.summary = RowSummary {
+                turns: i64::try_from(summary.turns).ok(),
+                title: summary.title.clone(),
+                changed: batch.events.last().map(|(at, _)| *at),
+            };
+        }
+    }
+    Ok(encoded)
+}
+
+/// Returns a line as a text, without its newline.
+fn text(mut line: Vec<u8>) -> Result<String, StoreError> {
+    line.pop_if(|byte| *byte == b'\n');
+    String::from_utf8(line).map_err(|err| StoreError::Io(io::Error::other(err)))
+}
+
+fn index(number: i64) -> Result<usize, StoreError> {
+    usize::try_from(number).map_err(|_| StoreError::Invalid("it ends before it begins".to_owned()))
+}

@@ -1,0 +1,232 @@
+//! Connections to a database, and what people are told when there is none.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tandem_agent::session::StoreError;
+use tandem_net::Backoff;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{FromSql, ToSql};
+use tokio_postgres::{Client, Error, NoTls, Row};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::address::{DatabaseAddress, cause};
+
+/// Waits between attempts to reach a database.
+pub(super) const BACKOFF: Backoff = Backoff {
+    first: Duration::from_millis(50),
+    factor: 2,
+    longest: Duration::from_secs(1),
+    jitter: 0.7..1.3,
+};
+
+/// Message of the library for a server without TLS.
+const NO_TLS: &str = "server does not support TLS";
+
+/// A database, and one connection to it for whoever needs an answer.
+pub(super) struct Database {
+    address: DatabaseAddress,
+    tls: Option<MakeRustlsConnect>,
+    /// Time after which a database that does not answer is said to be out of reach.
+    pub(super) patience: Duration,
+    /// The connection for queries. Locked only while one is made.
+    client: Mutex<Option<Arc<Client>>>,
+}
+
+/// Parameters of a statement.
+pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+impl Database {
+    pub(super) fn new(address: &DatabaseAddress, patience: Duration) -> Result<Self, StoreError> {
+        let mut tls = None;
+        if address.has_tls() {
+            let config = tandem_net::tls().map_err(io::Error::other)?;
+            tls = Some(MakeRustlsConnect::new(config));
+        }
+        Ok(Self { address: address.clone(), tls, patience, client: Mutex::default() })
+    }
+
+    /// Opens a connection, once.
+    pub(super) async fn connect(&self) -> Result<Client, Failure> {
+        let connecting = async {
+            let Some(tls) = &self.tls else {
+                let (client, connection) = self.address.config().connect(NoTls).await?;
+                tokio::spawn(connection);
+                return Ok(client);
+            };
+            let (client, connection) = self.address.config().connect(tls.clone()).await?;
+            tokio::spawn(connection);
+            Ok(client)
+        };
+        match timeout(self.patience, connecting).await {
+            Ok(connected) => connected.map_err(Failure::Refused),
+            Err(_) => Err(Failure::Silent),
+        }
+    }
+
+    /// Runs a statement that may run twice, and returns its rows. If the connection breaks, it is run
+    /// again on another, for some time.
+    pub(super) async fn query(
+        &self,
+        sql: &str,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.run(sql, Some(params)).await
+    }
+
+    /// Runs statements that may run twice.
+    pub(super) async fn batch(&self, sql: &str) -> Result<(), StoreError> {
+        self.run(sql, None).await.map(drop)
+    }
+
+    /// Runs a statement with parameters, or several without.
+    async fn run(&self, sql: &str, params: Option<Params<'_>>) -> Result<Vec<Row>, StoreError> {
+        let begun = Instant::now();
+        let mut failures = 0;
+        loop {
+            let failure = match self.attempt(sql, params).await {
+                Ok(rows) => return Ok(rows),
+                Err(failure) => failure,
+            };
+            failures += 1;
+            let wait = BACKOFF.delay(failures);
+            if failure.is_final() || begun.elapsed() + wait >= self.patience {
+                return Err(self.explain(&failure));
+            }
+            sleep(wait).await;
+        }
+    }
+
+    async fn attempt(&self, sql: &str, params: Option<Params<'_>>) -> Result<Vec<Row>, Failure> {
+        let client = self.client().await?;
+        let ran = async {
+            match params {
+                Some(params) => client.query(sql, params).await,
+                None => client.batch_execute(sql).await.map(|()| Vec::new()),
+            }
+        };
+        if let Ok(ran) = timeout(self.patience, ran).await {
+            return ran.map_err(Failure::Refused);
+        }
+        // What it would still say belongs to nobody.
+        self.forget(&client).await;
+        Err(Failure::Silent)
+    }
+
+    /// Returns the connection for queries, a new one if the last is broken.
+    async fn client(&self) -> Result<Arc<Client>, Failure> {
+        let mut client = self.client.lock().await;
+        if let Some(client) = client.as_ref().filter(|client| !client.is_closed()) {
+            return Ok(Arc::clone(client));
+        }
+        let connected = Arc::new(self.connect().await?);
+        *client = Some(Arc::clone(&connected));
+        Ok(connected)
+    }
+
+    async fn forget(&self, broken: &Arc<Client>) {
+        let mut client = self.client.lock().await;
+        client.take_if(|client| Arc::ptr_eq(client, broken));
+    }
+
+    /// Returns an error about this database.
+    pub(super) fn error(&self, why: &str) -> StoreError {
+        StoreError::Io(io::Error::other(format!("the database {}: {why}", self.address)))
+    }
+
+    /// Returns the error for a statement that failed, in words for people.
+    pub(super) fn explain(&self, failure: &Failure) -> StoreError {
+        let error = match failure {
+            Failure::Silent => {
+                let seconds = self.patience.as_secs();
+                return self.error(&format!(
+                    "it has not answered for {seconds} s; is it running, and can it be reached from here?"
+                ));
+            }
+            Failure::Refused(error) => error,
+        };
+        let user = self.address.user();
+        let Some(refused) = error.as_db_error() else {
+            return self.error(&match tandem_net::tls_error(error) {
+                Some(tls) => format!(
+                    "its certificate is not trusted ({tls}); put the certificate of its authority into a \
+                     file that SSL_CERT_FILE names, or add `sslmode=disable` on a network that you trust"
+                ),
+                None if cause(error) == NO_TLS => {
+                    "it has no TLS; add `sslmode=disable` on a network that you trust".to_owned()
+                }
+                None => format!(
+                    "it cannot be reached ({}); is it running, and is its address right?",
+                    cause(error)
+                ),
+            });
+        };
+        let said = refused.message();
+        self.error(&match *refused.code() {
+            SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION => format!(
+                "it does not let the user `{user}` in ({said}); check the password in the address or in PGPASSWORD"
+            ),
+            SqlState::INVALID_CATALOG_NAME => format!(
+                "there is no such database; make it with `createdb {}`",
+                self.address.database()
+            ),
+            SqlState::INSUFFICIENT_PRIVILEGE => format!(
+                "the user `{user}` may not do this ({said}); let it own the database, or the schema `tandem`"
+            ),
+            SqlState::READ_ONLY_SQL_TRANSACTION => format!(
+                "it is read-only ({said}); give the address of the primary, or all hosts and \
+                 `target_session_attrs=read-write`"
+            ),
+            _ => said.to_owned(),
+        })
+    }
+}
+
+/// Failure of an attempt to connect, or of a statement.
+pub(super) enum Failure {
+    /// The database does not answer.
+    Silent,
+    /// The connection failed, or the database says that the statement did.
+    Refused(Error),
+}
+
+impl Failure {
+    /// Returns `true` if another attempt fails in the same way: the database has said why.
+    pub(super) fn is_final(&self) -> bool {
+        match self {
+            Self::Silent => false,
+            Self::Refused(error) => match error.code() {
+                Some(code) => !is_passing(code),
+                // An address that cannot be, and TLS that is refused, stay so.
+                None => tandem_net::tls_error(error).is_some() || cause(error) == NO_TLS,
+            },
+        }
+    }
+
+    /// Returns `true` if the database may have done what it was told to, and nobody knows.
+    pub(super) fn is_unclear(&self) -> bool {
+        match self {
+            Self::Silent => true,
+            Self::Refused(error) => error.code().is_none_or(|code| class(code) == "57"),
+        }
+    }
+}
+
+fn class(code: &SqlState) -> &str {
+    code.code().get(..2).unwrap_or_default()
+}
+
+/// Returns `true` if what the database says passes: it starts or ends (57), has too many connections (53),
+/// or the statement met another one (40).
+fn is_passing(code: &SqlState) -> bool {
+    *code == SqlState::TOO_MANY_CONNECTIONS || matches!(class(code), "08" | "40" | "57")
+}
+
+/// Returns a column of a row.
+pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, StoreError> {
+    row.try_get(column)
+        .map_err(|err| StoreError::Invalid(format!("column {column} of a row: {}", cause(&err))))
+}

@@ -1,0 +1,33 @@
+//! The list of sessions.
+
+use tandem_agent::session::{Listed, Query, StoreError};
+use tokio_postgres::Row;
+
+use super::connection::{Database, get};
+use crate::lines;
+
+/// Lists sessions, the last changed first.
+pub(super) async fn list(database: &Database, query: &Query) -> Result<Vec<Listed>, StoreError> {
+    let sql = "select head, title, turns, changed from tandem.session where tenant = '' \
+               and ($1::text is null or directory = $1) \
+               and ($2::bool is null or is_checkpoint = $2) \
+               order by changed desc, id desc offset $3 limit $4";
+    let directory = query.directory.as_ref().map(|directory| directory.to_string_lossy());
+    let skip = i64::try_from(query.skip).unwrap_or(i64::MAX);
+    let most = query.most.map(|most| i64::try_from(most).unwrap_or(i64::MAX));
+    let directory = directory.as_deref();
+    let rows = database.query(sql, &[&directory, &query.checkpoints, &skip, &most]).await?;
+    // One that cannot be read hides none of the others.
+    Ok(rows.iter().filter_map(describe).collect())
+}
+
+fn describe(row: &Row) -> Option<Listed> {
+    let (_, head) = lines::read_head(get::<&str>(row, 0).ok()?.as_bytes()).ok()?;
+    Some(Listed {
+        head,
+        title: get(row, 1).ok()?,
+        turns: u64::try_from(get::<i64>(row, 2).ok()?).ok()?,
+        changed: get(row, 3).ok()?,
+        program: None,
+    })
+}

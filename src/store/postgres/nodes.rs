@@ -1,0 +1,193 @@
+//! The processes that share a database, and which of them are alive.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tandem_agent::session::StoreError;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_postgres::{Client, Row};
+
+use super::connection::{BACKOFF, Database, Failure, get};
+
+/// Time between two beats of a node.
+const BEAT: Duration = Duration::from_millis(250);
+
+/// Time for which a node's lock must be free, and its counter stand still, before the node counts as
+/// dead: when the database starts again, all locks are free for a moment.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Time without a beat after which it is unclear whether a node is alive.
+const LATE: Duration = Duration::from_secs(1);
+
+/// Number of beats after which a node looks whether its sessions are still its own.
+const CHECK: u32 = 8;
+
+/// Takes a node's lock, which its connection holds.
+const LOCK: &str = "select pg_try_advisory_lock(hashtextextended('tandem ' || $1, 0))";
+
+/// Raises a node's counter, and looks at those of the others, and whether their locks are free.
+const COUNT: &str = "
+with own as (
+  insert into tandem.node(name, beat) values ($1, 1) on conflict(name) do update set beat = node.beat + 1
+)
+select name, beat, pg_try_advisory_xact_lock_shared(hashtextextended('tandem ' || name, 0))
+from tandem.node where name <> $1";
+
+/// The nodes of a database, as this one sees them.
+pub(super) struct Nodes {
+    database: Arc<Database>,
+    own: String,
+    dead_after: Duration,
+    seen: Mutex<HashMap<String, SeenNode>>,
+}
+
+/// Another node, as it was seen. Times are sums of what this node was awake for, and had an answer.
+struct SeenNode {
+    beat: i64,
+    /// Time since the counter was seen to rise.
+    still: Duration,
+    /// Time for which the lock has been free; `None` while it is held.
+    free: Option<Duration>,
+}
+
+/// What is known of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Life {
+    Alive,
+    /// It will be clear in a moment.
+    Unclear,
+    Dead,
+}
+
+impl Nodes {
+    /// Makes this process a node; returns the connection that shows that it is alive.
+    pub(super) async fn join(
+        database: &Arc<Database>,
+        dead_after: Duration,
+    ) -> Result<(Arc<Self>, Client), StoreError> {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let own = format!("{host}-{}-{:08x}", std::process::id(), fastrand::u32(..));
+        let nodes =
+            Self { database: Arc::clone(database), own, dead_after, seen: Mutex::default() };
+        let client = nodes.connect().await.map_err(|failure| database.explain(&failure))?;
+        // Nobody needs a row of the dead of whom there is no session any more.
+        let sql = "delete from tandem.node n where not exists \
+                   (select from tandem.session s where s.owner = n.name) \
+                   and pg_try_advisory_xact_lock_shared(hashtextextended('tandem ' || n.name, 0))";
+        database.batch(sql).await?;
+        nodes.beat(&client).await.map_err(|failure| database.explain(&failure))?;
+        Ok((Arc::new(nodes), client))
+    }
+
+    /// Returns this node's name.
+    pub(super) fn own(&self) -> &str {
+        &self.own
+    }
+
+    /// Returns the time without a beat after which a node counts as dead.
+    pub(super) fn dead_after(&self) -> Duration {
+        self.dead_after
+    }
+
+    /// Returns what is known of another node.
+    pub(super) fn life(&self, node: &str) -> Life {
+        match self.seen.lock().get(node) {
+            // It has come since the last look.
+            None => Life::Unclear,
+            Some(seen) if seen.still >= self.dead_after => Life::Dead,
+            Some(SeenNode { free: Some(free), still, .. }) if *free.min(still) >= GRACE => {
+                Life::Dead
+            }
+            Some(seen) if seen.free.is_some() || seen.still >= LATE => Life::Unclear,
+            Some(_) => Life::Alive,
+        }
+    }
+
+    /// Opens a connection that holds this node's lock, unless an older one still has it.
+    async fn connect(&self) -> Result<Client, Failure> {
+        let client = self.database.connect().await?;
+        self.lock(&client).await?;
+        Ok(client)
+    }
+
+    async fn lock(&self, client: &Client) -> Result<bool, Failure> {
+        let row = timeout(self.dead_after, client.query_one(LOCK, &[&self.own])).await;
+        let row = row.map_err(|_| Failure::Silent)?;
+        row.and_then(|row| row.try_get(0)).map_err(Failure::Refused)
+    }
+
+    /// Raises this node's counter, and looks at those of the others.
+    async fn beat(&self, client: &Client) -> Result<Vec<Row>, Failure> {
+        let rows = timeout(self.dead_after, client.query(COUNT, &[&self.own])).await;
+        rows.map_err(|_| Failure::Silent)?.map_err(Failure::Refused)
+    }
+
+    /// Notes how the others stand, this long after the last look.
+    fn look(&self, rows: &[Row], passed: Duration) {
+        let mut seen = self.seen.lock();
+        let before = std::mem::take(&mut *seen);
+        for row in rows {
+            let (Ok(name), Ok(beat), Ok(is_free)) =
+                (get::<String>(row, 0), get::<i64>(row, 1), get::<bool>(row, 2))
+            else {
+                continue;
+            };
+            let last = before.get(&name);
+            let still = last
+                .filter(|last| last.beat == beat)
+                .map_or(Duration::ZERO, |it| it.still + passed);
+            let free = last.and_then(|last| last.free).map_or(Duration::ZERO, |free| free + passed);
+            seen.insert(name, SeenNode { beat, still, free: is_free.then_some(free) });
+        }
+    }
+}
+
+/// Shows that this node is alive, and looks at the others, for ever. `check` is run from time to time, and
+/// at once when this node may have seemed dead.
+pub(super) async fn live<C: Future<Output = ()>>(
+    nodes: Arc<Nodes>,
+    client: Client,
+    check: impl Fn() -> C,
+) {
+    let (mut client, mut is_locked) = (Some(client), true);
+    let (mut last, mut failures, mut beats) = (Instant::now(), 0, 0_u32);
+    loop {
+        let beaten = async {
+            let open = client.take().filter(|client| !client.is_closed());
+            let open = if let Some(open) = open {
+                open
+            } else {
+                is_locked = false;
+                nodes.database.connect().await?
+            };
+            is_locked = is_locked || nodes.lock(&open).await?;
+            let rows = nodes.beat(&open).await?;
+            Ok::<_, Failure>((open, rows))
+        };
+        match beaten.await {
+            Ok((open, rows)) => {
+                let passed = last.elapsed();
+                last = Instant::now();
+                // Who was asleep has not seen the others beat.
+                nodes.look(&rows, passed.min(BEAT * 2));
+                client = Some(open);
+                beats = beats.wrapping_add(1);
+                if failures > 0 || passed >= LATE || beats.is_multiple_of(CHECK) {
+                    check().await;
+                }
+                failures = 0;
+                sleep(BEAT).await;
+            }
+            Err(failure) => {
+                if failures == 0 {
+                    let error = nodes.database.explain(&failure);
+                    tracing::warn!("other nodes may take sessions over: {error}");
+                }
+                failures += 1;
+                sleep(BACKOFF.delay(failures)).await;
+            }
+        }
+    }
+}

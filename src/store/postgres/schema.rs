@@ -1,0 +1,76 @@
+//! The tables, made when the first node connects.
+
+use tandem_agent::session::StoreError;
+
+use super::connection::{Database, get};
+
+/// Version of the tables. A program that knows a lower one must not touch them.
+const SCHEMA: i32 = 1;
+
+/// Number of the lock that is held while the tables are made: "tandem", as a number.
+const LOCK: i64 = 0x74_61_6e_64_65_6d;
+
+/// Tables of version 1.
+///
+/// `session.changed` is in an index, so a row that gets another one is not updated in place; it
+/// changes with turns, and not with every batch. Times are only shown, and compared with nothing.
+const TABLES: &str = "
+create table tandem.schema_version(version int not null);
+create table tandem.session(
+  id text primary key, tenant text not null default '',
+  epoch bigint not null, owner text not null, port int, next bigint not null default 0,
+  head text not null, directory text not null, is_checkpoint bool not null,
+  title text not null, turns bigint not null default 0, changed bigint not null
+) with (fillfactor = 70);
+create index session_owner on tandem.session(owner) where owner <> '';
+create index session_changed on tandem.session(tenant, changed desc, id desc);
+create table tandem.batch(
+  session text not null references tandem.session on delete cascade,
+  first bigint not null, body text not null, primary key(session, first)
+);
+create table tandem.secret(
+  session text primary key references tandem.session on delete cascade, body text not null
+);
+create table tandem.node(name text primary key, beat bigint not null);
+insert into tandem.schema_version values (1);
+";
+
+/// Makes the tables, unless they are there.
+pub(super) async fn prepare(database: &Database) -> Result<(), StoreError> {
+    if let Some(version) = version(database).await? {
+        return check(version, database);
+    }
+    // One transaction. Nodes that start together make them one after the other. Who may make no schema
+    // may own one that somebody has made.
+    let make = format!(
+        "select pg_advisory_xact_lock({LOCK}); do $do$ begin \
+         if to_regnamespace('tandem') is null then create schema tandem; end if; \
+         if to_regclass('tandem.schema_version') is null then {TABLES} end if; \
+         end $do$"
+    );
+    database.batch(&make).await?;
+    match version(database).await? {
+        Some(version) => check(version, database),
+        None => Err(database.error("it has no version of its tables")),
+    }
+}
+
+async fn version(database: &Database) -> Result<Option<i32>, StoreError> {
+    let sql = "select to_regclass('tandem.schema_version') is not null";
+    let rows = database.query(sql, &[]).await?;
+    if !rows.first().map(|row| get(row, 0)).transpose()?.unwrap_or(false) {
+        return Ok(None);
+    }
+    let rows = database.query("select max(version) from tandem.schema_version", &[]).await?;
+    rows.first().map_or(Ok(None), |row| get(row, 0))
+}
+
+fn check(version: i32, database: &Database) -> Result<(), StoreError> {
+    match version {
+        SCHEMA => Ok(()),
+        newer => Err(database.error(&format!(
+            "a newer tandem made its tables (version {newer}, and this program knows {SCHEMA}); \
+             update tandem"
+        ))),
+    }
+}

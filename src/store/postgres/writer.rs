@@ -1,0 +1,283 @@
+//! The one writer of a node: what its sessions have to add is added by one statement for many of them.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use tandem_agent::session::{Millis, StoreError};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{sleep, timeout};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Statement};
+
+use super::connection::{BACKOFF, Database, Failure, get};
+
+/// Maximum number of sessions in one statement.
+const MOST_SESSIONS: usize = 256;
+
+/// Number of bytes from which on a statement takes no further session.
+const MANY_BYTES: usize = 8 << 20;
+
+/// Number of writes that wait before those that come wait, too.
+const QUEUE: usize = 1024;
+
+/// Adds batches of many sessions, of each all or none: those of whoever still has the session, at the place
+/// where its log ends.
+const APPEND: &str = "
+with w as (
+  select * from unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[])
+    as w(id, epoch, start, finish, turns, title, changed)
+), moved as (
+  update tandem.session s set next = w.finish, turns = coalesce(w.turns, s.turns),
+    title = coalesce(w.title, s.title), changed = coalesce(w.changed, s.changed)
+  from w where s.id = w.id and s.epoch = w.epoch and s.next = w.start returning s.id
+), put as (
+  insert into tandem.batch(session, first, body)
+  select b.id, b.first, b.body from unnest($8::text[], $9::bigint[], $10::text[]) as b(id, first, body)
+  join moved on moved.id = b.id
+)
+select id from moved";
+
+/// What a session adds to its log.
+pub(super) struct Write {
+    pub(super) id: String,
+    pub(super) epoch: i64,
+    /// Index after the last event before.
+    pub(super) start: i64,
+    /// Index after the last event now.
+    pub(super) finish: i64,
+    /// The batches: index of the first event, and the line.
+    pub(super) rows: Vec<(i64, String)>,
+    pub(super) summary: RowSummary,
+}
+
+/// The session as a list shows it, as far as that has changed.
+#[derive(Debug, Clone, Default)]
+pub(super) struct RowSummary {
+    pub(super) turns: Option<i64>,
+    pub(super) title: Option<String>,
+    pub(super) changed: Option<Millis>,
+}
+
+impl Write {
+    fn bytes(&self) -> usize {
+        self.rows.iter().map(|(_, body)| body.len()).sum()
+    }
+}
+
+/// A write, and who waits for it.
+struct Pending {
+    write: Write,
+    done: oneshot::Sender<Result<(), StoreError>>,
+}
+
+impl Pending {
+    fn end(self, result: Result<(), StoreError>) {
+        // Whoever has waited may be gone.
+        let _ = self.done.send(result);
+    }
+}
+
+/// The writer's queue. The writer ends with it.
+pub(super) struct Writer(mpsc::Sender<Pending>);
+
+impl Writer {
+    /// Starts the writer of a node.
+    pub(super) fn start(database: Arc<Database>) -> Self {
+        let (queue, writes) = mpsc::channel(QUEUE);
+        tokio::spawn(Task { database, connection: None }.run(writes));
+        Self(queue)
+    }
+
+    /// Adds to a log. When this returns, it is known what became of it: while the database cannot be
+    /// reached, this waits.
+    pub(super) async fn write(&self, write: Write) -> Result<(), StoreError> {
+        let (done, result) = oneshot::channel();
+        let ending = || StoreError::Io(std::io::Error::other("the agent is ending"));
+        self.0.send(Pending { write, done }).await.map_err(|_| ending())?;
+        result.await.map_err(|_| ending())?
+    }
+}
+
+struct Task {
+    database: Arc<Database>,
+    connection: Option<(Client, Statement)>,
+}
+
+impl Task {
+    async fn run(mut self, mut writes: mpsc::Receiver<Pending>) {
+        let mut waiting = VecDeque::new();
+        loop {
+            if waiting.is_empty() {
+                let Some(next) = writes.recv().await else { return };
+                waiting.push_back(next);
+            }
+            // What has come while the last statement was under way.
+            while waiting.len() < QUEUE
+                && let Ok(next) = writes.try_recv()
+            {
+                waiting.push_back(next);
+            }
+            let mut group = take_group(&mut waiting);
+            // Two nodes that lock the same rows, lock them in one order.
+            group.sort_by(|a, b| a.write.id.cmp(&b.write.id));
+            self.write(group).await;
+        }
+    }
+
+    /// Writes a group, for as long as it takes.
+    async fn write(&mut self, mut group: Vec<Pending>) {
+        let (mut failures, mut is_unclear) = (0, false);
+        while !group.is_empty() {
+            let failure = if is_unclear {
+                // What was sent may be there: it is asked for, and not sent twice.
+                match self.settle(group).await {
+                    Ok(again) => {
+                        (group, is_unclear) = (again, false);
+                        continue;
+                    }
+                    Err((left, failure)) => {
+                        group = left;
+                        failure
+                    }
+                }
+            } else {
+                match self.attempt(&group).await {
+                    Ok(moved) => {
+                        let is_done = |it: &mut Pending| moved.contains(&it.write.id);
+                        group.extract_if(.., is_done).for_each(|it| it.end(Ok(())));
+                        // The rest is refused; why, is in the sessions' rows.
+                        is_unclear = true;
+                        continue;
+                    }
+                    Err(failure) => {
+                        is_unclear = failure.is_unclear();
+                        failure
+                    }
+                }
+            };
+            if failure.is_final() && !is_unclear {
+                return self.one_by_one(group, &failure).await;
+            }
+            if failures == 0 {
+                let error = self.database.explain(&failure);
+                tracing::warn!("sessions wait until they can be saved: {error}");
+            }
+            failures += 1;
+            self.connection = None;
+            sleep(BACKOFF.delay(failures)).await;
+        }
+        if failures > 0 {
+            tracing::info!("sessions are saved again");
+        }
+    }
+
+    /// Ends a group that the database refuses; if there are several, those that it takes alone are written.
+    async fn one_by_one(&mut self, group: Vec<Pending>, failure: &Failure) {
+        if let [_] = &group[..] {
+            let error = self.database.explain(failure);
+            tracing::warn!("a session cannot be saved: {error}");
+            return group.into_iter().for_each(|it| it.end(Err(self.database.explain(failure))));
+        }
+        for pending in group {
+            Box::pin(self.write(vec![pending])).await;
+        }
+    }
+
+    /// Sends the statement; returns the sessions that it has moved on.
+    async fn attempt(&mut self, group: &[Pending]) -> Result<HashSet<String>, Failure> {
+        let patience = self.database.patience;
+        let (client, statement) = self.connected().await?;
+        let writes = || group.iter().map(|pending| &pending.write);
+        let ids: Vec<&str> = writes().map(|it| it.id.as_str()).collect();
+        let numbers = |of: fn(&Write) -> i64| writes().map(of).collect::<Vec<_>>();
+        let epochs = numbers(|it| it.epoch);
+        let (starts, finishes) = (numbers(|it| it.start), numbers(|it| it.finish));
+        let turns: Vec<_> = writes().map(|it| it.summary.turns).collect();
+        let titles: Vec<_> = writes().map(|it| it.summary.title.as_deref()).collect();
+        let changed: Vec<_> = writes().map(|it| it.summary.changed).collect();
+        let rows = || writes().flat_map(|it| it.rows.iter().map(|row| (it.id.as_str(), row)));
+        let sessions: Vec<&str> = rows().map(|(id, _)| id).collect();
+        let firsts: Vec<i64> = rows().map(|(_, row)| row.0).collect();
+        let bodies: Vec<&str> = rows().map(|(_, row)| row.1.as_str()).collect();
+        let params: [&(dyn ToSql + Sync); 10] = [
+            &ids, &epochs, &starts, &finishes, &turns, &titles, &changed, &sessions, &firsts,
+            &bodies,
+        ];
+        let moved = timeout(patience, client.query(statement, &params)).await;
+        let moved = moved.map_err(|_| Failure::Silent)?.map_err(Failure::Refused)?;
+        moved.iter().map(|row| row.try_get(0).map_err(Failure::Refused)).collect()
+    }
+
+    async fn connected(&mut self) -> Result<(&Client, &Statement), Failure> {
+        if self.connection.as_ref().is_none_or(|(client, _)| client.is_closed()) {
+            let client = self.database.connect().await?;
+            let statement = timeout(self.database.patience, client.prepare(APPEND)).await;
+            let statement = statement.map_err(|_| Failure::Silent)?.map_err(Failure::Refused)?;
+            self.connection = Some((client, statement));
+        }
+        match &self.connection {
+            Some((client, statement)) => Ok((client, statement)),
+            None => Err(Failure::Silent),
+        }
+    }
+
+    /// Finds out what became of writes that are not known to be kept, and ends those of which that is
+    /// known; returns those that are to be sent again. In one epoch nobody but this node moves a log's end:
+    /// where it stands says all.
+    async fn settle(
+        &mut self,
+        group: Vec<Pending>,
+    ) -> Result<Vec<Pending>, (Vec<Pending>, Failure)> {
+        if group.is_empty() {
+            return Ok(group);
+        }
+        let places = match self.places(&group).await {
+            Ok(places) => places,
+            Err(failure) => return Err((group, failure)),
+        };
+        let mut again = Vec::new();
+        for pending in group {
+            let Write { epoch, start, finish, .. } = pending.write;
+            match places.get(&pending.write.id) {
+                Some((now, next)) if *now == epoch && *next == start && start != finish => {
+                    again.push(pending);
+                }
+                Some((now, next)) if *now == epoch && *next == finish => pending.end(Ok(())),
+                Some((now, next)) if *now == epoch && *next < start => pending
+                    .end(Err(StoreError::Lost("the database has gone back to an earlier state"))),
+                _ => pending.end(Err(StoreError::TakenOver)),
+            }
+        }
+        Ok(again)
+    }
+
+    /// Returns the epoch of each session, and where its log ends.
+    async fn places(&mut self, group: &[Pending]) -> Result<HashMap<String, (i64, i64)>, Failure> {
+        let patience = self.database.patience;
+        let (client, _) = self.connected().await?;
+        let ids: Vec<&str> = group.iter().map(|pending| pending.write.id.as_str()).collect();
+        let sql = "select id, epoch, next from tandem.session where id = any($1)";
+        let rows = timeout(patience, client.query(sql, &[&ids])).await;
+        let rows = rows.map_err(|_| Failure::Silent)?.map_err(Failure::Refused)?;
+        let place = |row| Ok((get(row, 0)?, (get(row, 1)?, get(row, 2)?)));
+        let places: Result<_, StoreError> = rows.iter().map(place).collect();
+        places.map_err(|_| Failure::Silent)
+    }
+}
+
+/// Takes as much as one statement is for, of each session one write.
+fn take_group(waiting: &mut VecDeque<Pending>) -> Vec<Pending> {
+    let (mut group, mut ids, mut bytes) = (Vec::new(), HashSet::new(), 0);
+    let mut later = VecDeque::new();
+    while let Some(next) = waiting.pop_front() {
+        let is_full = group.len() >= MOST_SESSIONS || bytes >= MANY_BYTES;
+        if is_full || !ids.insert(next.write.id.clone()) {
+            later.push_back(next);
+            continue;
+        }
+        bytes += next.write.bytes();
+        group.push(next);
+    }
+    *waiting = later;
+    group
+}
