@@ -243,6 +243,12 @@ pub(crate) struct ServeArgs {
     /// first [default: the working directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) workspace_root: Vec<PathBuf>,
+    /// Keep sessions in this Postgres database, which other servers may share:
+    /// `postgres://USER@HOST/DATABASE`. `TANDEM_STORE` has the same effect, and `PGPASSWORD` has the
+    /// password: other users of this machine see what is on the command line
+    #[cfg(feature = "postgres")]
+    #[arg(long, value_name = "URL")]
+    pub(crate) store: Option<String>,
     /// Let clients start sessions that run every tool without a question (`autoExecute`)
     #[arg(long)]
     pub(crate) allow_auto_execute: bool,
@@ -364,6 +370,7 @@ Environment:
   TANDEM_SESSIONS                       directory of the stored sessions; empty: none is stored
                                         [$XDG_DATA_HOME/tandem/sessions, which is
                                         ~/.local/share/tandem/sessions]
+  TANDEM_STORE                          database of the sessions of `tandem serve`; as --store
   TANDEM_LOG, RUST_LOG                  log level: error, warn (default), info, debug, trace, or
                                         that of a part of the program: tandem::rpc=trace
   VISUAL, EDITOR                        the editor for long prompts and proposed files [vi]

@@ -17,6 +17,7 @@ mod sandbox;
 mod search;
 mod servers;
 mod sessions;
+mod store;
 mod terminal;
 
 use std::fs;

@@ -21,6 +21,7 @@ use super::ending::{EndSignals, ExitReason, saved};
 use super::keys::EditorLogin;
 use super::making::{Making, NewSession, OpenedSession};
 use super::models::first_provider;
+use super::store;
 use crate::cli::{A2aArgs, AgentArgs, ServeArgs};
 use tandem_a2a::{self as a2a, ServeAcp, ServedSessions, ServerOptions};
 use tandem_acp::{self as acp, OwnSession};
@@ -132,7 +133,7 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     let has_token = options.token.is_some();
     // What is wrong with the model shows now, not with the first session.
     making.model(&settings)?;
-    let store = making.store();
+    let store = store::store(serve, &making, &limits).await?;
     let loaded = SessionLimits {
         loaded: limits.a2a.sessions,
         idle: Some(limits.a2a.session_idle),

@@ -31,6 +31,23 @@ pub struct Limits {
     pub model: model::options::RequestOptions,
     /// Limits of the A2A server.
     pub a2a: A2aLimits,
+    /// Limits of a database that keeps sessions.
+    pub store: StoreLimits,
+}
+
+/// Limits of a database that keeps sessions.
+#[derive(Debug, Clone)]
+pub struct StoreLimits {
+    /// Time after which a database that does not answer is said to be out of reach.
+    pub patience: Duration,
+    /// Time without a sign of life after which a node's sessions may be taken over.
+    pub node_dead: Duration,
+}
+
+impl Default for StoreLimits {
+    fn default() -> Self {
+        Self { patience: Duration::from_secs(10), node_dead: Duration::from_secs(3) }
+    }
 }
 
 /// Limits of the A2A server.
@@ -87,6 +104,7 @@ impl Default for Limits {
             commands: commands::CustomLimits::default(),
             model: model::options::RequestOptions::default(),
             a2a: A2aLimits::default(),
+            store: StoreLimits::default(),
         }
     }
 }
@@ -480,6 +498,16 @@ const NAMED: &[Named] = &[
         name: "question-seconds",
         what: "wait of `tandem serve` for an answer",
         field: Field::Seconds(|limits| &mut limits.a2a.question),
+    },
+    Named {
+        name: "store-seconds",
+        what: "time for the database of --store to answer",
+        field: Field::Seconds(|limits| &mut limits.store.patience),
+    },
+    Named {
+        name: "node-dead-seconds",
+        what: "silence of a node after which others take its sessions",
+        field: Field::Seconds(|limits| &mut limits.store.node_dead),
     },
 ];
 

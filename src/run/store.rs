@@ -1,0 +1,66 @@
+//! The store of a server: files of this machine, or a database that several nodes share.
+
+use std::sync::Arc;
+
+use anyhow::anyhow;
+
+use super::making::Making;
+use crate::cli::ServeArgs;
+use tandem_agent::session::Store;
+use tandem_settings::limits::Limits;
+
+/// Name of the environment variable that has the address of a database.
+#[cfg(feature = "postgres")]
+const STORE: &str = "TANDEM_STORE";
+
+/// Name of the environment variable with the password, as other programs for this database have it.
+#[cfg(feature = "postgres")]
+const PASSWORD: &str = "PGPASSWORD";
+
+/// Returns the store that the user wants, unless sessions are not to be stored. Connects to a database.
+#[cfg(feature = "postgres")]
+pub(super) async fn store(
+    serve: &ServeArgs,
+    making: &Making,
+    limits: &Limits,
+) -> anyhow::Result<Option<Arc<dyn Store>>> {
+    use tandem_model::Secret;
+    use tandem_store::{DatabaseAddress, PostgresLimits, PostgresStore};
+
+    let variable = making.env().var(STORE).filter(|address| !address.is_empty());
+    let Some(text) = serve.store.as_deref().or(variable) else { return Ok(making.store()) };
+    let mut address: DatabaseAddress = text.parse()?;
+    if let Some(password) = making.env().var(PASSWORD).filter(|password| !password.is_empty()) {
+        address.set_password(password);
+    }
+    // The model's commands could use it to read and change all sessions.
+    making.credentials.know(&Secret::new(text));
+    if let Some(password) = address.password() {
+        making.credentials.know(&Secret::new(&password));
+    }
+    let limits =
+        PostgresLimits { patience: limits.store.patience, node_dead: limits.store.node_dead };
+    let store = PostgresStore::connect(&address, limits).await;
+    let store = store.map_err(|error| anyhow!(error.to_string()))?;
+    tracing::info!(
+        "sessions are kept in the database {address}, of which this is node {}",
+        store.node()
+    );
+    Ok(Some(Arc::new(store)))
+}
+
+/// Returns the store, unless sessions are not to be stored.
+#[cfg(not(feature = "postgres"))]
+#[expect(clippy::unused_async, reason = "with the feature `postgres` it connects to a database")]
+pub(super) async fn store(
+    _: &ServeArgs,
+    making: &Making,
+    _: &Limits,
+) -> anyhow::Result<Option<Arc<dyn Store>>> {
+    match making.env().var("TANDEM_STORE") {
+        Some(address) if !address.is_empty() => Err(anyhow!(
+            "TANDEM_STORE is set, and this program was built without the feature `postgres`"
+        )),
+        _ => Ok(making.store()),
+    }
+}
