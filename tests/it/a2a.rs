@@ -19,6 +19,8 @@ mod long;
 mod many;
 mod mcp;
 mod monitoring;
+#[cfg(feature = "postgres")]
+mod nodes;
 mod odd_agent;
 mod permissions;
 mod races;

@@ -35,6 +35,8 @@ mod headless;
 mod hidden;
 mod kept;
 mod killed;
+#[cfg(feature = "postgres")]
+mod laws;
 mod lifecycle;
 mod login;
 mod login_page;
@@ -47,6 +49,8 @@ mod ollama;
 mod openai;
 mod peer;
 mod policy;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod read;
 mod replayed;
 mod sandbox;

@@ -75,7 +75,7 @@ pub(super) async fn shared_with(setup: &Setup, initialize: Value) -> Shared {
 }
 
 /// The port that is said first; the rest is kept.
-async fn listen(stderr: ChildStderr) -> (u16, Said) {
+pub(super) async fn listen(stderr: ChildStderr) -> (u16, Said) {
     let said = Said::default();
     let kept = Arc::clone(&said);
     let (found, port) = oneshot::channel();

@@ -1,0 +1,235 @@
+//! Servers that share their sessions in a database: killed, frozen, and ended in order.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use expect_test::expect;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::process::Child;
+use tokio::time::{sleep, timeout};
+
+use super::http::Sse;
+use super::server::{Client, ends, first_part, kind, listen, prompt, text};
+use crate::agent::{HANG, Setup};
+use crate::postgres::server::{Cluster, Database, skip};
+
+/// A server of a database's sessions.
+struct Node {
+    client: Client,
+    child: Child,
+}
+
+impl Node {
+    /// Starts one in this home: all work in the same directories.
+    async fn start(setup: &Setup, home: &Path, database: &Database<'_>) -> Self {
+        let mut setup = setup.clone();
+        let args = ["serve", "--port", "0", "--store", &database.url, "-y"];
+        setup.args.splice(0..0, args.map(ToOwned::to_owned));
+        let mut child = setup.command(home).stderr(Stdio::piped()).spawn().unwrap();
+        let (port, _) = listen(child.stderr.take().unwrap()).await;
+        Self { client: Client { port }, child }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = self.child.id().and_then(|pid| Pid::from_raw(pid.try_into().unwrap())).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+}
+
+fn in_context(id: &str, text: &str) -> Value {
+    let mut sent = prompt(text);
+    sent["message"]["contextId"] = json!(id);
+    sent
+}
+
+/// Begins a turn, and reads what comes of it up to these words.
+async fn stream_until(client: Client, words: &str) -> (Sse, Vec<Value>) {
+    let mut stream = client.stream("message/stream", in_context("c", "go")).await;
+    let is_it = |event: &Value| kind(event) == "TEXT_CONTENT" && first_part(event)["text"] == words;
+    let seen = stream.until(is_it).await;
+    (stream, seen)
+}
+
+/// Goes on with the session as soon as its owner counts as dead; returns the task, and how long it took.
+async fn go_on(client: Client) -> (Value, Duration) {
+    let begun = Instant::now();
+    let going_on = async {
+        loop {
+            let answer = client.call("message/send", in_context("c", "more")).await;
+            if answer.get("error").is_none() {
+                return answer["result"].clone();
+            }
+            let message = answer["error"]["message"].as_str().unwrap();
+            assert!(message.starts_with("the session is open at node `"), "{answer}");
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let task = timeout(HANG, going_on).await.unwrap();
+    (task, begun.elapsed())
+}
+
+/// Reads what a client is told who has seen this, and asks another server for the rest.
+async fn rest_at(client: Client, seen: &[Value]) -> Vec<Value> {
+    let last = seen.iter().rev().find_map(|event| event["metadata"]["eventId"].as_str()).unwrap();
+    let header = format!("Last-Event-ID: {last}");
+    let mut stream =
+        client.stream_with("tasks/resubscribe", json!({ "id": "c.1" }), &[&header]).await;
+    stream.rest().await
+}
+
+fn says_more() -> Value {
+    json!({ "when": "more", "answers": [[{ "text": "more" }]] })
+}
+
+#[tokio::test]
+async fn when_a_node_is_killed_its_sessions_go_on_at_another() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let (database, home) = (cluster.database(), TempDir::new().unwrap());
+    let answers = json!([[{ "text": "one" }, { "text": "two" }, { "hang": null }]]);
+    let setup = Setup::script(vec![says_more(), json!({ "when": "", "answers": answers })]);
+    let mut first = Node::start(&setup, home.path(), &database).await;
+    let second = Node::start(&setup, home.path(), &database).await;
+    let (_stream, seen) = stream_until(first.client, "two").await;
+    let refused = second.client.call("message/send", in_context("c", "more")).await;
+    let message = refused["error"]["message"].as_str().unwrap();
+    assert!(message.contains(&format!("which serves port {}; ask that one", first.client.port)));
+
+    first.child.kill().await.unwrap();
+    let (task, took) = go_on(second.client).await;
+    // Long before its counter would have been missed.
+    assert!(took < Duration::from_secs(3), "{took:?}");
+    assert_eq!(task["status"]["state"], "completed", "{task}");
+    let rest = rest_at(second.client, &seen).await;
+    assert_eq!(text(&rest), "", "it was told all before: {rest:?}");
+    let end = rest.last().unwrap();
+    assert!(ends(end), "{end}");
+    expect!["Interrupted: the agent ended before this turn did. `/continue` goes on."]
+        .assert_eq(first_part(end)["text"].as_str().unwrap());
+}
+
+#[tokio::test]
+async fn a_node_that_was_frozen_finds_its_session_at_another_and_does_nothing_more_in_it() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let (database, home) = (cluster.database(), TempDir::new().unwrap());
+    let touch =
+        json!({ "call": { "name": "run_shell_command", "args": { "command": "touch ran" } } });
+    let go = json!([[{ "text": "one" }, { "text": "two" }, { "delay": 1500 }, { "text": "late" }, touch],
+                    [{ "text": "done" }]]);
+    let setup = Setup::script(vec![says_more(), json!({ "when": "", "answers": go })]);
+    let first = Node::start(&setup, home.path(), &database).await;
+    let second = Node::start(&setup, home.path(), &database).await;
+    let (mut stream, seen) = stream_until(first.client, "two").await;
+
+    first.signal(Signal::STOP);
+    let (task, took) = go_on(second.client).await;
+    assert!(took > Duration::from_secs(1) && took < Duration::from_secs(6), "{took:?}");
+    assert_eq!(task["status"]["state"], "completed", "{task}");
+    first.signal(Signal::CONT);
+    // The stream ends without a last word, so that the client asks elsewhere.
+    let last = stream.rest().await;
+    assert_eq!((text(&last), last.iter().any(ends)), (String::new(), false), "{last:?}");
+    let refused = first.client.call("message/send", in_context("c", "more")).await;
+    let message = refused["error"]["message"].as_str().unwrap();
+    assert!(message.contains(&format!("which serves port {}; ask that one", second.client.port)));
+    assert!(!home.path().join("workspace/ran").exists());
+    let rest = rest_at(second.client, &seen).await;
+    assert_eq!((text(&rest), ends(rest.last().unwrap())), (String::new(), true), "{rest:?}");
+    let body = "select count(*) from tandem.batch where body like '%late%'";
+    assert_eq!(database.sql(body), "0");
+}
+
+#[tokio::test]
+async fn what_a_client_is_told_has_no_gap_when_the_database_crashes() {
+    let Some(cluster) = Cluster::start() else { return skip() };
+    let (database, home) = (cluster.database(), TempDir::new().unwrap());
+    let mut words: Vec<_> = (0..40)
+        .flat_map(|n| [json!({ "text": format!("{n} ") }), json!({ "delay": 20 })])
+        .collect();
+    words.insert(0, json!({ "text": "begun " }));
+    let setup = Setup::answers(json!([words]));
+    let node = Node::start(&setup, home.path(), &database).await;
+    let (mut stream, seen) = stream_until(node.client, "begun ").await;
+    let cluster = tokio::task::spawn_blocking(move || {
+        cluster.crash();
+        cluster
+    });
+    let rest = stream.rest().await;
+    let cluster = cluster.await.unwrap();
+    let all: Vec<_> = seen.into_iter().chain(rest).collect();
+    let expected: String = (0..40).map(|n| format!("{n} ")).collect();
+    assert_eq!(text(&all), format!("begun {expected}"));
+    assert_eq!(all.last().unwrap()["status"]["state"], "completed");
+    drop((node, cluster));
+}
+
+#[tokio::test]
+async fn a_node_that_is_ended_lets_its_sessions_go_at_once() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let (database, home) = (cluster.database(), TempDir::new().unwrap());
+    let setup =
+        Setup::script(vec![says_more(), json!({ "when": "", "answers": [[{ "text": "hi" }]] })]);
+    let mut first = Node::start(&setup, home.path(), &database).await;
+    let second = Node::start(&setup, home.path(), &database).await;
+    first.client.result("message/send", in_context("c", "go")).await;
+    first.signal(Signal::TERM);
+    timeout(HANG, first.child.wait()).await.unwrap().unwrap();
+    assert_eq!(database.sql("select owner from tandem.session"), "");
+    let task = second.client.result("message/send", in_context("c", "more")).await;
+    let said: Vec<_> = task["history"].as_array().unwrap().iter().map(first_text).collect();
+    assert_eq!(said, ["go", "hi", "more", "more"]);
+    let list = second.client.result("tasks/list", json!({})).await;
+    assert_eq!(list["totalSize"], 1, "{list}");
+}
+
+fn first_text(message: &Value) -> &str {
+    message["parts"][0]["text"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn commands_see_neither_the_database_nor_its_password() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let (database, home) = (cluster.database(), TempDir::new().unwrap());
+    let command = json!({ "command": "env > seen" });
+    let answers = json!([[{ "call": { "name": "run_shell_command", "args": command } }],
+                         [{ "text": "done" }]]);
+    let setup = Setup::answers(answers)
+        .var("TANDEM_STORE", &database.url)
+        .var("PGPASSWORD", "a-password-of-a-test")
+        .var("SEEN", "yes");
+    let node = Node::start(&setup, home.path(), &database).await;
+    node.client.result("message/send", prompt("go")).await;
+    let seen = fs::read_to_string(home.path().join("workspace/seen")).unwrap();
+    assert!(seen.contains("SEEN=yes"), "{seen}");
+    assert!(!seen.contains("postgres://") && !seen.contains("a-password-of-a-test"), "{seen}");
+}
+
+#[tokio::test]
+async fn a_server_that_has_no_database_says_so_and_ends() {
+    for (url, expected) in [
+        (
+            "mysql://me:secret@here/x",
+            "a store is an address such as postgres://USER:PASSWORD@HOST/DATABASE",
+        ),
+        (
+            "postgres://me:secret@127.0.0.1:1/x",
+            "the database `x` at 127.0.0.1:1: it cannot be reached",
+        ),
+    ] {
+        let limit = "store-seconds=1";
+        let ran = Setup::answers(json!([]))
+            .arg("serve")
+            .arg("--port=0")
+            .arg("--limit")
+            .arg(limit)
+            .arg("--store")
+            .arg(url)
+            .run()
+            .await;
+        assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+        assert!(ran.stderr.contains(expected) && !ran.stderr.contains("secret"), "{}", ran.stderr);
+    }
+}

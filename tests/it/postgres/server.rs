@@ -1,0 +1,188 @@
+//! A Postgres server of the tests' own, from the system's package, that ends with the tests.
+
+use std::io::{BufRead as _, BufReader, Write as _, stderr};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{LazyLock, Mutex};
+use std::time::Duration;
+
+use tandem_store::{DatabaseAddress, PostgresLimits, PostgresStore};
+
+/// Program that owns a server: it starts the server again when it is told to, and when its input ends, however
+/// the tests do, it ends the server and removes the files. A server refuses to run as root.
+const KEEPER: &str = r#"
+set -u
+bin=$1 port=$2
+dir=$(mktemp -d) || exit 1
+as=
+if [ "$(id -u)" = 0 ]; then
+  user=postgres
+  id "$user" >/dev/null 2>&1 || user=nobody
+  as="setpriv --reuid=$user --regid=$(id -g $user) --clear-groups"
+  chown "$user" "$dir"
+fi
+cd "$dir"
+$as "$bin/initdb" -D "$dir/data" -U tandem --auth=trust -E UTF8 --locale=C --no-sync >"$dir/log" 2>&1 || {
+  cat "$dir/log" >&2; rm -rf "$dir"; exit 1
+}
+sed -i '1i host all locked 127.0.0.1/32 scram-sha-256' "$dir/data/pg_hba.conf"
+start() {
+  $as "$bin/postgres" -D "$dir/data" -p "$port" -c listen_addresses=127.0.0.1 -c unix_socket_directories= \
+    -c max_connections=300 </dev/null >>"$dir/log" 2>&1 &
+  server=$!
+}
+crash() {
+  children=$(cat /proc/$server/task/$server/children)
+  kill -9 $server $children 2>/dev/null
+  wait $server 2>/dev/null
+  for child in $children; do while kill -0 "$child" 2>/dev/null; do sleep 0.01; done; done
+}
+ready() {
+  until "$bin/pg_isready" -q -h 127.0.0.1 -p "$port"; do
+    kill -0 $server 2>/dev/null || { cat "$dir/log" >&2; exit 1; }
+    sleep 0.02
+  done
+  echo ready
+}
+trap '' INT TERM HUP
+start
+ready
+while read -r order; do
+  case $order in
+    crash) crash; start; ready ;;
+    freeze) kill -STOP $server $(cat /proc/$server/task/$server/children); echo frozen ;;
+    thaw) kill -CONT $server $(cat /proc/$server/task/$server/children); echo thawed ;;
+  esac
+done
+kill -CONT $server $(cat /proc/$server/task/$server/children) 2>/dev/null
+kill -QUIT $server
+wait $server
+rm -rf "$dir"
+"#;
+
+/// A running server.
+pub(crate) struct Cluster {
+    bin: PathBuf,
+    pub(crate) port: u16,
+    keeper: Mutex<Keeper>,
+}
+
+struct Keeper {
+    _process: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+/// A database of a test's own.
+pub(crate) struct Database<'a> {
+    cluster: &'a Cluster,
+    pub(crate) url: String,
+    name: String,
+}
+
+/// Limits with which tests need not wait long.
+pub(crate) const LIMITS: PostgresLimits =
+    PostgresLimits { patience: Duration::from_secs(10), node_dead: Duration::from_secs(3) };
+
+/// Says that a test did not run. Where the server must be there, the test fails.
+pub(crate) fn skip() {
+    assert!(
+        std::env::var_os("TANDEM_REQUIRE_POSTGRES").is_none(),
+        "there is no /usr/lib/postgresql/*/bin: install the package postgresql"
+    );
+    let _ = writeln!(stderr(), "skipped: no postgres");
+}
+
+impl Cluster {
+    /// Returns the server that the tests of this process share; `None` if the package is not installed.
+    pub(crate) fn shared() -> Option<&'static Self> {
+        static CLUSTER: LazyLock<Option<Cluster>> = LazyLock::new(Cluster::start);
+        CLUSTER.as_ref()
+    }
+
+    /// Starts a server that only one test uses; `None` if the package is not installed.
+    pub(crate) fn start() -> Option<Self> {
+        let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
+        let bins = versions.map(|version| version.path().join("bin"));
+        let bin = bins.filter(|bin| bin.join("initdb").exists()).max()?;
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut process = Command::new("sh")
+            .args(["-c", KEEPER, "keeper"])
+            .arg(&bin)
+            .arg(port.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let orders = process.stdin.take().unwrap();
+        let answers = BufReader::new(process.stdout.take().unwrap());
+        let mut keeper = Keeper { _process: process, orders, answers };
+        keeper.expect("ready");
+        Some(Self { bin, port, keeper: Mutex::new(keeper) })
+    }
+
+    /// Kills the server with -9, all of its processes, and starts it again.
+    pub(crate) fn crash(&self) {
+        self.order("crash", "ready");
+    }
+
+    pub(crate) fn freeze(&self) {
+        self.order("freeze", "frozen");
+    }
+
+    pub(crate) fn thaw(&self) {
+        self.order("thaw", "thawed");
+    }
+
+    fn order(&self, order: &str, answer: &str) {
+        let mut keeper = self.keeper.lock().unwrap();
+        writeln!(keeper.orders, "{order}").unwrap();
+        keeper.expect(answer);
+    }
+
+    /// Makes an empty database.
+    pub(crate) fn database(&self) -> Database<'_> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = format!("t{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        let made = self.client("createdb").arg(&name).status().unwrap();
+        assert!(made.success());
+        let url = format!("postgres://tandem@127.0.0.1:{}/{name}", self.port);
+        Database { cluster: self, url, name }
+    }
+
+    fn client(&self, program: &str) -> Command {
+        let mut command = Command::new(self.bin.join(program));
+        command.args(["-h", "127.0.0.1", "-U", "tandem", "-p"]).arg(self.port.to_string());
+        command.stdin(Stdio::null());
+        command
+    }
+}
+
+impl Keeper {
+    fn expect(&mut self, expected: &str) {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).unwrap();
+        assert_eq!(line.trim_end(), expected, "the server does not start");
+    }
+}
+
+impl Database<'_> {
+    pub(crate) fn address(&self) -> DatabaseAddress {
+        self.url.parse().unwrap()
+    }
+
+    /// Connects as one more node.
+    pub(crate) async fn connect(&self) -> PostgresStore {
+        PostgresStore::connect(&self.address(), LIMITS).await.unwrap()
+    }
+
+    /// Runs a statement; returns the rows, with `|` between columns.
+    pub(crate) fn sql(&self, sql: &str) -> String {
+        let mut client = self.cluster.client("psql");
+        let output = client.args(["-qAt", "-d", &self.name, "-c", sql]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    }
+}

@@ -1,0 +1,379 @@
+//! The store in a database: fences, lost answers, crashes of the engine, and what people are told.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use expect_test::expect;
+use serde_json::json;
+use tandem_agent::session::{Claim, Store as _, StoreError};
+use tandem_store::{DatabaseAddress, PostgresLimits, PostgresStore};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio::time::{sleep, timeout};
+
+use super::server::{Cluster, Database, LIMITS, skip};
+use crate::agent::HANG;
+use crate::laws::{batch, head, indexes, is_held, new_id};
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// A node that can be frozen: nothing of it happens but while [`FrozenNode::run`] does.
+struct FrozenNode {
+    runtime: Runtime,
+    store: Option<PostgresStore>,
+}
+
+impl FrozenNode {
+    fn connect(database: &Database<'_>) -> Self {
+        let runtime = runtime();
+        let store = Some(runtime.block_on(database.connect()));
+        Self { runtime, store }
+    }
+
+    fn run<T>(&self, work: impl AsyncFnOnce(&PostgresStore) -> T) -> T {
+        self.runtime.block_on(work(self.store.as_ref().unwrap()))
+    }
+}
+
+/// Claims a session as soon as its owner counts as dead.
+async fn claim(store: &PostgresStore, id: &str) -> Box<dyn Claim> {
+    let claiming = async {
+        loop {
+            match store.claim(id).await {
+                Ok(claim) => return claim,
+                Err(StoreError::Held(..)) => sleep(Duration::from_millis(20)).await,
+                Err(err) => panic!("{err}"),
+            }
+        }
+    };
+    timeout(HANG, claiming).await.unwrap()
+}
+
+#[test]
+fn what_a_node_adds_that_was_believed_dead_is_refused() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let (frozen, other) = (FrozenNode::connect(&database), FrozenNode::connect(&database));
+    let ids = [new_id(), new_id()];
+    let mut zombies: Vec<_> = ids
+        .iter()
+        .map(|id| {
+            frozen.run(async |store| {
+                let mut claim = store.create(&head(id)).await.unwrap();
+                claim.append(vec![batch(0, 2)]).await.unwrap();
+                claim
+            })
+        })
+        .collect();
+    // It is there, and is seen to be.
+    other.run(async |store| while !is_held(store.claim(&ids[0]).await) {});
+    let mut claims: Vec<_> =
+        ids.iter().map(|id| other.run(async |store| claim(store, id).await)).collect();
+    assert_eq!(claims[0].next(), 2);
+    other.run(async |_| claims[0].append(vec![batch(2, 1)]).await.unwrap());
+    // What it adds is refused, and so is all else, and nothing of it is in the log.
+    frozen.run(async |_| {
+        for _ in 0..2 {
+            let refused = zombies[0].append(vec![batch(2, 5)]).await;
+            assert!(matches!(refused, Err(StoreError::TakenOver)));
+        }
+        let refused = zombies[0].keep_secrets(&[("a".to_owned(), json!(1))].into()).await;
+        assert!(matches!(refused, Err(StoreError::TakenOver)));
+        assert!(matches!(zombies[0].announce(1).await, Err(StoreError::TakenOver)));
+        zombies[0].renew().await.unwrap();
+        assert!(matches!(zombies[0].sync().await, Err(StoreError::TakenOver)));
+        zombies[0].release().await;
+        // One that adds nothing is told, too.
+        timeout(HANG, zombies[1].taken_over()).await.unwrap();
+    });
+    other.run(async |store| {
+        assert_eq!(indexes(store, &ids[0]).await, [0, 1, 2]);
+        assert!(store.secrets(&ids[0]).await.unwrap().is_empty());
+        assert!(is_held(store.claim(&ids[0]).await));
+    });
+}
+
+#[test]
+fn of_several_nodes_that_find_an_owner_dead_one_gets_its_session() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let runtime = runtime();
+    let stores: Vec<_> = (0..3).map(|_| runtime.block_on(database.connect())).collect();
+    for _ in 0..3 {
+        let mut dead = FrozenNode::connect(&database);
+        let id = new_id();
+        let claim = dead.run(async |store| store.create(&head(&id)).await.unwrap());
+        // Without a word, as if it were killed.
+        std::mem::forget(claim);
+        drop(dead.store.take());
+        drop(dead);
+        runtime.block_on(async {
+            let begun = std::time::Instant::now();
+            let claims = stores.iter().map(|store| store.claim(&id));
+            let claims = futures::future::join_all(claims).await;
+            let claims: Vec<_> = claims.into_iter().filter_map(Result::ok).collect();
+            assert_eq!(claims.len(), 1);
+            assert!(begun.elapsed() < LIMITS.node_dead, "{:?}", begun.elapsed());
+        });
+    }
+    let sql = "select epoch, count(*) from tandem.session group by epoch";
+    assert_eq!(database.sql(sql), "2|3", "nobody has taken over from who had taken over");
+}
+
+/// Between a store and the server: forwards, until it is told to lose the answer to the next request, or the
+/// request itself.
+struct Proxy {
+    port: u16,
+    /// Number of requests that are lost next.
+    requests: AtomicUsize,
+    /// Number of answers that are lost next.
+    answers: AtomicUsize,
+}
+
+impl Proxy {
+    async fn start(to: u16) -> Arc<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let proxy =
+            Arc::new(Self { port, requests: AtomicUsize::new(0), answers: AtomicUsize::new(0) });
+        let shared = Arc::clone(&proxy);
+        tokio::spawn(async move {
+            loop {
+                let (client, _) = listener.accept().await.unwrap();
+                let shared = Arc::clone(&shared);
+                tokio::spawn(async move {
+                    let server = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
+                    shared.forward(client, server).await;
+                });
+            }
+        });
+        proxy
+    }
+
+    async fn forward(&self, mut client: TcpStream, mut server: TcpStream) {
+        let (mut sent, mut told) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+        loop {
+            let (from, bytes, lost) = tokio::select! {
+                sent = client.read(&mut sent) => (true, sent, &self.requests),
+                told = server.read(&mut told) => (false, told, &self.answers),
+            };
+            let Ok(bytes @ 1..) = bytes else { return };
+            let data = if from { &sent[..bytes] } else { &told[..bytes] };
+            // Only of statements that add something.
+            let counts = if from {
+                find(data, b"chunk")
+            } else {
+                find(data, b"INSERT") || find(data, b"SELECT 1")
+            };
+            let is_lost = |n: usize| n.checked_sub(1);
+            if counts && lost.fetch_update(Ordering::SeqCst, Ordering::SeqCst, is_lost).is_ok() {
+                return;
+            }
+            let to = if from { &mut server } else { &mut client };
+            if to.write_all(data).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn find(bytes: &[u8], word: &[u8]) -> bool {
+    bytes.windows(word.len()).any(|piece| piece == word)
+}
+
+#[tokio::test]
+async fn an_append_whose_request_or_answer_was_lost_is_in_the_log_once() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let proxy = Proxy::start(cluster.port).await;
+    let through = database.url.replace(&cluster.port.to_string(), &proxy.port.to_string());
+    let through: DatabaseAddress = through.parse().unwrap();
+    let store = PostgresStore::connect(&through, LIMITS).await.unwrap();
+    let id = new_id();
+    let mut claim = store.create(&head(&id)).await.unwrap();
+    for n in 0..20 {
+        let lost = if n % 2 == 0 { &proxy.requests } else { &proxy.answers };
+        lost.store(1, Ordering::SeqCst);
+        claim.append(vec![batch(n, 1)]).await.unwrap();
+        // So that what is lost is what this is about.
+        assert_eq!(lost.load(Ordering::SeqCst), 0);
+    }
+    assert_eq!(indexes(&store, &id).await, (0..20).collect::<Vec<_>>());
+}
+
+/// Adds one event after the other to many sessions, while something is done to the server; returns how many
+/// each session was told are kept.
+async fn busy(
+    store: &PostgresStore,
+    sessions: usize,
+    events: usize,
+    trouble: impl Future<Output = ()>,
+) -> HashMap<String, usize> {
+    let work = (0..sessions).map(|_| async {
+        let id = new_id();
+        let mut claim = store.create(&head(&id)).await.unwrap();
+        for n in 0..events {
+            claim.append(vec![batch(n, 1)]).await.unwrap();
+            // Others have their turn.
+            sleep(Duration::from_millis(1)).await;
+        }
+        (id, events)
+    });
+    let (kept, ()) = tokio::join!(futures::future::join_all(work), trouble);
+    kept.into_iter().collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_the_server_crashes_or_freezes_nothing_is_lost_and_nothing_is_there_twice() {
+    let Some(cluster) = Cluster::start() else { return skip() };
+    let database = cluster.database();
+    let limits = PostgresLimits { patience: Duration::from_secs(2), ..LIMITS };
+    let store = PostgresStore::connect(&database.address(), limits).await.unwrap();
+    let trouble = async {
+        for _ in 0..3 {
+            sleep(Duration::from_millis(300)).await;
+            tokio::task::block_in_place(|| cluster.crash());
+        }
+        sleep(Duration::from_millis(300)).await;
+        tokio::task::block_in_place(|| cluster.freeze());
+        // Longer than anybody waits for an answer.
+        sleep(Duration::from_secs(3)).await;
+        tokio::task::block_in_place(|| cluster.thaw());
+    };
+    // A session is begun only when the server is there.
+    let kept = busy(&store, 12, 400, trouble).await;
+    let other = database.connect().await;
+    for (id, count) in kept {
+        assert_eq!(indexes(&other, &id).await, (0..count).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn each_connection_may_be_cut_at_any_time() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let store = database.connect().await;
+    let other = database.connect().await;
+    let id = new_id();
+    let mut claim = store.create(&head(&id)).await.unwrap();
+    for n in 0..5 {
+        claim.append(vec![batch(n, 1)]).await.unwrap();
+        let cut = "select count(pg_terminate_backend(pid)) from pg_stat_activity \
+                   where datname = current_database() and pid <> pg_backend_pid()";
+        assert_ne!(database.sql(cut), "0");
+        // Whoever has a session keeps it: that the connection is gone is not enough.
+        assert!(is_held(other.claim(&id).await));
+    }
+    assert_eq!(indexes(&other, &id).await, [0, 1, 2, 3, 4]);
+}
+
+#[tokio::test]
+async fn a_database_that_has_gone_back_is_given_all_that_is_known() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let store = database.connect().await;
+    let id = new_id();
+    let mut claim = store.create(&head(&id)).await.unwrap();
+    claim.append(vec![batch(0, 2)]).await.unwrap();
+    claim.append(vec![batch(2, 2)]).await.unwrap();
+    // As after a failover to a standby that had not heard of all.
+    database.sql("delete from tandem.batch where first = 2; update tandem.session set next = 2");
+    assert!(matches!(claim.append(vec![batch(4, 1)]).await, Err(StoreError::Lost(_))));
+    claim.renew().await.unwrap();
+    claim.append(vec![batch(0, 5)]).await.unwrap();
+    claim.sync().await.unwrap();
+    claim.append(vec![batch(5, 1)]).await.unwrap();
+    assert_eq!(indexes(&store, &id).await, [0, 1, 2, 3, 4, 5]);
+}
+
+#[tokio::test]
+async fn what_a_newer_version_wrote_is_read_and_never_added_to() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let store = database.connect().await;
+    let id = new_id();
+    store.create(&head(&id)).await.unwrap().append(vec![batch(0, 2)]).await.unwrap();
+    database.sql("update tandem.session set head = replace(head, '\"tandem\":1', '\"tandem\":2')");
+    assert_eq!(indexes(&store, &id).await, [0, 1]);
+    assert!(matches!(store.claim(&id).await, Err(StoreError::Newer(2))));
+}
+
+#[tokio::test]
+async fn nodes_that_start_together_make_the_tables_once() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let stores = futures::future::join_all((0..6).map(|_| database.connect())).await;
+    let id = new_id();
+    let _claim = stores[0].create(&head(&id)).await.unwrap();
+    for store in &stores[1..] {
+        assert!(is_held(store.claim(&id).await));
+    }
+    assert_eq!(database.sql("select version from tandem.schema_version"), "1");
+    // Rows of nodes that are gone stay for nobody.
+    drop(stores);
+    let _last = database.connect().await;
+    let nodes = "select count(*) from tandem.node";
+    let _another = database.connect().await;
+    assert!(database.sql(nodes).parse::<u32>().unwrap() <= 8);
+}
+
+/// Returns what people are told who want this database.
+async fn refused(url: &str) -> String {
+    let limits = PostgresLimits { patience: Duration::from_secs(1), ..LIMITS };
+    match PostgresStore::connect(&url.parse().unwrap(), limits).await {
+        Ok(_) => panic!("{url} is let in"),
+        Err(err) => err.to_string(),
+    }
+}
+
+#[tokio::test]
+async fn people_are_told_what_is_wrong_and_what_to_do_without_the_password() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let port = cluster.port.to_string();
+    let told =
+        |text: String| text.replace(&port, "PORT").replace(&database_name(&database), "NAME");
+    let url = |from: &str, to: &str| database.url.replace(from, to);
+
+    let none = refused(&format!("postgres://tandem@127.0.0.1:{port}/none")).await;
+    expect!["the database `none` at 127.0.0.1:PORT: there is no such database; make it with `createdb none`"].assert_eq(&told(none));
+
+    database.sql(
+        "do $$ begin if not exists (select from pg_roles where rolname = 'locked') then \
+                  create role locked login password 'right'; end if; end $$",
+    );
+    let wrong = refused(&url("tandem@", "locked:wrong@")).await;
+    expect![[r#"the database `NAME` at 127.0.0.1:PORT: it does not let the user `locked` in (password authentication failed for user "locked"); check the password in the address or in PGPASSWORD"#]].assert_eq(&told(wrong));
+
+    let denied = refused(&url("tandem@", "locked:right@")).await;
+    expect!["the database `NAME` at 127.0.0.1:PORT: the user `locked` may not do this (permission denied for database NAME); let it own the database, or the schema `tandem`"].assert_eq(&told(denied));
+
+    // Nobody listens there.
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let nobody = refused(&format!("postgres://me:secret@127.0.0.1:{free}/x")).await;
+    expect!["the database `x` at 127.0.0.1:FREE: it cannot be reached (Connection refused (os error 111)); is it running, and is its address right?"].assert_eq(&nobody.replace(&free.to_string(), "FREE"));
+
+    // Somebody listens who says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = silent.local_addr().unwrap().port();
+    let nothing = refused(&format!("postgres://me:secret@127.0.0.1:{at}/x")).await;
+    expect!["the database `x` at 127.0.0.1:SILENT: it has not answered for 1 s; is it running, and can it be reached from here?"].assert_eq(&nothing.replace(&at.to_string(), "SILENT"));
+
+    let tls = refused(&format!("{}?sslmode=require", database.url)).await;
+    expect!["the database `NAME` at 127.0.0.1:PORT: it has no TLS; add `sslmode=disable` on a network that you trust"].assert_eq(&told(tls));
+
+    drop(database.connect().await);
+    database.sql("insert into tandem.schema_version values (2)");
+    let newer = refused(&database.url).await;
+    expect!["the database `NAME` at 127.0.0.1:PORT: a newer tandem made its tables (version 2, and this program knows 1); update tandem"].assert_eq(&told(newer));
+}
+
+fn database_name(database: &Database<'_>) -> String {
+    database.url.rsplit('/').next().unwrap().to_owned()
+}
