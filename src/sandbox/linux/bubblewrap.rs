@@ -56,10 +56,7 @@ pub(crate) fn confine(profile: &Profile) -> io::Result<()> {
     privileges::limit(privileges::beside_others(profile.limits)).naming("limits")?;
     sys::leave_terminal();
     // It ends with its parent, which must therefore not be a thread of the agent's.
-    if let sys::Fork::Parent(child) = sys::fork()? {
-        sys::end_like(child);
-    }
-    Ok(())
+    sys::continue_in_copy()
 }
 
 /// Returns the command that runs `words` in the sandbox of a program, and the descriptors that it

@@ -17,7 +17,9 @@ use rustix::process::{
 };
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
-use super::sys::{Fork, end, end_like, fork, ignore_children, leave_terminal, raise_loopback};
+use super::sys::{
+    Fork, continue_in_copy, end, fork, ignore_children, leave_terminal, raise_loopback,
+};
 use super::{Naming as _, mounts, privileges, seccomp};
 use crate::mechanism::{NOT_SANDBOXED, PROXY_PORT};
 use crate::profile::{Limits, Profile};
@@ -175,9 +177,7 @@ pub(crate) fn confine(profile: &Profile, entered: &Entered) -> io::Result<()> {
     enter(&entered.processes, LinkNameSpaceType::ProcessID)?;
     // Of the old tree; the same path may be another directory, or none, in the new one.
     let directory = std::env::current_dir().naming("working directory")?;
-    if let Fork::Parent(child) = fork().naming("first process of the sandbox")? {
-        end_like(child);
-    }
+    continue_in_copy().naming("first process of the sandbox")?;
     set_parent_process_death_signal(Some(Signal::KILL))?;
     mount_own(profile)?;
     std::env::set_current_dir(&directory).naming(directory.to_string_lossy())?;

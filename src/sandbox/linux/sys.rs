@@ -27,14 +27,44 @@ pub(crate) fn fork() -> io::Result<Fork> {
     }
 }
 
+/// Signals that end a process, and that others send.
+const ENDING: [c_int; 6] =
+    [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2];
+
+/// Returns in a copy of this process, which must have one thread. This process waits for it and ends as it
+/// does.
+pub(crate) fn continue_in_copy() -> io::Result<()> {
+    // One that comes before this process leaves signals to the copy would end this process alone.
+    hold_signals(true);
+    let forked = fork();
+    if let Ok(Fork::Parent(child)) = forked {
+        end_like(child);
+    }
+    hold_signals(false);
+    forked.map(|_| ())
+}
+
+/// Has the signals that end a process wait, or lets them through again.
+fn hold_signals(hold: bool) {
+    let how = if hold { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
+    // SAFETY: the set is filled before it is used, and each pointer lives during its call.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in ENDING {
+            libc::sigaddset(&raw mut set, signal);
+        }
+        libc::sigprocmask(how, &raw const set, std::ptr::null_mut());
+    }
+}
+
 /// Waits for a child and ends as it did. Signals that end a process are left to the child, which
-/// gets them too: it is in the same process group.
-pub(crate) fn end_like(child: Pid) -> ! {
-    for signal in
-        [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2]
-    {
+/// gets them too: it is in the same process group. Those that were held are let through.
+fn end_like(child: Pid) -> ! {
+    for signal in ENDING {
         set_signal(signal, libc::SIG_IGN);
     }
+    hold_signals(false);
     let status = loop {
         match waitpid(Some(child), WaitOptions::empty()) {
             Ok(Some((_, status))) => break status,
