@@ -1,5 +1,7 @@
 //! `tandem sandbox`: a command in the sandbox, by hand.
 
+mod own_group;
+
 use std::io::{Write as _, stderr, stdout};
 use std::os::unix::process::ExitStatusExt as _;
 use std::sync::Arc;
@@ -42,7 +44,7 @@ pub(crate) async fn sandbox(args: &SandboxArgs) -> anyhow::Result<ExitReason> {
         let why = probe.passed_over.iter().map(|it| format!("\n  {}: {}", it.mechanism, it.why));
         anyhow!("{}{}", error.message, why.collect::<String>())
     })?;
-    let mut command = Command::from(confinement.command(&args.command)?);
+    let mut command = confinement.command(&args.command)?;
     let hidden = environment(&Credentials::new(env.clone()), &settings);
     for (name, value) in std::env::vars_os() {
         if hidden.hides(&name.to_string_lossy(), &value.to_string_lossy()) {
@@ -50,7 +52,12 @@ pub(crate) async fn sandbox(args: &SandboxArgs) -> anyhow::Result<ExitReason> {
         }
     }
     command.envs(confinement.network_variables());
-    let status = command.status().await.context("the command could not be started")?;
+    // Without a sandbox of Linux a command keeps the terminal, which it could not read from there.
+    let status = if cfg!(target_os = "linux") {
+        own_group::run(command).await?
+    } else {
+        Command::from(command).status().await.context("the command could not be started")?
+    };
     report_blocked(&confinement);
     for (path, to) in sandbox.take_back(&confinement).await {
         // If standard error is closed there is nobody to tell.

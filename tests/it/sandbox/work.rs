@@ -1,12 +1,17 @@
 //! Real work in the sandbox, and what a command leaves behind.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::symlink;
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Arena, python, skipped};
+use crate::sandboxed::mechanism;
+use crate::terminal::Terminal;
 
 /// Work: its name, the programs that it needs, a line of bash, and what the line prints at last.
 const WORK: &[(&str, &[&str], &str, &str)] = &[
@@ -279,6 +284,55 @@ fn forty_commands_with_many_mounts_are_run() {
             assert_eq!(written, mechanism == "landlock", "{mechanism}");
         }
     }
+}
+
+#[test]
+fn a_command_that_ends_its_whole_group_does_not_end_the_program_that_started_it() {
+    let arena = Arena::new();
+    for mechanism in arena.mechanisms() {
+        let words = ["/bin/bash", "-c", "kill -KILL 0"];
+        let mut command = arena.sandboxed(mechanism, "read-only", &words);
+        // Whatever the command reaches, this test is not in it.
+        let status = command.process_group(0).status().unwrap();
+        assert_eq!(status.code(), Some(137), "{mechanism}: {status}");
+    }
+}
+
+#[test]
+fn a_signal_is_passed_on_to_the_command() {
+    let arena = Arena::new();
+    let line = "trap 'echo caught; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
+    for mechanism in arena.mechanisms() {
+        let mut command = arena.sandboxed(mechanism, "read-only", &["/bin/bash", "-c", line]);
+        let mut child = command.process_group(0).stdout(Stdio::piped()).spawn().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert_eq!(output.next().unwrap().unwrap(), "ready", "{mechanism}");
+        let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+        kill_process(pid, Signal::TERM).unwrap();
+        // bwrap obeys the signal itself, and takes the command with it.
+        let is_obeyed = mechanism == "bubblewrap";
+        if !is_obeyed {
+            assert_eq!(output.next().unwrap().unwrap(), "caught", "{mechanism}");
+        }
+        let code = if is_obeyed { 143 } else { 3 };
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{mechanism}");
+    }
+}
+
+#[test]
+fn a_command_reads_the_terminal_is_stopped_goes_on_and_is_interrupted() {
+    let Some(terminal) = mechanism().and_then(|_| Terminal::open()) else { return };
+    let waits = "trap \"echo co\"\"nt\" CONT; read x; echo got-$x; while :; do sleep 0.05; done";
+    terminal.agent("", &format!("sandbox -- sh -c '{waits}'"));
+    terminal.line("hello");
+    terminal.until("got-hello");
+    terminal.keys(&["C-z"]);
+    terminal.until("Stopped");
+    terminal.line("fg");
+    terminal.until("cont");
+    terminal.keys(&["C-c"]);
+    terminal.line("echo code-$?");
+    terminal.until("code-130");
 }
 
 #[test]
