@@ -376,11 +376,21 @@ impl CommandSandbox {
     pub(super) async fn has_ended(self: &Arc<Self>, ended: RunsOn) {
         drop(ended);
         let sandbox = Arc::clone(self);
-        let now = off_thread(move || Ok::<_, ToolError>(sandbox.protected_at_roots()));
-        if let Ok(now) = now.await {
+        let look = off_thread(move || {
+            Ok::<_, ToolError>((sandbox.protected_at_roots(), sandbox.has_left()))
+        });
+        if let Ok((now, has_left)) = look.await {
             self.tell_new(now);
+            self.looks.set_left(has_left);
         }
         self.search_again();
+    }
+
+    /// Returns whether something may be left of commands that can write the workspace. Blocks.
+    fn has_left(&self) -> bool {
+        let sandbox = self.probe.get().and_then(|probe| probe.sandbox.as_ref());
+        // With a mechanism that cannot tell, something may be left.
+        sandbox.is_some_and(|sandbox| sandbox.has_writers() != Some(false))
     }
 
     fn tell_new(&self, now: ProtectedFiles) {
@@ -470,12 +480,9 @@ impl CommandSandbox {
             return Vec::new();
         }
         let (sandbox, before) = (Arc::clone(self), Arc::clone(&confinement.before));
-        let probe = Arc::clone(&confinement.probe);
         let taken = off_thread(move || {
             let taken = sandbox.take(&before);
-            // With a mechanism that cannot tell, something may be left.
-            let has_left = probe.sandbox.as_ref().is_some_and(|it| it.has_writers() != Some(false));
-            sandbox.looks.settle(sandbox.protected_at_roots(), has_left);
+            sandbox.looks.settle(sandbox.protected_at_roots(), sandbox.has_left());
             Ok::<_, ToolError>(taken)
         });
         taken.await.unwrap_or_default()

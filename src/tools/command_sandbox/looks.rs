@@ -86,6 +86,11 @@ impl Looks {
         state.has_left = has_left;
     }
 
+    /// Takes note of whether processes are left that can make files.
+    pub(super) fn set_left(&self, has_left: bool) {
+        self.0.lock().has_left = has_left;
+    }
+
     /// Takes over files that the agent has made itself.
     pub(super) fn accept(&self, files: impl IntoIterator<Item = (PathBuf, Identity)>) {
         if let Some(last) = &mut self.0.lock().last {
