@@ -6,6 +6,7 @@ use std::fs::{self, OpenOptions};
 use serde_json::json;
 use tandem_agent::permission::Mode;
 use tandem_agent::session::{Answer, Event};
+use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
@@ -148,6 +149,14 @@ async fn a_repository_that_came_up_is_protected_from_the_next_command_on() {
     assert_eq!(fs::read_to_string(stage.path("sub/.git/config")).unwrap(), "first\n");
 }
 
+/// Waits until the family has the pipe.
+async fn has_started(mut family: pipe::Receiver) -> pipe::Receiver {
+    let mut started = [0; 8];
+    let read = timeout(HANG, family.read_exact(&mut started));
+    read.await.expect("it does not start").unwrap();
+    family
+}
+
 #[tokio::test]
 async fn one_is_stopped_with_all_that_it_has_started() {
     if !protects() {
@@ -157,6 +166,7 @@ async fn one_is_stopped_with_all_that_it_has_started() {
     make_fifo(&stage.path("family"));
     let family = pipe::OpenOptions::new().open_receiver(stage.path("family")).unwrap();
     stage.go(Answer::Reject).await;
+    let family = has_started(family).await;
     stage.session.background().jobs()[0].stop().await;
     is_gone(family).await;
 }
@@ -173,6 +183,7 @@ async fn a_killed_agent_leaves_nothing_of_them_behind() {
     let family = pipe::OpenOptions::new().open_receiver(&fifo).unwrap();
     let prompt = agent.prompt("go").await;
     agent.until_answered(prompt, "allow").await;
+    let family = has_started(family).await;
     agent.child.start_kill().unwrap();
     agent.exit().await;
     is_gone(family).await;
