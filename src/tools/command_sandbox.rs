@@ -42,6 +42,9 @@ const MOST_NESTED: usize = 200;
 /// Directories that programs fill and empty again: what is protected elsewhere is not theirs in there.
 const INSTALLED: [&str; 4] = ["node_modules", "target", ".venv", "venv"];
 
+/// Name of the directory for temporary files, in the session's own.
+const TEMPORARY: &str = "tmp";
+
 /// Environment variables that lead to programs outside of the sandbox.
 const LEADING_OUT: [&str; 11] = [
     "DBUS_SESSION_BUS_ADDRESS",
@@ -207,9 +210,10 @@ impl Confinement {
 
     /// Returns the directory for temporary files, as the command sees it.
     fn temporary(&self) -> Option<&Path> {
-        match self.sandbox()?.mechanism() {
-            Mechanism::Namespaces | Mechanism::Bubblewrap => Some(Path::new("/tmp")),
-            Mechanism::Landlock | Mechanism::Seatbelt => self.profile.temporary.as_deref(),
+        if has_own_temporary(self.sandbox()?.mechanism()) {
+            Some(Path::new("/tmp"))
+        } else {
+            self.profile.temporary.as_deref()
         }
     }
 }
@@ -442,9 +446,22 @@ impl CommandSandbox {
         self.proxy.get_or_init(start).as_ref().map(NetworkProxy::register)
     }
 
+    /// Returns the real path of the directory that commands know as `/tmp`, if that is the session's own and
+    /// a command has run.
+    pub(super) async fn own_temporary(self: &Arc<Self>) -> Option<PathBuf> {
+        let probe = self.probe().await;
+        has_own_temporary(probe.sandbox.as_ref()?.mechanism()).then_some(())?;
+        let sandbox = Arc::clone(self);
+        let directory = off_thread(move || {
+            let directory = sandbox.scratch.existing().ok_or(io::ErrorKind::NotFound)?;
+            directory.join(TEMPORARY).canonicalize()
+        });
+        directory.await.ok()
+    }
+
     /// Returns what a command may do in a mode.
     pub fn profile(&self, mode: SandboxMode) -> io::Result<Profile> {
-        let temporary = self.scratch.dir()?.join("tmp");
+        let temporary = self.scratch.dir()?.join(TEMPORARY);
         DirBuilder::new().recursive(true).mode(0o700).create(&temporary)?;
         let writes_roots = mode >= SandboxMode::WorkspaceWrite;
         let roots = self.workspace.roots().to_owned();
@@ -606,6 +623,14 @@ impl CommandSandbox {
         }
         protected.truncate(MOST_NESTED);
         protected
+    }
+}
+
+/// Returns whether commands have a `/tmp` of their own with a mechanism.
+fn has_own_temporary(mechanism: Mechanism) -> bool {
+    match mechanism {
+        Mechanism::Namespaces | Mechanism::Bubblewrap => true,
+        Mechanism::Landlock | Mechanism::Seatbelt => false,
     }
 }
 

@@ -15,7 +15,6 @@ use super::args::{self, FilterArgs, parse};
 use super::blocking::{Deadline, blocking};
 use super::context::ToolContext;
 use super::invocation::{Access, Invocation, Summary};
-use super::limits::ToolLimits;
 use super::output::{ToolError, ToolOutput};
 use super::pattern::GlobPattern;
 use super::shorten::one_line;
@@ -152,7 +151,7 @@ fn find(cx: &ToolContext, label: &str, patterns: &[GlobPattern]) -> Result<ToolO
             .for_each(|file| found.push(file));
         until.check()?;
     }
-    Ok(report(label, found, until.timed_out(), &cx.host.limits))
+    Ok(report(label, found, until.timed_out(), cx))
 }
 
 /// Returns the age of a file; `None` if it is no file.
@@ -167,8 +166,9 @@ fn report(
     label: &str,
     found: Smallest<MatchedFile>,
     timed_out: bool,
-    limits: &ToolLimits,
+    cx: &ToolContext,
 ) -> ToolOutput {
+    let limits = &cx.host.limits;
     let given = found.given();
     let found = found.into_sorted();
     let mut text = match given {
@@ -181,7 +181,7 @@ fn report(
             break;
         }
         named += 1;
-        text += &one_line(&file.path.to_string_lossy(), usize::MAX);
+        text += &one_line(&cx.host.workspace.shown(&file.path).to_string_lossy(), usize::MAX);
         text.push('\n');
     }
     if given > named {

@@ -120,6 +120,18 @@ impl Host {
         off_thread(move || workspace.resolve(&path)).await
     }
 
+    /// The same for a path that is only read, which may be one in the session's own `/tmp`.
+    pub(super) async fn resolve_to_read(&self, path: &str) -> Result<PathBuf, ToolError> {
+        if Workspace::may_be_temporary(path)
+            && let Some(sandbox) = &self.sandbox
+            && let Some(directory) = sandbox.own_temporary().await
+        {
+            self.workspace.set_temporary(directory);
+        }
+        let (workspace, path) = (Arc::clone(&self.workspace), path.to_owned());
+        off_thread(move || workspace.resolve_to_read(&path)).await
+    }
+
     /// Returns all bytes of a file of at most `max` bytes, at a path that was resolved earlier.
     pub(super) async fn read(&self, real: &Path, max: u64) -> Result<Vec<u8>, ToolError> {
         let (workspace, path) = (Arc::clone(&self.workspace), real.to_owned());

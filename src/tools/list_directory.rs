@@ -152,7 +152,7 @@ fn list(
             None => entries.push((EntryKind::File, path)),
         }
     }
-    Ok(report(dir, entries, &hidden, &cx.host.limits))
+    Ok(report(&cx.host.workspace.shown(dir), entries, &hidden, &cx.host.limits))
 }
 
 /// Returns whether a link that leads to nothing that may be listed would stay in the workspace.

@@ -40,18 +40,26 @@ struct AgentDirectories {
     named: Vec<PathBuf>,
     /// Real paths, looked up when first needed.
     real: OnceLock<Vec<PathBuf>>,
+    /// A directory in them that is not the agent's; a real path.
+    except: OnceLock<PathBuf>,
 }
 
 impl Secrets {
     /// Directories below which everything is secret, too.
     pub fn with(directories: Vec<PathBuf>) -> Self {
-        Self(Arc::new(AgentDirectories { named: directories, real: OnceLock::new() }))
+        Self(Arc::new(AgentDirectories { named: directories, ..AgentDirectories::default() }))
+    }
+
+    /// Takes a directory, a real path, out of those of the agent: what is in it counts like other files.
+    pub(super) fn except(&self, directory: &Path) {
+        let _ = self.0.except.set(directory.to_owned());
     }
 
     /// Returns the reason for which a file (a real path), or a directory with all below it, is
     /// secret.
     pub fn why(&self, path: &Path) -> Option<&'static str> {
-        if self.own().iter().any(|dir| path.starts_with(dir)) {
+        let is_except = self.0.except.get().is_some_and(|dir| path.starts_with(dir));
+        if !is_except && self.own().iter().any(|dir| path.starts_with(dir)) {
             return Some("this agent keeps its keys and its state there");
         }
         let lists = &*LISTS;

@@ -20,7 +20,7 @@ pub(super) const LABEL_CHARS: usize = 200;
 pub(super) struct PathTarget {
     /// Relative where it can be.
     pub(super) label: String,
-    /// The real path, if it is inside the workspace; it need not exist.
+    /// The real path, if it is inside the workspace or the session's own `/tmp`; it need not exist.
     pub(super) path: PathBuf,
     /// `true` if the path is of long output that is kept for the model.
     kept: bool,
@@ -29,9 +29,9 @@ pub(super) struct PathTarget {
 }
 
 impl PathTarget {
-    /// Looks a path up. What is ignored cannot be used.
+    /// Looks a path up that is only read. What is ignored cannot be used.
     pub(super) async fn look_up(cx: &ToolContext, path: &str, respect: Respect) -> Self {
-        match cx.host.resolve(path).await {
+        match cx.host.resolve_to_read(path).await {
             Ok(real) => {
                 let relative = cx.host.workspace.relative(&real);
                 let label = one_line(&visible_line(&relative), LABEL_CHARS);
@@ -45,7 +45,7 @@ impl PathTarget {
         }
     }
 
-    /// The same for a path that is only read: long output that is kept for the model is inside.
+    /// The same where long output that is kept for the model counts, too.
     pub(super) async fn to_read(cx: &ToolContext, path: &str, respect: Respect) -> Self {
         let Some(kept) = cx.host.outputs.find(path) else {
             return Self::look_up(cx, path, respect).await;
@@ -101,13 +101,14 @@ async fn check(cx: &ToolContext, real: &Path, respect: Respect) -> Result<FileKi
 }
 
 async fn kind(cx: &ToolContext, real: &Path) -> Result<FileKind, ToolError> {
+    let shown = cx.host.workspace.shown(real);
     cx.host.files.kind(real).await.map_err(|err| match err.kind() {
         io::ErrorKind::NotFound => {
-            ToolError::new("file_not_found", format!("File not found: {}", real.display()))
+            ToolError::new("file_not_found", format!("File not found: {}", shown.display()))
         }
         _ => ToolError::new(
             "read_content_failure",
-            format!("{} cannot be looked at: {err}", real.display()),
+            format!("{} cannot be looked at: {err}", shown.display()),
         ),
     })
 }

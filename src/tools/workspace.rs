@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
 
 use ignore::{DirEntry, WalkBuilder};
 
@@ -21,6 +22,9 @@ const MAX_PATH: usize = 4096;
 /// Symbolic links that are followed in one path, at most; as many as Linux does.
 const MAX_LINKS: usize = 40;
 
+/// Directories whose place the session's own one takes in the sandbox.
+const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
+
 /// The directories that tools may touch.
 #[derive(Debug)]
 pub struct Workspace {
@@ -28,6 +32,8 @@ pub struct Workspace {
     roots: Vec<PathBuf>,
     filtering: IgnoreSettings,
     secrets: Secrets,
+    /// Real path of the directory that the session's commands know as `/tmp`, if that is their own.
+    temporary: OnceLock<PathBuf>,
 }
 
 impl Workspace {
@@ -51,7 +57,8 @@ impl Workspace {
                 roots.push(dir);
             }
         }
-        Ok(Self { roots, filtering: IgnoreSettings::default(), secrets: Secrets::default() })
+        let (filtering, secrets, temporary) = Default::default();
+        Ok(Self { roots, filtering, secrets, temporary })
     }
 
     /// The same directories, with other ignore files.
@@ -91,6 +98,63 @@ impl Workspace {
     /// The real path that `path` (absolute, or relative to the root) leads to, if that is inside.
     /// It need not exist. Everything on the way, symbolic links included, counts.
     pub fn resolve(&self, path: &str) -> Result<PathBuf, ToolError> {
+        let asked = self.asked(path)?;
+        let real = real_path(&asked).map_err(|err| not_looked_up(&asked, &err))?;
+        if self.contains(&real) { Ok(real) } else { Err(self.outside(&asked, &real)) }
+    }
+
+    /// The same for a path that is only read: it may be one in the session's own `/tmp`, where links lead
+    /// as the session's commands see them. What they lead to elsewhere is judged like any other path.
+    pub(super) fn resolve_to_read(&self, path: &str) -> Result<PathBuf, ToolError> {
+        let asked = self.asked(path)?;
+        let Some(own) = self.in_temporary(&asked) else { return self.resolve(path) };
+        let target = |target: PathBuf| self.in_temporary(&target).unwrap_or(target);
+        let real = real_path_with(&own, target).map_err(|err| not_looked_up(&asked, &err))?;
+        let is_inside = self.is_temporary(&real) || self.contains(&real);
+        if is_inside { Ok(real) } else { Err(self.outside(&asked, &real)) }
+    }
+
+    /// Takes note of the directory that the session's commands know as `/tmp`; a real path.
+    pub(super) fn set_temporary(&self, directory: PathBuf) {
+        self.secrets.except(&directory);
+        let _ = self.temporary.set(directory);
+    }
+
+    /// Returns whether a path may be one in the session's own `/tmp`.
+    pub(super) fn may_be_temporary(path: &str) -> bool {
+        TEMPORARY.iter().any(|temporary| Path::new(path).starts_with(temporary))
+    }
+
+    /// Returns the place of a path of the session's own `/tmp`.
+    fn in_temporary(&self, path: &Path) -> Option<PathBuf> {
+        let directory = self.temporary.get()?;
+        let goes_up = path.components().any(|part| part == Component::ParentDir);
+        // Commands see the workspace where it is, be it below `/tmp`.
+        if goes_up || self.contains(path) {
+            return None;
+        }
+        let inside = TEMPORARY.iter().find_map(|temporary| path.strip_prefix(temporary).ok());
+        let named = inside.map(|inside| directory.join(inside));
+        named.or_else(|| path.starts_with(directory).then(|| path.to_owned()))
+    }
+
+    /// Returns whether a real path is in the session's own `/tmp`.
+    fn is_temporary(&self, real: &Path) -> bool {
+        self.temporary.get().is_some_and(|directory| real.starts_with(directory))
+    }
+
+    /// Returns a real path as the session's commands name it.
+    pub(super) fn shown(&self, real: &Path) -> PathBuf {
+        let inside = self.temporary.get().and_then(|directory| real.strip_prefix(directory).ok());
+        match inside {
+            Some(inside) if inside.as_os_str().is_empty() => PathBuf::from(TEMPORARY[0]),
+            Some(inside) => Path::new(TEMPORARY[0]).join(inside),
+            None => real.to_owned(),
+        }
+    }
+
+    /// Returns a path as it was asked for, absolute.
+    fn asked(&self, path: &str) -> Result<PathBuf, ToolError> {
         if path.contains('\0') {
             return Err(ToolError::new("invalid_path", format!("{path:?} has a NUL byte in it")));
         }
@@ -98,23 +162,18 @@ impl Workspace {
             let message = format!("a path of {} bytes is longer than the system takes", path.len());
             return Err(ToolError::new("invalid_path", message));
         }
-        let asked = self.root().join(path);
-        let real = real_path(&asked).map_err(|err| {
-            ToolError::new(
-                "invalid_path",
-                format!("{} cannot be looked up: {err}", asked.display()),
-            )
-        })?;
-        if self.contains(&real) {
-            return Ok(real);
-        }
+        Ok(self.root().join(path))
+    }
+
+    /// Returns the error for a path that leads out of the workspace.
+    fn outside(&self, asked: &Path, real: &Path) -> ToolError {
         let roots: Vec<_> = self.roots.iter().map(|root| root.display().to_string()).collect();
         let via =
             if real == asked { String::new() } else { format!(" (that is {})", real.display()) };
-        Err(ToolError::new(
+        ToolError::new(
             "path_not_in_workspace",
             format!("{}{via} is outside the workspace: {}", asked.display(), roots.join(", ")),
-        ))
+        )
     }
 
     /// Checks that a directory that a peer names is one of the roots, or below one.
@@ -131,7 +190,8 @@ impl Workspace {
     /// Returns whether a path that was real when it was resolved is not any more: a link has come up
     /// on the way. Of what is outside, nothing is known.
     pub(super) fn has_moved(&self, real: &Path) -> bool {
-        self.contains(real) && !real_path(real).is_ok_and(|now| now == real)
+        (self.contains(real) || self.is_temporary(real))
+            && !real_path(real).is_ok_and(|now| now == real)
     }
 
     /// Returns whether a real path is inside.
@@ -145,7 +205,7 @@ impl Workspace {
         match real.strip_prefix(self.root()) {
             Ok(path) if path.as_os_str().is_empty() => ".".to_owned(),
             Ok(path) => path.display().to_string(),
-            Err(_) => real.display().to_string(),
+            Err(_) => self.shown(real).display().to_string(),
         }
     }
 
@@ -205,6 +265,10 @@ impl Workspace {
     }
 }
 
+fn not_looked_up(asked: &Path, error: &io::Error) -> ToolError {
+    ToolError::new("invalid_path", format!("{} cannot be looked up: {error}", asked.display()))
+}
+
 fn contains(roots: &[PathBuf], real: &Path) -> bool {
     roots.iter().any(|root| real.starts_with(root))
 }
@@ -225,8 +289,15 @@ enum ComponentKind {
 /// Returns where an absolute path leads, whether or not it exists: links on the way are followed,
 /// and what follows the deepest part that exists must be plain names.
 fn real_path(path: &Path) -> io::Result<PathBuf> {
+    real_path_with(path, |target| target)
+}
+
+/// The same where the targets of links have another place.
+fn real_path_with(path: &Path, place: impl Fn(PathBuf) -> PathBuf) -> io::Result<PathBuf> {
     walk(path, |path| match fs::symlink_metadata(path) {
-        Ok(found) if found.is_symlink() => fs::read_link(path).map(ComponentKind::Link),
+        Ok(found) if found.is_symlink() => {
+            fs::read_link(path).map(|target| ComponentKind::Link(place(target)))
+        }
         Ok(_) => Ok(ComponentKind::Present),
         Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(ComponentKind::Missing),
         Err(err) => Err(err),

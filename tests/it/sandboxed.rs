@@ -6,6 +6,7 @@ mod by_default;
 mod network;
 #[cfg(target_os = "linux")]
 mod registries;
+mod temporary;
 
 use std::fs;
 use std::io::{Write as _, stderr};

@@ -1,0 +1,110 @@
+//! The session's own `/tmp`, as the tools that read see it.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use tandem_agent::permission::Mode;
+use tandem_agent::session::Answer;
+
+use super::{Made, Stage, mechanism, run};
+
+fn call(name: &str, args: &Value) -> Value {
+    json!({ "call": { "name": name, "args": args } })
+}
+
+fn reads(path: &str) -> Value {
+    call("read_file", &json!({ "file_path": path }))
+}
+
+/// Returns what came of calls after a command; nothing if commands have no `/tmp` of their own here.
+async fn after(command: &str, calls: &[Value]) -> Option<(Stage, Vec<Made>)> {
+    if !matches!(mechanism()?.as_str(), "namespaces" | "bubblewrap") {
+        return None;
+    }
+    let calls: Vec<_> = [run(command)].into_iter().chain(calls.iter().cloned()).collect();
+    let mut stage = Stage::new(Mode::Default, &calls);
+    let mut made = stage.go(Answer::Reject).await;
+    assert!(made[0].is_done() && made[0].is_sandboxed(), "{}", made[0].told());
+    made.remove(0);
+    Some((stage, made))
+}
+
+/// Checks that a call is done unasked, and tells the model these words and no other path.
+fn check(made: &Made, words: &[&str]) {
+    assert!(!made.is_asked() && made.is_done(), "{}", made.told());
+    for word in words {
+        assert!(made.told().contains(word), "{word}: {}", made.told());
+    }
+    assert!(!made.told().contains("session-"), "{}", made.told());
+    assert!(!made.started.summary.label.contains("session-"), "{}", made.started.summary.label);
+}
+
+#[tokio::test]
+async fn what_a_command_writes_there_is_read_unasked() {
+    let writes =
+        "echo hello > /tmp/x; mkdir /tmp/d; echo needle > /tmp/d/y; ln -s /tmp/d /tmp/link";
+    let calls = [
+        reads("/tmp/x"),
+        reads("/var/tmp/x"),
+        reads("/tmp/link/y"),
+        call("list_directory", &json!({ "dir_path": "/tmp/d" })),
+        call("glob", &json!({ "pattern": "**/y", "dir_path": "/tmp" })),
+        call("grep_search", &json!({ "pattern": "needle", "dir_path": "/tmp" })),
+        call("read_many_files", &json!({ "include": ["/tmp/d"] })),
+    ];
+    let Some((_stage, made)) = after(writes, &calls).await else { return };
+    check(&made[0], &["hello"]);
+    assert_eq!(made[0].started.summary.label, "/tmp/x");
+    check(&made[1], &["hello"]);
+    check(&made[2], &["needle"]);
+    check(&made[3], &["In /tmp/d:", "y (7 bytes)"]);
+    check(&made[4], &["\n/tmp/d/y"]);
+    check(&made[5], &["needle", "/tmp/d/y"]);
+    check(&made[6], &["needle", "/tmp/d/y"]);
+}
+
+#[tokio::test]
+async fn a_link_there_is_judged_as_what_it_leads_to() {
+    let links = "ln -s /etc/passwd /tmp/out; ln -s ../../../../../../../../etc/passwd /tmp/up; \
+        ln -s /proc/self/root/etc/passwd /tmp/root; ln -s / /tmp/all; \
+        ln -s $PWD/a.txt /tmp/in; ln -s $PWD/.env /tmp/secret";
+    let calls = [
+        reads("/tmp/out"),
+        reads("/tmp/up"),
+        reads("/tmp/root"),
+        reads("/tmp/all/etc/passwd"),
+        reads("/tmp/../etc/passwd"),
+        call("grep_search", &json!({ "pattern": "root:", "dir_path": "/tmp" })),
+        reads("/tmp/in"),
+        reads("/tmp/secret"),
+    ];
+    let Some((stage, made)) = after(links, &calls).await else { return };
+    for made in &made[..5] {
+        assert!(!made.is_asked() && !made.is_done(), "{}", made.told());
+        assert!(made.told().contains("outside the workspace"), "{}", made.told());
+    }
+    assert!(!made[5].told().contains("root:x"), "{}", made[5].told());
+    check(&made[6], &["a"]);
+    assert!(!stage.path(".env").exists());
+    // It does not exist, but would be asked about if it did.
+    assert!(!made[7].is_done());
+}
+
+#[tokio::test]
+async fn secrets_there_are_asked_about_and_the_machines_own_is_not_read() {
+    let elsewhere = tempfile::Builder::new().tempfile_in("/tmp").unwrap();
+    fs::write(elsewhere.path(), "of another\n").unwrap();
+    let calls = [
+        reads("/tmp/.env"),
+        reads(elsewhere.path().to_str().unwrap()),
+        call("write_file", &json!({ "file_path": "/tmp/x", "content": "x" })),
+    ];
+    let Some((_stage, made)) = after("echo KEY=1 > /tmp/.env", &calls).await else { return };
+    assert!(made[0].is_asked(), "{:?}", made[0].outcome);
+    assert!(
+        !made[1].is_done() && made[1].told().contains("File not found: /tmp/"),
+        "{}",
+        made[1].told()
+    );
+    assert!(made[2].told().contains("outside the workspace"), "{}", made[2].told());
+}
