@@ -180,9 +180,7 @@ impl Confinement {
         let own = "localhost,127.0.0.1,::1".to_owned();
         let variables = PROXY_VARIABLES.iter().map(|name| (*name, proxy.clone()));
         let direct = NO_PROXY_VARIABLES.iter().map(|name| (*name, own.clone()));
-        // Node's own client looks at them only then.
-        let node = [("NODE_USE_ENV_PROXY", "1".to_owned())];
-        variables.chain(direct).chain(node).collect()
+        variables.chain(direct).collect()
     }
 
     /// Returns a command that runs a program to talk to, and those of the program's own environment
@@ -317,8 +315,8 @@ impl CommandSandbox {
             return format!("Network: none{why}\n");
         }
         let list = |title: &str, hosts: &[HostPattern]| {
-            let lines = hosts.iter().map(|host| format!("  {host}\n")).collect::<String>();
-            if lines.is_empty() { lines } else { format!("{title}:\n{lines}") }
+            let hosts: Vec<_> = hosts.iter().map(|host| format!("\n  {host}")).collect();
+            if hosts.is_empty() { String::new() } else { format!("{title}:{}\n", hosts.concat()) }
         };
         format!(
             "Network: a proxy to hosts that are allowed; you are asked about others\n{}{}",

@@ -4,6 +4,7 @@
 mod attacks;
 mod limits;
 mod lines;
+mod network;
 mod work;
 
 use std::fmt;

@@ -71,10 +71,9 @@ impl Approvals {
             answer = &mut answer => answer.ok(),
             () = cancel.cancelled() => None,
             // Somebody may have answered just before.
-            () = useless => match self.questions.expire(&call, || ()) {
-                true => None,
-                false => answer.try_recv().ok(),
-            },
+            () = useless => {
+                if self.questions.expire(&call, || ()) { None } else { answer.try_recv().ok() }
+            }
         };
         if cancel.is_cancelled() {
             self.questions.withdraw();

@@ -5,6 +5,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
 
 mod attached;
+mod connecting;
 mod events;
 mod first;
 mod hidden;

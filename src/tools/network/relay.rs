@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    const IDLE: Duration = Duration::from_secs(60);
+    const IDLE: Duration = Duration::from_mins(1);
 
     #[tokio::test(start_paused = true)]
     async fn a_tunnel_passes_on_what_comes_and_each_end() {

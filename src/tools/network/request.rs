@@ -20,6 +20,9 @@ const HOP_BY_HOP: [&str; 8] = [
     "upgrade",
 ];
 
+/// Headers that say where a body ends. They are passed on whatever `Connection` says.
+const FRAMING: [&str; 2] = ["content-length", "transfer-encoding"];
+
 /// A request to the proxy.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ProxyRequest {
@@ -124,10 +127,8 @@ fn is_passed_on(name: &str, headers: &[httparse::Header<'_>]) -> bool {
         let mut names = connection.flat_map(|it| it.value.split(|byte| *byte == b','));
         names.any(|it| it.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
     };
-    let is_framing = ["content-length", "transfer-encoding"];
-    let is = |other: &&str| name.eq_ignore_ascii_case(other);
-    is_framing.iter().any(|it| is(it))
-        || !(name.eq_ignore_ascii_case("host") || HOP_BY_HOP.iter().any(|it| is(it)) || is_named())
+    let is_among = |names: &[&str]| names.iter().any(|it| name.eq_ignore_ascii_case(it));
+    is_among(&FRAMING) || !(is_among(&["host"]) || is_among(&HOP_BY_HOP) || is_named())
 }
 
 /// Returns where the body ends. What two readers could understand differently is refused.

@@ -374,3 +374,22 @@ async fn without_a_person_an_unknown_host_is_refused_and_the_setting_is_named() 
     assert!(ran.stderr.contains(told), "{}", ran.stderr);
     assert_eq!((&*ran.stdout, ran.code), ("done\n", Some(0)));
 }
+
+#[tokio::test]
+async fn an_editor_is_asked_about_the_host_while_the_call_of_the_command_is_open() {
+    if !has_proxy() {
+        return;
+    }
+    let calls = json!([[run("curl -sS http://unknown.test/")], [{ "text": "done" }]]);
+    let mut agent = Setup::answers(calls).arg("--sandbox=true").start();
+    let id = agent.prompt("go").await;
+    let read = agent.until_answered(id, "reject").await;
+    let asked: Vec<_> =
+        read.iter().filter(|it| it["method"] == "requestToolCallConfirmation").collect();
+    let [asked] = asked[..] else { panic!("{asked:?}") };
+    let shown = asked["params"].to_string();
+    assert!(shown.contains("Connect to unknown.test:80 (for curl -sS"), "{shown}");
+    assert!(shown.contains("[built-in rule network]"), "{shown}");
+    let ended = read.iter().any(|it| it.to_string().contains("(the user did not allow it)"));
+    assert!(ended, "{read:?}");
+}

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 
 use ring::digest::{SHA256, digest};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 
 use super::network::{has_proxy, hosts};
 use super::*;
@@ -17,35 +17,36 @@ async fn serve(files: impl FnOnce(u16) -> BTreeMap<String, Vec<u8>>) -> u16 {
     let port = listener.local_addr().unwrap().port();
     let files = Arc::new(files(port));
     tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let files = Arc::clone(&files);
-            tokio::spawn(async move {
-                let mut head = Vec::new();
-                while !head.ends_with(b"\r\n\r\n") {
-                    if stream.read_buf(&mut head).await.unwrap_or_default() == 0 {
-                        return;
-                    }
-                }
-                let head = String::from_utf8_lossy(&head).into_owned();
-                let path = head.split(' ').nth(1).unwrap_or_default();
-                let path = path.split('?').next().unwrap_or_default();
-                let (status, body) = match files.get(path) {
-                    Some(body) => ("200 OK", body.as_slice()),
-                    None => ("404 Not Found", &b"{}"[..]),
-                };
-                let is_page = path.starts_with("/simple/");
-                let kind = if is_page { "text/html" } else { "application/json" };
-                let length = body.len();
-                let head = format!(
-                    "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
-                     Connection: close\r\n\r\n"
-                );
-                // A client that has what it wants may go.
-                let _ = stream.write_all(&[head.as_bytes(), body].concat()).await;
-            });
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(answer(stream, Arc::clone(&files)));
         }
     });
     port
+}
+
+/// Answers one request.
+async fn answer(mut stream: TcpStream, files: Arc<BTreeMap<String, Vec<u8>>>) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        if stream.read_buf(&mut head).await.unwrap_or_default() == 0 {
+            return;
+        }
+    }
+    let head = String::from_utf8_lossy(&head).into_owned();
+    let path = head.split(' ').nth(1).unwrap_or_default();
+    let path = path.split('?').next().unwrap_or_default();
+    let (status, body) = match files.get(path) {
+        Some(body) => ("200 OK", body.as_slice()),
+        None => ("404 Not Found", &b"{}"[..]),
+    };
+    let kind = if path.starts_with("/simple/") { "text/html" } else { "application/json" };
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n"
+    );
+    // A client that has what it wants may go.
+    let _ = stream.write_all(&[head.as_bytes(), body].concat()).await;
 }
 
 /// Runs a program in a directory, and returns the bytes of the file that it has made there.
