@@ -249,7 +249,8 @@ pub(crate) struct ServeArgs {
     #[cfg(feature = "postgres")]
     #[arg(long, value_name = "URL")]
     pub(crate) store: Option<String>,
-    /// Let clients start sessions that run every tool without a question (`autoExecute`)
+    /// Let clients start sessions in the mode yolo (`autoExecute`), which runs every tool without a question,
+    /// commands in the sandbox
     #[arg(long)]
     pub(crate) allow_auto_execute: bool,
     /// Maximum time for running work after a signal; a second signal ends it at once. Set it below
