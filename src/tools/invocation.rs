@@ -160,6 +160,28 @@ pub enum Access {
         #[serde(default)]
         hints: Hints,
     },
+    /// Sends something to another agent.
+    Agent {
+        /// The agent's name in the settings.
+        agent: String,
+        /// Address and text, for people.
+        description: String,
+        /// `true` if the user trusts the agent.
+        #[serde(default)]
+        trusted: bool,
+    },
+    /// Answers another agent, which asks before it does something.
+    AgentQuestion {
+        /// The agent's name in the settings.
+        agent: String,
+        /// Name of the tool that the agent would use.
+        tool: String,
+        /// The agent's question, for people.
+        description: String,
+        /// `true` if the agent says that this may do harm: it is asked about every time.
+        #[serde(default)]
+        danger: bool,
+    },
     /// Something else that the user should know of.
     Other {
         /// A sentence.

@@ -113,6 +113,10 @@ impl Check<'_> {
             Access::Fetch { urls } => self.fetch(urls, whole),
             Access::Connect { host, .. } => self.connection(host),
             Access::Mcp { server, hints, .. } => self.mcp(server, *hints),
+            Access::Agent { agent, trusted, .. } => self.agent(agent, *trusted),
+            Access::AgentQuestion { agent, tool, danger, .. } => {
+                self.agent_question(agent, tool, *danger)
+            }
             _ => ask("other", "this mode asks before it does more than read", vec![whole]),
         }
     }
@@ -165,6 +169,25 @@ impl Check<'_> {
         let why = "the command can send what it has read there, and `sandbox.network.allowedDomains` does \
             not name it";
         ask("network", why, vec![Scope::Connections(vec![host.clone()])])
+    }
+
+    fn agent(&self, agent: &str, trusted: bool) -> Verdict {
+        let scope = Scope::Agent(agent.to_owned());
+        if trusted || self.always.has(&scope) {
+            return Verdict::Allow;
+        }
+        ask("agent", "what is sent leaves this session, and the agent may do anything", vec![scope])
+    }
+
+    fn agent_question(&self, agent: &str, tool: &str, danger: bool) -> Verdict {
+        let scope = Scope::AgentTool { agent: agent.to_owned(), tool: tool.to_owned() };
+        if danger {
+            return ask("agent-asks", "the agent says that this may do harm where it runs", vec![]);
+        }
+        if self.always.has(&scope) {
+            return Verdict::Allow;
+        }
+        ask("agent-asks", "the agent asks before it does this where it runs", vec![scope])
     }
 
     fn fetch(&self, urls: &[String], whole: Scope) -> Verdict {

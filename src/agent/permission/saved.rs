@@ -88,6 +88,8 @@ mod tests {
             Scope::Connections(vec!["a.test".to_owned()]),
             Scope::Tool("mcp_a_b".to_owned()),
             Scope::Server("a".to_owned()),
+            Scope::Agent("a".to_owned()),
+            Scope::AgentTool { agent: "a".to_owned(), tool: "t".to_owned() },
         ];
         let mut file = "# mine\n".to_owned();
         for scope in &all {

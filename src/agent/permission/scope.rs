@@ -32,6 +32,15 @@ pub enum Scope {
     Tool(String),
     /// Every tool of one MCP server.
     Server(String),
+    /// Sending to one other agent.
+    Agent(String),
+    /// One tool of another agent, where the agent asks before it uses that.
+    AgentTool {
+        /// The agent's name in the settings.
+        agent: String,
+        /// The agent's name of the tool.
+        tool: String,
+    },
     /// That the model goes on when it repeats itself.
     Repetition,
 }
@@ -60,6 +69,8 @@ impl fmt::Display for Scope {
             }
             Self::Tool(tool) => write!(f, "every call of `{tool}`"),
             Self::Repetition => f.write_str("going on when the model repeats itself"),
+            Self::Agent(agent) => write!(f, "sending to the agent `{agent}`"),
+            Self::AgentTool { agent, tool } => write!(f, "`{tool}` of the agent `{agent}`"),
             Self::Server(server) => write!(f, "every tool of the server `{server}`"),
         }
     }

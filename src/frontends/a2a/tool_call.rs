@@ -218,7 +218,14 @@ fn request(started: &CallStarted, question: &Question) -> ConfirmationRequest {
         // What can never be allowed for good is what does harm.
         r#type: match (&started.access, question.every_time()) {
             (_, true) => "danger",
-            (Access::Execute { .. } | Access::Edit { .. } | Access::Mcp { .. }, false) => "warning",
+            (
+                Access::Execute { .. }
+                | Access::Edit { .. }
+                | Access::Mcp { .. }
+                | Access::Agent { .. }
+                | Access::AgentQuestion { .. },
+                false,
+            ) => "warning",
             _ => "info",
         },
     }
@@ -246,6 +253,8 @@ fn options(question: &Question) -> Vec<ConfirmationOption> {
             | Scope::Outside(_)
             | Scope::Hosts(_)
             | Scope::Connections(_)
+            | Scope::Agent(_)
+            | Scope::AgentTool { .. }
             | Scope::Repetition => continue,
         };
         options.push(option(id, name, remembered(scope)));
@@ -270,7 +279,9 @@ fn details(started: &CallStarted) -> ConfirmationDetails {
         Access::Mcp { server, tool, .. } => {
             ConfirmationDetails::McpDetails { server_name: server.clone(), tool_name: tool.clone() }
         }
-        Access::Other { description } => {
+        Access::Other { description }
+        | Access::Agent { description, .. }
+        | Access::AgentQuestion { description, .. } => {
             ConfirmationDetails::GenericDetails { description: description.clone() }
         }
         Access::Connect { host, port, command, .. } => {

@@ -53,6 +53,16 @@ pub(crate) fn proposal<'a>(
     }
 }
 
+/// Returns what is sent to another agent, or what that asks, where no question has a place for it.
+pub(crate) fn description(started: &CallStarted) -> Option<CallContent<'_>> {
+    match &started.access {
+        Access::Agent { description, .. } | Access::AgentQuestion { description, .. } => {
+            Some(markdown(fence(&visible(description), "")))
+        }
+        _ => None,
+    }
+}
+
 /// Returns the content of a call that has ended.
 pub(crate) fn outcome(outcome: &ToolOutcome) -> Option<CallContent<'_>> {
     match outcome {

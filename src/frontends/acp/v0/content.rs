@@ -60,7 +60,9 @@ pub(super) fn confirmation<'a>(
             let description = format!("{}\n\n{}", visible(&what), because(question));
             ToolCallConfirmation::Other { description }
         }
-        Access::Other { description } => ToolCallConfirmation::Other {
+        Access::Other { description }
+        | Access::Agent { description, .. }
+        | Access::AgentQuestion { description, .. } => ToolCallConfirmation::Other {
             description: format!("{}\n\n{}", visible(description), because(question)),
         },
         // The reason names one file only.

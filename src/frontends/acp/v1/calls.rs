@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::client::SessionClient;
-use crate::content::{CallContent, because, live, outcome, proposal};
+use crate::content::{CallContent, because, description, live, outcome, proposal};
 use tandem_agent::session::{
     Access, CallStarted, Question, ResultContent, Todo, TodoStatus, ToolKind, ToolOutcome,
 };
@@ -168,9 +168,9 @@ impl Calls {
 
 /// Returns a call as it is asked about.
 pub(super) fn asked<'a>(started: &'a CallStarted, question: &'a Question) -> ToolCall<'a> {
-    let proposed = proposal(started, question).map(content);
+    let shown = [proposal(started, question), description(started)];
     let why = text(because(question));
-    let content = proposed.into_iter().chain([why]).collect();
+    let content = shown.into_iter().flatten().map(content).chain([why]).collect();
     ToolCall { content: Some(content), ..whole(started, ToolCallStatus::Pending) }
 }
 

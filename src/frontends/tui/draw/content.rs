@@ -97,7 +97,12 @@ impl ContentRows {
                 }
                 self.text(&format!("{args:#}"), Style::new());
             }
-            (Access::Other { description }, None) => self.text(description, Style::new()),
+            (
+                Access::Other { description }
+                | Access::Agent { description, .. }
+                | Access::AgentQuestion { description, .. },
+                None,
+            ) => self.text(description, Style::new()),
             (Access::ReadFiles { paths }, None) => {
                 for path in paths {
                     self.name("", &path.display().to_string());

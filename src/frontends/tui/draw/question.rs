@@ -185,6 +185,8 @@ fn asks(dialog: &Dialog) -> &'static str {
         Access::Connect { .. } => "Connect to this host?",
         Access::Mcp { .. } => "Call this tool?",
         Access::ReadFiles { .. } => "Read this?",
+        Access::Agent { .. } => "Send this?",
+        Access::AgentQuestion { .. } => "Allow this there?",
         Access::Nothing | Access::Read | Access::Other { .. } => "Do this?",
     }
 }
