@@ -49,6 +49,7 @@ mod toolbox;
 mod transcript;
 mod turn;
 mod undo;
+mod user_questions;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

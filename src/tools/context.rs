@@ -11,6 +11,7 @@ use super::host::Host;
 use super::network::Connect;
 use super::output::ToolError;
 use super::preimages::FileChange;
+use super::user_question::AskUser;
 
 /// Announcement of a change that is about to be made. If it fails, so does the call, and the file
 /// stays as it is. An announced change may still not happen: the disk may be full, or the process
@@ -35,6 +36,8 @@ pub struct ToolContext {
     pub cancel: CancellationToken,
     /// Takes the live output so far; each call replaces the one before.
     pub progress: Arc<dyn Fn(String) + Send + Sync>,
+    /// Asks the user what comes up meanwhile.
+    pub ask: AskUser,
     /// Announces each change of a file before the file is touched.
     pub announce: Announce,
     /// Called for each command in the background that has ended by itself, or was stopped by

@@ -55,6 +55,7 @@ mod stop_background_command;
 mod target;
 mod text;
 mod tool;
+mod user_question;
 mod web_fetch;
 mod write_file;
 mod write_todos;
@@ -78,6 +79,7 @@ pub use self::plain::plain;
 pub use self::read_many_files::NO_FILES_READ;
 pub use self::shorten::{one_line, shorten};
 pub use self::tool::{Tool, ToolKind, ToolSpec};
+pub use self::user_question::{AskUser, UserAnswer, UserQuestion};
 pub use self::web_fetch::WebSetup;
 
 /// Every built-in tool, in the order that models are told of them.

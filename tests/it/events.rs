@@ -134,12 +134,9 @@ fn scopes() -> Vec<Scope> {
         Scope::Server("s".to_owned()),
         Scope::Repetition,
         Scope::Outside(names("git commit")),
-<<<<<<< HEAD
         Scope::Connections(names("example.org")),
-=======
         Scope::Agent("a".to_owned()),
         Scope::AgentTool { agent: "a".to_owned(), tool: "t".to_owned() },
->>>>>>> 0f64eef (Permissions: access to other agents, and what these ask, have questions and scopes of their own)
     ];
     for scope in &all {
         match scope {
@@ -151,12 +148,9 @@ fn scopes() -> Vec<Scope> {
             | Scope::Tool(_)
             | Scope::Server(_)
             | Scope::Outside(_)
-<<<<<<< HEAD
             | Scope::Connections(_)
-=======
             | Scope::Agent(_)
             | Scope::AgentTool { .. }
->>>>>>> 0f64eef (Permissions: access to other agents, and what these ask, have questions and scopes of their own)
             | Scope::Repetition => {}
         }
     }
@@ -356,12 +350,9 @@ fn accesses() -> Vec<Access> {
             | Access::Execute { .. }
             | Access::Fetch { .. }
             | Access::Mcp { .. }
-<<<<<<< HEAD
             | Access::Connect { .. }
-=======
             | Access::Agent { .. }
             | Access::AgentQuestion { .. }
->>>>>>> 0f64eef (Permissions: access to other agents, and what these ask, have questions and scopes of their own)
             | Access::Other { .. } => {}
         }
     }

@@ -23,7 +23,7 @@ use tandem_tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
 use tandem_tools::workspace::Workspace;
 use tandem_tools::{
     Access, Host, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolLimits,
-    ToolOutput, ToolSpec,
+    ToolOutput, ToolSpec, UserAnswer,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -132,6 +132,7 @@ pub(crate) fn context(workspace: Workspace, limits: ToolLimits) -> ToolContext {
         connect: None,
         cancel: CancellationToken::new(),
         progress: Arc::new(|_| ()),
+        ask: Arc::new(|_| Box::pin(std::future::ready(UserAnswer::Rejected(None)))),
         announce: Arc::new(|_| Box::pin(std::future::ready(Ok(())))),
         background_ended: Arc::new(|_| ()),
     }

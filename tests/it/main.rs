@@ -70,6 +70,7 @@ mod transcripts;
 mod typed;
 mod unasked;
 mod undo;
+mod user_questions;
 mod web;
 mod webhook;
 mod whole;

@@ -16,12 +16,13 @@ use super::event::{CallStarted, Caller, Event, Origin, ToolOutcome};
 use super::instructions;
 use super::label;
 use super::log::Log;
+use super::user_questions::UserQuestions;
 use crate::permission::{Checked, Environment, PolicyRequest, SandboxSituation, Verdict};
 use tandem_model::{Call, tokens};
 use tandem_sandbox::SandboxMode;
 use tandem_tools::background::Job;
 use tandem_tools::{
-    Access, Host, Invocation, Summary, ToolContext, ToolError, ToolKind, ToolOutput,
+    Access, Host, Invocation, Summary, ToolContext, ToolError, ToolKind, ToolOutput, UserAnswer,
 };
 
 /// Time for a cancelled call to end by itself before it is dropped.
@@ -265,7 +266,8 @@ async fn execute(
     let (connections, connect) =
         Connections::of(&engine.approvals.permissions, &invocation.summary.label);
     let connect = (sandbox < SandboxMode::DangerFullAccess).then_some(connect);
-    let cx = ToolContext { variables: variables.into(), sandbox, connect, ..cx };
+    let (questions, ask) = UserQuestions::of_call();
+    let cx = ToolContext { variables: variables.into(), sandbox, connect, ask, ..cx };
     let mut run = Box::pin(AssertUnwindSafe(invocation.run(cx, edited)).catch_unwind());
     let over = CancellationToken::new();
     let run = async {
@@ -275,8 +277,14 @@ async fn execute(
             () = cancel.cancelled() => tokio::time::timeout(GRACE, run).await.ok(),
         }
     };
-    // What is still asked about for the command is withdrawn when it has ended.
-    let (result, ()) = tokio::join!(run, connections.answer(engine, cancel, &over));
+    // What is still asked about for the call is withdrawn when it has ended.
+    let asked = async {
+        tokio::join!(
+            connections.answer(engine, cancel, &over),
+            questions.answer(engine, cancel, &over)
+        )
+    };
+    let (result, _) = tokio::join!(run, asked);
     match result {
         Some(result) => outcome(result.unwrap_or_else(|_| Err(crashed())), cancel),
         None => ToolOutcome::Cancelled,
@@ -350,6 +358,7 @@ fn context(
         connect: None,
         cancel: cancel.clone(),
         progress: Arc::new(progress),
+        ask: Arc::new(|_| std::future::ready(UserAnswer::Withdrawn).boxed()),
         announce: Arc::new(announce),
         background_ended: Arc::new(move |job| background_ended(job, &log)),
     }
