@@ -1,0 +1,148 @@
+//! The agents of one session: the door that the rest of the program enters by.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::future::join_all;
+use parking_lot::Mutex;
+
+use super::agent::{Agent, CardStatus};
+use super::card::ProtocolVersion;
+use super::config::{AgentConfig, AgentLimits};
+
+/// The agents that the settings name.
+pub type LoadAgents = Arc<dyn Fn() -> Vec<AgentConfig> + Send + Sync>;
+
+/// The agents of one session.
+pub struct Agents {
+    agents: Mutex<Vec<Arc<Agent>>>,
+    limits: AgentLimits,
+    /// Reads again what the settings name.
+    load: LoadAgents,
+    /// Returns whether what the project's own settings name may be used.
+    consent: Box<dyn Fn() -> bool + Send + Sync>,
+    /// `true` if cards are being read, or have been.
+    started: AtomicBool,
+}
+
+/// Status of an agent, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentStatus {
+    /// Name of the agent in the settings.
+    pub name: String,
+    /// Origin of the agent's configuration.
+    pub from: String,
+    /// Address of the agent's server.
+    pub address: String,
+    /// Description, of the settings or else the card.
+    pub description: String,
+    /// Whether the agent can be called; else why not.
+    pub phase: String,
+    /// Skills of the agent's card: name and description.
+    pub skills: Vec<(String, String)>,
+}
+
+const HELD: &str = "not used yet: its folder's settings name it, and nobody has said to trust them \
+    (`/permissions trust`)";
+
+impl Agents {
+    /// These agents, which the settings name; `load` reads that again, and may block. Reaches none of them yet,
+    /// and those of the project's own settings only as long as `consent` returns `true`.
+    pub fn new(
+        agents: Vec<AgentConfig>,
+        load: LoadAgents,
+        limits: AgentLimits,
+        consent: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let agents = agents.into_iter().map(|config| Agent::new(config, limits.clone())).collect();
+        let (agents, started) = (Mutex::new(agents), AtomicBool::new(false));
+        Arc::new(Self { agents, limits, load, consent: Box::new(consent), started })
+    }
+
+    /// Returns those of a session that names none.
+    pub fn none() -> Arc<Self> {
+        Self::new(Vec::new(), Arc::new(Vec::new), AgentLimits::default(), || false)
+    }
+
+    /// Begins to read the cards of those that may be reached, and waits for none.
+    pub fn start(&self) {
+        let agents = self.usable();
+        if agents.is_empty() || self.started.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        for agent in agents {
+            tokio::spawn(async move {
+                if let Err(why) = agent.card().await {
+                    tracing::info!(agent = agent.config.name, "its card was not read: {why}");
+                }
+            });
+        }
+    }
+
+    /// Reads again which agents the settings name, and later their cards.
+    pub async fn reload(self: &Arc<Self>) -> Result<(), String> {
+        let load = Arc::clone(&self.load);
+        let configs = tokio::task::spawn_blocking(move || load()).await;
+        let configs =
+            configs.map_err(|_| "the settings were not read: the log says more".to_owned())?;
+        let agents = configs.into_iter().map(|config| Agent::new(config, self.limits.clone()));
+        *self.agents.lock() = agents.collect();
+        self.started.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Returns the status of each, after reading the cards that have not been read.
+    pub async fn status(&self) -> Vec<AgentStatus> {
+        let agents: Vec<_> = self.agents.lock().clone();
+        join_all(agents.into_iter().map(|agent| async move {
+            if self.may_reach(&agent) {
+                // The status says why it was not read.
+                drop(agent.card().await);
+            }
+            self.status_of(&agent)
+        }))
+        .await
+    }
+
+    fn status_of(&self, agent: &Agent) -> AgentStatus {
+        let AgentConfig { name, from, description, .. } = agent.config.clone();
+        let (card, phase) = match agent.card_status() {
+            _ if !self.may_reach(agent) => (None, HELD.to_owned()),
+            CardStatus::Unread => (None, "not reached yet".to_owned()),
+            CardStatus::Failed(why) => (None, format!("not available: {why}")),
+            CardStatus::Read(card) => {
+                let version = match card.version {
+                    ProtocolVersion::V03 => "0.3",
+                    ProtocolVersion::V1 => "1.0",
+                };
+                (Some(card), format!("ready (A2A {version})"))
+            }
+        };
+        let own = card.as_ref().map(|card| card.description.clone()).unwrap_or_default();
+        let description = description.unwrap_or(own);
+        let skills = card.map(|card| card.skills.clone()).unwrap_or_default();
+        AgentStatus { name, from, address: agent.address(), description, phase, skills }
+    }
+
+    fn may_reach(&self, agent: &Agent) -> bool {
+        !agent.config.needs_consent || (self.consent)()
+    }
+
+    /// Returns those that may be reached.
+    pub(super) fn usable(&self) -> Vec<Arc<Agent>> {
+        self.agents.lock().iter().filter(|agent| self.may_reach(agent)).cloned().collect()
+    }
+
+    /// Returns the agent of a name. The error says, for the model, why there is none.
+    pub(super) fn find(&self, name: &str) -> Result<Arc<Agent>, String> {
+        let found = self.agents.lock().iter().find(|agent| agent.config.name == name).cloned();
+        match found {
+            Some(agent) if self.may_reach(&agent) => Ok(agent),
+            Some(_) => Err(format!("The agent `{name}` is {HELD}.")),
+            None => {
+                let known: Vec<_> = self.usable().iter().map(|it| it.config.name.clone()).collect();
+                Err(format!("Unknown agent `{name}`. Known agents: {}.", known.join(", ")))
+            }
+        }
+    }
+}

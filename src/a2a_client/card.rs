@@ -1,0 +1,236 @@
+//! An agent's card: its name, its skills, and how it is reached.
+
+use reqwest::Url;
+use serde_json::Value;
+
+use tandem_net::is_this_machine;
+use tandem_tools::{one_line, plain};
+use tandem_wire::development_tool::URI;
+
+/// Characters of a name, and of a description.
+const NAME: usize = 100;
+const DESCRIPTION: usize = 400;
+
+/// Maximum number of skills that count.
+const SKILLS: usize = 20;
+
+/// Path of a card below an agent's address, and the path that it had before 0.3.
+pub(super) const PATHS: [&str; 2] = [".well-known/agent-card.json", ".well-known/agent.json"];
+
+/// Version of A2A that an agent is spoken to in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ProtocolVersion {
+    /// 0.3, which 0.2 is like enough.
+    V03,
+    /// 1.0.
+    V1,
+}
+
+/// An agent's card, as far as it counts here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AgentCard {
+    /// The agent's own name.
+    pub(super) name: String,
+    /// The agent's own description, one line.
+    pub(super) description: String,
+    /// Skills: name and description, one line each.
+    pub(super) skills: Vec<(String, String)>,
+    /// Address that messages are posted to.
+    pub(super) endpoint: Url,
+    pub(super) version: ProtocolVersion,
+    /// `true` if it sends events while it works.
+    pub(super) streams: bool,
+    /// `true` if it follows the `development-tool` extension.
+    pub(super) develops: bool,
+}
+
+impl AgentCard {
+    /// Reads a card that was at this address. An error says what is wrong with it.
+    pub(super) fn read(card: &Value, from: &Url) -> Result<Self, String> {
+        if !card.is_object() {
+            return Err("its card is no JSON object".to_owned());
+        }
+        let (endpoint, version) = interface(card, from)?;
+        let capabilities = &card["capabilities"];
+        let skills = card["skills"].as_array().into_iter().flatten();
+        let skills = skills
+            .map(|skill| (line(&skill["name"], NAME), line(&skill["description"], DESCRIPTION)));
+        let extensions = capabilities["extensions"].as_array();
+        Ok(Self {
+            name: line(&card["name"], NAME),
+            description: line(&card["description"], DESCRIPTION),
+            skills: skills.filter(|(name, _)| !name.is_empty()).take(SKILLS).collect(),
+            endpoint,
+            version,
+            streams: capabilities["streaming"] == true,
+            develops: extensions.is_some_and(|all| all.iter().any(|it| it["uri"] == URI)),
+        })
+    }
+}
+
+/// Returns the address and the version of the best of the interfaces that speak JSON-RPC.
+fn interface(card: &Value, from: &Url) -> Result<(Url, ProtocolVersion), String> {
+    let mut others = Vec::new();
+    let mut best: Option<(&str, ProtocolVersion)> = None;
+    for (url, binding, version) in interfaces(card) {
+        if !binding.eq_ignore_ascii_case("JSONRPC") {
+            others.push(one_line(binding, NAME));
+            continue;
+        }
+        let version = match version {
+            version if version.starts_with("1.") || version == "1" => ProtocolVersion::V1,
+            version if version.starts_with("0.") => ProtocolVersion::V03,
+            version => {
+                others.push(format!("version {}", one_line(version, NAME)));
+                continue;
+            }
+        };
+        // Of equals the first counts.
+        if best.is_none_or(|(_, known)| known != version && version == ProtocolVersion::V1) {
+            best = Some((url, version));
+        }
+    }
+    let Some((url, version)) = best else {
+        return Err(match others.len() {
+            0 => "its card names no address".to_owned(),
+            _ => format!(
+                "its card names no address for JSON-RPC in version 0.3 or 1.0 of A2A, but {}",
+                others.join(", ")
+            ),
+        });
+    };
+    Ok((within(url, from)?, version))
+}
+
+/// Returns address, binding and version of each interface that a card names, in either version's form.
+fn interfaces(card: &Value) -> Vec<(&str, &str, &str)> {
+    let own = card["protocolVersion"].as_str().unwrap_or("0.3");
+    let listed = |name: &str| card[name].as_array().into_iter().flatten();
+    let mut all: Vec<_> = listed("supportedInterfaces")
+        .filter_map(|it| {
+            let binding = it["protocolBinding"].as_str().unwrap_or("JSONRPC");
+            Some((it["url"].as_str()?, binding, it["protocolVersion"].as_str().unwrap_or("1.0")))
+        })
+        .collect();
+    if let Some(url) = card["url"].as_str() {
+        all.push((url, card["preferredTransport"].as_str().unwrap_or("JSONRPC"), own));
+    }
+    all.extend(
+        listed("additionalInterfaces")
+            .filter_map(|it| Some((it["url"].as_str()?, it["transport"].as_str()?, own))),
+    );
+    all
+}
+
+/// Returns an address of the card, if it is on the server that the card is from: what is sent, and the secrets
+/// that go with it, are for that server. A server behind a tunnel or a proxy names itself by an address of its
+/// own machine.
+fn within(url: &str, from: &Url) -> Result<Url, String> {
+    let named = from.join(url).map_err(|err| format!("the address in its card is none: {err}"))?;
+    if named.origin() == from.origin() {
+        return Ok(named);
+    }
+    let host = named.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
+    if is_this_machine(host) || address.is_ok_and(|it| it.is_loopback() || it.is_unspecified()) {
+        let mut here = from.clone();
+        here.set_path(named.path());
+        here.set_query(named.query());
+        return Ok(here);
+    }
+    let other = one_line(&named.origin().ascii_serialization(), DESCRIPTION);
+    Err(format!(
+        "its card names an address of another server, {other}: name the card of that server, if you trust it"
+    ))
+}
+
+fn line(text: &Value, most: usize) -> String {
+    one_line(plain(text.as_str().unwrap_or_default().as_bytes()).trim(), most)
+}
+
+#[cfg(test)]
+#[expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
+mod tests {
+    use serde_json::json;
+
+    use super::ProtocolVersion::{V1, V03};
+    use super::*;
+
+    #[track_caller]
+    fn check(card: Value, expected: Result<(&str, ProtocolVersion), &str>) {
+        let from = Url::parse("https://h.test:8443/a/.well-known/agent-card.json?x=1").unwrap();
+        let read = AgentCard::read(&card, &from).map(|card| (card.endpoint, card.version));
+        match (read, expected) {
+            (Ok((endpoint, version)), Ok(expected)) => {
+                assert_eq!((endpoint.as_str(), version), expected);
+            }
+            (Err(why), Err(expected)) => assert!(why.contains(expected), "{why}"),
+            (read, _) => panic!("{read:?}"),
+        }
+    }
+
+    #[test]
+    fn the_newest_version_counts_that_is_spoken_here() {
+        let interface = |url: &str, binding: &str, version: &str| {
+            json!({
+                "url": url, "protocolBinding": binding, "protocolVersion": version,
+            })
+        };
+        let [old, new] = ["https://h.test:8443/old", "https://h.test:8443/new"];
+        check(
+            json!({ "supportedInterfaces": [
+                interface("https://h.test:8443/g", "GRPC", "1.0"),
+                interface(old, "JSONRPC", "0.3"), interface(new, "JSONRPC", "1.0"),
+                interface(old, "JSONRPC", "1.0"), interface(old, "JSONRPC", "2.0"),
+            ] }),
+            Ok((new, V1)),
+        );
+        check(json!({ "url": old, "protocolVersion": "0.3.0" }), Ok((old, V03)));
+        check(json!({ "url": old, "preferredTransport": "jsonrpc" }), Ok((old, V03)));
+        check(
+            json!({ "url": new, "preferredTransport": "GRPC", "protocolVersion": "0.3.0",
+                "additionalInterfaces": [{ "url": old, "transport": "JSONRPC" }, { "url": old }] }),
+            Ok((old, V03)),
+        );
+    }
+
+    #[test]
+    fn a_card_without_a_way_is_refused() {
+        check(json!([]), Err("no JSON object"));
+        check(json!({}), Err("names no address"));
+        check(json!({ "url": 5 }), Err("names no address"));
+        check(
+            json!({ "url": "https://h.test:8443/", "preferredTransport": "GRPC" }),
+            Err("but GRPC"),
+        );
+        check(
+            json!({ "url": "https://h.test:8443/", "protocolVersion": "7" }),
+            Err("but version 7"),
+        );
+    }
+
+    #[test]
+    fn what_is_sent_stays_on_the_server_of_the_card() {
+        let at = |url: &str| json!({ "url": url });
+        check(at("/rpc"), Ok(("https://h.test:8443/rpc", V03)));
+        check(at("http://127.0.0.1:41242/rpc?a"), Ok(("https://h.test:8443/rpc?a", V03)));
+        check(at("http://localhost/"), Ok(("https://h.test:8443/", V03)));
+        check(at("http://[::1]:5/"), Ok(("https://h.test:8443/", V03)));
+        check(at("http://h.test:8443/"), Err("another server, http://h.test:8443"));
+        check(at("https://evil.test/"), Err("another server, https://evil.test"));
+        check(at("http://169.254.169.254/"), Err("another server"));
+        check(at("file:///etc/passwd"), Err("another server"));
+    }
+
+    #[test]
+    fn texts_of_a_card_are_short_lines() {
+        let from = Url::parse("http://h.test/").unwrap();
+        let card = json!({ "url": "/", "name": "a\u{1b}[31m\nb", "description": "x".repeat(1000),
+            "skills": [{ "name": "s", "description": "d\ne" }, { "name": 5 }, "odd"] });
+        let card = AgentCard::read(&card, &from).unwrap();
+        assert_eq!(card.name, "a b");
+        assert_eq!(card.description.chars().count(), DESCRIPTION + 1);
+        assert_eq!(card.skills, [("s".to_owned(), "d e".to_owned())]);
+        assert!(!card.streams && !card.develops);
+    }
+}

@@ -1,0 +1,137 @@
+//! Text and files of messages and artifacts.
+
+use serde_json::Value;
+
+use tandem_tools::{one_line, plain};
+
+/// Characters of a file's name, type or address.
+const NAME: usize = 300;
+
+/// Maximum number of files that are named.
+const FILES: usize = 200;
+
+/// Text and files that an agent has sent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct RemoteContent {
+    pub(super) text: String,
+    /// A line a file: its name, its type, its address if it has one. None is fetched.
+    pub(super) files: Vec<String>,
+}
+
+impl RemoteContent {
+    /// Reads parts of either version; of their text, at most so many bytes in sum, which become fewer.
+    pub(super) fn read(parts: &Value, left: &mut usize) -> Self {
+        let mut content = Self::default();
+        for part in parts.as_array().into_iter().flatten() {
+            content.add(part, left);
+        }
+        content
+    }
+
+    fn add(&mut self, part: &Value, left: &mut usize) {
+        if let Some(text) = part["text"].as_str() {
+            self.separate();
+            self.text.push_str(&kept(text, left));
+        } else if let Some(file) = file(part) {
+            if self.files.len() < FILES {
+                self.files.push(file);
+            }
+        } else if let Some(data) = part.get("data").filter(|data| !data.is_null()) {
+            self.separate();
+            self.text.push_str(&kept(&format!("{data:#}"), left));
+        }
+    }
+
+    /// Adds more of the same.
+    pub(super) fn append(&mut self, more: Self) {
+        self.text.push_str(&more.text);
+        self.files.extend(more.files);
+        self.files.truncate(FILES);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.trim().is_empty() && self.files.is_empty()
+    }
+
+    /// Begins a new line, if there is something on this one.
+    fn separate(&mut self) {
+        if !self.text.is_empty() && !self.text.ends_with('\n') {
+            self.text.push('\n');
+        }
+    }
+}
+
+/// Returns what is kept of a text: plain text, and no more bytes than are left.
+pub(super) fn kept(text: &str, left: &mut usize) -> String {
+    let text = &text[..text.floor_char_boundary(*left)];
+    *left -= text.len();
+    plain(text.as_bytes())
+}
+
+/// Returns the line of a part that is a file: in 0.3 an object of its own, in 1.0 bytes or an address.
+fn file(part: &Value) -> Option<String> {
+    let inner = Some(&part["file"]).filter(|file| file.is_object());
+    let file =
+        inner.or_else(|| (part["raw"].is_string() || part["url"].is_string()).then_some(part))?;
+    let text = |names: &[&str]| {
+        let text = names.iter().find_map(|name| file[*name].as_str());
+        text.map(|text| one_line(&plain(text.as_bytes()), NAME)).filter(|text| !text.is_empty())
+    };
+    let name = text(&["name", "filename"]).unwrap_or_else(|| "a file without a name".to_owned());
+    let mut line = format!(
+        "{name} ({}",
+        text(&["mimeType", "mediaType"]).unwrap_or_else(|| "of no known type".to_owned())
+    );
+    if let Some(bytes) = ["bytes", "raw"].iter().find_map(|name| file[*name].as_str()) {
+        line += &format!(", about {} bytes", bytes.len() / 4 * 3);
+    }
+    if let Some(address) = text(&["uri", "url"]) {
+        line += &format!(", at {address}");
+    }
+    Some(line + ")")
+}
+
+#[cfg(test)]
+#[expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(parts: Value, text: &str, files: &[&str]) {
+        let content = RemoteContent::read(&parts, &mut 100);
+        assert_eq!(content.text, text);
+        assert_eq!(content.files, files);
+    }
+
+    #[test]
+    fn parts_of_both_versions_are_read() {
+        check(json!([{ "kind": "text", "text": "a" }, { "text": "b" }]), "a\nb", &[]);
+        check(json!([{ "kind": "data", "data": { "n": 1 } }]), "{\n  \"n\": 1\n}", &[]);
+        let old = json!({ "name": "a.png", "mimeType": "image/png", "bytes": "AAAAAAAA" });
+        check(json!([{ "kind": "file", "file": old }]), "", &["a.png (image/png, about 6 bytes)"]);
+        let new = json!({ "url": "https://h.test/a", "filename": "a\nb" });
+        check(json!([new]), "", &["a b (of no known type, at https://h.test/a)"]);
+        check(
+            json!([{ "raw": "AAAA" }]),
+            "",
+            &["a file without a name (of no known type, about 3 bytes)"],
+        );
+    }
+
+    #[test]
+    fn what_is_no_part_is_left_out() {
+        check(json!(null), "", &[]);
+        check(json!(["a", 5, {}, { "text": 5 }, { "data": null }]), "", &[]);
+    }
+
+    #[test]
+    fn only_so_much_text_is_kept() {
+        check(
+            json!([{ "text": "x".repeat(90) }, { "text": "ä".repeat(90) }, { "text": "y" }]),
+            &format!("{}\n{}\n", "x".repeat(90), "ä".repeat(5)),
+            &[],
+        );
+    }
+}

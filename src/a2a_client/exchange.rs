@@ -1,0 +1,296 @@
+//! One conversation with an agent: messages, and what comes of each, followed until the agent has answered or
+//! waits. A connection that is lost on the way ends nothing: the task is followed again.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::agent::Agent;
+use super::card::AgentCard;
+use super::http::{AgentClient, Answer, RequestFailure, ResultStream};
+use super::outgoing::{Destination, OutgoingContent, RemoteMethod, about_task};
+use super::progress::Progress;
+use super::remote_task::RemoteTask;
+use super::update::RemoteUpdate;
+use tandem_net::Backoff;
+
+/// Attempts to follow a task again, one after another.
+const RETRIES: u32 = 6;
+
+/// Longest wait between two of them, and between two looks at a task that sends no events.
+const LONGEST: Duration = Duration::from_secs(8);
+
+/// Maximum time for an agent to take note of a cancel.
+const CANCEL: Duration = Duration::from_secs(5);
+
+/// Codes of JSON-RPC and A2A for a method that is not there, or not supported.
+const NOT_SUPPORTED: [i64; 2] = [-32601, -32004];
+
+/// A conversation with an agent.
+pub(super) struct Exchange {
+    agent: Arc<Agent>,
+    card: Arc<AgentCard>,
+    pub(super) task: Arc<Mutex<RemoteTask>>,
+    /// Id of the task, as soon as it is known.
+    pub(super) id: watch::Sender<Option<String>>,
+    progress: Progress,
+    events: usize,
+    /// `true` if the agent is asked for the task again and again, because it sends no events.
+    polls: bool,
+    /// The task as it was when the agent was asked last.
+    polled: Value,
+}
+
+impl Exchange {
+    pub(super) fn new(agent: &Arc<Agent>, card: &Arc<AgentCard>, progress: Progress) -> Self {
+        Self {
+            agent: Arc::clone(agent),
+            card: Arc::clone(card),
+            task: Arc::new(Mutex::new(RemoteTask::new(agent.limits.answer_bytes))),
+            id: watch::Sender::default(),
+            progress,
+            events: 0,
+            polls: !card.streams,
+            polled: Value::Null,
+        }
+    }
+
+    fn client(&self) -> Result<&AgentClient, RequestFailure> {
+        self.agent.client().map_err(RequestFailure::Odd)
+    }
+
+    /// Sends a message, and follows the task until the agent has answered or waits.
+    pub(super) async fn send(
+        &mut self,
+        content: &OutgoingContent,
+        to: &Destination,
+    ) -> Result<(), RequestFailure> {
+        // The same message, should it be sent twice.
+        let params = content.params(self.card.version, to);
+        let method = if self.polls { RemoteMethod::Send } else { RemoteMethod::Stream };
+        let mut answer = self.client()?.call(&self.card, method, params.clone(), None).await;
+        if method == RemoteMethod::Stream && answer.as_ref().is_err_and(is_not_supported) {
+            self.polls = true;
+            answer = self.client()?.call(&self.card, RemoteMethod::Send, params, None).await;
+        }
+        match answer? {
+            Answer::Result(result) => {
+                if !self.take(&result) {
+                    let why = "it answered with something that is neither a task nor a message";
+                    return Err(RequestFailure::Odd(why.to_owned()));
+                }
+            }
+            Answer::Stream(stream) => match self.read(*stream, false).await {
+                Err(RequestFailure::Connection(_)) | Ok(()) => {}
+                Err(failure) => return Err(failure),
+            },
+        }
+        self.follow().await
+    }
+
+    /// Follows a task until the agent has answered or waits.
+    pub(super) async fn follow(&mut self) -> Result<(), RequestFailure> {
+        let backoff = Backoff::doubling(self.agent.limits.again, LONGEST);
+        let (mut failures, mut idle, mut since) = (0, 0, Instant::now());
+        let result = loop {
+            if self.task.lock().is_settled() {
+                break Ok(());
+            }
+            if self.task.lock().id.is_none() {
+                let why =
+                    "the connection was lost before it said which task it works at; it may work on";
+                break Err(RequestFailure::Connection(why.to_owned()));
+            }
+            sleep(backoff.delay(failures.max(idle) + 1)).await;
+            let (events, polled) = (self.events, self.polled.clone());
+            let attempt = if self.polls { self.poll().await } else { self.subscribe().await };
+            if self.events > events || self.polled != polled {
+                (idle, since) = (0, Instant::now());
+            } else {
+                idle += 1;
+            }
+            match attempt {
+                Ok(()) => failures = 0,
+                Err(failure) => {
+                    failures += 1;
+                    let passing = matches!(
+                        failure,
+                        RequestFailure::Connection(_) | RequestFailure::Status(500.., _)
+                    );
+                    if !passing || failures >= RETRIES {
+                        break Err(failure);
+                    }
+                }
+            }
+            // A stream that ends again and again without an event is none.
+            self.polls |= idle >= RETRIES;
+            let silence = self.agent.idle();
+            if since.elapsed() > silence {
+                break Err(RequestFailure::Silent(silence));
+            }
+        };
+        self.show();
+        result
+    }
+
+    /// Follows the events of the task from the last that was seen.
+    async fn subscribe(&mut self) -> Result<(), RequestFailure> {
+        match self.subscription().await {
+            Ok(Answer::Stream(stream)) => self.read(*stream, true).await,
+            Ok(Answer::Result(result)) => {
+                self.take(&result);
+                Ok(())
+            }
+            // The task has ended meanwhile, or the agent knows no such call.
+            Err(RequestFailure::Rpc { .. } | RequestFailure::Status(..)) => self.poll().await,
+            Err(failure) => Err(failure),
+        }
+    }
+
+    async fn subscription(&self) -> Result<Answer, RequestFailure> {
+        let (id, after) = {
+            let task = self.task.lock();
+            (task.id.clone().unwrap_or_default(), task.last_event.clone())
+        };
+        let params = about_task(&id, after.as_deref());
+        self.client()?.call(&self.card, RemoteMethod::Subscribe, params, after.as_deref()).await
+    }
+
+    /// Asks for the task as it is now.
+    async fn poll(&mut self) -> Result<(), RequestFailure> {
+        let id = self.task.lock().id.clone().unwrap_or_default();
+        let call = self.client()?.call(&self.card, RemoteMethod::Get, about_task(&id, None), None);
+        if let Answer::Result(result) = call.await? {
+            self.take(&result);
+            self.polled = result;
+        }
+        Ok(())
+    }
+
+    /// Reads a stream until it ends, or the agent has answered or waits. `again`: the stream begins with the
+    /// task as it is now, and not as it was before the message.
+    async fn read(&mut self, mut stream: ResultStream, again: bool) -> Result<(), RequestFailure> {
+        loop {
+            let due = self.progress.due();
+            let item = tokio::select! {
+                item = stream.next() => item?,
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                    self.show();
+                    continue;
+                }
+            };
+            let Some(item) = item else { return Ok(()) };
+            self.events += 1;
+            let most = self.agent.limits.events;
+            if self.events > most {
+                return Err(RequestFailure::Odd(format!("it sent more than {most} events")));
+            }
+            let ends = match RemoteUpdate::read(&item.result) {
+                Some(RemoteUpdate::Task { state, .. }) => again && state.is_settled(),
+                Some(RemoteUpdate::Status { state, is_final, .. }) => {
+                    is_final || state.is_settled()
+                }
+                Some(RemoteUpdate::Message(_)) => true,
+                Some(RemoteUpdate::Artifact(_)) | None => false,
+            };
+            self.take(&item.result);
+            if item.id.is_some() {
+                self.task.lock().last_event = item.id;
+            }
+            if ends {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes in an item. Returns `false` if it is nothing that is known here.
+    fn take(&mut self, item: &Value) -> bool {
+        let Some(update) = RemoteUpdate::read(item) else { return false };
+        let id = {
+            let mut task = self.task.lock();
+            task.apply(&update);
+            task.id.clone()
+        };
+        self.id.send_if_modified(|known| {
+            let other = *known != id;
+            *known = id;
+            other
+        });
+        let task = &self.task;
+        self.progress.changed(|| task.lock().progress());
+        true
+    }
+
+    fn show(&mut self) {
+        let task = &self.task;
+        self.progress.show(|| task.lock().progress());
+    }
+
+    /// Waits until somebody else has answered a question about a call there; for ever, if that cannot be
+    /// known.
+    pub(super) async fn answered_elsewhere(&self, call: &str) {
+        if self.polls || !self.card.develops {
+            return pending().await;
+        }
+        let Ok(Answer::Stream(mut stream)) = self.subscription().await else {
+            return pending().await;
+        };
+        let mut task = RemoteTask::new(0);
+        let mut asked = false;
+        while let Ok(Some(item)) = stream.next().await {
+            let Some(update) = RemoteUpdate::read(&item.result) else { continue };
+            task.apply(&update);
+            if task.asks_about(call) {
+                asked = true;
+            } else if asked || matches!(update, RemoteUpdate::Task { .. }) {
+                return;
+            }
+        }
+        pending::<()>().await;
+    }
+
+    /// Returns what cancels the task there, as soon as its id is known.
+    pub(super) fn cancelling(&self) -> Cancelling {
+        Cancelling {
+            agent: Arc::clone(&self.agent),
+            card: Arc::clone(&self.card),
+            id: self.id.subscribe(),
+        }
+    }
+}
+
+/// Cancels a task there.
+pub(super) struct Cancelling {
+    agent: Arc<Agent>,
+    card: Arc<AgentCard>,
+    id: watch::Receiver<Option<String>>,
+}
+
+impl Cancelling {
+    /// Waits until the id of the task is known.
+    pub(super) async fn known(&mut self) {
+        let _ = self.id.wait_for(Option::is_some).await;
+    }
+
+    /// Cancels the task, if its id is known; nobody waits for that.
+    pub(super) fn cancel(self) {
+        let Some(id) = self.id.borrow().clone() else { return };
+        let Self { agent, card, .. } = self;
+        tokio::spawn(async move {
+            let Ok(client) = agent.client() else { return };
+            let call = client.call(&card, RemoteMethod::Cancel, about_task(&id, None), None);
+            if let Ok(Err(why)) = timeout(CANCEL, call).await {
+                tracing::info!(agent = agent.config.name, "not cancelled there: {why}");
+            }
+        });
+    }
+}
+
+fn is_not_supported(failure: &RequestFailure) -> bool {
+    matches!(failure, RequestFailure::Rpc { code, .. } if NOT_SUPPORTED.contains(code))
+}

@@ -1,0 +1,278 @@
+//! Requests to one agent: a card, a call, a stream of events.
+
+use std::fmt;
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Client, Response, StatusCode, Url, redirect};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::card::{AgentCard, ProtocolVersion};
+use super::config::{AgentConfig, AgentLimits};
+use super::outgoing::RemoteMethod;
+use super::sse::{EventParser, ServerEvent};
+use tandem_net as net;
+use tandem_tools::{one_line, plain};
+use tandem_wire::development_tool::URI;
+
+/// Characters of an agent's own words in an error.
+const WORDS: usize = 500;
+
+/// Bytes of a card.
+const CARD: usize = 1 << 20;
+
+/// Reason why a request brought nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum RequestFailure {
+    /// The agent answers with an error of the protocol.
+    Rpc { code: i64, message: String },
+    /// The agent's server answers with another status than success.
+    Status(u16, String),
+    /// The connection could not be made, or was lost.
+    Connection(String),
+    /// Nothing has come for so long.
+    Silent(Duration),
+    /// What came is longer than is allowed.
+    TooLong(usize),
+    /// What came is nothing of A2A.
+    Odd(String),
+}
+
+impl fmt::Display for RequestFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rpc { code, message } => {
+                write!(f, "it answered with an error: {message} ({code})")
+            }
+            Self::Status(401 | 403, said) => {
+                write!(
+                    f,
+                    "it does not accept the credentials{said}: correct its `token` or `headers` in the settings"
+                )
+            }
+            Self::Status(status @ 300..=399, said) => {
+                write!(f, "it redirects{said} (HTTP {status}): name that address in the settings")
+            }
+            Self::Status(status, said) => write!(f, "it answered with HTTP {status}{said}"),
+            Self::Connection(why) => write!(f, "it cannot be reached: {why}"),
+            Self::Silent(time) => write!(f, "nothing came from it for {} s", time.as_secs_f64()),
+            Self::TooLong(bytes) => write!(f, "it sent more than {bytes} bytes at once"),
+            Self::Odd(what) => write!(f, "{what}"),
+        }
+    }
+}
+
+/// The way of requests to one agent.
+pub(super) struct AgentClient {
+    client: Client,
+    headers: HeaderMap,
+    /// Maximum silence.
+    idle: Duration,
+    connect: Duration,
+    message_bytes: usize,
+}
+
+/// What a call brings: one result, or a stream of them.
+pub(super) enum Answer {
+    Result(Value),
+    Stream(Box<ResultStream>),
+}
+
+impl AgentClient {
+    pub(super) fn new(config: &AgentConfig, limits: &AgentLimits) -> Result<Self, String> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in &config.headers {
+            let header = net::secret_header(name, value);
+            let (name, value) =
+                header.ok_or_else(|| format!("its header {name:?} cannot be sent"))?;
+            headers.append(name, value);
+        }
+        let client = net::build(|| {
+            Client::builder()
+                .user_agent(net::AGENT)
+                .connect_timeout(limits.connect)
+                // What is sent goes to the server that the user has named.
+                .redirect(redirect::Policy::none())
+                .referer(false)
+                // Streams are left before their end, and such connections cannot be used again.
+                .pool_max_idle_per_host(0)
+        });
+        Ok(Self {
+            client: client.map_err(|err| format!("the HTTP client could not be made: {err}"))?,
+            headers,
+            idle: config.timeout.unwrap_or(limits.idle),
+            connect: limits.connect,
+            message_bytes: limits.message_bytes,
+        })
+    }
+
+    /// Reads a card. `None` if there is none at that address.
+    pub(super) async fn card(&self, url: Url) -> Result<Option<Value>, RequestFailure> {
+        let request =
+            self.client.get(url).headers(self.headers.clone()).header(ACCEPT, "application/json");
+        let read = async {
+            let response = request.send().await.map_err(|err| lost(&err))?;
+            if response.status() == StatusCode::NOT_FOUND {
+                return Ok(None);
+            }
+            let response = successful(response, self.connect).await?;
+            json_of(response, CARD, self.connect).await.map(Some)
+        };
+        timeout(self.connect, read).await.unwrap_or(Err(RequestFailure::Silent(self.connect)))
+    }
+
+    /// Makes a call; `after`: id of the last event that was seen of a stream.
+    pub(super) async fn call(
+        &self,
+        card: &AgentCard,
+        method: RemoteMethod,
+        params: Value,
+        after: Option<&str>,
+    ) -> Result<Answer, RequestFailure> {
+        let name = method.name(card.version);
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": name, "params": params });
+        let mut request = self
+            .client
+            .post(card.endpoint.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "text/event-stream, application/json")
+            .headers(self.headers.clone())
+            .body(call.to_string());
+        if let Some(after) = after.and_then(|id| HeaderValue::from_str(id).ok()) {
+            request = request.header("Last-Event-ID", after);
+        }
+        if card.version == ProtocolVersion::V1 {
+            request = request.header("A2A-Version", "1.0");
+        }
+        if card.develops {
+            request = request.header("A2A-Extensions", URI).header("X-A2A-Extensions", URI);
+        }
+        let response = timeout(self.idle, request.send()).await;
+        let response = response.map_err(|_| RequestFailure::Silent(self.idle))?;
+        let response = response.map_err(|err| lost(&err))?;
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let streams = kind.is_some_and(|kind| kind.starts_with("text/event-stream"));
+        if streams && response.status().is_success() {
+            let parser = EventParser::new(self.message_bytes);
+            let (idle, bytes) = (self.idle, self.message_bytes);
+            return Ok(Answer::Stream(Box::new(ResultStream { response, parser, idle, bytes })));
+        }
+        let response = successful(response, self.idle).await?;
+        let envelope = json_of(response, self.message_bytes, self.idle).await?;
+        result(envelope).map(Answer::Result)
+    }
+}
+
+/// Results of a call, one after another.
+pub(super) struct ResultStream {
+    response: Response,
+    parser: EventParser,
+    idle: Duration,
+    bytes: usize,
+}
+
+/// A result in a stream, and its id.
+pub(super) struct StreamItem {
+    pub(super) result: Value,
+    pub(super) id: Option<String>,
+}
+
+impl ResultStream {
+    /// Returns the next result; `None` at the end. Nothing is lost if this is dropped.
+    pub(super) async fn next(&mut self) -> Result<Option<StreamItem>, RequestFailure> {
+        loop {
+            let event = self.parser.next_event();
+            if let Some(ServerEvent { data, id }) =
+                event.map_err(|_| RequestFailure::TooLong(self.bytes))?
+            {
+                let envelope = serde_json::from_slice(&data).map_err(|_| {
+                    RequestFailure::Odd("it sent an event that is no JSON".to_owned())
+                })?;
+                return result(envelope).map(|result| Some(StreamItem { result, id }));
+            }
+            let chunk = timeout(self.idle, self.response.chunk()).await;
+            match chunk.map_err(|_| RequestFailure::Silent(self.idle))? {
+                Ok(Some(bytes)) => self.parser.push(&bytes),
+                Ok(None) => return Ok(None),
+                Err(err) => return Err(lost(&err)),
+            }
+        }
+    }
+}
+
+/// Returns the result in an envelope of JSON-RPC, or the error.
+fn result(mut envelope: Value) -> Result<Value, RequestFailure> {
+    let error = &envelope["error"];
+    if error.is_object() {
+        let code = error["code"].as_i64().unwrap_or_default();
+        return Err(RequestFailure::Rpc {
+            code,
+            message: words(error["message"].as_str().unwrap_or_default()),
+        });
+    }
+    match envelope.get_mut("result") {
+        Some(result) => Ok(result.take()),
+        None => {
+            Err(RequestFailure::Odd("it sent something that is no answer of JSON-RPC".to_owned()))
+        }
+    }
+}
+
+/// Returns the response if its status is a success.
+async fn successful(response: Response, time: Duration) -> Result<Response, RequestFailure> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    if status.is_redirection() {
+        let to = response.headers().get("location").and_then(|to| to.to_str().ok());
+        let to = to.map_or_else(String::new, |to| format!(" to {}", words(to)));
+        return Err(RequestFailure::Status(status.as_u16(), to));
+    }
+    let Ok(body) = body_of(response, CARD, time).await else {
+        return Err(RequestFailure::Status(status.as_u16(), String::new()));
+    };
+    // Some servers say with a status, too, what is an error of the protocol.
+    if let Ok(envelope) = serde_json::from_slice::<Value>(&body)
+        && envelope["error"]["code"].is_i64()
+        && let Err(error) = result(envelope)
+    {
+        return Err(error);
+    }
+    let said = words(&String::from_utf8_lossy(&body));
+    let said = if said.is_empty() { said } else { format!(": {said}") };
+    Err(RequestFailure::Status(status.as_u16(), said))
+}
+
+async fn json_of(response: Response, most: usize, time: Duration) -> Result<Value, RequestFailure> {
+    let body = body_of(response, most, time).await?;
+    serde_json::from_slice(&body)
+        .map_err(|_| RequestFailure::Odd("it answered with something that is no JSON".to_owned()))
+}
+
+async fn body_of(
+    mut response: Response,
+    most: usize,
+    time: Duration,
+) -> Result<Vec<u8>, RequestFailure> {
+    let mut body = Vec::new();
+    loop {
+        let chunk =
+            timeout(time, response.chunk()).await.map_err(|_| RequestFailure::Silent(time))?;
+        let Some(chunk) = chunk.map_err(|err| lost(&err))? else { return Ok(body) };
+        if body.len() + chunk.len() > most {
+            return Err(RequestFailure::TooLong(most));
+        }
+        body.extend_from_slice(&chunk);
+    }
+}
+
+fn lost(error: &reqwest::Error) -> RequestFailure {
+    RequestFailure::Connection(net::cause(error))
+}
+
+/// Returns an agent's own words on one line.
+fn words(text: &str) -> String {
+    one_line(plain(text.as_bytes()).trim(), WORDS)
+}
