@@ -17,7 +17,6 @@ use super::outgoing::{Destination, OptionChoice, OutgoingContent};
 use super::progress::Progress;
 use super::remote_task::RemoteTask;
 use super::update::RemoteState;
-use tandem_content::visible::visible_line;
 use tandem_tools::{
     Access, Invocation, ResultContent, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput,
     ToolSpec, UserAnswer, one_line, parse, shorten,
@@ -97,7 +96,7 @@ impl Tool for CallAgent {
         if context.as_ref().is_some_and(|it| it.len() > ID || it.contains(char::is_control)) {
             return Err(ToolError::invalid_args("`context` is none that an agent has given."));
         }
-        let label = one_line(&visible_line(&format!("Ask {agent}: {}", message.trim())), LABEL);
+        let label = one_line(&format!("Ask {agent}: {}", message.trim()), LABEL);
         let summary = Summary::new(label);
         let agent = match self.agents.find(&agent) {
             Ok(agent) => agent,

@@ -32,9 +32,11 @@ impl Progress {
 
     /// Shows it now.
     pub(super) fn show(&mut self, text: impl FnOnce() -> String) {
-        if std::mem::take(&mut self.waits) {
+        let text = if std::mem::take(&mut self.waits) { text() } else { return };
+        // That it has begun says the call itself.
+        if !text.is_empty() {
             self.next = Instant::now() + PAUSE;
-            (self.show)(text());
+            (self.show)(text);
         }
     }
 

@@ -50,6 +50,8 @@ pub(super) const MODE: &str = "general.defaultApprovalMode";
 /// Switch for judging folders.
 pub(super) const FOLDER_TRUST: &str = "security.folderTrust.enabled";
 pub(super) const MCP_SERVERS: &str = "mcpServers";
+/// Other agents.
+pub(super) const A2A_SERVERS: &str = "a2aServers";
 /// Sandbox of commands.
 pub(super) const SANDBOX: &str = "tools.sandbox";
 /// Group of bounds of the sandbox.
@@ -99,6 +101,7 @@ pub(super) const KEYS: &[Key] = &[
     key("tools.webFetch.allowPrivate", &[], Replace, If(off)),
     key("tools.truncateToolOutputThreshold", &["truncateToolOutputThreshold"], Replace, Counts),
     key(MCP_SERVERS, &[], Each, Asks),
+    key(A2A_SERVERS, &[], Each, Asks),
     key("mcp.allowed", &["allowMCPServers"], Replace, No),
     key("mcp.excluded", &["excludeMCPServers"], Add, Counts),
     key("security.disableYoloMode", &["disableYoloMode"], Replace, If(on)),

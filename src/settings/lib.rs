@@ -4,6 +4,7 @@
 //! that counts, or in a file of its own. [`login`], [`authenticate`], [`accept_key`] and
 //! [`ask_in_browser`] get one from a person.
 
+mod a2a_agent;
 mod browser;
 mod conceal;
 mod credentials;
@@ -35,6 +36,7 @@ mod trust;
 mod typed_key;
 mod variables;
 
+pub use self::a2a_agent::A2aAgent;
 pub use self::credentials::Credentials;
 pub use self::env::Env;
 pub use self::folders::consent;

@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use tandem_a2a_client as a2a_client;
 use tandem_agent::commands;
 use tandem_mcp as mcp;
 use tandem_model as model;
@@ -25,6 +26,8 @@ pub struct Limits {
     pub tools: tools::ToolLimits,
     /// Limits of MCP servers.
     pub mcp: mcp::McpLimits,
+    /// Limits of calls of other agents.
+    pub agents: a2a_client::AgentLimits,
     /// Limits of the user's own commands.
     pub commands: commands::CustomLimits,
     /// Options of requests to the model.
@@ -101,6 +104,7 @@ impl Default for Limits {
             log_bytes: 16 << 20,
             tools: tools::ToolLimits::default(),
             mcp: mcp::McpLimits::default(),
+            agents: a2a_client::AgentLimits::default(),
             commands: commands::CustomLimits::default(),
             model: model::options::RequestOptions::default(),
             a2a: A2aLimits::default(),
@@ -423,6 +427,31 @@ const NAMED: &[Named] = &[
         name: "mcp-instructions-chars",
         what: "instructions of one MCP server for the model",
         field: Field::Count(|limits| &mut limits.mcp.instructions_chars),
+    },
+    Named {
+        name: "agent-message-bytes",
+        what: "an event, or another message, of another agent",
+        field: Field::Count(|limits| &mut limits.agents.message_bytes),
+    },
+    Named {
+        name: "agent-answer-bytes",
+        what: "text of another agent that is kept of one call",
+        field: Field::Count(|limits| &mut limits.agents.answer_bytes),
+    },
+    Named {
+        name: "agent-events",
+        what: "events of another agent in one call",
+        field: Field::Count(|limits| &mut limits.agents.events),
+    },
+    Named {
+        name: "agent-connect-seconds",
+        what: "connecting to another agent, and reading its card",
+        field: Field::Seconds(|limits| &mut limits.agents.connect),
+    },
+    Named {
+        name: "agent-idle-seconds",
+        what: "silence of another agent during a call",
+        field: Field::Seconds(|limits| &mut limits.agents.idle),
     },
     Named {
         name: "undo-bytes",

@@ -89,7 +89,8 @@ impl McpServer {
     }
 }
 
-fn runs(written: &Value) -> String {
+/// Returns an entry on one line.
+pub(super) fn runs(written: &Value) -> String {
     let what = ["command", "httpUrl", "url"];
     let what = what.into_iter().find(|name| written[*name].is_string()).unwrap_or_default();
     let mut runs: Vec<_> = written[what].as_str().map(str::to_owned).into_iter().collect();

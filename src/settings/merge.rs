@@ -14,8 +14,8 @@ use super::env::Env;
 use super::expand;
 use super::file::{self, Node, NodeKind};
 use super::keys::{
-    CLIENT_TERMINALS, FOLDER_TRUST, KEYS, Key, MCP_SERVERS, MODE, MODEL, Merge, SANDBOX,
-    SANDBOX_BOUNDS, SANDBOX_VARIABLE, Unjudged, WITHOUT_EFFECT,
+    A2A_SERVERS, CLIENT_TERMINALS, FOLDER_TRUST, KEYS, Key, MCP_SERVERS, MODE, MODEL, Merge,
+    SANDBOX, SANDBOX_BOUNDS, SANDBOX_VARIABLE, Unjudged, WITHOUT_EFFECT,
 };
 use super::options::Settings;
 use super::origin::{Layer, SettingOrigin};
@@ -54,7 +54,8 @@ struct Merger<'a> {
     dotenv: OnceCell<DotEnv>,
     values: Value,
     origins: BTreeMap<String, Vec<SettingOrigin>>,
-    /// MCP servers as they are written, and the variables that were put into them, by name.
+    /// MCP servers and other agents as they are written, and the variables that were put into them, by the
+    /// paths of their names.
     servers: BTreeMap<String, (Value, Vec<String>)>,
     /// The place of each value that asks for what there is not here, by name.
     without_effect: BTreeMap<&'static str, SettingOrigin>,
@@ -161,12 +162,13 @@ impl<'a> Merger<'a> {
         });
         let origin =
             SettingOrigin::File { layer: from.0, path: Arc::clone(from.1), line: node.line };
-        let server = (key.name == MCP_SERVERS).then(|| names.last().copied().unwrap_or_default());
+        let is_server = matches!(key.name, MCP_SERVERS | A2A_SERVERS);
+        let server = is_server.then(|| names.join("."));
         if self.say(LayerValue { key, path: names.to_vec(), value, origin, node: Some(node) })
             && let Some(server) = server
         {
             let written = node.value(&mut ToOwned::to_owned);
-            self.servers.insert(server.to_owned(), (written, variables));
+            self.servers.insert(server, (written, variables));
         }
     }
 
@@ -282,9 +284,16 @@ impl<'a> Merger<'a> {
             Settings::default()
         });
         for (name, server) in &mut settings.mcp_servers {
-            let origins = self.origins.get(&format!("{MCP_SERVERS}.{name}"));
+            let path = format!("{MCP_SERVERS}.{name}");
+            let origins = self.origins.get(&path);
             server.origin = origins.and_then(|origins| origins.first().cloned());
-            (server.written, server.variables) = self.servers.remove(name).unwrap_or_default();
+            (server.written, server.variables) = self.servers.remove(&path).unwrap_or_default();
+        }
+        for (name, agent) in &mut settings.a2a_servers {
+            let path = format!("{A2A_SERVERS}.{name}");
+            let origins = self.origins.get(&path);
+            agent.origin = origins.and_then(|origins| origins.first().cloned());
+            (agent.written, agent.variables) = self.servers.remove(&path).unwrap_or_default();
         }
         let home = self.env.var("HOME").map(Path::new);
         let paths = settings

@@ -34,6 +34,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::a2a_agent::A2aAgent;
 use super::keys;
 use super::limits::{Change, LONGEST, Limits};
 use super::mcp_server::McpServer;
@@ -58,6 +59,8 @@ pub struct Settings {
     pub mcp_servers: BTreeMap<String, McpServer>,
     /// Selection of MCP servers.
     pub mcp: McpSettings,
+    /// Other agents by name: a key of this program's own.
+    pub a2a_servers: BTreeMap<String, A2aAgent>,
     /// Editors.
     pub acp: AcpSettings,
     /// Text for the model beside the prompt.
@@ -440,8 +443,8 @@ impl Settings {
         !self.security.folder_trust.enabled && !self.origin(keys::FOLDER_TRUST).iter().any(projects)
     }
 
-    /// Returns the programs that a project in an unjudged folder would have the agent run: for
-    /// [`consent`](super::consent).
+    /// Returns the programs that a project in an unjudged folder would have the agent run, and the other agents
+    /// that it would have it call: for [`consent`](super::consent).
     pub fn executables(&self) -> Vec<Executable> {
         let unjudged = self.mcp_servers().filter(|(_, server)| server.unjudged());
         let executable = |(name, server): (&String, &McpServer)| Executable {
@@ -450,7 +453,14 @@ impl Settings {
             runs: server.runs(),
             shown: server.shown(),
         };
-        unjudged.map(executable).collect()
+        let agents = self.a2a_servers.iter().filter(|(_, agent)| agent.unjudged());
+        let agents = agents.map(|(name, agent)| Executable {
+            kind: "agent",
+            name: name.clone(),
+            runs: agent.runs(),
+            shown: agent.shown(),
+        });
+        unjudged.map(executable).chain(agents).collect()
     }
 
     /// The MCP servers that count, by name: those that are allowed and not excluded.

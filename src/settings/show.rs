@@ -5,8 +5,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::keys::{KEYS, Key, MCP_SERVERS, Merge};
-use super::mcp_server::McpServer;
+use super::a2a_agent::A2aAgent;
+use super::keys::{A2A_SERVERS, KEYS, Key, MCP_SERVERS, Merge};
+use super::mcp_server::{Concealed, McpServer};
 use super::options::Settings;
 
 /// Column of a line's comment, if there is room.
@@ -72,7 +73,9 @@ fn lines(settings: &Settings, key: &Key, value: &Value) -> Vec<(String, String)>
     let names = value.as_object().into_iter().flatten();
     let line = |(name, value): (&String, &Value)| {
         let server = (key.name == MCP_SERVERS).then(|| settings.mcp_servers.get(name)).flatten();
-        let mut value = server.map_or_else(|| value.to_string(), in_words);
+        let agent = (key.name == A2A_SERVERS).then(|| settings.a2a_servers.get(name)).flatten();
+        let words = server.map(in_words).or_else(|| agent.map(agent_in_words));
+        let mut value = words.unwrap_or_else(|| value.to_string());
         if server.is_some() && !settings.mcp_servers().any(|(used, _)| used == name) {
             value.push_str(", not used");
         }
@@ -83,12 +86,7 @@ fn lines(settings: &Settings, key: &Key, value: &Value) -> Vec<(String, String)>
 
 /// A server without what may be secret.
 fn in_words(server: &McpServer) -> String {
-    let address = server.http_url.as_ref().or(server.url.as_ref());
-    let host = address.map(|url| {
-        let url = reqwest::Url::parse(url.expose()).ok();
-        let host = url.as_ref().map(|url| url.origin().ascii_serialization());
-        host.unwrap_or_else(|| "an address that is no URL".to_owned())
-    });
+    let host = server.http_url.as_ref().or(server.url.as_ref()).map(host);
     let mut words = vec![server.command.clone().or(host).unwrap_or_else(|| "nothing".to_owned())];
     match server.args.len() {
         0 => {}
@@ -101,7 +99,30 @@ fn in_words(server: &McpServer) -> String {
         words.push("trusted".to_owned());
     }
     if server.unjudged() {
-        words.push("of a folder that you have not judged: you are asked first".to_owned());
+        words.push(UNJUDGED.to_owned());
     }
     words.join(", ")
+}
+
+const UNJUDGED: &str = "of a folder that you have not judged: you are asked first";
+
+/// An agent without what may be secret.
+fn agent_in_words(agent: &A2aAgent) -> String {
+    let mut words = vec![agent.url.as_ref().map_or_else(|| "nothing".to_owned(), host)];
+    words.extend(agent.token.as_ref().map(|_| "a token".to_owned()));
+    words.extend(agent.headers.keys().map(|name| format!("header {name}")));
+    if agent.trust {
+        words.push("trusted".to_owned());
+    }
+    if agent.unjudged() {
+        words.push(UNJUDGED.to_owned());
+    }
+    words.join(", ")
+}
+
+/// Returns the server of an address.
+fn host(url: &Concealed) -> String {
+    let url = reqwest::Url::parse(url.expose()).ok();
+    let host = url.as_ref().map(|url| url.origin().ascii_serialization());
+    host.unwrap_or_else(|| "an address that is no URL".to_owned())
 }

@@ -1,5 +1,6 @@
 //! Settings: which file counts for what, what is wrong and where, what a project may say.
 
+mod agents;
 mod projects;
 mod sandbox;
 mod sandbox_network;
