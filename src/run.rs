@@ -1,6 +1,7 @@
 //! The one place that knows every part: builds them, joins them, ends them.
 
 mod a2a;
+mod agents;
 mod attach;
 mod editor;
 mod ending;

@@ -5,6 +5,7 @@
 //! a person types goes to the session as it is.
 
 mod about;
+mod agents;
 mod chat;
 mod clear;
 mod compress;
@@ -52,6 +53,7 @@ const ALL: &[Command] = &[
     shells::COMMAND,
     tools::COMMAND,
     mcp::COMMAND,
+    agents::COMMAND,
     own::COMMAND,
     stats::COMMAND,
     compress::COMMAND,

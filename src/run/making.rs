@@ -8,8 +8,9 @@ use anyhow::{Context as _, anyhow};
 use super::login_keys::LoginKeys;
 use super::models::ModelChoice;
 use super::search::GoogleSearch;
-use super::{parts, servers};
+use super::{agents, parts, servers};
 use crate::cli::{AgentArgs, WorkArgs};
+use tandem_a2a_client::Agents;
 use tandem_agent::commands::Registry;
 use tandem_agent::permission::Mode;
 use tandem_agent::session::{Head, Parts, Session, Storage, Store, Upkeep};
@@ -218,7 +219,7 @@ impl Making {
         // What projects can have the agent run of their own accord is listed here.
         let (making, directory) = (self.clone(), workspace.root().to_owned());
         let again = Arc::new(move || read_settings(making.env(), &making.work, &directory));
-        let look = Arc::clone(&again);
+        let (look, named) = (Arc::clone(&again), Arc::clone(&again));
         let policy = config::policy(&env, settings, workspace.root(), interactive);
         let workspace =
             workspace.filtered(parts::filtering(settings)).with_secrets(policy.secrets.clone());
@@ -229,6 +230,8 @@ impl Making {
         let host = Host::new(workspace, terminals, scratch, limits.tools);
         let host = parts::equipped(host, settings, sandbox);
         let servers = self.hub(settings, &host, again);
+        let (load, agreed) = (Arc::new(move || agents::of(&named())), Arc::clone(&consent));
+        let agents = Agents::new(agents::of(settings), load, limits.agents, move || agreed.given());
         Ok(Session::new(Parts {
             model,
             models: Arc::new(models),
@@ -236,6 +239,7 @@ impl Making {
             commands: Arc::new(Registry::with(custom)),
             tools,
             servers,
+            agents,
             host,
             mode,
             policy,

@@ -169,6 +169,8 @@ async fn help_lists_every_command_with_what_it_takes() {
             "mcp reload [SERVER]",
             "mcp enable SERVER",
             "mcp disable SERVER",
+            "agents",
+            "agents reload",
             "commands",
             "stats",
             "compress [ABOUT]",

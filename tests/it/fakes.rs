@@ -8,6 +8,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use serde_json::{Value, json};
+use tandem_a2a_client::Agents;
 use tandem_agent::commands::Registry;
 use tandem_agent::permission::consent::Consent;
 use tandem_agent::permission::{Mode, PolicySetup};
@@ -104,6 +105,7 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
         commands: Arc::new(Registry::default()),
         tools: Vec::new(),
         servers: Hub::new(Vec::new(), servers(&terminals)),
+        agents: Agents::none(),
         host: Host::new(
             Workspace::new(&std::env::temp_dir(), &[]).unwrap(),
             terminals,

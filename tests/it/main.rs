@@ -14,6 +14,7 @@ mod anthropic;
 mod api;
 mod background;
 mod bad_input;
+mod call_agent;
 mod certificates;
 mod client_terminals;
 mod clients;

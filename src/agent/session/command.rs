@@ -25,6 +25,7 @@ use super::undo::{self, CallChange, Selection, Undo};
 use crate::blocking::{FAULT, blocking};
 use crate::permission::consent::Consent;
 use crate::permission::{Mode, Permissions, Scope};
+use tandem_a2a_client::Agents;
 use tandem_mcp::{Hub, ServerStatus};
 use tandem_model::{self as model, Part, ThinkingLevels, ToolDeclaration};
 use tandem_tools::background::Background;
@@ -346,6 +347,11 @@ impl CommandTurn<'_> {
     /// wait.
     pub(crate) async fn servers(&self) -> Vec<ServerStatus> {
         self.engine.servers.status_when_started().await
+    }
+
+    /// Returns the other agents.
+    pub(crate) fn agents(&self) -> &Arc<Agents> {
+        &self.engine.agents
     }
 
     /// Lets what the folder's own settings would run be used from now on, or no longer. An error says

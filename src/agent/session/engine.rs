@@ -22,6 +22,7 @@ use super::store::{Store, StoreError};
 use super::toolbox::Toolbox;
 use super::transcript::Transcript;
 use parking_lot::Mutex;
+use tandem_a2a_client::Agents;
 use tandem_model::{ThinkingLevels, tokens};
 use tandem_tools::Host;
 
@@ -71,6 +72,7 @@ pub(super) struct Engine {
     pub(super) instructions: Arc<Instructions>,
     pub(super) tools: Toolbox,
     pub(super) servers: Servers,
+    pub(super) agents: Arc<Agents>,
     pub(super) host: Arc<Host>,
     pub(super) approvals: Approvals,
     pub(super) modes: Modes,

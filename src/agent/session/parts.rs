@@ -22,6 +22,7 @@ use super::transcript::Transcript;
 use crate::permission::consent::Consent;
 use crate::permission::{Mode, Permissions, PolicySetup};
 use parking_lot::Mutex;
+use tandem_a2a_client::{Agents, call_agent};
 use tandem_mcp::Hub;
 use tandem_model::{Model, Models};
 use tandem_tools::{Host, Tool};
@@ -40,6 +41,8 @@ pub struct Parts {
     pub tools: Vec<Arc<dyn Tool>>,
     /// The MCP servers, whose tools the model may call too.
     pub servers: Arc<Hub>,
+    /// The other agents, which the model may call.
+    pub agents: Arc<Agents>,
     /// The files, the commands and their limits.
     pub host: Host,
     /// The approval mode to begin with.
@@ -82,7 +85,8 @@ impl Parts {
         for event in resumed {
             log.append(event);
         }
-        let (hub, consent) = (self.servers, self.consent);
+        let (hub, consent, agents) = (self.servers, self.consent, self.agents);
+        let tools = self.tools.into_iter().chain([call_agent(&agents)]).collect();
         let instructions = Instructions::new(InstructionSources {
             memory: self.memory,
             workspace: Arc::clone(&host.workspace),
@@ -102,8 +106,9 @@ impl Parts {
             model: ActiveModel::new(self.model, self.models),
             spending: Mutex::default(),
             instructions,
-            tools: Toolbox::new(self.tools, Arc::clone(&hub), Arc::clone(&permissions)),
+            tools: Toolbox::new(tools, Arc::clone(&hub), Arc::clone(&permissions)),
             servers: Servers::new(hub, Arc::clone(&consent), log.clone()),
+            agents,
             host,
             modes: Modes::new(Arc::clone(&permissions), log.clone(), state.clone()),
             approvals: Approvals::new(permissions, consent, log.clone()),

@@ -63,6 +63,7 @@ async fn shell(engine: &Engine, turn: CurrentTurn<'_>, command: &str) -> StopRea
 /// Asks the model, and runs the calls it asks for, until it asks for none.
 async fn ask(engine: &Engine, turn: CurrentTurn<'_>) -> StopReason {
     let cancel = turn.cancel;
+    engine.agents.start();
     engine.servers.settled(cancel).await;
     let Some(mut system) = cancel.run_until_cancelled(engine.instructions.instruct()).await else {
         return StopReason::Cancelled { answering: true };
