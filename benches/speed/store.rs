@@ -40,6 +40,7 @@ fn head(id: &str) -> Head {
         title: "a prompt of some words".to_owned(),
         by: "tandem".to_owned(),
         served: false,
+        owner: None,
         from: None,
         tag: None,
     }

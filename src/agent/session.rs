@@ -33,6 +33,7 @@ mod mention;
 mod modes;
 mod open_calls;
 mod parts;
+mod principal;
 mod projection;
 mod prompt;
 mod question;
@@ -73,6 +74,7 @@ pub use self::instructions::Today;
 pub use self::log::{Entry, Log, Millis, Reader, now};
 pub use self::memory::{Memory, MemoryFile, Places};
 pub use self::parts::Parts;
+pub use self::principal::{PrincipalId, SessionAccess, ShareRole, Shares};
 pub use self::projection::{
     Activity, CallRecord, CallStatus, CallStep, LastAnswer, Projection, TurnRecord, TurnResult,
     Update, UpdateKind, explain_age, explain_error, explain_retry, explain_stop, origin_label,
@@ -201,6 +203,16 @@ impl Session {
     /// Tells people something that the model need not know.
     pub fn notify(&self, text: String) {
         self.engine.log.append(Event::Notice(text));
+    }
+
+    /// Returns the owner, and those with whom the session is shared, as they are now.
+    pub fn access(&self) -> SessionAccess {
+        self.engine.state.look(|state| state.access.clone())
+    }
+
+    /// Returns the name that a client has given the session, if one has.
+    pub fn context_name(&self) -> Option<String> {
+        self.engine.state.look(|state| state.context_name.clone())
     }
 
     /// Records an event of a front end with tasks.

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 use rustix::fs::OFlags;
 use serde::Deserialize;
-use tandem_agent::session::{Batch, BatchSummary, ForkPoint, Head, Listed, Millis};
+use tandem_agent::session::{Batch, BatchSummary, ForkPoint, Head, Listed, Millis, Shares};
 use tandem_tools::preimages::ContentId;
 
 use crate::chat::{Chat, text_of};
@@ -172,7 +172,7 @@ impl ListedChat {
         }
         if let Some(last) = batches.last_mut() {
             let title = Some(title.clone()).filter(|title| *title != head.title);
-            last.summary = Some(BatchSummary { turns: *turns, title });
+            last.summary = Some(BatchSummary { turns: *turns, title, ..BatchSummary::default() });
         }
         Ok(batches)
     }
@@ -207,6 +207,7 @@ fn describe(file: &Path, directory: &Path) -> Option<ListedChat> {
         title: title.clone(),
         by: events::BY.to_owned(),
         served: false,
+        owner: None,
         from: Some(ForkPoint {
             id: session,
             index: chat.messages.len(),
@@ -215,7 +216,8 @@ fn describe(file: &Path, directory: &Path) -> Option<ListedChat> {
         tag: None,
     };
     let title = events::summary(&chat).unwrap_or(title);
-    let listed = Listed { head, title, turns, changed, program: Some(PROGRAM) };
+    let program = Some(PROGRAM);
+    let listed = Listed { head, title, turns, changed, program, shares: Shares::new() };
     Some(ListedChat { file: file.to_owned(), listed })
 }
 

@@ -120,7 +120,7 @@ impl StoredSessions {
     }
 
     fn as_json(&self, listed: &Listed, number: Option<usize>) -> Value {
-        let Listed { head, title, turns, changed, program } = listed;
+        let Listed { head, title, turns, changed, program, shares } = listed;
         let mut json = json!({
             "id": head.id,
             "title": title,
@@ -139,6 +139,10 @@ impl StoredSessions {
         }
         if let Some(from) = &head.from {
             json["from"] = json!(from);
+        }
+        if let Some(owner) = &head.owner {
+            json["owner"] = json!(owner);
+            json["shares"] = json!(shares);
         }
         if let Some(program) = program {
             json["program"] = json!(program);

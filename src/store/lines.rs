@@ -245,7 +245,7 @@ mod tests {
         let close = batch(&[5000, 5000]);
         assert_eq!(written(&close), "{\"i\":17,\"t\":5000,\"e\":[{\"Text\":[\"0\",\"1\"]}]}\n");
         let mut far = batch(&[5000, 4000, 7001]);
-        far.summary = Some(BatchSummary { turns: 2, title: None });
+        far.summary = Some(BatchSummary { turns: 2, ..BatchSummary::default() });
         for batch in [close, far] {
             let line = written(&batch);
             assert_eq!(read_batch(line.as_bytes()).unwrap(), batch);

@@ -136,7 +136,7 @@ impl Shared {
                    n.name is not null and s.owner <> $2 and \
                    pg_try_advisory_xact_lock_shared(hashtextextended('tandem ' || s.owner, 0)) \
                    from tandem.session s left join tandem.node n on n.name = s.owner \
-                   where s.id = $1 and s.tenant = ''";
+                   where s.id = $1";
         let row = self.database.query(sql, &[&id, &self.nodes.own()]).await?.pop();
         let row = row.ok_or_else(|| StoreError::NotFound(id.to_owned()))?;
         Ok(Owner {
@@ -266,7 +266,7 @@ impl Store for PostgresStore {
     }
 
     async fn opened(&self) -> Result<Vec<String>, StoreError> {
-        let sql = "select id from tandem.session where owner <> '' and tenant = ''";
+        let sql = "select id from tandem.session where owner <> ''";
         let rows = self.shared.database.query(sql, &[]).await?;
         rows.iter().map(|row| connection::get(row, 0)).collect()
     }
@@ -321,7 +321,7 @@ impl Store for PostgresStore {
 
 impl Shared {
     async fn read_head(&self, id: &str) -> Result<(u32, Head), StoreError> {
-        let sql = "select head from tandem.session where id = $1 and tenant = ''";
+        let sql = "select head from tandem.session where id = $1";
         let row = self.database.query(sql, &[&id]).await?.pop();
         let row = row.ok_or_else(|| StoreError::NotFound(id.to_owned()))?;
         let head: String = connection::get(&row, 0)?;

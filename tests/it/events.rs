@@ -12,10 +12,10 @@ use std::time::Duration;
 use serde_json::json;
 use tandem_agent::session::{
     Access, Answer, CallStarted, Caller, ClientName, Compressed, Event, FORMAT, FileDiff,
-    FileLocation, Masked, Mode, Origin, PromptPart, PromptTags, PushConfig, Question,
+    FileLocation, Masked, Mode, Origin, PrincipalId, PromptPart, PromptTags, PushConfig, Question,
     QuotedMessage, ResultContent, RuleName, Scope, ServerAnswer, Session, SessionStarted,
-    SessionState, StopReason, Summary, TaskEvent, Todo, TodoStatus, ToolKind, ToolOutcome,
-    ToolOutput, TurnId, WebSource,
+    SessionState, ShareRole, StopReason, Summary, TaskEvent, Todo, TodoStatus, ToolKind,
+    ToolOutcome, ToolOutput, TurnId, WebSource,
 };
 use tandem_content::media::Media;
 use tandem_model::{Call, Error, FinishReason, Native, Part, Retry, Usage};
@@ -92,6 +92,7 @@ fn origins() -> Vec<Origin> {
         Origin::Terminal,
         Origin::Attached(ClientName::new(2, "0199f2c4")),
         Origin::A2a(ClientName::new(1, "curl/8.5.0")),
+        Origin::A2a(ClientName::new(3, "curl/8.5.0").of(Some(alice()))),
     ];
     for origin in &all {
         match origin {
@@ -441,16 +442,28 @@ fn tasks() -> Vec<TaskEvent> {
         TaskEvent::Cancelled { turn: TurnId(1) },
         TaskEvent::PushConfigSet { key: key(), config },
         TaskEvent::PushConfigDeleted { key: key() },
+        TaskEvent::Owned { owner: alice() },
+        TaskEvent::Shared { name: "bob".to_owned(), role: ShareRole::Watch },
+        TaskEvent::Shared { name: "bob".to_owned(), role: ShareRole::Answer },
+        TaskEvent::Shared { name: "bob".to_owned(), role: ShareRole::Drive },
+        TaskEvent::Unshared { name: "bob".to_owned() },
     ];
     for task in &all {
         match task {
             TaskEvent::ContextNamed { .. }
             | TaskEvent::Cancelled { .. }
             | TaskEvent::PushConfigSet { .. }
-            | TaskEvent::PushConfigDeleted { .. } => {}
+            | TaskEvent::PushConfigDeleted { .. }
+            | TaskEvent::Owned { .. }
+            | TaskEvent::Shared { .. }
+            | TaskEvent::Unshared { .. } => {}
         }
     }
     all
+}
+
+fn alice() -> PrincipalId {
+    PrincipalId { tenant: "acme".to_owned(), name: "alice".to_owned() }
 }
 
 fn modes() -> [Mode; 4] {

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use serde_json::json;
 use tandem_agent::session::{
-    Batch, BatchSummary, Claim, Event, Head, Query, Store, StoreError, Stored,
+    Batch, BatchSummary, Claim, Event, Head, PrincipalId, Query, ShareRole, Shares, Store,
+    StoreError, Stored,
 };
 use tandem_agent::sessions::fork;
 use tandem_store::{FileStore, PostgresStore};
@@ -47,6 +48,7 @@ pub(crate) fn head(id: &str) -> Head {
         served: true,
         from: None,
         tag: None,
+        owner: None,
     }
 }
 
@@ -109,7 +111,7 @@ async fn what_is_added_is_read_by_everybody_as_it_was() {
                 (7, Arc::new(unknown)),
                 (9000, Arc::new(Event::Notice("'; drop table \\ \0 \u{1f600}".to_owned()))),
             ],
-            summary: Some(BatchSummary { turns: 3, title: None }),
+            summary: Some(BatchSummary { turns: 3, ..BatchSummary::default() }),
         };
         // More than a database gives at once.
         let many: Vec<_> = (0..200).map(|n| batch(10 + n * 2, 1)).collect();
@@ -264,25 +266,34 @@ async fn a_list_has_titles_and_turns_and_what_the_query_says() {
         let ids = [new_id(), new_id(), new_id()];
         let heads = [
             head(&ids[0]),
-            Head { directory: PathBuf::from("/q"), title: "second".to_owned(), ..head(&ids[1]) },
+            Head {
+                directory: PathBuf::from("/q"),
+                title: "second".to_owned(),
+                owner: Some(PrincipalId { tenant: "acme".to_owned(), name: "alice".to_owned() }),
+                ..head(&ids[1])
+            },
             Head { tag: Some("mine".to_owned()), ..head(&ids[2]) },
         ];
         for (n, head) in heads.iter().enumerate() {
             let mut claim = first.create(head).await.unwrap();
-            let summary =
-                |turns, title: Option<&str>| BatchSummary { turns, title: title.map(Into::into) };
+            let summary = |turns, title: Option<&str>, shares: &Shares| BatchSummary {
+                turns,
+                title: title.map(Into::into),
+                shares: shares.clone(),
+            };
+            let shares = Shares::from([("bob".to_owned(), ShareRole::Answer)]);
             let at = tandem_agent::session::now() + i64::try_from(n).unwrap() * 1000;
             let events = vec![(at, Arc::new(text(0)))];
             claim
                 .append(vec![
-                    Batch { first: 0, events, summary: Some(summary(1, None)) },
+                    Batch { first: 0, events, summary: Some(summary(1, None, &Shares::new())) },
                     batch(1, 1),
                 ])
                 .await
                 .unwrap();
             if n == 0 {
                 let events = vec![(at, Arc::new(text(2)))];
-                let summary = Some(summary(2, Some("better")));
+                let summary = Some(summary(2, Some("better"), &shares));
                 claim.append(vec![Batch { first: 2, events, summary }, batch(3, 1)]).await.unwrap();
             }
             let_go(claim).await;
@@ -290,14 +301,23 @@ async fn a_list_has_titles_and_turns_and_what_the_query_says() {
         let list = async |query: Query| {
             let listed = second.list(&query).await.unwrap();
             assert!(listed.iter().all(|one| one.program.is_none() && one.changed > 1000));
-            let mut listed: Vec<_> =
-                listed.into_iter().map(|one| (one.head, one.title, one.turns)).collect();
+            let mut listed: Vec<_> = listed
+                .into_iter()
+                .map(|one| (one.head, one.title, one.turns, one.shares))
+                .collect();
             // Files have their own times: only who is there counts here.
             listed.sort_by(|a, b| a.0.id.cmp(&b.0.id));
             listed
         };
-        let listed = |n: usize, title: &str, turns| (heads[n].clone(), title.to_owned(), turns);
-        let all = [listed(0, "better", 2), listed(1, "second", 1), listed(2, "first", 1)];
+        let listed = |n: usize, title: &str, turns, shares: &[&str]| {
+            let shares = shares.iter().map(|name| ((*name).to_owned(), ShareRole::Answer));
+            (heads[n].clone(), title.to_owned(), turns, shares.collect::<Shares>())
+        };
+        let all = [
+            listed(0, "better", 2, &["bob"]),
+            listed(1, "second", 1, &[]),
+            listed(2, "first", 1, &[]),
+        ];
         assert_eq!(list(Query::default()).await, all);
         let checkpoints = |wanted| Query { checkpoints: Some(wanted), ..Query::default() };
         assert_eq!(list(checkpoints(true)).await, all[2..]);

@@ -121,7 +121,10 @@ fn label(case: &Case) -> String {
             TaskEvent::ContextNamed { .. }
             | TaskEvent::Cancelled { .. }
             | TaskEvent::PushConfigSet { .. }
-            | TaskEvent::PushConfigDeleted { .. } => "`Task`".to_owned(),
+            | TaskEvent::PushConfigDeleted { .. }
+            | TaskEvent::Owned { .. }
+            | TaskEvent::Shared { .. }
+            | TaskEvent::Unshared { .. } => "`Task`".to_owned(),
         },
         Event::Unknown(_) => "`Unknown`".to_owned(),
     };

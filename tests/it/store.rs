@@ -23,6 +23,7 @@ fn head(id: &str) -> Head {
         title: "first".to_owned(),
         by: "tandem test".to_owned(),
         served: false,
+        owner: None,
         from: None,
         tag: None,
     }
@@ -216,7 +217,8 @@ async fn a_list_has_the_last_changed_first_with_titles_and_turns() {
     let queued =
         Event::TurnFinished { turn: TurnId(1), reason: tandem_agent::session::StopReason::EndTurn };
     let summary = |turns, title: Option<&str>| {
-        Some(BatchSummary { turns, title: title.map(ToOwned::to_owned) })
+        let title = title.map(ToOwned::to_owned);
+        Some(BatchSummary { turns, title, ..BatchSummary::default() })
     };
     let ended =
         |first, summary| Batch { first, events: vec![(1, Arc::new(queued.clone()))], summary };

@@ -15,6 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::principal::{PrincipalId, ShareRole};
 use crate::permission::{Mode, Question, Scope};
 use tandem_content::media::Media;
 use tandem_model::{self as model, Call, FinishReason, Native, Part, Retry, Usage};
@@ -50,6 +51,9 @@ pub struct ClientName {
     /// Number that people are shown, from 1. Only the name says more of it after a restart.
     #[serde(default)]
     pub number: u64,
+    /// The principal that the server knows the client to be, if it knows its clients by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<Arc<PrincipalId>>,
 }
 
 impl ClientName {
@@ -61,7 +65,23 @@ impl ClientName {
     pub fn new(number: u64, name: &str) -> Self {
         let mut name: String = name.chars().filter(|c| !c.is_control()).collect();
         name.truncate(name.floor_char_boundary(Self::LONGEST));
-        Self { name, number }
+        Self { name, number, principal: None }
+    }
+
+    /// Returns the same with the principal that the server knows the client to be.
+    #[must_use]
+    pub fn of(self, principal: Option<PrincipalId>) -> Self {
+        Self { principal: principal.map(Arc::new), ..self }
+    }
+}
+
+impl Origin {
+    /// Returns the principal that something came from, if the server knows the client by name.
+    pub fn principal(&self) -> Option<&PrincipalId> {
+        match self {
+            Self::Attached(client) | Self::A2a(client) => client.principal.as_deref(),
+            Self::Editor | Self::Terminal => None,
+        }
     }
 }
 
@@ -72,7 +92,8 @@ impl fmt::Display for Origin {
             Self::Terminal => f.write_str("the terminal"),
             Self::Attached(terminal) => write!(f, "attached terminal {}", terminal.number),
             Self::A2a(client) => write!(f, "A2A client {}", client.number),
-        }
+        }?;
+        self.principal().map_or(Ok(()), |principal| write!(f, " of {principal}"))
     }
 }
 
@@ -418,6 +439,23 @@ pub enum TaskEvent {
     PushConfigDeleted {
         /// Task and configuration.
         key: String,
+    },
+    /// The session belongs to this principal. Recorded before anybody can open the session.
+    Owned {
+        /// The principal.
+        owner: PrincipalId,
+    },
+    /// The session is shared from now on.
+    Shared {
+        /// The name of the member of the owner's tenant.
+        name: String,
+        /// The member's role.
+        role: ShareRole,
+    },
+    /// The session is no longer shared with a member.
+    Unshared {
+        /// The member's name.
+        name: String,
     },
 }
 

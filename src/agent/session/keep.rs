@@ -11,8 +11,9 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::event::{Event, TurnId};
+use super::event::{Event, TaskEvent, TurnId};
 use super::log::{Log, Reader};
+use super::principal::Shares;
 use super::state::SessionState;
 use super::store::{Batch, BatchSummary, Claim, Head, Secrets, Store, StoreError};
 
@@ -53,6 +54,8 @@ pub(super) struct Keeper {
     turns: u64,
     /// The session's title, if it is not the head's.
     title: Option<String>,
+    /// Those with whom the session is shared.
+    shares: Shares,
     /// The turns that have not ended.
     open: BTreeSet<TurnId>,
     /// `true` while the store refuses.
@@ -108,17 +111,17 @@ pub(super) async fn keep_new(
     keeper.run(closed).await;
 }
 
-/// Keeps the log of a session that was stored before, with that many turns and that title.
+/// Keeps the log of a session that was stored before, which a list shows so.
 pub(super) async fn keep_on(
     claim: Box<dyn Claim>,
-    BatchSummary { turns, title }: BatchSummary,
+    BatchSummary { turns, title, shares }: BatchSummary,
     log: Log,
     beside: watch::Receiver<BesideLog>,
     closed: CancellationToken,
 ) {
     let stored_beside = BesideLog { port: None, ..beside.borrow().clone() };
     let keeper = Keeper::new(log, claim, beside);
-    Keeper { stored_beside, turns, title, ..keeper }.run(closed).await;
+    Keeper { stored_beside, turns, title, shares, ..keeper }.run(closed).await;
 }
 
 impl Keeper {
@@ -132,6 +135,7 @@ impl Keeper {
             written: Instant::now(),
             turns: 0,
             title: None,
+            shares: Shares::new(),
             open: BTreeSet::new(),
             is_failing: false,
             is_taken_over: false,
@@ -267,14 +271,15 @@ impl Keeper {
             }
             let Some(batch) = batches.last_mut() else { break };
             if self.note(&entry.event, ends_turn) {
-                batch.summary = Some(BatchSummary { turns: self.turns, title: self.title.clone() });
+                let (title, shares) = (self.title.clone(), self.shares.clone());
+                batch.summary = Some(BatchSummary { turns: self.turns, title, shares });
             }
             batch.events.push((entry.at, entry.event));
         }
         batches
     }
 
-    /// Notes the turns that begin and end, and the title. Returns `true` if a list of sessions shows it.
+    /// Notes the turns that begin and end, the title and the shares. Returns `true` if a list of sessions shows it.
     fn note(&mut self, event: &Event, ends_turn: &mut bool) -> bool {
         match event {
             Event::TurnQueued { turn, .. } => {
@@ -286,6 +291,10 @@ impl Keeper {
                 *ends_turn = true;
             }
             Event::SessionRenamed { title, .. } => self.title = Some(title.clone()),
+            Event::Task(TaskEvent::Shared { name, role }) => {
+                self.shares.insert(name.clone(), *role);
+            }
+            Event::Task(TaskEvent::Unshared { name }) => _ = self.shares.remove(name),
             _ => return false,
         }
         true

@@ -4,8 +4,9 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::event::{Event, Origin, PromptPart, TurnId};
+use super::event::{Event, Origin, PromptPart, TaskEvent, TurnId};
 use super::log::{Millis, Reader};
+use super::principal::SessionAccess;
 use super::spending::ChargedRequest;
 use crate::permission::{Mode, Scope};
 use parking_lot::Mutex;
@@ -36,6 +37,10 @@ pub struct SessionState {
     pub is_named: bool,
     /// `true` if a client of the A2A server said the first prompt.
     pub served: bool,
+    /// The name that a client has given the session, if one has.
+    pub context_name: Option<String>,
+    /// The owner, and those with whom the session is shared.
+    pub access: SessionAccess,
     /// First line of the last prompt, or its beginning.
     pub last_prompt: String,
     /// Number of turns that were queued.
@@ -84,7 +89,26 @@ impl SessionState {
                 self.always.push(scope.clone());
             }
             Event::AlwaysRemoved { scope } => self.always.retain(|always| always != scope),
+            Event::Task(task) => self.fold_task(task),
             _ => self.fold_turn(event),
+        }
+    }
+
+    /// Folds in an event of tasks.
+    fn fold_task(&mut self, event: &TaskEvent) {
+        match event {
+            TaskEvent::ContextNamed { context } => self.context_name = Some(context.clone()),
+            // Nobody takes a session over that has an owner.
+            TaskEvent::Owned { owner } => {
+                self.access.owner.get_or_insert_with(|| owner.clone());
+            }
+            TaskEvent::Shared { name, role } => {
+                self.access.shares.insert(name.clone(), *role);
+            }
+            TaskEvent::Unshared { name } => _ = self.access.shares.remove(name),
+            TaskEvent::Cancelled { .. }
+            | TaskEvent::PushConfigSet { .. }
+            | TaskEvent::PushConfigDeleted { .. } => {}
         }
     }
 

@@ -107,9 +107,13 @@ impl Storage {
         let (id, log, store) = match self {
             Self::Stored(stored) => {
                 let StoredSession { head, log, claim, state, secrets, notices, .. } = *stored;
-                let (title, turns) = state.look(|state| (state.title.clone(), state.turns));
-                let title = Some(title).filter(|title| *title != head.title);
-                let storing = Storing::Stored(claim, BatchSummary { turns, title });
+                let mut summary = state.look(|state| BatchSummary {
+                    turns: state.turns,
+                    title: Some(state.title.clone()),
+                    shares: state.access.shares.clone(),
+                });
+                summary.title.take_if(|title| *title == head.title);
+                let storing = Storing::Stored(claim, summary);
                 if log.len() == 0 {
                     // The process ended between the head and the first event.
                     log.append(Event::SessionStarted(Arc::new(started(head.id.clone()))));
@@ -154,6 +158,7 @@ impl OpenedLog {
                     title: state.title.clone(),
                     by: started.by,
                     served: state.served,
+                    owner: state.access.owner.clone(),
                     from: None,
                     tag: None,
                 };

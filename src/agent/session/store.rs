@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::event::Event;
 use super::log::Millis;
+use super::principal::{PrincipalId, SessionAccess, Shares};
 
 /// Description of a session from its beginning: the first line of a stored log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +36,9 @@ pub struct Head {
     /// `true` if a client of the A2A server began the session.
     #[serde(rename = "a2a", default, skip_serializing_if = "std::ops::Not::not")]
     pub served: bool,
+    /// The principal that the session belongs to, with its tenant; without one, the user of the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<PrincipalId>,
     /// The session that this one is a copy of, if it is a fork or was another program's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<ForkPoint>,
@@ -84,6 +88,9 @@ pub struct BatchSummary {
     /// The session's title, if it is not the head's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
+    /// Those with whom the session is shared.
+    #[serde(default, skip_serializing_if = "Shares::is_empty")]
+    pub shares: Shares,
 }
 
 /// A piece of a stored log.
@@ -111,6 +118,15 @@ pub struct Listed {
     pub changed: Millis,
     /// The other program whose session this is: it is only read, and claiming it makes a copy.
     pub program: Option<&'static str>,
+    /// Those with whom the session is shared.
+    pub shares: Shares,
+}
+
+impl Listed {
+    /// Returns the owner, and those with whom the session is shared.
+    pub fn access(&self) -> SessionAccess {
+        SessionAccess { owner: self.head.owner.clone(), shares: self.shares.clone() }
+    }
 }
 
 /// Sessions to list, the last changed first.

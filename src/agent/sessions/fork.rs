@@ -11,7 +11,8 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 
 use crate::session::{
-    Batch, Claim, Event, ForkPoint, Head, SessionStarted, Store, StoreError, Stored,
+    Batch, BatchSummary, Claim, Event, ForkPoint, Head, SessionStarted, Shares, Store, StoreError,
+    Stored, TaskEvent,
 };
 
 /// Directories of a session's files, and whether the copy may share them: what is not changed any
@@ -178,6 +179,8 @@ fn indexed(batch: &Batch) -> impl Iterator<Item = (usize, &Event)> {
 /// A2A clients, who know only the original. Indexes stay.
 fn copied(batch: Batch, old_id: &str, id: &str) -> Vec<Batch> {
     mapped(batch, |_, event| match &*event {
+        // The copy is the owner's too, and shared with nobody.
+        Event::Task(TaskEvent::Owned { .. }) => Some(event),
         Event::Task(_) => None,
         Event::SessionStarted(started) => {
             let started = SessionStarted { id: id.to_owned(), ..(**started).clone() };
@@ -200,7 +203,7 @@ fn mapped(batch: Batch, map: impl Fn(usize, Arc<Event>) -> Option<Arc<Event>>) -
         }
     }
     if let Some(last) = batches.last_mut() {
-        last.summary = batch.summary;
+        last.summary = batch.summary.map(|it| BatchSummary { shares: Shares::new(), ..it });
     }
     batches
 }

@@ -214,7 +214,7 @@ impl Story {
 
     /// Counts the prompts of a terminal.
     fn count(&mut self, origin: &Origin, tags: &PromptTags) {
-        let Origin::Attached(ClientName { name, number }) = origin else { return };
+        let Origin::Attached(ClientName { name, number, .. }) = origin else { return };
         let terminal = self.terminals.entry(name.clone()).or_default();
         let prompt = tags.key.as_ref().and_then(|key| key.parse().ok()).unwrap_or(0);
         *terminal = Terminal { number: *number, prompts: terminal.prompts.max(prompt) };
@@ -228,6 +228,8 @@ impl Story {
                 self.push.insert(key.clone(), config.clone());
             }
             TaskEvent::PushConfigDeleted { key } => _ = self.push.remove(key),
+            // The session itself knows whose it is.
+            TaskEvent::Owned { .. } | TaskEvent::Shared { .. } | TaskEvent::Unshared { .. } => {}
         }
     }
 }

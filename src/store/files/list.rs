@@ -75,7 +75,8 @@ fn describe(root: &Path, log: ChangedLog, query: &Query) -> Option<Listed> {
     let file = log.into_inner().into_inner();
     let summary = last_summary(&file, file.metadata().ok()?.len()).ok()?;
     let title = summary.title.unwrap_or_else(|| head.title.clone());
-    Some(Listed { title, turns: summary.turns, changed, program: None, head })
+    let shares = summary.shares;
+    Some(Listed { title, turns: summary.turns, changed, program: None, head, shares })
 }
 
 /// Finds the last summary of a log.

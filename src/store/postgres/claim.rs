@@ -53,11 +53,12 @@ impl PostgresClaim {
         let epoch = 1;
         let claim = Self::new(shared, &head.id, epoch, 0);
         let sql = "insert into tandem.session\
-                   (id, epoch, owner, head, directory, is_checkpoint, title, changed) \
-                   values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict(id) do nothing returning id";
+                   (id, epoch, owner, head, directory, is_checkpoint, title, changed, tenant) \
+                   values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict(id) do nothing returning id";
         let directory = head.directory.to_string_lossy();
         let (own, is_checkpoint) = (shared.nodes.own(), head.tag.is_some());
         let title = &head.title;
+        let tenant = head.owner.as_ref().map_or("", |owner| &*owner.tenant);
         let created = shared
             .database
             .query(
@@ -71,6 +72,7 @@ impl PostgresClaim {
                     &is_checkpoint,
                     title,
                     &head.created,
+                    &tenant,
                 ],
             )
             .await?;
@@ -144,12 +146,13 @@ impl PostgresClaim {
         let replaced = async {
             let transaction = client.transaction().await?;
             let sql = "update tandem.session set next = $3, turns = coalesce($4, turns), \
-                       title = coalesce($5, title), changed = coalesce($6, changed) \
+                       title = coalesce($5, title), changed = coalesce($6, changed), \
+                       shares = coalesce($7, shares) \
                        where id = $1 and epoch = $2 returning id";
-            let RowSummary { turns, title, changed } = &renewed.summary;
+            let RowSummary { turns, title, changed, shares } = &renewed.summary;
             let next = i64::try_from(self.next).unwrap_or(i64::MAX);
             let owned = transaction
-                .query(sql, &[&self.id, &self.epoch, &next, turns, title, changed])
+                .query(sql, &[&self.id, &self.epoch, &next, turns, title, changed, shares])
                 .await?;
             if owned.is_empty() {
                 self.taken_over.cancel();
@@ -268,11 +271,12 @@ impl Drop for PostgresClaim {
 impl Encoded {
     fn add(&mut self, more: Self) {
         self.rows.extend(more.rows);
-        let RowSummary { turns, title, changed } = more.summary;
+        let RowSummary { turns, title, changed, shares } = more.summary;
         self.summary = RowSummary {
             turns: turns.or(self.summary.turns),
             title: title.or(self.summary.title.take()),
             changed: changed.or(self.summary.changed),
+            shares: shares.or(self.summary.shares.take()),
         };
     }
 }
@@ -289,6 +293,7 @@ fn encode(batches: &[Batch]) -> Result<Encoded, StoreError> {
                 turns: i64::try_from(summary.turns).ok(),
                 title: summary.title.clone(),
                 changed: batch.events.last().map(|(at, _)| *at),
+                shares: serde_json::to_string(&summary.shares).ok(),
             };
         }
     }

@@ -8,8 +8,7 @@ use crate::lines;
 
 /// Lists sessions, the last changed first.
 pub(super) async fn list(database: &Database, query: &Query) -> Result<Vec<Listed>, StoreError> {
-    let sql = "select head, title, turns, changed from tandem.session where tenant = '' \
-               and ($1::text is null or directory = $1) \
+    let sql = "select head, title, turns, changed, shares from tandem.session where ($1::text is null or directory = $1) \
                and ($2::bool is null or is_checkpoint = $2) \
                order by changed desc, id desc offset $3 limit $4";
     let directory = query.directory.as_ref().map(|directory| directory.to_string_lossy());
@@ -29,5 +28,6 @@ fn describe(row: &Row) -> Option<Listed> {
         turns: u64::try_from(get::<i64>(row, 2).ok()?).ok()?,
         changed: get(row, 3).ok()?,
         program: None,
+        shares: serde_json::from_str(get(row, 4).ok()?).ok()?,
     })
 }

@@ -13,17 +13,19 @@ const LOCK: i64 = 0x74_61_6e_64_65_6d;
 /// Tables of version 1.
 ///
 /// `session.changed` is in an index, so a row that gets another one is not updated in place; it
-/// changes with turns, and not with every batch. Times are only shown, and compared with nothing.
+/// changes with turns, and not with every batch. Times are only shown, and compared with nothing. The
+/// tenant is the owner's, for who looks into the database; `head` and `shares` decide who sees a session.
 const TABLES: &str = "
 create table tandem.schema_version(version int not null);
 create table tandem.session(
   id text primary key, tenant text not null default '',
   epoch bigint not null, owner text not null, port int, next bigint not null default 0,
   head text not null, directory text not null, is_checkpoint bool not null,
-  title text not null, turns bigint not null default 0, changed bigint not null
+  title text not null, turns bigint not null default 0, changed bigint not null,
+  shares text not null default '{}'
 ) with (fillfactor = 70);
 create index session_owner on tandem.session(owner) where owner <> '';
-create index session_changed on tandem.session(tenant, changed desc, id desc);
+create index session_changed on tandem.session(changed desc, id desc);
 create table tandem.batch(
   session text not null references tandem.session on delete cascade,
   first bigint not null, body text not null, primary key(session, first)

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tandem_a2a::ServedSessions;
 use tandem_agent::session::{
     Batch, Claim, Event, Head, Listed, Millis, Origin, PromptPart, PromptTags, Query, Secrets,
-    StopReason, Store, StoreError, Stored, StoredLog, TurnId,
+    Shares, StopReason, Store, StoreError, Stored, StoredLog, TurnId,
 };
 use tandem_agent::sessions::{SessionLimits, Sessions};
 
@@ -57,6 +57,7 @@ fn head(n: usize) -> Head {
         title: String::new(),
         by: String::new(),
         served: n.is_multiple_of(2),
+        owner: None,
         from: None,
         tag: None,
     }
@@ -116,6 +117,7 @@ impl Store for ManySessions {
             turns: 1,
             changed: changed(n),
             program: None,
+            shares: Shares::new(),
         });
         let listed: Vec<_> = listed.collect();
         self.listed.fetch_add(listed.len(), Ordering::Relaxed);

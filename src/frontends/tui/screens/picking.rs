@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::super::input::Edit;
 use super::super::picker::Picker;
 use super::*;
-use tandem_agent::session::{Head, Listed};
+use tandem_agent::session::{Head, Listed, Shares};
 use tandem_agent::sessions::SearchHit;
 
 const HERE: &str = "/home/me/src/project";
@@ -19,10 +19,12 @@ fn listed(id: &str, title: &str, turns: u64, directory: &str, changed: Millis) -
         title: title.to_owned(),
         by: String::new(),
         served: false,
+        owner: None,
         from: None,
         tag: None,
     };
-    Listed { head, title: title.to_owned(), turns, changed, program: None }
+    let shares = Shares::new();
+    Listed { head, title: title.to_owned(), turns, changed, program: None, shares }
 }
 
 /// The sessions of this directory, or of all.

@@ -1,0 +1,117 @@
+//! People and services that a server knows by name, and what each may do in a session.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Name of a person or a service to whom a server gives access.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PrincipalId {
+    /// The tenant, whose members are the only ones with whom a session can be shared.
+    pub tenant: String,
+    /// The name, which is unique in the tenant.
+    pub name: String,
+}
+
+impl fmt::Display for PrincipalId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// Role of somebody with whom a session is shared. A later one may do all that an earlier one may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ShareRole {
+    /// Reads along.
+    Watch,
+    /// Answers what the agent asks.
+    Answer,
+    /// Sends prompts and commands, and cancels.
+    Drive,
+}
+
+impl ShareRole {
+    /// Returns the role's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Watch => "watch",
+            Self::Answer => "answer",
+            Self::Drive => "drive",
+        }
+    }
+}
+
+impl fmt::Display for ShareRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for ShareRole {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let roles = [Self::Watch, Self::Answer, Self::Drive];
+        let role = roles.into_iter().find(|role| role.name() == name);
+        role.ok_or_else(|| format!("`{name}` is no role; the roles are watch, answer and drive"))
+    }
+}
+
+/// The members of the owner's tenant with whom a session is shared, by their names.
+pub type Shares = BTreeMap<String, ShareRole>;
+
+/// Owner of a session, and those with whom it is shared.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionAccess {
+    /// The owner. A session without one belongs to the user of the machine.
+    pub owner: Option<PrincipalId>,
+    /// Those with whom the owner shares it.
+    pub shares: Shares,
+}
+
+impl SessionAccess {
+    /// Returns `true` if a principal owns the session.
+    pub fn is_owner(&self, principal: &PrincipalId) -> bool {
+        self.owner.as_ref() == Some(principal)
+    }
+
+    /// Returns the role in which the session is shared with a principal, if it is.
+    pub fn role(&self, principal: &PrincipalId) -> Option<ShareRole> {
+        let owner = self.owner.as_ref()?;
+        if owner.tenant != principal.tenant {
+            return None;
+        }
+        self.shares.get(&principal.name).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(tenant: &str, name: &str) -> PrincipalId {
+        PrincipalId { tenant: tenant.to_owned(), name: name.to_owned() }
+    }
+
+    #[test]
+    fn a_share_counts_in_the_owners_tenant_alone() {
+        let shares = Shares::from([("bob".to_owned(), ShareRole::Answer)]);
+        let access = SessionAccess { owner: Some(id("a", "alice")), shares };
+        assert!(access.is_owner(&id("a", "alice")) && !access.is_owner(&id("b", "alice")));
+        assert_eq!(access.role(&id("a", "bob")), Some(ShareRole::Answer));
+        assert_eq!(access.role(&id("b", "bob")), None);
+        assert_eq!(access.role(&id("a", "carol")), None);
+        let unowned = SessionAccess { owner: None, ..access };
+        assert_eq!(unowned.role(&id("a", "bob")), None);
+    }
+
+    #[test]
+    fn a_role_is_read_by_its_name() {
+        assert_eq!("drive".parse(), Ok(ShareRole::Drive));
+        assert!("own".parse::<ShareRole>().is_err());
+        assert!(ShareRole::Watch < ShareRole::Answer && ShareRole::Answer < ShareRole::Drive);
+    }
+}
