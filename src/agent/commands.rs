@@ -27,6 +27,7 @@ mod rename;
 mod restore;
 mod rewind;
 mod sandbox;
+mod share;
 mod shells;
 mod stats;
 mod thinking;
@@ -62,6 +63,8 @@ const ALL: &[Command] = &[
     fork::COMMAND,
     chat::COMMAND,
     export::COMMAND,
+    share::SHARE,
+    share::UNSHARE,
     clear::COMMAND,
 ];
 

@@ -205,9 +205,9 @@ impl Session {
         self.engine.log.append(Event::Notice(text));
     }
 
-    /// Returns the owner, and those with whom the session is shared, as they are now.
-    pub fn access(&self) -> SessionAccess {
-        self.engine.state.look(|state| state.access.clone())
+    /// Looks at the owner, and at those with whom the session is shared, as they are now.
+    pub fn with_access<T>(&self, look: impl FnOnce(&SessionAccess) -> T) -> T {
+        self.engine.state.look(|state| look(&state.access))
     }
 
     /// Returns the name that a client has given the session, if one has.

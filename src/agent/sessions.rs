@@ -31,7 +31,7 @@ pub use self::fork::{ForkError, create_whole, fork, fork_ended};
 pub use self::retention::{Retention, remove_old};
 pub use self::search::{SearchHit, search};
 use crate::session::{
-    Head, Listed, Millis, Query, Session, Storage, Store, StoreError, StoredSession,
+    Head, Listed, Millis, PrincipalId, Query, Session, Storage, Store, StoreError, StoredSession,
 };
 use tandem_tools::preimages::ContentId;
 
@@ -344,7 +344,8 @@ impl Sessions {
         self.find_loaded(id).is_some()
     }
 
-    fn find_loaded(&self, id: &str) -> Option<Arc<LoadedSession>> {
+    /// Returns the session of an id as [`Sessions::open`] does, but does not count as a use.
+    pub fn find_loaded(&self, id: &str) -> Option<Arc<LoadedSession>> {
         let loaded = self.loaded.lock();
         let of_id = || loaded.values().find(|loaded| loaded.session.id() == id);
         loaded.get(id).or_else(of_id).map(Arc::clone)
@@ -486,6 +487,13 @@ pub fn stored_id(id: &str) -> String {
         Ok(uuid) if uuid.as_hyphenated().to_string() == id => id.to_owned(),
         _ => ContentId::of(id.as_bytes()).to_uuid().to_string(),
     }
+}
+
+/// Returns the id of a session that a principal calls so, which is its id in the store, too: no other
+/// principal has a name that leads to it.
+pub fn owned_id(owner: &PrincipalId, name: &str) -> String {
+    let PrincipalId { tenant, name: owner } = owner;
+    ContentId::of(format!("{tenant}\0{owner}\0{name}").as_bytes()).to_uuid().to_string()
 }
 
 /// A session in the registry. Whoever holds it watches the session, which stays loaded meanwhile.

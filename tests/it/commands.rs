@@ -184,6 +184,8 @@ async fn help_lists_every_command_with_what_it_takes() {
             "chat delete TAG",
             "chat share FILE",
             "export FILE",
+            "share [NAME] [ROLE]",
+            "unshare NAME",
             "clear"
         ]
     );

@@ -82,7 +82,11 @@ async fn known(request: &CommandRequest<'_>) -> Result<Vec<Listed>, String> {
 async fn all(request: &CommandRequest<'_>) -> Result<Vec<Listed>, String> {
     let directory = request.turn.roots().first().map_or(Path::new(""), PathBuf::as_path);
     let listed = checkpoints(&**request.turn.store()?, directory).await;
-    listed.map_err(|error| format!("The checkpoints cannot be read: {error}."))
+    let mut listed = listed.map_err(|error| format!("The checkpoints cannot be read: {error}."))?;
+    // Nobody learns of those of others in the same directory, and tags are each owner's own.
+    let owner = request.turn.access().owner;
+    listed.retain(|listed| listed.head.owner == owner);
+    Ok(listed)
 }
 
 fn is_tagged(listed: &Listed, tag: &str) -> bool {

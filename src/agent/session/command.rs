@@ -14,10 +14,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::compress;
 use super::engine::{CurrentTurn, Engine};
-use super::event::{Compressed, Event, PromptPart, StopReason};
+use super::event::{Compressed, Event, Origin, PromptPart, StopReason, TaskEvent};
 use super::fill::{Template, fill};
 use super::log::Reader;
 use super::memory::MemoryFile;
+use super::principal::{SessionAccess, ShareRole};
 use super::rewind::{EarlierPrompt, EarlierPrompts};
 use super::state::title_of;
 use super::store::Store;
@@ -100,6 +101,7 @@ impl SessionCommand {
 /// nothing else runs meanwhile.
 pub struct CommandTurn<'a> {
     engine: &'a Engine,
+    origin: &'a Origin,
 }
 
 impl CommandTurn<'_> {
@@ -116,6 +118,30 @@ impl CommandTurn<'_> {
     /// Returns `true` if a client of the A2A server began the session.
     pub(crate) fn is_served(&self) -> bool {
         self.engine.state.look(|state| state.served)
+    }
+
+    /// Returns the front end that the command came from.
+    pub(crate) fn origin(&self) -> &Origin {
+        self.origin
+    }
+
+    /// Returns the owner, and those with whom the session is shared.
+    pub(crate) fn access(&self) -> SessionAccess {
+        self.engine.state.look(|state| state.access.clone())
+    }
+
+    /// Shares the session with a member of the owner's tenant, in place of an earlier role.
+    pub(crate) fn share(&self, name: &str, role: ShareRole) {
+        self.engine.log.append(Event::Task(TaskEvent::Shared { name: name.to_owned(), role }));
+    }
+
+    /// Shares the session with a member no longer. Returns `false` if it was not shared.
+    pub(crate) fn unshare(&self, name: &str) -> bool {
+        let is_shared = self.access().shares.contains_key(name);
+        if is_shared {
+            self.engine.log.append(Event::Task(TaskEvent::Unshared { name: name.to_owned() }));
+        }
+        is_shared
     }
 
     /// Returns the store of sessions. The error says, for people, that there is none.
@@ -487,7 +513,7 @@ pub(super) async fn run(
     prompt: &str,
 ) -> CommandEnd {
     engine.log.append(Event::CommandStarted { name });
-    let command = CommandTurn { engine };
+    let command = CommandTurn { engine, origin: turn.origin };
     let run = commands.run(prompt, &command);
     let reply = match turn.cancel.run_until_cancelled(run).await {
         // What it runs ends its calls itself when it is cancelled.

@@ -15,6 +15,18 @@ pub struct PrincipalId {
     pub name: String,
 }
 
+/// Maximum number of characters of a name or of a tenant.
+const LONGEST_NAME: usize = 64;
+
+impl PrincipalId {
+    /// Returns `true` if a text can be the name of a person or a service, or of a tenant: one that can be
+    /// typed, and is safe in logs and in names of files.
+    pub fn is_name(text: &str) -> bool {
+        let is_good = |c: char| c.is_ascii_alphanumeric() || "._@+-".contains(c);
+        !text.is_empty() && text.len() <= LONGEST_NAME && text.chars().all(is_good)
+    }
+}
+
 impl fmt::Display for PrincipalId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
@@ -106,6 +118,16 @@ mod tests {
         assert_eq!(access.role(&id("a", "carol")), None);
         let unowned = SessionAccess { owner: None, ..access };
         assert_eq!(unowned.role(&id("a", "bob")), None);
+    }
+
+    #[test]
+    fn a_name_is_one_that_can_be_typed() {
+        for good in ["alice", "ci-bot_2", "a.b@example.org", &"a".repeat(64)] {
+            assert!(PrincipalId::is_name(good), "{good}");
+        }
+        for bad in ["", "a b", "a/b", "ä", "a\n", "\u{202e}a", &"a".repeat(65)] {
+            assert!(!PrincipalId::is_name(bad), "{bad:?}");
+        }
     }
 
     #[test]
