@@ -1,6 +1,7 @@
 //! The command line.
 
 mod absent;
+mod serve;
 mod sessions;
 
 use std::ffi::OsString;
@@ -20,6 +21,7 @@ use tandem_sandbox::{Mechanism, SandboxMode};
 use tandem_settings::limits::{self, Change};
 use tandem_settings::{Override, SettingOrigin};
 
+pub(crate) use self::serve::{ServeCommand, TokenCommand, TokensFile};
 pub(crate) use self::sessions::{ExportFormat, ListArgs, SessionsArgs, SessionsCommand};
 
 /// A coding agent for your editor and your terminal.
@@ -234,7 +236,11 @@ pub(crate) struct AgentArgs {
 
 /// A server of sessions for other agents and tools, over A2A.
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct ServeArgs {
+    /// Subcommand.
+    #[command(subcommand)]
+    pub(crate) command: Option<ServeCommand>,
     /// The port, on 127.0.0.1; 0: any free port, printed on standard error. Other users of this
     /// machine can reach it too: see --a2a-token-file
     #[arg(long, value_name = "PORT", default_value = "41242")]
@@ -253,6 +259,11 @@ pub(crate) struct ServeArgs {
     /// commands in the sandbox
     #[arg(long)]
     pub(crate) allow_auto_execute: bool,
+    /// File of the tokens of people and services, which `tandem serve token` makes. As soon as it
+    /// exists, whoever has no token is not served [default: the file `serve-tokens.json` in
+    /// `TANDEM_CONFIG_DIR`]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tokens: Option<PathBuf>,
     /// Maximum time for running work after a signal; a second signal ends it at once. Set it below
     /// the time after which your service manager kills the process, often 30 seconds
     #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]
@@ -342,6 +353,7 @@ Examples:
   tandem -r                             choose one of the stored sessions
   tandem sessions                       list the stored sessions of this directory
   tandem serve --workspace-root ~/src   sessions for other agents, each in its own directory
+  tandem serve token add alice          a token for alice, who then has sessions of her own there
   tandem attach 41242                   watch and answer, in a terminal, what an editor's agent does
   tandem replay --show FILE             replay a record of --record, and compare
   tandem login                          store a Gemini API key

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use tandem_content::visible::visible;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, ServeCommand};
 use crate::logging::Logs;
 use crate::run::{BAD_INPUT, ExitReason};
 
@@ -85,7 +85,10 @@ fn subcommand(command: &Command, runtime: Runtime, terminal: bool) -> anyhow::Re
             runtime.block_on(run::login(*provider)).map(|()| ExitReason::Done)
         }
         Command::Logout { provider } => run::logout(*provider).map(|()| ExitReason::Done),
-        Command::Serve(serve) => runtime.block_on(run::serve(serve)),
+        Command::Serve(serve) => match &serve.command {
+            Some(ServeCommand::Token(token)) => run::tokens(token).map(|()| ExitReason::Done),
+            None => runtime.block_on(run::serve(serve)),
+        },
         Command::Attach(attach) => {
             anyhow::ensure!(
                 terminal,

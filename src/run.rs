@@ -20,6 +20,7 @@ mod servers;
 mod sessions;
 mod store;
 mod terminal;
+mod tokens;
 
 use std::fs;
 use std::io::{Write as _, stdout};
@@ -40,6 +41,7 @@ pub(crate) use self::replay::replay;
 pub(crate) use self::sandbox::sandbox;
 pub(crate) use self::sessions::sessions;
 pub(crate) use self::terminal::terminal;
+pub(crate) use self::tokens::tokens;
 use crate::cli::ConfigArgs;
 use tandem_settings::show;
 

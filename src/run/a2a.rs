@@ -21,9 +21,9 @@ use super::ending::{EndSignals, ExitReason, saved};
 use super::keys::EditorLogin;
 use super::making::{Making, NewSession, OpenedSession};
 use super::models::first_provider;
-use super::store;
+use super::{store, tokens};
 use crate::cli::{A2aArgs, AgentArgs, ServeArgs};
-use tandem_a2a::{self as a2a, ServeAcp, ServedSessions, ServerOptions};
+use tandem_a2a::{self as a2a, AccessOptions, ServeAcp, ServedSessions, ServerOptions};
 use tandem_acp::{self as acp, OwnSession};
 use tandem_agent::permission::Mode;
 use tandem_agent::session::Origin;
@@ -130,7 +130,11 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     options.programs = serve.allow_auto_execute;
     let ending = a2a::Ending::default();
     let monitoring = monitoring(serve, &mut options, &ending).await?;
-    let has_token = options.token.is_some();
+    options.access.tokens = tokens::file(serve.tokens.as_deref(), making.credentials.env());
+    if let Some(file) = &options.access.tokens {
+        // What is wrong with it shows now.
+        a2a::tokens::read(file)?;
+    }
     // What is wrong with the model shows now, not with the first session.
     making.model(&settings)?;
     let store = store::store(serve, &making, &limits).await?;
@@ -145,10 +149,7 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     let registry = Sessions::with_store(make, loaded, store);
     let sessions = ServedSessions::PerContext {
         sessions: Arc::clone(&registry),
-        // Without a token, every user of this machine is a client: only what clients began is shown.
-        is_shown: Arc::new(move |head| {
-            (has_token || head.served) && allowed.holds(&head.directory).is_ok()
-        }),
+        is_shown: Arc::new(move |head| allowed.holds(&head.directory).is_ok()),
         question: limits.a2a.question,
     };
     let listener = a2a::listen(serve.port).await?;
@@ -252,7 +253,10 @@ fn options(
 ) -> anyhow::Result<ServerOptions> {
     let limits = &limits.a2a;
     Ok(ServerOptions {
-        token: token(a2a.a2a_token_file.as_deref(), credentials)?,
+        access: AccessOptions {
+            token: token(a2a.a2a_token_file.as_deref(), credentials)?,
+            ..AccessOptions::default()
+        },
         webhook_loopback: a2a.a2a_webhook_loopback,
         private_servers: a2a.a2a_private_servers,
         body: limits.body_bytes,

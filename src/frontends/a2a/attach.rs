@@ -13,7 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::context::SessionContext;
-use super::contexts::{AgentSettings, Contexts};
+use super::contexts::{AgentSettings, VisibleContexts};
+use super::principals::{self, DRIVE, Principal, SessionRight, WATCH};
 use super::requests::SessionId;
 use super::server::A2aServer;
 use super::turns;
@@ -48,11 +49,14 @@ const STORED_LISTED: usize = 100;
 /// Number of characters of a prompt that a list shows.
 const BEGINNING: usize = 60;
 
+/// Message of a session that the owner shares no longer.
+const NOT_SHARED: &str = "the session is not shared with you any more";
+
 /// Maximum number of files named in one answer.
 const FILES_NAMED: usize = 20_000;
 
 /// Serves one terminal.
-pub(super) async fn serve(server: Arc<A2aServer>, stream: DuplexStream) {
+pub(super) async fn serve(server: Arc<A2aServer>, principal: Principal, stream: DuplexStream) {
     let (input, output) = tokio::io::split(stream);
     let ended = CancellationToken::new();
     let max_line = server.options.body;
@@ -62,7 +66,7 @@ pub(super) async fn serve(server: Arc<A2aServer>, stream: DuplexStream) {
         ..rpc::ConnectionOptions::new(max_line)
     };
     let waiting = Arc::new(Semaphore::new(WAITING));
-    let seat = Seat { server, joined: Arc::default(), waiting, ended };
+    let seat = Seat { server, principal, joined: Arc::default(), waiting, ended };
     if let Err(err) = rpc::serve(input, output, options, |_| seat).await {
         tracing::debug!("an attached terminal has gone: {err:#}");
     }
@@ -71,6 +75,7 @@ pub(super) async fn serve(server: Arc<A2aServer>, stream: DuplexStream) {
 /// One connection of a terminal.
 struct Seat {
     server: Arc<A2aServer>,
+    principal: Principal,
     /// The session, when one is opened.
     joined: Arc<OnceLock<JoinedSession>>,
     waiting: Arc<Semaphore>,
@@ -95,10 +100,11 @@ impl rpc::Handler for Seat {
         if method == OPEN {
             let open = open_params(params);
             let (server, seat) = (Arc::clone(&self.server), Arc::clone(&self.joined));
+            let principal = self.principal.clone();
             // The session may have to be loaded.
             tokio::spawn(async move {
                 let opened = match open {
-                    Ok(open) => open_session(&server, &seat, open).await,
+                    Ok(open) => open_session(&server, &principal, &seat, open).await,
                     Err(error) => Err(error),
                 };
                 responder.send(opened);
@@ -108,6 +114,10 @@ impl rpc::Handler for Seat {
         let Some(joined) = self.joined.get() else {
             return responder.send(Err::<(), _>(refused("no session is open")));
         };
+        let contexts = self.server.contexts.of(&self.principal);
+        if let Err(error) = contexts.check(&joined.context, needed(method)) {
+            return responder.send(Err::<(), _>(refused(error.message)));
+        }
         let session = &joined.context.session;
         match method {
             EVENTS => self.events(joined, params, responder),
@@ -141,6 +151,15 @@ impl rpc::Handler for Seat {
     }
 }
 
+/// Returns the right that a call needs.
+fn needed(method: &str) -> SessionRight {
+    match method {
+        EVENTS | FILES | PROMPTS => WATCH,
+        ANSWER => principals::ANSWER,
+        _ => DRIVE,
+    }
+}
+
 /// Reads what a terminal wants to open.
 fn open_params(params: Params<'_>) -> Result<OpenParams, Error> {
     let VersionParams { version } = params.parse()?;
@@ -161,17 +180,19 @@ fn open_params(params: Params<'_>) -> Result<OpenParams, Error> {
 /// Opens a session for a terminal.
 async fn open_session(
     server: &A2aServer,
+    principal: &Principal,
     seat: &OnceLock<JoinedSession>,
     open: OpenParams,
 ) -> Result<OpenResult, Error> {
-    let context = match wanted(server, &open.session).await? {
+    let context = match wanted(server, principal, &open.session).await? {
         Ok(context) => context,
         Err(all) => return Ok(OpenResult::Choose(all)),
     };
     let session = &context.session;
     let client = {
         let mut terminals = context.terminals.lock();
-        context.story(|story| terminals.client(&open.terminal, story))
+        let client = context.story(|story| terminals.client(&open.terminal, story));
+        client.of(principal.id().cloned())
     };
     let opened = OpenedSession {
         session: context.id.clone(),
@@ -195,9 +216,10 @@ async fn open_session(
 /// One alone that is loaded is meant if none is named.
 async fn wanted(
     server: &A2aServer,
+    principal: &Principal,
     wanted: &SessionSelector,
 ) -> Result<Result<Arc<SessionContext>, Vec<ListedSession>>, Error> {
-    let contexts = &server.contexts;
+    let contexts = server.contexts.of(principal);
     let new = |directory: &str| {
         let workspace = Some(PathBuf::from(directory));
         let settings = AgentSettings { workspace, ..AgentSettings::default() };
@@ -205,19 +227,19 @@ async fn wanted(
     };
     let list = contexts.list();
     let found = match wanted {
-        SessionSelector::New(_) if contexts.shared().is_some() => {
+        SessionSelector::New(_) if server.contexts.shared().is_some() => {
             return Err(refused("this agent begins no sessions for others"));
         }
         SessionSelector::New(directory) => return Ok(Ok(new(directory)?)),
         SessionSelector::Only(directory) if list.is_empty() => return Ok(Ok(new(directory)?)),
         SessionSelector::Only(_) => list.iter().map(|session| session.id.clone()).collect(),
-        SessionSelector::Id(id) => match open_exactly(server, id).await? {
+        SessionSelector::Id(id) => match open_exactly(server, principal, id).await? {
             Some(exactly) => return Ok(Ok(exactly)),
             None => named(contexts, &list, id).await?,
         },
     };
     if let [id] = &found[..]
-        && let Some(context) = open_exactly(server, id).await?
+        && let Some(context) = open_exactly(server, principal, id).await?
     {
         return Ok(Ok(context));
     }
@@ -227,16 +249,21 @@ async fn wanted(
 }
 
 /// Opens the session of exactly this id, which may have to be loaded.
-async fn open_exactly(server: &A2aServer, id: &str) -> Result<Option<Arc<SessionContext>>, Error> {
+async fn open_exactly(
+    server: &A2aServer,
+    principal: &Principal,
+    id: &str,
+) -> Result<Option<Arc<SessionContext>>, Error> {
     let session = SessionId { task: None, context: Some(id) };
-    let _stays_loaded = server.load(&session).await.map_err(|error| refused(error.message))?;
-    Ok(server.contexts.get(id))
+    let loaded = server.load(principal, &session).await;
+    let _stays_loaded = loaded.map_err(|error| refused(error.message))?;
+    Ok(server.contexts.of(principal).get(id))
 }
 
 /// Returns the ids of the sessions of which a part of the id is given, of stored ones only as many as
 /// show that it does not name one.
 async fn named(
-    contexts: &Contexts,
+    contexts: VisibleContexts<'_>,
     loaded: &[SessionSummary],
     part: &str,
 ) -> Result<Vec<String>, Error> {
@@ -259,12 +286,17 @@ impl Seat {
             Err(error) => return responder.send(Err::<(), _>(error)),
         };
         let (context, ended) = (Arc::clone(&joined.context), self.ended.clone());
+        let reader = self.principal.clone();
         tokio::spawn(async move {
             let mut log = context.session.events(since.from);
             let cancelled = responder.cancellation();
             // A responder that is dropped says by itself why there are no events.
             tokio::select! {
                 () = log.ready() => {
+                    // It may be shared no longer.
+                    if !context.is_open_to(&reader) {
+                        return responder.send(Err::<(), _>(refused(NOT_SHARED)));
+                    }
                     responder.send(happened(&mut log, since.bytes, context.session.input_limit()));
                 }
                 () = context.session.taken_over() => {
@@ -346,7 +378,7 @@ impl Seat {
     /// something, to cancel, and to answer what is asked: everybody on this machine can attach if
     /// there is no token.
     fn trusted(&self) -> Result<(), Error> {
-        let trusted = self.server.options.token.is_some();
+        let trusted = self.principal != Principal::Anyone;
         let why = "only an agent with a token (--a2a-token-file) takes this from here";
         if trusted { Ok(()) } else { Err(refused(why)) }
     }

@@ -8,8 +8,8 @@ use tandem_wire::development_tool::URI;
 
 /// The card: for 1.0 alone, or one that clients of both versions can read.
 pub(super) fn card(server: &A2aServer, v1: bool) -> Value {
-    // Whoever has the token is shown the same card; without a token there is nothing to show it by.
-    let authenticates = server.options.token.is_some();
+    // Whoever has a token is shown the same card; without tokens there is nothing to show it by.
+    let authenticates = server.principals.are_asked();
     let url = format!("http://127.0.0.1:{}/", server.port);
     let texts = ["text/plain", "application/json"];
     let input_modes: Vec<_> = texts.into_iter().chain(Media::types()).collect();

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::context::SessionContext;
 use super::dialect::Dialect;
+use super::principals::{DRIVE, Principal, WATCH};
 use super::requests::{Execute, SessionName};
 use super::server::{A2aServer, CallOrigin};
 use super::turns;
@@ -94,12 +95,12 @@ impl A2aServer {
         let Execute { path, args, session } = request;
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         let named = session.context.as_deref().filter(|_| session.task.is_none());
-        let unknown = self.contexts.unknown(named);
-        let known = self.known(session);
+        let unknown = self.contexts.of(&caller.principal).unknown(named);
+        let known = self.known(session, &caller.principal);
         let own = known.as_ref().map(|context| &*context.session);
         let (id, status, message) = match self.commands.prompt(&path, args, own) {
             Ok(prompt) => {
-                let context = self.commanded(session)?;
+                let context = self.commanded(session, &caller.principal)?;
                 let turn = context.execute(prompt, caller).await;
                 (context.execution(turn), "STARTED", String::new())
             }
@@ -115,19 +116,29 @@ impl A2aServer {
     }
 
     /// Returns the session that a call names, or the shared one, if there is one already.
-    pub(super) fn known(&self, session: &SessionName) -> Option<Arc<SessionContext>> {
+    pub(super) fn known(
+        &self,
+        session: &SessionName,
+        principal: &Principal,
+    ) -> Option<Arc<SessionContext>> {
+        let contexts = self.contexts.of(principal);
         match &session.task {
-            Some(task) => self.contexts.task(task).ok().map(|(context, _)| context),
-            None => self.contexts.find(session.context.as_deref()),
+            Some(task) => contexts.task(task, WATCH).ok().map(|(context, _)| context),
+            None => contexts.find(session.context.as_deref()),
         }
     }
 
     /// Returns the session in which a command is to run.
-    pub(super) fn commanded(&self, session: &SessionName) -> Result<Arc<SessionContext>, Error> {
+    pub(super) fn commanded(
+        &self,
+        session: &SessionName,
+        principal: &Principal,
+    ) -> Result<Arc<SessionContext>, Error> {
         self.check_open()?;
+        let contexts = self.contexts.of(principal);
         let context = match &session.task {
-            Some(task) => self.contexts.task(task)?.0,
-            None => self.contexts.context(session.context.as_deref(), &session.settings)?,
+            Some(task) => contexts.task(task, DRIVE)?.0,
+            None => contexts.context(session.context.as_deref(), &session.settings)?,
         };
         turns::check_room(&context.session)?;
         Ok(context)

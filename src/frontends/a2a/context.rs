@@ -11,6 +11,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::dialect::Dialect;
 use super::frames::Frames;
 use super::notifiers::Push;
+use super::principals::{Principal, SessionRight};
 use super::story::{self, Story};
 use super::terminals::AttachedTerminals;
 use super::tool_call::question;
@@ -56,8 +57,11 @@ impl SessionContext {
         let session = Arc::clone(loaded.session());
         let story = Arc::new(Mutex::new(Story::new(session.events(0))));
         let keeping = story::keep_up(Arc::clone(&story), session.events(0));
+        // The registry has a session that a principal owns under an id that no other principal can name.
+        let is_owned = session.with_access(|access| access.owner.is_some());
+        let name = is_owned.then(|| session.context_name()).flatten();
         Arc::new(Self {
-            id: loaded.id().to_owned(),
+            id: name.unwrap_or_else(|| loaded.id().to_owned()),
             session,
             frames: Frames::default(),
             push: Push::default(),
@@ -70,6 +74,17 @@ impl SessionContext {
             asking: Mutex::default(),
             attached: AtomicUsize::new(0),
         })
+    }
+
+    /// Returns what a principal may do here; `None` if there is no such session as far as the principal
+    /// is told.
+    pub(super) fn right(&self, principal: &Principal) -> Option<SessionRight> {
+        right(&self.session, principal)
+    }
+
+    /// Returns `true` if a principal may read what happens here.
+    pub(super) fn is_open_to(&self, principal: &Principal) -> bool {
+        self.right(principal).is_some()
     }
 
     /// Looks at what has happened up to now.
@@ -194,6 +209,11 @@ impl SessionContext {
             }
         })
     }
+}
+
+/// Returns what a principal may do in a session.
+pub(super) fn right(session: &Session, principal: &Principal) -> Option<SessionRight> {
+    session.with_access(|access| principal.right(access))
 }
 
 impl SessionView for SessionContext {

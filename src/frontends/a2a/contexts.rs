@@ -1,5 +1,6 @@
 //! The sessions that a server offers: the one it shares, or as many as clients begin.
 
+use std::collections::HashSet;
 use std::future::ready;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,14 +9,17 @@ use std::time::Duration;
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
-use super::context::{SessionContext, UnknownContext};
+use super::context::{self, SessionContext, UnknownContext};
+use super::principals::{DRIVE, Principal, SessionRight};
 use super::servers::{self, Allowed};
 use super::story::Story;
 use tandem_agent::session::{
-    Head, Listed, ServerConfig, Session, StoreError, TaskEvent, TurnId, read_stored,
+    Head, Listed, PrincipalId, ServerConfig, Session, SessionAccess, SessionState, StoreError,
+    TaskEvent, TurnId, read_stored,
 };
 use tandem_agent::sessions::{
-    CreateError, LoadError, LoadedSession, SessionRequest, SessionSummary, Sessions,
+    CreateError, LoadError, LoadedSession, SessionRequest, SessionSummary, Sessions, owned_id,
+    stored_id,
 };
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
@@ -48,7 +52,7 @@ pub enum ServedSessions {
     PerContext {
         /// The registry that the sessions are in.
         sessions: Arc<Sessions>,
-        /// Decides whether clients may know of a stored session.
+        /// Decides whether clients may know of a stored session that is theirs.
         is_shown: IsShown,
         /// Time that a question waits for an answer while no terminal is attached.
         question: Duration,
@@ -88,6 +92,11 @@ impl Contexts {
         }
     }
 
+    /// Returns the sessions as a principal sees them. All methods that clients call go through this.
+    pub(super) fn of<'a>(&'a self, principal: &'a Principal) -> VisibleContexts<'a> {
+        VisibleContexts { all: self, principal }
+    }
+
     /// The registry, if clients begin the sessions.
     fn sessions(&self) -> Option<&Arc<Sessions>> {
         match &self.served {
@@ -102,34 +111,8 @@ impl Contexts {
     }
 
     /// All of them, in no order.
-    pub(super) fn all(&self) -> Vec<Arc<SessionContext>> {
+    fn all(&self) -> Vec<Arc<SessionContext>> {
         self.registry().loaded().iter().map(|loaded| SessionContext::of(loaded)).collect()
-    }
-
-    /// Descriptions of all sessions, the last active first.
-    pub(super) fn list(&self) -> Vec<SessionSummary> {
-        self.registry().list()
-    }
-
-    /// Streams the stored sessions that are not loaded and that clients may know of, the last changed
-    /// first: no more of them is read than is taken.
-    pub(super) fn stored(&self) -> BoxStream<'_, Result<Listed, Error>> {
-        let ServedSessions::PerContext { sessions, is_shown, .. } = &self.served else {
-            return stream::empty().boxed();
-        };
-        sessions
-            .stored(None)
-            .map_err(|error| Error::new(Error::INTERNAL, error.to_string()))
-            .try_filter(|listed| ready(is_shown(&listed.head)))
-            .boxed()
-    }
-
-    /// Returns `true` if a session that clients may know of is stored under this id, and not loaded.
-    pub(super) async fn is_stored(&self, id: &str) -> bool {
-        let ServedSessions::PerContext { sessions, is_shown, .. } = &self.served else {
-            return false;
-        };
-        !sessions.contains(id) && sessions.head(id).await.is_some_and(|head| is_shown(&head))
     }
 
     /// Returns the ids of the stored sessions in the middle of a turn of which their process ended, and
@@ -142,12 +125,13 @@ impl Contexts {
             tracing::warn!("nobody is notified of turns that were interrupted: {error}");
             Vec::new()
         });
+        let visible = self.of(&Principal::Operator);
         let mut interrupted = Vec::new();
         for id in opened {
             // Its receivers are secrets; most sessions have none.
             if store.secrets(&id).await.is_ok_and(|secrets| !secrets.is_empty())
-                && self.is_stored(&id).await
-                && let Some((_, story)) = self.read(&id).await
+                && visible.stored_id(&id).await.is_some()
+                && let Some((_, story)) = visible.read(&id).await
                 && !story.push().is_empty()
                 && story.was_interrupted()
             {
@@ -155,146 +139,6 @@ impl Contexts {
             }
         }
         interrupted
-    }
-
-    /// Reads the log of a stored session, which is not loaded by it; nothing if it cannot be read.
-    /// Also returns the id by which clients know the session.
-    pub(super) async fn read(&self, id: &str) -> Option<(String, Story)> {
-        let sessions = self.sessions()?;
-        let stored = sessions.store()?;
-        let log = match read_stored(&**stored, id, sessions.limits().log_bytes).await {
-            Ok(log) => log,
-            Err(error) => {
-                tracing::debug!(id, "a stored session is not listed: {error}");
-                return None;
-            }
-        };
-        let story = Story::read(log.read(0)).await;
-        Some((story.name().unwrap_or(id).to_owned(), story))
-    }
-
-    /// Loads the session of an id, unless it is loaded. It stays loaded as long as the caller holds
-    /// it; nothing if there is none, or it is the shared one.
-    pub(super) async fn load(&self, id: &str) -> Result<Option<Arc<LoadedSession>>, Error> {
-        let ServedSessions::PerContext { sessions, is_shown, .. } = &self.served else {
-            return Ok(None);
-        };
-        let is_hidden = async || sessions.head(id).await.is_some_and(|head| !is_shown(&head));
-        if !sessions.contains(id) && is_hidden().await {
-            return Ok(None);
-        }
-        let prepare = |session: &Session| {
-            session.announce(self.port);
-            session.start_servers();
-        };
-        sessions.load(id, Vec::new(), prepare).await.map_err(|error| match error {
-            LoadError::Create(error) => refused(error),
-            LoadError::Store(
-                error @ (StoreError::Held(..) | StoreError::Newer(_) | StoreError::Checkpoint(_)),
-            ) => Error::new(error::UNSUPPORTED_OPERATION, error.to_string()),
-            LoadError::Store(error) => Error::new(Error::INTERNAL, error.to_string()),
-        })
-    }
-
-    /// Returns the context of exactly this id.
-    pub(super) fn get(&self, id: &str) -> Option<Arc<SessionContext>> {
-        self.registry().open(id).map(|loaded| SessionContext::of(&loaded))
-    }
-
-    /// The task of that id: its context, and its turn if it is the task of one turn.
-    pub(super) fn task(&self, id: &str) -> Result<(Arc<SessionContext>, Option<TurnId>), Error> {
-        let of_turn = || {
-            let (context, turn) = id.rsplit_once('.')?;
-            let turn = TurnId(turn.parse().ok()?);
-            let context = self.get(context)?;
-            context.story(|story| story.turn(turn).is_some()).then_some((context, Some(turn)))
-        };
-        let whole = self.get(id).map(|context| (context, None));
-        whole.or_else(of_turn).ok_or_else(|| error::task_not_found(id))
-    }
-
-    /// Returns the outcome for a context that a client names, if that context is not known.
-    pub(super) fn unknown(&self, id: Option<&str>) -> Option<UnknownContext> {
-        let id = id?;
-        match &self.served {
-            ServedSessions::Shared { sessions, .. } => {
-                (!sessions.contains(id)).then_some(UnknownContext::Shared)
-            }
-            ServedSessions::PerContext { sessions, .. } => {
-                (!sessions.contains(id)).then_some(UnknownContext::New)
-            }
-        }
-    }
-
-    /// The context of that id; else the shared one, if there is one.
-    pub(super) fn find(&self, id: Option<&str>) -> Option<Arc<SessionContext>> {
-        id.and_then(|id| self.get(id)).or_else(|| {
-            self.shared.as_ref().map(|shared| {
-                shared.used();
-                Arc::clone(shared)
-            })
-        })
-    }
-
-    /// The context that a message is for: by its id, or a new one.
-    pub(super) fn context(
-        &self,
-        id: Option<&str>,
-        settings: &AgentSettings,
-    ) -> Result<Arc<SessionContext>, Error> {
-        if let Some(sessions) = self.sessions() {
-            sessions.unload_idle();
-        }
-        let id = id.filter(|id| !id.is_empty());
-        let (context, is_new) = match (self.find(id), self.sessions()) {
-            (None, Some(sessions)) => self.begin(sessions, id, settings)?,
-            (Some(context), _) => (context, false),
-            // It was made with the server.
-            (None, None) => return Err(Error::new(Error::INTERNAL, "no session")),
-        };
-        if !is_new {
-            if let Some(workspace) = &settings.workspace {
-                context.session.works_in(workspace).map_err(error::invalid_params)?;
-            }
-            servers::add(&settings.servers, &context.session, self.servers);
-        }
-        Ok(context)
-    }
-
-    /// Begins a session, of an id that the client may have chosen. Also returns whether it is new:
-    /// another request may have begun it meanwhile.
-    fn begin(
-        &self,
-        sessions: &Sessions,
-        chosen: Option<&str>,
-        settings: &AgentSettings,
-    ) -> Result<(Arc<SessionContext>, bool), Error> {
-        let is_wrong =
-            |id: &str| id.len() > LONGEST_ID || id.contains(|c: char| c.is_control() || c == '.');
-        if chosen.is_some_and(is_wrong) {
-            return Err(error::invalid_params(format!(
-                "`contextId` must have at most {LONGEST_ID} bytes, and no dots"
-            )));
-        }
-        let request = SessionRequest {
-            directory: settings.workspace.clone(),
-            more: Vec::new(),
-            auto_approve: settings.auto_execute,
-        };
-        let prepare = |session: &Session| {
-            session.announce(self.port);
-            servers::add(&settings.servers, session, self.servers);
-            session.start_servers();
-            if let Some(context) = chosen {
-                session.record(TaskEvent::ContextNamed { context: context.to_owned() });
-            }
-        };
-        let begun = match chosen {
-            Some(id) => sessions.open_or_create(id, &request, prepare),
-            None => sessions.create(&request, prepare).map(|created| (created, true)),
-        };
-        let (loaded, is_new) = begun.map_err(refused)?;
-        Ok((SessionContext::of(&loaded), is_new))
     }
 
     /// Returns the lifetime of a session that nobody uses or answers, if sessions end before the
@@ -350,6 +194,340 @@ impl Contexts {
             context.expire_questions(*question);
         }
         sessions.unload_idle();
+    }
+}
+
+/// The sessions of a server as one principal sees them: for those that are not the principal's, there is
+/// no way through here, and what is answered is what would be answered if there were none.
+#[derive(Clone, Copy)]
+pub(super) struct VisibleContexts<'a> {
+    all: &'a Contexts,
+    principal: &'a Principal,
+}
+
+impl<'a> VisibleContexts<'a> {
+    /// Returns `true` if a loaded session is one of these.
+    fn sees(&self, loaded: &LoadedSession) -> bool {
+        context::right(loaded.session(), self.principal).is_some()
+    }
+
+    /// Returns `true` if a stored session of this head is one of these, as far as the head tells.
+    fn may_see(&self, head: &Head) -> bool {
+        let ServedSessions::PerContext { is_shown, .. } = &self.all.served else { return false };
+        // Where nobody has to show who they are, every user of this machine is a client.
+        (head.served || *self.principal != Principal::Anyone) && is_shown(head)
+    }
+
+    /// Checks that the principal may do something in a session. One who may not even read it is told
+    /// what would be the answer if there were no such session.
+    pub(super) fn check(&self, context: &SessionContext, need: SessionRight) -> Result<(), Error> {
+        let right = context.right(self.principal);
+        let right = right.ok_or_else(|| error::task_not_found(&context.id))?;
+        if right >= need {
+            return Ok(());
+        }
+        let (SessionRight::Shared(role), need) = (right, need) else { return Ok(()) };
+        let message = match need {
+            SessionRight::Shared(need) => format!(
+                "the session is shared with you to {role}, and this needs the role {need}: ask its \
+                 owner for `/share`"
+            ),
+            SessionRight::Own => {
+                format!("the session is shared with you to {role}, and only its owner does this")
+            }
+        };
+        Err(Error::new(error::UNSUPPORTED_OPERATION, message))
+    }
+
+    /// All that are loaded, in no order.
+    pub(super) fn all(&self) -> Vec<Arc<SessionContext>> {
+        let loaded = self.all.registry().loaded().into_iter();
+        loaded.filter(|it| self.sees(it)).map(|it| SessionContext::of(&it)).collect()
+    }
+
+    /// Descriptions of those that are loaded, the last active first.
+    pub(super) fn list(&self) -> Vec<SessionSummary> {
+        let loaded = self.all.registry().loaded().into_iter().filter(|it| self.sees(it));
+        let ids: HashSet<_> = loaded.map(|it| it.id().to_owned()).collect();
+        let mut list = self.all.registry().list();
+        list.retain(|summary| ids.contains(&summary.id));
+        list
+    }
+
+    /// Streams the stored sessions that are not loaded, the last changed first: no more of them is read
+    /// than is taken.
+    pub(super) fn stored(self) -> BoxStream<'a, Result<Listed, Error>> {
+        let Some(sessions) = self.all.sessions() else { return stream::empty().boxed() };
+        sessions
+            .stored(None)
+            .map_err(|error| Error::new(Error::INTERNAL, error.to_string()))
+            .try_filter(move |listed| {
+                let is_theirs = self.principal.right(&listed.access()).is_some();
+                ready(is_theirs && self.may_see(&listed.head))
+            })
+            .boxed()
+    }
+
+    /// Returns the id by which the registry has, or would have, the stored session that the principal
+    /// calls so, if there is one that is not loaded.
+    pub(super) async fn stored_id(&self, id: &str) -> Option<String> {
+        let sessions = self.all.sessions()?;
+        for id in self.candidates(id) {
+            if !sessions.contains(&id)
+                && let Some(head) = sessions.head(&id).await
+                && self.sees_stored(&head).await
+            {
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    /// Returns `true` if a stored session of this head is one of these. With whom it is shared only its
+    /// log tells.
+    async fn sees_stored(&self, head: &Head) -> bool {
+        if !self.may_see(head) {
+            return false;
+        }
+        let mut access = SessionAccess { owner: head.owner.clone(), ..SessionAccess::default() };
+        if self.principal.right(&access).is_some() {
+            return true;
+        }
+        let is_of_tenant =
+            |id: &PrincipalId| head.owner.as_ref().is_some_and(|owner| owner.tenant == id.tenant);
+        if !self.principal.id().is_some_and(is_of_tenant) {
+            return false;
+        }
+        let Some(sessions) = self.all.sessions() else { return false };
+        let Some(store) = sessions.store() else { return false };
+        let Ok(log) = read_stored(&**store, &head.id, sessions.limits().log_bytes).await else {
+            return false;
+        };
+        let state = tokio::task::spawn_blocking(move || SessionState::of(&mut log.read(0))).await;
+        access.shares = state.map(|state| state.access.shares).unwrap_or_default();
+        self.principal.right(&access).is_some()
+    }
+
+    /// Returns the ids by which the registry may have a session that the principal calls so.
+    fn candidates(&self, id: &str) -> Vec<String> {
+        let Some(principal) = self.principal.id() else { return vec![id.to_owned()] };
+        let own = owned_id(principal, id);
+        // Names are each principal's own; a session's own id names it to everybody.
+        if stored_id(id) == id { vec![own, id.to_owned()] } else { vec![own] }
+    }
+
+    /// Reads the log of a stored session by the id that the store has for it; nothing if it cannot be
+    /// read. The session is not loaded by it. Also returns the id by which the principal knows the
+    /// session.
+    pub(super) async fn read(&self, id: &str) -> Option<(String, Story)> {
+        let sessions = self.all.sessions()?;
+        let stored = sessions.store()?;
+        let log = match read_stored(&**stored, id, sessions.limits().log_bytes).await {
+            Ok(log) => log,
+            Err(error) => {
+                tracing::debug!(id, "a stored session is not listed: {error}");
+                return None;
+            }
+        };
+        let story = Story::read(log.read(0)).await;
+        let named = |name: &&str| self.candidates(name).iter().any(|it| stored_id(it) == id);
+        let name = story.name().filter(named).unwrap_or(id).to_owned();
+        Some((name, story))
+    }
+
+    /// Loads the session of an id, unless it is loaded. It stays loaded as long as the caller holds
+    /// it; nothing if there is none, or it is the shared one.
+    pub(super) async fn load(&self, id: &str) -> Result<Option<Arc<LoadedSession>>, Error> {
+        let ServedSessions::PerContext { sessions, .. } = &self.all.served else {
+            return Ok(None);
+        };
+        if let Some(loaded) = self.find_loaded(id, Naming::Any) {
+            return Ok(Some(loaded));
+        }
+        let prepare = |session: &Session| {
+            session.announce(self.all.port);
+            session.start_servers();
+        };
+        let candidates = self.candidates(id);
+        for (n, id) in candidates.into_iter().enumerate() {
+            match sessions.head(&id).await {
+                Some(head) if self.sees_stored(&head).await => {}
+                // Whoever could have begun it is told why it cannot be read.
+                None if n == 0 => {}
+                _ => continue,
+            }
+            let loaded = sessions.load(&id, Vec::new(), prepare).await.map_err(unloadable)?;
+            if let Some(loaded) = loaded.filter(|loaded| self.sees(loaded)) {
+                return Ok(Some(loaded));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the loaded session that the principal calls so.
+    fn find_loaded(&self, id: &str, naming: Naming) -> Option<Arc<LoadedSession>> {
+        let registry = self.all.registry();
+        let found = self.candidates(id).iter().find_map(|id| registry.find_loaded(id));
+        if let Some(found) = found {
+            return Some(found).filter(|found| self.sees(found));
+        }
+        // As its owner calls it, which is what its events say.
+        let is_meant = |loaded: &Arc<LoadedSession>| {
+            let session = loaded.session();
+            let right = context::right(session, self.principal);
+            let may_name = match right {
+                Some(SessionRight::Shared(_)) => true,
+                Some(SessionRight::Own) => naming == Naming::Any,
+                None => false,
+            };
+            may_name
+                && session.with_access(|access| access.owner.is_some())
+                && session.context_name().as_deref() == Some(id)
+        };
+        let mut named = registry.loaded().into_iter().filter(is_meant);
+        let first = named.next()?;
+        named.next().is_none().then_some(first)
+    }
+
+    /// Returns the context of exactly this id.
+    pub(super) fn get(&self, id: &str) -> Option<Arc<SessionContext>> {
+        self.opened(id, Naming::Any)
+    }
+
+    fn opened(&self, id: &str, naming: Naming) -> Option<Arc<SessionContext>> {
+        let loaded = self.find_loaded(id, naming)?;
+        loaded.last_use().used();
+        Some(SessionContext::of(&loaded))
+    }
+
+    /// The task of that id, in a session in which the principal may do something: its context, and its
+    /// turn if it is the task of one.
+    pub(super) fn task(
+        &self,
+        id: &str,
+        need: SessionRight,
+    ) -> Result<(Arc<SessionContext>, Option<TurnId>), Error> {
+        let of_turn = || {
+            let (context, turn) = id.rsplit_once('.')?;
+            let turn = TurnId(turn.parse().ok()?);
+            let context = self.get(context)?;
+            context.story(|story| story.turn(turn).is_some()).then_some((context, Some(turn)))
+        };
+        let whole = self.get(id).map(|context| (context, None));
+        let (context, turn) = whole.or_else(of_turn).ok_or_else(|| error::task_not_found(id))?;
+        self.check(&context, need)?;
+        Ok((context, turn))
+    }
+
+    /// Returns the outcome for a context that a client names, if that context is not known.
+    pub(super) fn unknown(&self, id: Option<&str>) -> Option<UnknownContext> {
+        if self.find_loaded(id?, Naming::Shared).is_some() {
+            return None;
+        }
+        Some(match &self.all.served {
+            ServedSessions::Shared { .. } => UnknownContext::Shared,
+            ServedSessions::PerContext { .. } => UnknownContext::New,
+        })
+    }
+
+    /// The context of that id; else the shared one, if there is one.
+    pub(super) fn find(&self, id: Option<&str>) -> Option<Arc<SessionContext>> {
+        id.and_then(|id| self.opened(id, Naming::Shared)).or_else(|| {
+            self.all.shared.as_ref().map(|shared| {
+                shared.used();
+                Arc::clone(shared)
+            })
+        })
+    }
+
+    /// The context that a message is for: by its id, or a new one. The principal may send prompts in it.
+    pub(super) fn context(
+        &self,
+        id: Option<&str>,
+        settings: &AgentSettings,
+    ) -> Result<Arc<SessionContext>, Error> {
+        if let Some(sessions) = self.all.sessions() {
+            sessions.unload_idle();
+        }
+        let id = id.filter(|id| !id.is_empty());
+        let (context, is_new) = match (self.find(id), self.all.sessions()) {
+            (None, Some(sessions)) => self.begin(sessions, id, settings)?,
+            (Some(context), _) => (context, false),
+            // It was made with the server.
+            (None, None) => return Err(Error::new(Error::INTERNAL, "no session")),
+        };
+        if !is_new {
+            self.check(&context, DRIVE)?;
+            if let Some(workspace) = &settings.workspace {
+                context.session.works_in(workspace).map_err(error::invalid_params)?;
+            }
+            servers::add(&settings.servers, &context.session, self.all.servers);
+        }
+        Ok(context)
+    }
+
+    /// Begins a session, of an id that the client may have chosen. Also returns whether it is new:
+    /// another request may have begun it meanwhile.
+    fn begin(
+        &self,
+        sessions: &Sessions,
+        chosen: Option<&str>,
+        settings: &AgentSettings,
+    ) -> Result<(Arc<SessionContext>, bool), Error> {
+        let is_wrong =
+            |id: &str| id.len() > LONGEST_ID || id.contains(|c: char| c.is_control() || c == '.');
+        if chosen.is_some_and(is_wrong) {
+            return Err(error::invalid_params(format!(
+                "`contextId` must have at most {LONGEST_ID} bytes, and no dots"
+            )));
+        }
+        let request = SessionRequest {
+            directory: settings.workspace.clone(),
+            more: Vec::new(),
+            auto_approve: settings.auto_execute,
+        };
+        let owner = self.principal.id();
+        let prepare = |session: &Session| {
+            // First of all: nobody sees it before it is known whose it is.
+            if let Some(owner) = owner {
+                session.record(TaskEvent::Owned { owner: owner.clone() });
+            }
+            session.announce(self.all.port);
+            servers::add(&settings.servers, session, self.all.servers);
+            session.start_servers();
+            if let Some(context) = chosen {
+                session.record(TaskEvent::ContextNamed { context: context.to_owned() });
+            }
+        };
+        let begun = match (chosen, owner) {
+            (Some(id), Some(owner)) => {
+                sessions.open_or_create(&owned_id(owner, id), &request, prepare)
+            }
+            (Some(id), None) => sessions.open_or_create(id, &request, prepare),
+            (None, _) => sessions.create(&request, prepare).map(|created| (created, true)),
+        };
+        let (loaded, is_new) = begun.map_err(refused)?;
+        Ok((SessionContext::of(&loaded), is_new))
+    }
+}
+
+/// Sessions that can be named as their owners name them, by others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Naming {
+    /// Those that are shared with the one who names them.
+    Shared,
+    /// Also those that an administrator sees.
+    Any,
+}
+
+/// Returns the error for a stored session that cannot be loaded.
+fn unloadable(error: LoadError) -> Error {
+    match error {
+        LoadError::Create(error) => refused(error),
+        LoadError::Store(
+            error @ (StoreError::Held(..) | StoreError::Newer(_) | StoreError::Checkpoint(_)),
+        ) => Error::new(error::UNSUPPORTED_OPERATION, error.to_string()),
+        LoadError::Store(error) => Error::new(Error::INTERNAL, error.to_string()),
     }
 }
 

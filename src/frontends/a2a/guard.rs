@@ -40,12 +40,17 @@ pub(super) async fn keep_out_web_pages(
 /// can send such a one without asking first.
 pub(super) async fn authorize(
     State(server): State<Arc<A2aServer>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
-    if !server.knows(request.uri(), request.headers()) {
-        let why = "the token is missing or wrong\n";
-        return (StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, CHALLENGE)], why).into_response();
+    let token = token(request.uri(), request.headers());
+    match server.principals.find(token.as_deref()).await {
+        Ok(principal) => _ = request.extensions_mut().insert(principal),
+        Err(_) => {
+            let why = "the token is missing or wrong\n";
+            let challenge = [(WWW_AUTHENTICATE, CHALLENGE)];
+            return (StatusCode::UNAUTHORIZED, challenge, why).into_response();
+        }
     }
     if request.method() == Method::POST && !is_json(request.headers()) {
         let why = "the body must be application/json or application/a2a+json\n";
@@ -63,28 +68,21 @@ impl A2aServer {
             ["127.0.0.1", "localhost", "[::1]"].iter().any(|own| name.eq_ignore_ascii_case(own))
         })
     }
-
-    /// Returns whether the caller has the token, or none is needed.
-    fn knows(&self, uri: &Uri, headers: &HeaderMap) -> bool {
-        let Some(token) = &self.options.token else { return true };
-        let header = only(headers, &AUTHORIZATION);
-        let given = header.and_then(|value| {
-            let (scheme, given) = value.split_once(' ')?;
-            scheme.eq_ignore_ascii_case("bearer").then(|| given.trim().to_owned())
-        });
-        let query = uri.query().unwrap_or_default().as_bytes();
-        let in_query = || {
-            let mut pairs = form_urlencoded::parse(query);
-            pairs.find(|(name, _)| name == "token").map(|(_, value)| value.into_owned())
-        };
-        given.or_else(in_query).is_some_and(|given| same(given.as_bytes(), token.as_bytes()))
-    }
 }
 
-/// Compares in a time that says nothing of where the two differ.
-fn same(given: &[u8], wanted: &[u8]) -> bool {
-    let differences = given.iter().zip(wanted).fold(0, |sum, (a, b)| sum | (a ^ b));
-    given.len() == wanted.len() && differences == 0
+/// Returns the token that a caller shows.
+fn token(uri: &Uri, headers: &HeaderMap) -> Option<String> {
+    let header = only(headers, &AUTHORIZATION);
+    let given = header.and_then(|value| {
+        let (scheme, given) = value.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| given.trim().to_owned())
+    });
+    let query = uri.query().unwrap_or_default().as_bytes();
+    let in_query = || {
+        let mut pairs = form_urlencoded::parse(query);
+        pairs.find(|(name, _)| name == "token").map(|(_, value)| value.into_owned())
+    };
+    given.or_else(in_query)
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

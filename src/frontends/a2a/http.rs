@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{
@@ -13,12 +12,14 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 use serde_json::Value;
 
 use super::body::body;
 use super::dialect::Dialect;
 use super::envelope::{envelope, failure};
 use super::methods::{self, Reply, named};
+use super::principals::Principal;
 use super::server::{A2aServer, CallOrigin};
 use super::{busy, card, guard, monitoring, read, rest, sse, ws};
 use tandem_wire::a2a::error;
@@ -100,7 +101,8 @@ async fn agent_card_v1(State(server): State<Arc<A2aServer>>, headers: HeaderMap)
 /// The card, with what caches need.
 fn card_response(server: &A2aServer, headers: &HeaderMap, v1: bool) -> Response {
     let body = card::card(server, v1).to_string();
-    let etag = format!("\"{}-{}-{}\"", env!("CARGO_PKG_VERSION"), server.port, u8::from(v1));
+    let kind = 2 * u8::from(server.principals.are_asked()) + u8::from(v1);
+    let etag = format!("\"{}-{}-{kind}\"", env!("CARGO_PKG_VERSION"), server.port);
     let known = headers.get(IF_NONE_MATCH).and_then(|known| known.to_str().ok());
     let headers = [
         (ETAG, etag.clone()),
@@ -116,19 +118,27 @@ fn card_response(server: &A2aServer, headers: &HeaderMap, v1: bool) -> Response 
 }
 
 /// `POST /`.
-async fn json_rpc(State(server): State<Arc<A2aServer>>, request: Request) -> Response {
-    call(&server, request, false).await
+async fn json_rpc(
+    State(server): State<Arc<A2aServer>>,
+    Extension(principal): Extension<Principal>,
+    request: Request,
+) -> Response {
+    call(&server, principal, request, false).await
 }
 
 /// `POST /message/stream`, whose body may also be a message without an envelope.
-async fn message_stream(State(server): State<Arc<A2aServer>>, request: Request) -> Response {
-    call(&server, request, true).await
+async fn message_stream(
+    State(server): State<Arc<A2aServer>>,
+    Extension(principal): Extension<Principal>,
+    request: Request,
+) -> Response {
+    call(&server, principal, request, true).await
 }
 
 /// Carries out a call; its answer is one response, or a stream. `bare`: the body may be a message
 /// without an envelope.
-async fn call(server: &A2aServer, request: Request, bare: bool) -> Response {
-    let caller = server.caller(request.headers());
+async fn call(server: &A2aServer, principal: Principal, request: Request, bare: bool) -> Response {
+    let caller = server.caller(request.headers(), principal);
     let version = version(request.headers());
     let body = match body(server, request).await {
         Ok(body) => body,
@@ -160,9 +170,7 @@ async fn call(server: &A2aServer, request: Request, bare: bool) -> Response {
     });
     match server.call(&method, params, &caller).await {
         Ok(Reply::Value(value)) => json_body(Envelope::result(&id).around(&value)),
-        Ok(Reply::Stream(streaming)) => {
-            sse::response(id, streaming.subscribe(), server.over.clone())
-        }
+        Ok(Reply::Stream(streaming)) => sse::response(id, streaming.subscribe(), server),
         Err(error) if streams => sse::error(&id, &error),
         Err(error) => json_body(failure(&id, &error)),
     }
@@ -174,9 +182,7 @@ async fn bare_stream(server: &A2aServer, body: &Value, caller: &CallOrigin) -> R
         Err(error) => Err(error),
     };
     match streaming {
-        Ok(streaming) => {
-            sse::response("null".to_owned(), streaming.subscribe(), server.over.clone())
-        }
+        Ok(streaming) => sse::response("null".to_owned(), streaming.subscribe(), server),
         Err(error) => sse::error("null", &error),
     }
 }

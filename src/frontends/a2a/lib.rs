@@ -5,6 +5,7 @@
 //!
 //! - forms: `dialect` and `flat` write tasks and events, `fields`, `read` and `requests` read calls;
 //!   `tool_call` and `updates` translate what the projection of a session says;
+//! - callers: `tokens` is the file of what they show, `principals` says who they are and what they may do;
 //! - sessions: `story` folds a log, `context` is a session with its tasks, `contexts` finds or opens
 //!   one, `follow` and `subscription` read its events;
 //! - state: `turns` begins turns and answers questions, `messages` remembers what was sent, `server`
@@ -13,6 +14,7 @@
 //! - transports: `http`, `rest`, `sse`, `ws` and `attach`, behind `guard`; `webhook` on the way out;
 //!   `monitoring`, beside it.
 
+pub mod tokens;
 pub mod webhook;
 
 mod attach;
@@ -36,6 +38,7 @@ mod methods;
 mod monitoring;
 mod notifiers;
 mod patience;
+mod principals;
 mod push;
 mod read;
 mod requests;
@@ -74,6 +77,8 @@ pub use self::contexts::{IsShown, ServedSessions};
 use self::messages::Messages;
 pub use self::monitoring::monitor;
 use self::patience::Patience;
+pub use self::principals::AccessOptions;
+use self::principals::Principals;
 use self::server::{A2aServer, ConnectionSlot};
 pub use self::server::{Ending, ServeAcp, ServerOptions};
 use self::servers::Allowed;
@@ -110,7 +115,7 @@ pub async fn listen(port: u16) -> anyhow::Result<TcpListener> {
 pub async fn serve(
     listener: TcpListener,
     sessions: ServedSessions,
-    options: ServerOptions,
+    mut options: ServerOptions,
     ending: Ending,
 ) -> anyhow::Result<()> {
     // A session that is shared is this machine's own, like the servers that its user knows.
@@ -118,7 +123,10 @@ pub async fn serve(
     let reach = if near { Reach::Private } else { Reach::Public };
     let servers = Allowed { programs: options.programs, reach };
     let port = listener.local_addr().context("the port is not known")?.port();
+    let principals = Principals::new(std::mem::take(&mut options.access));
+    principals.begin().await;
     let server = Arc::new(A2aServer {
+        principals: Arc::new(principals),
         contexts: Contexts::new(sessions, servers, port),
         webhooks: Webhooks::new(options.webhook_loopback, webhook::WebhookLimits::default()),
         commands: Registry::default(),
@@ -138,6 +146,7 @@ pub async fn serve(
     tokio::select! {
         () = door.accept() => {}
         () = sweeping(&server) => {}
+        () = server.principals.keep_looking() => {}
         () = ending.drain.cancelled() => {}
         () = ending.now.cancelled() => {}
     }
@@ -145,6 +154,7 @@ pub async fn serve(
     tokio::select! {
         () = door.accept() => {}
         () = server.contexts.idle_all() => {}
+        () = server.principals.keep_looking() => {}
         () = ending.now.cancelled() => {}
     }
     server.contexts.close(CLOSING);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::task::coop::consume_budget;
 
 use super::context::{self, SessionContext};
-use super::contexts::Contexts;
+use super::contexts::VisibleContexts;
 use super::dialect::Dialect;
 use super::requests::ListTasks;
 use super::story::Story;
@@ -41,7 +41,7 @@ const COUNTED: usize = 100;
 
 /// Returns a page of tasks.
 pub(super) async fn tasks(
-    contexts: &Contexts,
+    contexts: VisibleContexts<'_>,
     request: &ListTasks,
     dialect: Dialect,
 ) -> Result<Value, Error> {
@@ -96,7 +96,7 @@ impl FittingTasks {
 
 /// Returns the tasks of a page. A stored session that was deleted meanwhile has none.
 async fn page_of(
-    contexts: &Contexts,
+    contexts: VisibleContexts<'_>,
     page: impl Iterator<Item = &ListedTask>,
     history: usize,
 ) -> Vec<Task> {
@@ -123,7 +123,7 @@ async fn page_of(
 
 /// Finds the tasks that fit.
 async fn find(
-    contexts: &Contexts,
+    contexts: VisibleContexts<'_>,
     request: &ListTasks,
     dialect: Dialect,
 ) -> Result<FittingTasks, Error> {
@@ -139,8 +139,8 @@ async fn find(
         found.add(&ListedSession::Loaded(context), tasks);
     }
     if let Some(context) = &request.context {
-        if contexts.is_stored(context).await {
-            read(contexts, &stored_id(context), request, dialect, &mut found).await;
+        if let Some(id) = contexts.stored_id(context).await {
+            read(contexts, &stored_id(&id), request, dialect, &mut found).await;
         }
         return Ok(found);
     }
@@ -176,7 +176,7 @@ async fn find(
 
 /// Adds the tasks of a stored session that fit; none if its log cannot be read.
 async fn read(
-    contexts: &Contexts,
+    contexts: VisibleContexts<'_>,
     id: &str,
     request: &ListTasks,
     dialect: Dialect,

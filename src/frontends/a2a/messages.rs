@@ -11,6 +11,7 @@ use ring::digest::{Context as Hasher, SHA256};
 
 use super::context::{SessionContext, UnknownContext};
 use super::dialect::Dialect;
+use super::principals::Principal;
 use super::read::SentContent;
 use super::subscription::Streaming;
 use super::turns;
@@ -32,6 +33,25 @@ struct Recent {
     by_id: HashMap<Digest, Arc<SentMessage>>,
     /// Oldest first.
     order: VecDeque<Digest>,
+}
+
+/// Name of a message, under which it is carried out once.
+pub(super) struct MessageKey<'a> {
+    /// The principal that sends it: the ids of others mean nothing.
+    pub(super) sender: &'a Principal,
+    /// The context that the client names, if it does.
+    pub(super) scope: &'a str,
+    /// The client's own id.
+    pub(super) id: &'a str,
+}
+
+impl MessageKey<'_> {
+    /// Returns the same name in a context.
+    fn digest(&self, scope: &str) -> Digest {
+        let id = self.sender.id();
+        let (tenant, name) = id.map_or(("", ""), |id| (&*id.tenant, &*id.name));
+        digest(&[tenant, name, scope, self.id])
+    }
 }
 
 /// A message, under one id in one context. Locked while it is carried out, so that of two at once
@@ -68,43 +88,44 @@ impl MessageEffect {
     }
 
     /// The same stream from its beginning, if the session is still there.
-    fn again(&self, dialect: Dialect) -> Option<Streaming> {
-        let context = self.context.upgrade()?;
+    fn again(&self, dialect: Dialect, reader: &Principal) -> Option<Streaming> {
+        let context = self.context.upgrade().filter(|context| context.is_open_to(reader))?;
         context.used();
         let span = if self.began {
             turns::joined(&context, self.turn, self.from)
         } else {
             turns::answered(&context, self.turn, self.from, dialect)
         };
-        Some(Streaming { context, span, dialect, unknown: self.unknown })
+        Some(Streaming { context, span, dialect, unknown: self.unknown, reader: reader.clone() })
     }
 }
 
 impl Messages {
-    /// Carries a message out, unless it was: then its stream is told again. `scope`: the context
-    /// that the client names, if it does.
+    /// Carries a message out, unless it was: then its stream is told again.
     pub(super) fn once(
         &self,
-        (scope, id): (&str, &str),
+        key: &MessageKey<'_>,
         content: &SentContent,
         dialect: Dialect,
         carry_out: impl FnOnce() -> Result<(Streaming, MessageEffect), Error>,
     ) -> Result<Streaming, Error> {
-        let message = self.message(digest(&[scope, id]), Arc::default);
+        let message = self.message(key.digest(key.scope), Arc::default);
         let content = digest(&[&format!("{content:?}")]);
         let mut done = message.0.lock();
-        if let Some(streaming) = done.as_ref().and_then(|done| done.effect.again(dialect)) {
+        if let Some(streaming) =
+            done.as_ref().and_then(|done| done.effect.again(dialect, key.sender))
+        {
             if done.as_ref().is_some_and(|done| done.content == content) {
                 return Ok(streaming);
             }
-            return Err(turns::sent_before(id));
+            return Err(turns::sent_before(key.id));
         }
         let (streaming, effect) = carry_out()?;
         *done = Some(Done { content, effect });
         drop(done);
-        if scope != streaming.context.id {
+        if key.scope != streaming.context.id {
             // Who has got the answer names the context from now on.
-            self.message(digest(&[&streaming.context.id, id]), || message);
+            self.message(key.digest(&streaming.context.id), || message);
         }
         Ok(streaming)
     }

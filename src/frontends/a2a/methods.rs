@@ -7,11 +7,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::context::SessionContext;
+use super::contexts::VisibleContexts;
 use super::dialect::{Dialect, json as to_json};
 use super::fields;
 use super::follow::Follow;
 use super::frames::StreamEnd;
-use super::messages::MessageEffect;
+use super::messages::{MessageEffect, MessageKey};
+use super::principals::{ANSWER, DRIVE, SessionRight, WATCH};
 use super::read::{self, Configuration, Sent, SentContent};
 use super::requests::{
     self, Execute, GetTask, ListTasks, PushName, SessionId, SessionName, Subscribe, push_task,
@@ -99,7 +101,7 @@ impl A2aServer {
         let loaded = match method {
             // Messages name it elsewhere, and a list reads what it needs.
             Method::Send | Method::Stream | Method::List | Method::ExtendedCard => Ok(None),
-            _ => self.load(&requests::named(&params)).await,
+            _ => self.load(&caller.principal, &requests::named(&params)).await,
         };
         let _stays_loaded = loaded.map_err(|error| dialect.error(error))?;
         let reply = match method {
@@ -111,23 +113,31 @@ impl A2aServer {
                 let sent = read::message(&params)?;
                 self.stream(sent, caller, dialect).await.map(Reply::Stream)
             }
-            Method::Get => self.get(&GetTask::read(&params)?, dialect),
-            Method::Cancel => self.cancel(&task_id(&params)?, dialect).await,
+            Method::Get => self.get(&GetTask::read(&params)?, caller, dialect),
+            Method::Cancel => self.cancel(&task_id(&params)?, caller, dialect).await,
             Method::Subscribe => {
                 self.subscribe(&Subscribe::read(&params)?, caller, dialect).map(Reply::Stream)
             }
             Method::List => {
                 let request = ListTasks::read(&params)?;
-                list::tasks(&self.contexts, &request, dialect).await.map(|page| value(&page))
+                let contexts = self.contexts.of(&caller.principal);
+                list::tasks(contexts, &request, dialect).await.map(|page| value(&page))
             }
-            Method::SetPush => self.set_push(&set_push(&params)?, dialect).await.map(Reply::Value),
-            Method::GetPush => self.get_push(&PushName::read(&params)?, dialect).map(Reply::Value),
-            Method::ListPush => self.list_push(&push_task(&params)?, dialect).map(Reply::Value),
-            Method::DeletePush => {
-                self.delete_push(&PushName::read(&params)?).await.map(|()| value(&Value::Null))
+            Method::SetPush => {
+                self.set_push(&set_push(&params)?, caller, dialect).await.map(Reply::Value)
             }
+            Method::GetPush => {
+                self.get_push(&PushName::read(&params)?, caller, dialect).map(Reply::Value)
+            }
+            Method::ListPush => {
+                self.list_push(&push_task(&params)?, caller, dialect).map(Reply::Value)
+            }
+            Method::DeletePush => self
+                .delete_push(&PushName::read(&params)?, caller)
+                .await
+                .map(|()| value(&Value::Null)),
             Method::Commands => {
-                let known = self.known(&SessionName::read(&params));
+                let known = self.known(&SessionName::read(&params), &caller.principal);
                 let session = known.as_ref().map(|context| &*context.session);
                 Ok(value(&commands::all(&self.commands, session)))
             }
@@ -148,7 +158,7 @@ impl A2aServer {
         dialect: Dialect,
     ) -> Result<Streaming, Error> {
         let named = SessionId { task: sent.task.as_deref(), context: sent.context.as_deref() };
-        let _stays_loaded = self.load(&named).await?;
+        let _stays_loaded = self.load(&caller.principal, &named).await?;
         Ok(self.begin(sent, caller, dialect)?.promised().await)
     }
 
@@ -159,12 +169,13 @@ impl A2aServer {
             return self.carry_out(sent, caller, dialect).map(|(streaming, _)| streaming);
         };
         let scope = match (&sent.task, self.contexts.shared()) {
-            (Some(task), _) => self.contexts.task(task)?.0.id.clone(),
+            (Some(task), _) => self.contexts.of(&caller.principal).task(task, WATCH)?.0.id.clone(),
             (None, Some(shared)) => shared.id.clone(),
             (None, None) => sent.context.clone().unwrap_or_default(),
         };
         let content = sent.content.clone();
-        self.messages.once((&scope, &id), &content, dialect, || {
+        let key = MessageKey { sender: &caller.principal, scope: &scope, id: &id };
+        self.messages.once(&key, &content, dialect, || {
             let (streaming, began) = self.carry_out(sent, caller, dialect)?;
             let effect = MessageEffect::of(&streaming, began);
             Ok((streaming, effect))
@@ -185,9 +196,11 @@ impl A2aServer {
             self.check_open()?;
         }
         let named = sent.context.as_deref().filter(|_| sent.task.is_none());
-        let unknown = self.contexts.unknown(named);
-        let (context, turn) = self.addressed(&sent, dialect)?;
+        let contexts = self.contexts.of(&caller.principal);
+        let unknown = contexts.unknown(named);
+        let (context, turn) = self.addressed(&sent, contexts, dialect)?;
         if let Some(config) = &push.push {
+            contexts.check(&context, SessionRight::Own)?;
             Self::check_room(&context, config, dialect)?;
         }
         let said = match sent.content {
@@ -200,23 +213,26 @@ impl A2aServer {
             }
             other => other,
         };
+        let reader = caller.principal.clone();
         match said {
             SentContent::Answers(answers) => {
+                contexts.check(&context, ANSWER)?;
                 let span = turns::answer(&context, &answers, &caller.origin, dialect)?;
                 self.push_with(&context, &span, push, dialect)?;
-                Ok((Streaming { context, span, dialect, unknown: None }, false))
+                Ok((Streaming { context, span, dialect, unknown: None, reader }, false))
             }
             SentContent::Prompt(prompt) => {
+                contexts.check(&context, DRIVE)?;
                 self.check_open()?;
                 if let Some(id) = &sent.id
                     && let Some(span) = turns::begun_before(&context, id, &prompt)?
                 {
-                    return Ok((Streaming { context, span, dialect, unknown }, true));
+                    return Ok((Streaming { context, span, dialect, unknown, reader }, true));
                 }
                 let target = MessageTarget { task: sent.task.is_some(), turn, id: sent.id };
                 let span = turns::begin(&context, prompt, &caller.origin, &target, dialect)?;
                 self.push_with(&context, &span, push, dialect)?;
-                Ok((Streaming { context, span, dialect, unknown }, true))
+                Ok((Streaming { context, span, dialect, unknown, reader }, true))
             }
         }
     }
@@ -244,6 +260,7 @@ impl A2aServer {
     fn addressed(
         &self,
         sent: &Sent,
+        contexts: VisibleContexts<'_>,
         dialect: Dialect,
     ) -> Result<(Arc<SessionContext>, Option<TurnId>), Error> {
         let Some(id) = &sent.task else {
@@ -261,15 +278,15 @@ impl A2aServer {
             }
             // An answer begins nothing.
             if matches!(sent.content, SentContent::Answers(_)) {
-                let context = self.contexts.find(sent.context.as_deref()).ok_or_else(|| {
+                let context = contexts.find(sent.context.as_deref()).ok_or_else(|| {
                     error::invalid_params("an answer needs the `taskId` of the question")
                 })?;
                 return Ok((context, None));
             }
-            let context = self.contexts.context(sent.context.as_deref(), &sent.settings)?;
+            let context = contexts.context(sent.context.as_deref(), &sent.settings)?;
             return Ok((context, None));
         };
-        let (context, turn) = self.contexts.task(id)?;
+        let (context, turn) = contexts.task(id, WATCH)?;
         if sent.context.as_ref().is_some_and(|other| *other != context.id) {
             let message =
                 format!("task {id} is not in context {}", sent.context.as_deref().unwrap_or(""));
@@ -282,13 +299,23 @@ impl A2aServer {
         Ok((context, turn))
     }
 
-    fn get(&self, request: &GetTask, dialect: Dialect) -> Result<Reply, Error> {
-        let (context, turn) = self.contexts.task(&request.id)?;
+    fn get(
+        &self,
+        request: &GetTask,
+        caller: &CallOrigin,
+        dialect: Dialect,
+    ) -> Result<Reply, Error> {
+        let (context, turn) = self.contexts.of(&caller.principal).task(&request.id, WATCH)?;
         Ok(value(&dialect.task(&context.task(turn, request.history))))
     }
 
-    async fn cancel(&self, id: &str, dialect: Dialect) -> Result<Reply, Error> {
-        let (context, turn) = self.contexts.task(id)?;
+    async fn cancel(
+        &self,
+        id: &str,
+        caller: &CallOrigin,
+        dialect: Dialect,
+    ) -> Result<Reply, Error> {
+        let (context, turn) = self.contexts.of(&caller.principal).task(id, DRIVE)?;
         let session = &context.session;
         let ended = || {
             let message = format!("Task cannot be canceled: {id} has ended");
@@ -322,7 +349,7 @@ impl A2aServer {
         dialect: Dialect,
     ) -> Result<Streaming, Error> {
         let id = &request.id;
-        let (context, named) = self.contexts.task(id)?;
+        let (context, named) = self.contexts.of(&caller.principal).task(id, WATCH)?;
         if dialect == Dialect::V1 && context.state(named).is_terminal() {
             let message = format!("task {id} has ended: there is nothing to subscribe to");
             return Err(Error::new(error::UNSUPPORTED_OPERATION, message));
@@ -344,12 +371,13 @@ impl A2aServer {
             // Nothing runs: how it stands is all there is.
             _ => Span { first, over: true, ..Span::begun(TurnId(0), 0, None) },
         };
-        Ok(Streaming { context, span, dialect, unknown: None })
+        let reader = caller.principal.clone();
+        Ok(Streaming { context, span, dialect, unknown: None, reader })
     }
 
     /// Returns the card for those who have the token, if there is a token.
     fn extended_card(&self, dialect: Dialect) -> Result<Reply, Error> {
-        if self.options.token.is_some() {
+        if self.principals.are_asked() {
             return Ok(value(&card::card(self, dialect == Dialect::V1)));
         }
         // 1.0, section 3.1.11: another error for what the card does not offer.

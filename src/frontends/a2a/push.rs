@@ -11,9 +11,10 @@ use super::context::SessionContext;
 use super::dialect::Dialect;
 use super::follow::Follow;
 use super::frames::StreamEnd;
+use super::principals::SessionRight;
 use super::read;
 use super::requests::PushName;
-use super::server::A2aServer;
+use super::server::{A2aServer, CallOrigin};
 use super::webhook::{self, Delivery, WebhookUrl, Webhooks};
 use tandem_agent::session::{PushConfig, TaskEvent, TurnId};
 use tandem_wire::a2a::{PushNotificationConfig, TaskPushNotificationConfig, error, v03};
@@ -79,7 +80,7 @@ impl A2aServer {
         config: &PushNotificationConfig,
     ) -> Result<AbortOnDropHandle<()>, Error> {
         let notify = Notify {
-            key: key.to_owned(),
+            lane: lane(&follow.context, key),
             target: self.check_config(config)?,
             headers: headers(config),
             webhooks: self.webhooks.clone(),
@@ -117,9 +118,11 @@ impl A2aServer {
     pub(super) async fn set_push(
         &self,
         request: &TaskPushNotificationConfig,
+        caller: &CallOrigin,
         dialect: Dialect,
     ) -> Result<Bytes, Error> {
-        let (context, turn) = self.contexts.task(&request.task_id)?;
+        let contexts = self.contexts.of(&caller.principal);
+        let (context, turn) = contexts.task(&request.task_id, SessionRight::Own)?;
         // What has begun already is told of from its beginning.
         let place = (turn, from(&context, turn));
         let set = self.add_push(&context, place, &request.config, dialect)?;
@@ -127,8 +130,13 @@ impl A2aServer {
         Ok(dialect.push_config(&set))
     }
 
-    pub(super) fn get_push(&self, name: &PushName, dialect: Dialect) -> Result<Bytes, Error> {
-        let (context, key) = self.config(name)?;
+    pub(super) fn get_push(
+        &self,
+        name: &PushName,
+        caller: &CallOrigin,
+        dialect: Dialect,
+    ) -> Result<Bytes, Error> {
+        let (context, key) = self.config(name, caller)?;
         let found = context.story(|story| {
             story.push().get(&key).and_then(|config| stored(&context, &key, config))
         });
@@ -136,8 +144,13 @@ impl A2aServer {
         Ok(dialect.push_config(&found))
     }
 
-    pub(super) fn list_push(&self, task: &str, dialect: Dialect) -> Result<Bytes, Error> {
-        let (context, _) = self.contexts.task(task)?;
+    pub(super) fn list_push(
+        &self,
+        task: &str,
+        caller: &CallOrigin,
+        dialect: Dialect,
+    ) -> Result<Bytes, Error> {
+        let (context, _) = self.contexts.of(&caller.principal).task(task, SessionRight::Own)?;
         let found: Vec<_> = context.story(|story| {
             let found = story.push().iter().filter(|(_, config)| config.task == task);
             found.filter_map(|(key, config)| stored(&context, key, config)).collect()
@@ -145,15 +158,19 @@ impl A2aServer {
         Ok(dialect.push_configs(&found))
     }
 
-    pub(super) async fn delete_push(&self, name: &PushName) -> Result<(), Error> {
-        let (context, key) = self.config(name)?;
+    pub(super) async fn delete_push(
+        &self,
+        name: &PushName,
+        caller: &CallOrigin,
+    ) -> Result<(), Error> {
+        let (context, key) = self.config(name, caller)?;
         // One that is gone already is what was wanted.
         let notified = context.push.0.lock().remove(&key).is_some();
         if notified || context.story(|story| story.push().contains_key(&key)) {
             context.session.set_secret(&key, None);
             context.session.record(TaskEvent::PushConfigDeleted { key: key.clone() });
         }
-        self.webhooks.forget(&key);
+        self.webhooks.forget(&lane(&context, &key));
         context.promised().await?;
         Ok(())
     }
@@ -162,10 +179,17 @@ impl A2aServer {
     fn config(
         &self,
         PushName { task, id }: &PushName,
+        caller: &CallOrigin,
     ) -> Result<(Arc<SessionContext>, String), Error> {
-        let (context, _) = self.contexts.task(task)?;
+        let (context, _) = self.contexts.of(&caller.principal).task(task, SessionRight::Own)?;
         Ok((context, format!("{task}/{id}")))
     }
+}
+
+/// Returns the key of a configuration's deliveries among those of all sessions: contexts of different
+/// owners may have the same id.
+fn lane(context: &SessionContext, key: &str) -> String {
+    format!("{}/{key}", context.session.id())
 }
 
 fn not_there(key: &str) -> Error {
@@ -214,7 +238,8 @@ fn from(context: &SessionContext, turn: Option<TurnId>) -> usize {
 /// Notifies one receiver of one task.
 struct Notify {
     follow: Follow,
-    key: String,
+    /// Key of the deliveries.
+    lane: String,
     target: WebhookUrl,
     headers: Vec<(String, String)>,
     webhooks: Webhooks,
@@ -242,8 +267,8 @@ impl Notify {
             };
             let mut headers = self.headers.clone();
             headers.push(("Content-Type".to_owned(), kind.to_owned()));
-            let (key, target) = (self.key.clone(), self.target.clone());
-            let session = self.follow.context.id.clone();
+            let (key, target) = (self.lane.clone(), self.target.clone());
+            let session = self.follow.context.session.id().to_owned();
             self.webhooks.send(Delivery { key, session, target, headers, body });
             if frame.end == StreamEnd::Turn && self.turn.is_some() {
                 return;

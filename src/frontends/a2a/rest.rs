@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::http::header::{CONTENT_TYPE, HeaderName, LINK, LOCATION};
 use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 use serde_json::{Value, json};
 
 use super::body::{body, json_response};
 use super::context::SessionContext;
 use super::dialect::Dialect;
+use super::principals::{Principal, WATCH};
 use super::requests::{ExecuteCommand, LARGEST_PAGE, PAGE, SessionId};
 use super::server::{A2aServer, CallOrigin};
 use super::subscription::{Span, Subscription};
@@ -36,7 +37,11 @@ pub(super) async fn not_found() -> Response {
 }
 
 /// `POST /tasks`: a session with these settings; answered by the id of its task.
-async fn create(State(server): State<Arc<A2aServer>>, request: Request) -> Response {
+async fn create(
+    State(server): State<Arc<A2aServer>>,
+    Extension(principal): Extension<Principal>,
+    request: Request,
+) -> Response {
     let body = match json_body(&server, request).await {
         Ok(body) => body,
         Err(response) => return response,
@@ -44,8 +49,9 @@ async fn create(State(server): State<Arc<A2aServer>>, request: Request) -> Respo
     let settings = fields::field(&body, &["agentSettings", "agent_settings"]);
     let settings = settings.and_then(read::settings_in).unwrap_or_default();
     let id = fields::text(&body, &["contextId", "context_id"]);
-    let loaded = server.load(&SessionId { task: None, context: id }).await;
-    match loaded.and_then(|_stays_loaded| server.contexts.context(id, &settings)) {
+    let loaded = server.load(&principal, &SessionId { task: None, context: id }).await;
+    let contexts = server.contexts.of(&principal);
+    match loaded.and_then(|_stays_loaded| contexts.context(id, &settings)) {
         Ok(context) => {
             let location = (LOCATION, format!("/tasks/{}", context.id));
             let json = (CONTENT_TYPE, "application/json".to_owned());
@@ -56,13 +62,17 @@ async fn create(State(server): State<Arc<A2aServer>>, request: Request) -> Respo
 }
 
 /// `GET /tasks/ID/metadata`.
-async fn describe(State(server): State<Arc<A2aServer>>, Path(id): Path<String>) -> Response {
-    let loaded = server.load(&SessionId { task: Some(&id), context: None }).await;
+async fn describe(
+    State(server): State<Arc<A2aServer>>,
+    Extension(principal): Extension<Principal>,
+    Path(id): Path<String>,
+) -> Response {
+    let loaded = server.load(&principal, &SessionId { task: Some(&id), context: None }).await;
     let _stays_loaded = match loaded {
         Ok(loaded) => loaded,
         Err(error) => return bad(&error.message),
     };
-    match server.contexts.task(&id) {
+    match server.contexts.of(&principal).task(&id, WATCH) {
         Ok((context, _)) => {
             json_response(StatusCode::OK, &json!({ "metadata": metadata(&context) }))
         }
@@ -77,8 +87,12 @@ async fn list_commands(State(server): State<Arc<A2aServer>>) -> Response {
 }
 
 /// `POST /executeCommand`.
-async fn execute(State(server): State<Arc<A2aServer>>, request: Request) -> Response {
-    let caller = server.caller(request.headers());
+async fn execute(
+    State(server): State<Arc<A2aServer>>,
+    Extension(principal): Extension<Principal>,
+    request: Request,
+) -> Response {
+    let caller = server.caller(request.headers(), principal);
     match json_body(&server, request).await {
         Ok(body) => server.execute_command(&body, &caller).await,
         Err(response) => response,
@@ -96,7 +110,11 @@ fn bad(why: &str) -> Response {
 
 /// `GET /tasks/metadata`: by id, a page at a time. `pageSize`: how many; `pageToken`: the last id of
 /// the page before, as its headers say it.
-async fn page(State(server): State<Arc<A2aServer>>, uri: Uri) -> Response {
+async fn page(
+    State(server): State<Arc<A2aServer>>,
+    Extension(principal): Extension<Principal>,
+    uri: Uri,
+) -> Response {
     let query = uri.query().unwrap_or_default();
     let given = |wanted: &str| {
         let mut pairs = form_urlencoded::parse(query.as_bytes());
@@ -106,7 +124,7 @@ async fn page(State(server): State<Arc<A2aServer>>, uri: Uri) -> Response {
     let Some(size) = size.ok().filter(|size| (1..=LARGEST_PAGE).contains(size)) else {
         return bad(&format!("`pageSize` must be 1 to {LARGEST_PAGE}"));
     };
-    let mut contexts = server.contexts.all();
+    let mut contexts = server.contexts.of(&principal).all();
     if contexts.is_empty() {
         return StatusCode::NO_CONTENT.into_response();
     }
@@ -194,11 +212,11 @@ impl A2aServer {
         };
         let ExecuteCommand { command: name, args, session: named } = &request;
         let id = SessionId { task: named.task.as_deref(), context: named.context.as_deref() };
-        let _stays_loaded = match self.load(&id).await {
+        let _stays_loaded = match self.load(&caller.principal, &id).await {
             Ok(loaded) => loaded,
             Err(error) => return failed(StatusCode::BAD_REQUEST, error.message.into_owned()),
         };
-        let known = self.known(named);
+        let known = self.known(named, &caller.principal);
         let session = known.as_ref().map(|context| &*context.session);
         let asks_model = commands::asks_model(&self.commands, name, session);
         let prompt = match self.commands.prompt(&[name], args, session) {
@@ -210,15 +228,16 @@ impl A2aServer {
                 return failed(StatusCode::BAD_REQUEST, why.to_string());
             }
         };
-        let context = match self.commanded(named) {
+        let context = match self.commanded(named, &caller.principal) {
             Ok(context) => context,
             Err(error) => return failed(StatusCode::BAD_REQUEST, error.message.into_owned()),
         };
         let turn = context.execute(prompt, caller).await;
         let queued = context.story(|story| story.turn(turn).map_or(0, |turn| turn.queued.0));
-        let events = Subscription::new(&context, Span::begun(turn, queued, None), Dialect::V03);
+        let (span, reader) = (Span::begun(turn, queued, None), caller.principal.clone());
+        let events = Subscription::new(&context, span, Dialect::V03, reader);
         if asks_model {
-            return sse::response("null".to_owned(), events, self.over.clone());
+            return sse::response("null".to_owned(), events, self);
         }
         events.end().await;
         let said = context.story(|story| story.turn(turn).map(|turn| turn.answers.join("\n")));

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::context::SessionContext;
 use super::contexts::Contexts;
 use super::messages::Messages;
+use super::principals::{AccessOptions, Principal, Principals};
 use super::requests::SessionId;
 use super::webhook::Webhooks;
 use tandem_agent::commands::Registry;
@@ -23,8 +24,8 @@ use tandem_wire::jsonrpc::Error;
 
 /// Limits and permissions of the server.
 pub struct ServerOptions {
-    /// Token that callers must send, if there is one.
-    pub token: Option<String>,
+    /// Ways in which callers show who they are.
+    pub access: AccessOptions,
     /// `true` if notifications may be sent to this machine.
     pub webhook_loopback: bool,
     /// `true` if clients' MCP servers may be on this machine and in private networks, as they
@@ -82,6 +83,7 @@ impl Ending {
 
 /// A server.
 pub(super) struct A2aServer {
+    pub(super) principals: Arc<Principals>,
     pub(super) contexts: Contexts,
     pub(super) options: ServerOptions,
     pub(super) webhooks: Webhooks,
@@ -121,6 +123,7 @@ impl Drop for ConnectionSlot {
 #[derive(Clone)]
 pub(super) struct CallOrigin {
     pub(super) origin: Origin,
+    pub(super) principal: Principal,
     /// Event that the caller has seen last, if it said so outside of the call.
     pub(super) last_event: Option<String>,
 }
@@ -130,10 +133,11 @@ impl A2aServer {
     /// notifications: the one place for it. The session stays loaded as long as the caller holds it.
     pub(super) async fn load(
         &self,
+        principal: &Principal,
         named: &SessionId<'_>,
     ) -> Result<Option<Arc<LoadedSession>>, Error> {
         let Some(id) = named.id() else { return Ok(None) };
-        let loaded = self.contexts.load(id).await?;
+        let loaded = self.contexts.of(principal).load(id).await?;
         if let Some(loaded) = &loaded {
             self.restore_push(&SessionContext::of(loaded));
         }
@@ -144,19 +148,21 @@ impl A2aServer {
     /// although nobody asks.
     pub(super) async fn notify_interrupted(&self) {
         for id in self.contexts.interrupted().await {
-            if let Err(error) = self.load(&SessionId { task: None, context: Some(&id) }).await {
+            let named = SessionId { task: None, context: Some(&id) };
+            if let Err(error) = self.load(&Principal::Operator, &named).await {
                 tracing::warn!(id, "nobody is notified of an interrupted turn: {error}");
             }
         }
     }
 
     /// Returns the origin of a request.
-    pub(super) fn caller(&self, headers: &HeaderMap) -> CallOrigin {
+    pub(super) fn caller(&self, headers: &HeaderMap, principal: Principal) -> CallOrigin {
         let number = self.clients.fetch_add(1, Ordering::Relaxed) + 1;
         let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
         let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
-        let origin = Origin::A2a(ClientName::new(number, agent.unwrap_or_default()));
-        CallOrigin { origin, last_event: last.map(ToOwned::to_owned) }
+        let client = ClientName::new(number, agent.unwrap_or_default());
+        let origin = Origin::A2a(client.of(principal.id().cloned()));
+        CallOrigin { origin, principal, last_event: last.map(ToOwned::to_owned) }
     }
 
     /// Refuses what would begin a turn when the agent ends.

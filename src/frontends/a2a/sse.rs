@@ -1,5 +1,6 @@
 //! A stream of events as the body of a response: Server-Sent Events (spec 3.3.3).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -8,6 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures::stream::{self, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
+use super::server::A2aServer;
 use super::subscription::Subscription;
 use tandem_wire::jsonrpc::{Envelope, Error};
 
@@ -17,28 +19,44 @@ const ALIVE: Duration = Duration::from_secs(2);
 /// Number of bytes from which on a packet takes no further event.
 const PACKET: usize = 16 << 10;
 
-/// The response; it ends with the stream, or when nothing more happens.
-pub(super) fn response(id: String, events: Subscription, over: CancellationToken) -> Response {
+/// The response; it ends with the stream, when nothing more happens, or when its reader is not served
+/// any more.
+pub(super) fn response(id: String, events: Subscription, server: &A2aServer) -> Response {
+    let (over, principals) = (server.over.clone(), Arc::clone(&server.principals));
     let body = stream::unfold(Some(events), move |events| {
-        let (id, over) = (id.clone(), over.clone());
+        let (id, over, principals) = (id.clone(), over.clone(), Arc::clone(&principals));
         async move {
             let mut events = events?;
-            let next = tokio::time::timeout(ALIVE, events.next());
-            let packet = match over.run_until_cancelled(next).await {
-                Some(Ok(Some(first))) => packet(&id, first, &mut events),
-                Some(Ok(None)) => return None,
-                // A comment: nobody reads it, and everybody sees that somebody is there.
-                Some(Err(_)) => Bytes::from_static(b": alive\n\n"),
-                None => {
-                    let first = events.try_next()?;
-                    packet(&id, first, &mut events)
-                }
+            let reader = events.reader().clone();
+            let packet = tokio::select! {
+                biased;
+                () = principals.ended(&reader) => return None,
+                packet = next_packet(&id, &mut events, &over) => packet?,
             };
             Some((packet, Some(events)))
         }
     });
     let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")];
     (headers, Body::from_stream(body.map(Ok::<_, std::convert::Infallible>))).into_response()
+}
+
+/// The next events, or a sign of life; nothing at the end.
+async fn next_packet(
+    id: &str,
+    events: &mut Subscription,
+    over: &CancellationToken,
+) -> Option<Bytes> {
+    let next = tokio::time::timeout(ALIVE, events.next());
+    match over.run_until_cancelled(next).await {
+        Some(Ok(Some(first))) => Some(packet(id, first, events)),
+        Some(Ok(None)) => None,
+        // A comment: nobody reads it, and everybody sees that somebody is there.
+        Some(Err(_)) => Some(Bytes::from_static(b": alive\n\n")),
+        None => {
+            let first = events.try_next()?;
+            Some(packet(id, first, events))
+        }
+    }
 }
 
 /// This event and those that are there already.

@@ -8,6 +8,7 @@ use super::context::{SessionContext, UnknownContext};
 use super::dialect::Dialect;
 use super::follow::Follow;
 use super::frames::{Frame, StreamEnd};
+use super::principals::Principal;
 use tandem_agent::session::TurnId;
 
 /// Events that a stream is made of.
@@ -95,6 +96,8 @@ pub(super) struct Streaming {
     pub(super) dialect: Dialect,
     /// Outcome for the context that the client named, if that context was not known.
     pub(super) unknown: Option<UnknownContext>,
+    /// The principal who reads it.
+    pub(super) reader: Principal,
 }
 
 impl Streaming {
@@ -110,7 +113,7 @@ impl Streaming {
     }
 
     pub(super) fn subscribe(self) -> Subscription {
-        Subscription::new(&self.context, self.span, self.dialect)
+        Subscription::new(&self.context, self.span, self.dialect, self.reader)
     }
 }
 
@@ -118,12 +121,23 @@ impl Streaming {
 pub(super) struct Subscription {
     span: Span,
     follow: Follow,
+    reader: Principal,
     ended: bool,
 }
 
 impl Subscription {
-    pub(super) fn new(context: &Arc<SessionContext>, span: Span, dialect: Dialect) -> Self {
-        Self { follow: Follow::new(context, span.from, dialect), ended: span.over, span }
+    pub(super) fn new(
+        context: &Arc<SessionContext>,
+        span: Span,
+        dialect: Dialect,
+        reader: Principal,
+    ) -> Self {
+        Self { follow: Follow::new(context, span.from, dialect), reader, ended: span.over, span }
+    }
+
+    /// Returns the principal who reads the stream.
+    pub(super) fn reader(&self) -> &Principal {
+        &self.reader
     }
 
     /// The next event; nothing at the end, or when another process has taken the session over, which
@@ -166,6 +180,11 @@ impl Subscription {
     }
 
     fn take(&mut self, frame: &Frame) -> Option<Bytes> {
+        // It may be shared no longer.
+        if !self.follow.context.is_open_to(&self.reader) {
+            self.ended = true;
+            return None;
+        }
         self.ended = self.span.ends(frame);
         self.span.has(frame).then(|| self.span.told(frame))
     }

@@ -21,13 +21,14 @@ use serde_json::Value;
 use tokio::task::coop::consume_budget;
 
 use self::heartbeat::{Due, Heartbeat};
-use self::out::{GOING_AWAY, MOVED, Out, Over, SILENT, TOO_BIG, UNSUPPORTED};
+use self::out::{GOING_AWAY, MOVED, Out, Over, POLICY, REVOKED, SILENT, TOO_BIG, UNSUPPORTED};
 use super::context::SessionContext;
 use super::dialect::Dialect;
 use super::envelope::envelope;
 use super::follow::Follow;
 use super::frames::Frame;
 use super::methods::{Method, Reply, named};
+use super::principals::Principal;
 use super::server::{A2aServer, CallOrigin, ConnectionSlot};
 use super::subscription::{Span, Streaming};
 use super::{attach, read};
@@ -47,11 +48,12 @@ const STREAMS: usize = 64;
 pub(super) async fn upgrade(
     State(server): State<Arc<A2aServer>>,
     slot: Extension<Arc<ConnectionSlot>>,
+    Extension(principal): Extension<Principal>,
     uri: Uri,
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
-    let caller = server.caller(&headers);
+    let caller = server.caller(&headers, principal);
     let query = uri.query().unwrap_or_default().as_bytes();
     let flat =
         form_urlencoded::parse(query).any(|(name, value)| name == "format" && value == "flat");
@@ -62,14 +64,25 @@ pub(super) async fn upgrade(
 pub(super) async fn attach(
     State(server): State<Arc<A2aServer>>,
     slot: Extension<Arc<ConnectionSlot>>,
+    Extension(principal): Extension<Principal>,
     upgrade: WebSocketUpgrade,
 ) -> Response {
     accept(server, slot, upgrade, async move |server: Arc<A2aServer>, socket: WebSocket| {
         let (out, mut input) = socket.split();
+        let mut out = Out(out);
         let over = server.over.clone();
         let heartbeat = heartbeat(&server);
-        let serve = |stream| attach::serve(server, stream);
-        lines::carry(serve, None, (&mut input, &mut Out(out), &heartbeat), &over).await;
+        let (principals, terminal) = (Arc::clone(&server.principals), principal.clone());
+        let serve = |stream| attach::serve(server, principal, stream);
+        let socket = (&mut input, &mut out, &heartbeat);
+        let is_refused = tokio::select! {
+            biased;
+            () = principals.ended(&terminal) => true,
+            () = lines::carry(serve, None, socket, &over) => false,
+        };
+        if is_refused {
+            let _ = out.close(POLICY, REVOKED).await;
+        }
     })
 }
 
@@ -151,6 +164,8 @@ impl SocketClient {
         let mut first = true;
         self.join().await?;
         let over = self.server.over.clone();
+        let principals = Arc::clone(&self.server.principals);
+        let principal = self.caller.principal.clone();
         loop {
             if self.beginning == 0 {
                 self.tell().await?;
@@ -158,6 +173,9 @@ impl SocketClient {
             tokio::select! {
                 // What has come counts before it is judged that nothing has.
                 biased;
+                () = principals.ended(&principal) => {
+                    return Err(self.out.close(POLICY, REVOKED).await);
+                }
                 () = over.cancelled() => {
                     // What has ended by now is answered.
                     while let Some(Some(called)) = self.calls.next().now_or_never() {
@@ -221,6 +239,10 @@ impl SocketClient {
     async fn tell(&mut self) -> Result<(), Over> {
         for n in 0..self.follows.len() {
             while let Some(frame) = self.follows[n].try_next() {
+                // It may be shared no longer.
+                if !self.follows[n].context.is_open_to(&self.caller.principal) {
+                    break;
+                }
                 // Of many, others have their turn in between.
                 consume_budget().await;
                 let context = Arc::clone(&self.follows[n].context);
@@ -230,7 +252,20 @@ impl SocketClient {
         if self.follows.iter().any(|follow| follow.context.session.is_taken_over()) {
             return Err(self.out.close(GOING_AWAY, MOVED).await);
         }
+        self.leave().await?;
         self.out.flush().await
+    }
+
+    /// Ends what is told of sessions that are not shared any more.
+    async fn leave(&mut self) -> Result<(), Over> {
+        let principal = &self.caller.principal;
+        self.follows.retain(|follow| follow.context.is_open_to(principal));
+        let is_left = |stream: &mut Active| !stream.context.is_open_to(principal);
+        let ended: Vec<Active> = self.streams.extract_if(.., is_left).collect();
+        for stream in ended {
+            self.out.end(&stream.id).await?;
+        }
+        Ok(())
     }
 
     /// Tells of one event: as part of the stream that the client asked for, or by the way.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use expect_test::expect;
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
-use tandem_a2a::{Ending, ServeAcp, ServedSessions, ServerOptions, listen, serve};
+use tandem_a2a::{AccessOptions, Ending, ServeAcp, ServedSessions, ServerOptions, listen, serve};
 use tandem_agent::session::{Answer, Origin, Parts, Session};
 use tandem_agent::sessions::{MakeSession, SessionLimits, SessionRequest, Sessions};
 use tandem_model::replay::Replay;
@@ -41,7 +41,7 @@ impl Server {
             })
         });
         let options = ServerOptions {
-            token: None,
+            access: AccessOptions::default(),
             webhook_loopback: true,
             private_servers: false,
             body: 1 << 20,

@@ -1,0 +1,259 @@
+//! The principals of a server: who a caller is, by a token or by the word of a trusted proxy.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::tokens::{self, PREFIX, PrincipalRole, Stamp, TokenList};
+use tandem_agent::session::{PrincipalId, SessionAccess, ShareRole};
+
+/// Time between two looks at the file of tokens while nobody asks for anything.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Ways in which callers of a server show who they are. With none of them, everybody who can reach the
+/// server is the user of the machine.
+#[derive(Debug, Default)]
+pub struct AccessOptions {
+    /// Token of the server's operator, if there is one.
+    pub token: Option<String>,
+    /// File of the tokens of people and services. It counts from when it exists.
+    pub tokens: Option<PathBuf>,
+}
+
+/// Caller of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Principal {
+    /// Anybody, where nobody has to show who they are: as good as the user of the machine.
+    Anyone,
+    /// The operator of the server, who has its own token.
+    Operator,
+    /// A person or a service that the server knows by name.
+    Named(Arc<NamedPrincipal>),
+}
+
+/// A person or a service that the server knows by name.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NamedPrincipal {
+    pub(super) id: PrincipalId,
+    pub(super) role: PrincipalRole,
+    /// Hash of the token that was shown.
+    sha256: String,
+}
+
+/// Right to a session. A later one includes the earlier ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum SessionRight {
+    /// Shared, in this role.
+    Shared(ShareRole),
+    /// The owner's.
+    Own,
+}
+
+/// The rights of those with whom a session is shared.
+pub(super) const WATCH: SessionRight = SessionRight::Shared(ShareRole::Watch);
+pub(super) const ANSWER: SessionRight = SessionRight::Shared(ShareRole::Answer);
+pub(super) const DRIVE: SessionRight = SessionRight::Shared(ShareRole::Drive);
+
+impl Principal {
+    /// Returns the name and the tenant, if the server knows them.
+    pub(super) fn id(&self) -> Option<&PrincipalId> {
+        match self {
+            Self::Anyone | Self::Operator => None,
+            Self::Named(named) => Some(&named.id),
+        }
+    }
+
+    /// Returns what the principal may do in a session; `None` if there is no such session as far as the
+    /// principal is told. The only place where this is decided.
+    pub(super) fn right(&self, access: &SessionAccess) -> Option<SessionRight> {
+        match self {
+            Self::Anyone => access.owner.is_none().then_some(SessionRight::Own),
+            Self::Operator => Some(SessionRight::Own),
+            Self::Named(named) => {
+                let is_theirs = access.owner.as_ref().is_some_and(|owner| match named.role {
+                    PrincipalRole::Member => *owner == named.id,
+                    PrincipalRole::Admin => owner.tenant == named.id.tenant,
+                });
+                if is_theirs {
+                    return Some(SessionRight::Own);
+                }
+                access.role(&named.id).map(SessionRight::Shared)
+            }
+        }
+    }
+}
+
+/// Reason for not serving a caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum AccessError {
+    /// There is no token, or none that counts.
+    Unknown,
+    /// The token was revoked; whose it was.
+    Revoked(PrincipalId),
+}
+
+/// The principals that a server knows.
+pub(super) struct Principals {
+    token: Option<String>,
+    file: Option<TokenFile>,
+}
+
+/// The file of tokens, as it was read last.
+struct TokenFile {
+    path: PathBuf,
+    /// Held while the file is looked at.
+    looking: tokio::sync::Mutex<Option<Stamp>>,
+    /// `None` until there is a file. From then on tokens count, also if the file goes away.
+    list: watch::Sender<Option<Arc<TokenList>>>,
+}
+
+impl Principals {
+    pub(super) fn new(options: AccessOptions) -> Self {
+        let AccessOptions { token, tokens } = options;
+        let file = tokens.map(|path| TokenFile {
+            path,
+            looking: tokio::sync::Mutex::default(),
+            list: watch::Sender::new(None),
+        });
+        Self { token, file }
+    }
+
+    /// Returns `true` if callers must show who they are.
+    pub(super) fn are_asked(&self) -> bool {
+        self.token.is_some() || self.file.as_ref().is_some_and(|file| file.list.borrow().is_some())
+    }
+
+    /// Returns who shows this token, or none.
+    pub(super) async fn find(&self, token: Option<&str>) -> Result<Principal, AccessError> {
+        let is_listed = self.file.as_ref().is_some_and(|file| file.list.borrow().is_some());
+        if is_listed && let Some(file) = &self.file {
+            // One that was revoked a moment ago does not count any more.
+            file.look().await;
+        }
+        let Some(given) = token else {
+            return if self.are_asked() {
+                Err(AccessError::Unknown)
+            } else {
+                Ok(Principal::Anyone)
+            };
+        };
+        if let Some(own) = &self.token
+            && same(given.as_bytes(), own.as_bytes())
+        {
+            return Ok(Principal::Operator);
+        }
+        let list = self.file.as_ref().and_then(|file| file.list.borrow().clone());
+        let Some(list) = list else {
+            return if self.are_asked() {
+                Err(AccessError::Unknown)
+            } else {
+                Ok(Principal::Anyone)
+            };
+        };
+        let entry = given.starts_with(PREFIX).then(|| list.find(given)).flatten();
+        let entry = entry.ok_or(AccessError::Unknown)?;
+        if entry.revoked.is_some() {
+            return Err(AccessError::Revoked(entry.principal()));
+        }
+        let sha256 = entry.sha256.clone();
+        let named = NamedPrincipal { id: entry.principal(), role: entry.role, sha256 };
+        Ok(Principal::Named(Arc::new(named)))
+    }
+
+    /// Waits until a principal is not served any more as who it was: its token is revoked, or tokens
+    /// count that did not.
+    pub(super) async fn ended(&self, principal: &Principal) {
+        let Some(file) = &self.file else { return std::future::pending().await };
+        let mut changes = file.list.subscribe();
+        while is_served(principal, changes.borrow_and_update().as_deref()) {
+            // The sender lives as long as this does.
+            let _ = changes.changed().await;
+        }
+    }
+
+    /// Looks at the file of tokens from time to time, so that streams end although nobody asks for
+    /// anything.
+    pub(super) async fn keep_looking(&self) {
+        let Some(file) = &self.file else { return std::future::pending().await };
+        loop {
+            tokio::time::sleep(LOOK).await;
+            file.look().await;
+        }
+    }
+
+    /// Reads the file for the first time.
+    pub(super) async fn begin(&self) {
+        if let Some(file) = &self.file {
+            file.look().await;
+        }
+    }
+}
+
+impl TokenFile {
+    /// Reads the file if it has changed. What cannot be read has no tokens: nobody gets in by an
+    /// accident.
+    async fn look(&self) {
+        let mut last = self.looking.lock().await;
+        let (path, before) = (self.path.clone(), *last);
+        let looked = tokio::task::spawn_blocking(move || {
+            let stamp = tokens::stamp(&path)?;
+            let is_new = stamp.is_some() && stamp != before;
+            let list = is_new.then(|| tokens::read_list(&path)).transpose()?;
+            anyhow::Ok((stamp, list))
+        });
+        let looked = match looked.await {
+            Ok(looked) => looked,
+            Err(err) => Err(err.into()),
+        };
+        match looked {
+            Ok((stamp, Some(list))) => {
+                *last = stamp;
+                self.list.send_replace(Some(Arc::new(list)));
+            }
+            Ok((Some(_), None)) => {}
+            Ok((None, None)) => {
+                *last = None;
+                // It counts that there was one.
+                if self.list.borrow().is_some() {
+                    self.lose("it is gone");
+                }
+            }
+            Err(err) => {
+                *last = None;
+                self.lose(&format!("{err:#}"));
+            }
+        }
+    }
+
+    /// Forgets all tokens, because the file cannot be read; says so once.
+    fn lose(&self, why: &str) {
+        if self.list.borrow().as_ref().is_some_and(|list| list.is_empty()) {
+            return;
+        }
+        let path = self.path.display();
+        tracing::error!("no token counts any more, because of the file {path}: {why}");
+        self.list.send_replace(Some(Arc::default()));
+    }
+}
+
+/// Returns `true` if a principal is served under a list of tokens as who it is.
+fn is_served(principal: &Principal, list: Option<&TokenList>) -> bool {
+    match principal {
+        Principal::Anyone => list.is_none(),
+        Principal::Operator => true,
+        Principal::Named(named) => {
+            let entry = list.and_then(|list| list.of_hash(&named.sha256));
+            entry.is_some_and(|entry| {
+                entry.revoked.is_none() && entry.principal() == named.id && entry.role == named.role
+            })
+        }
+    }
+}
+
+/// Compares in a time that says nothing of where the two differ.
+fn same(given: &[u8], wanted: &[u8]) -> bool {
+    let differences = given.iter().zip(wanted).fold(0, |sum, (a, b)| sum | (a ^ b));
+    given.len() == wanted.len() && differences == 0
+}

@@ -1,0 +1,348 @@
+//! The file of tokens: one or several for each person or service, of which only hashes are stored.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail, ensure};
+use ring::digest::{SHA256, digest};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use serde::{Deserialize, Serialize};
+use tandem_agent::session::PrincipalId;
+
+/// Beginning of every token, by which people and secret scanners know one.
+pub const PREFIX: &str = "tdm_";
+
+/// Bytes of randomness in a token: nobody can guess 256 bits, so a plain hash of it is enough.
+const RANDOM: usize = 32;
+
+/// Maximum number of bytes of a file of tokens: room for some 30,000.
+const LARGEST_FILE: u64 = 8 << 20;
+
+/// Version of the file's format.
+const VERSION: u32 = 1;
+
+/// Role of a principal in its tenant.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PrincipalRole {
+    /// Has the sessions that it owns and those that are shared with it.
+    #[default]
+    Member,
+    /// Has all sessions of the tenant, as if it owned them.
+    Admin,
+}
+
+impl PrincipalRole {
+    /// Returns the role's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Member => "member",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+impl std::str::FromStr for PrincipalRole {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let role = [Self::Member, Self::Admin].into_iter().find(|role| role.name() == name);
+        role.ok_or_else(|| format!("`{name}` is no role; the roles are member and admin"))
+    }
+}
+
+/// A token as the file has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredToken {
+    /// Short id, by which one token of several is named.
+    pub id: String,
+    /// Name of the person or service.
+    pub name: String,
+    /// The tenant.
+    pub tenant: String,
+    /// Role in the tenant.
+    #[serde(default)]
+    pub role: PrincipalRole,
+    /// SHA-256 of the token, in hexadecimal.
+    pub sha256: String,
+    /// Time of the creation, RFC 3339.
+    pub created: String,
+    /// Time from which on the token does not count any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked: Option<String>,
+}
+
+impl StoredToken {
+    /// Returns the principal that the token stands for.
+    pub fn principal(&self) -> PrincipalId {
+        PrincipalId { tenant: self.tenant.clone(), name: self.name.clone() }
+    }
+}
+
+/// Content of the file.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Content {
+    version: u32,
+    tokens: Vec<StoredToken>,
+}
+
+/// Tokens by their hashes.
+#[derive(Debug, Default)]
+pub(super) struct TokenList(HashMap<String, StoredToken>);
+
+impl TokenList {
+    /// Returns the entry of a token, which may be revoked. What is compared are hashes: the time that
+    /// it takes says nothing of a token.
+    pub(super) fn find(&self, token: &str) -> Option<&StoredToken> {
+        self.of_hash(&hash(token))
+    }
+
+    /// Returns `true` if there is no token.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the entry of a token with this hash.
+    pub(super) fn of_hash(&self, sha256: &str) -> Option<&StoredToken> {
+        self.0.get(sha256)
+    }
+}
+
+/// Identity of a file's content: another one is written as another file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    changed: (i64, i64),
+}
+
+/// Returns the identity of the file; `None` if there is no file.
+pub(super) fn stamp(path: &Path) -> io::Result<Option<Stamp>> {
+    match fs::metadata(path) {
+        Ok(it) => Ok(Some(Stamp {
+            device: it.dev(),
+            inode: it.ino(),
+            size: it.size(),
+            changed: (it.ctime(), it.ctime_nsec()),
+        })),
+        Err(err) if err.kind() == ErrorKind::NotFound => Ok(None),
+        Err(err) => Err(err),
+    }
+}
+
+/// Reads all tokens for a server.
+pub(super) fn read_list(path: &Path) -> anyhow::Result<TokenList> {
+    let tokens = read(path)?.into_iter();
+    Ok(TokenList(tokens.map(|token| (token.sha256.clone(), token)).collect()))
+}
+
+/// Reads the file; no file has no tokens.
+pub fn read(path: &Path) -> anyhow::Result<Vec<StoredToken>> {
+    let wrong = || format!("cannot read the tokens in {}", path.display());
+    let mut text = String::new();
+    match File::open(path) {
+        Ok(file) => file.take(LARGEST_FILE + 1).read_to_string(&mut text).with_context(wrong)?,
+        Err(err) if err.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(err) => return Err(err).with_context(wrong),
+    };
+    ensure!(
+        text.len() as u64 <= LARGEST_FILE,
+        "{}: the file has more than {LARGEST_FILE} bytes; delete revoked tokens from it",
+        wrong()
+    );
+    let content: Content = serde_json::from_str(&text).with_context(wrong)?;
+    ensure!(
+        content.version == VERSION,
+        "{}: a newer tandem wrote it (format {}); update tandem",
+        wrong(),
+        content.version
+    );
+    Ok(content.tokens)
+}
+
+/// Makes a token for a person or a service, and returns it with its entry. It is stored nowhere but
+/// with whoever gets it.
+pub fn add(
+    path: &Path,
+    principal: &PrincipalId,
+    role: PrincipalRole,
+) -> anyhow::Result<(String, StoredToken)> {
+    check_name("name", &principal.name)?;
+    check_name("tenant", &principal.tenant)?;
+    let mut random = [0; RANDOM];
+    SystemRandom::new().fill(&mut random).ok().context("the system gives no random numbers")?;
+    let token = format!("{PREFIX}{}", hex(&random));
+    let sha256 = hash(&token);
+    let added = StoredToken {
+        id: sha256[..8].to_owned(),
+        name: principal.name.clone(),
+        tenant: principal.tenant.clone(),
+        role,
+        sha256,
+        created: now(),
+        revoked: None,
+    };
+    let entry = added.clone();
+    change(path, move |tokens| {
+        tokens.push(entry);
+        Ok(())
+    })?;
+    Ok((token, added))
+}
+
+/// Revokes the tokens of a person or a service, or one of them by its id; returns those that counted
+/// until now.
+pub fn revoke(
+    path: &Path,
+    principal: &PrincipalId,
+    id: Option<&str>,
+) -> anyhow::Result<Vec<StoredToken>> {
+    change(path, |tokens| {
+        let mut revoked = Vec::new();
+        for token in tokens {
+            let is_meant = token.principal() == *principal
+                && token.revoked.is_none()
+                && id.is_none_or(|id| token.id == id);
+            if is_meant {
+                token.revoked = Some(now());
+                revoked.push(token.clone());
+            }
+        }
+        if revoked.is_empty() {
+            bail!(
+                "`{}` has no such token in the tenant `{}`; `tandem serve token list` shows all",
+                principal.name,
+                principal.tenant
+            );
+        }
+        Ok(revoked)
+    })
+}
+
+fn check_name(what: &str, name: &str) -> anyhow::Result<()> {
+    ensure!(
+        PrincipalId::is_name(name),
+        "`{name}` is no {what}: letters, digits and `._@+-`, at most 64"
+    );
+    Ok(())
+}
+
+/// Changes the file as a whole. Nobody else changes it meanwhile.
+fn change<T>(
+    path: &Path,
+    change: impl FnOnce(&mut Vec<StoredToken>) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.with_context(|| format!("cannot make {}", directory.display()))?;
+    // The directory stands for the file, in whose place there is another one afterwards.
+    let lock = File::open(directory).and_then(|directory| directory.lock().map(|()| directory));
+    let _lock = lock.with_context(|| format!("cannot lock {}", directory.display()))?;
+    let mut tokens = read(path)?;
+    let changed = change(&mut tokens)?;
+    let text = serde_json::to_string_pretty(&Content { version: VERSION, tokens })?;
+    ensure!(
+        text.len() as u64 <= LARGEST_FILE,
+        "there is no room for another token in {}; delete revoked ones from it",
+        path.display()
+    );
+    replace(path, &text).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(changed)
+}
+
+/// Writes a file that only its owner may read, in the place of what is there.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let new = PathBuf::from(path).with_file_name(name);
+    match fs::remove_file(&new) {
+        Err(err) if err.kind() != ErrorKind::NotFound => return Err(err),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.write_all(b"\n")?;
+    file.sync_all()?;
+    fs::rename(&new, path)
+}
+
+/// Returns the SHA-256 of a token, in hexadecimal.
+pub(super) fn hash(token: &str) -> String {
+    hex(digest(&SHA256, token.as_bytes()).as_ref())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // It cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn now() -> String {
+    format!("{:.0}", jiff::Timestamp::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn alice() -> PrincipalId {
+        PrincipalId { tenant: "acme".to_owned(), name: "alice".to_owned() }
+    }
+
+    #[test]
+    fn only_hashes_are_stored_and_only_the_owner_may_read_them() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("config/tokens.json");
+        let (token, entry) = add(&path, &alice(), PrincipalRole::Member).unwrap();
+        assert!(token.starts_with(PREFIX) && token.len() == PREFIX.len() + 64, "{token}");
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(!text.contains(&token[PREFIX.len()..]), "{text}");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let list = read_list(&path).unwrap();
+        assert_eq!(list.find(&token), Some(&entry));
+        assert_eq!(list.find(&token[1..]), None);
+        assert_eq!(list.find(&token.to_uppercase()), None);
+    }
+
+    #[test]
+    fn a_name_can_have_several_tokens_and_lose_one_or_all() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("tokens.json");
+        let bob = PrincipalId { name: "bob".to_owned(), ..alice() };
+        let (_, first) = add(&path, &alice(), PrincipalRole::Member).unwrap();
+        let (_, second) = add(&path, &alice(), PrincipalRole::Admin).unwrap();
+        add(&path, &bob, PrincipalRole::Member).unwrap();
+        assert_eq!(revoke(&path, &alice(), Some(&first.id)).unwrap().len(), 1);
+        assert!(revoke(&path, &alice(), Some(&first.id)).is_err(), "it is revoked twice");
+        let other = PrincipalId { tenant: "other".to_owned(), ..alice() };
+        assert!(revoke(&path, &other, None).is_err(), "another tenant's is revoked");
+        let revoked = revoke(&path, &alice(), None).unwrap();
+        assert_eq!(revoked.iter().map(|it| &it.id).collect::<Vec<_>>(), [&second.id]);
+        let left = read(&path).unwrap().into_iter().filter(|it| it.revoked.is_none());
+        assert_eq!(left.map(|it| it.name).collect::<Vec<_>>(), ["bob"]);
+    }
+
+    #[test]
+    fn what_is_no_file_of_tokens_is_an_error_and_stays_as_it_is() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("tokens.json");
+        for text in ["", "{", "[]", r#"{"version":2,"tokens":[]}"#] {
+            fs::write(&path, text).unwrap();
+            assert!(read_list(&path).is_err(), "{text}");
+            assert!(add(&path, &alice(), PrincipalRole::Member).is_err(), "{text}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+    }
+}
