@@ -24,6 +24,7 @@ mod monitoring;
 mod nodes;
 mod odd_agent;
 mod permissions;
+mod principals;
 mod races;
 mod rest;
 mod retries;
