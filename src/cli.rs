@@ -264,6 +264,13 @@ pub(crate) struct ServeArgs {
     /// `TANDEM_CONFIG_DIR`]
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
+    /// Add a line of JSON to this file for everything that somebody does: sessions, prompts without
+    /// their text, answers to questions, what is refused
+    #[arg(long, value_name = "FILE")]
+    pub(crate) audit: Option<PathBuf>,
+    /// Write the text of prompts into the audit log, too
+    #[arg(long, requires = "audit")]
+    pub(crate) audit_prompts: bool,
     /// Maximum time for running work after a signal; a second signal ends it at once. Set it below
     /// the time after which your service manager kills the process, often 30 seconds
     #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]

@@ -422,6 +422,13 @@ impl Session {
         self.engine.cost()
     }
 
+    /// Returns the number of requests to the model after the first `without`, and the tokens of those of
+    /// them since a time.
+    pub fn tokens_since(&self, since: Millis, without: usize) -> (usize, u64) {
+        let requests = self.engine.state.requests(without);
+        (requests.len(), spending::tokens_since(&requests, since))
+    }
+
     /// Returns the levels of thinking that the model offers.
     pub fn thinking_levels(&self) -> ThinkingLevels {
         self.engine.model.get().thinking()

@@ -287,7 +287,10 @@ impl Sessions {
         prepare: impl FnOnce(&Session),
     ) -> Result<Arc<LoadedSession>, CreateError> {
         let most = self.limits.loaded;
-        if self.loaded.lock().len() >= most && !self.unload_abandoned() && !self.unload_unused() {
+        if self.loaded.lock().len() >= most
+            && !self.unload_abandoned()
+            && !self.unload_unused(|_| true)
+        {
             return Err(CreateError::Full(most));
         }
         let stored_before = storage.next();
@@ -419,14 +422,14 @@ impl Sessions {
         }
     }
 
-    /// Unloads the session that was used longest ago, if a store has it and nobody uses it now.
-    /// Returns `false` if there is none.
-    fn unload_unused(&self) -> bool {
+    /// Unloads the session that was used longest ago of those that are meant, if a store has it and
+    /// nobody uses it now. Returns `false` if there is none.
+    pub fn unload_unused(&self, is_meant: impl Fn(&LoadedSession) -> bool) -> bool {
         if self.store.is_none() {
             return false;
         }
         let mut loaded = self.loaded.lock();
-        let unused = loaded.values().filter(|loaded| !loaded.is_in_use());
+        let unused = loaded.values().filter(|loaded| is_meant(loaded) && !loaded.is_in_use());
         let longest = unused.map(|loaded| (loaded.last_use.at(), loaded.id.clone())).min();
         let unloaded = longest.and_then(|(_, id)| loaded.remove(&id));
         drop(loaded);

@@ -23,7 +23,9 @@ use super::making::{Making, NewSession, OpenedSession};
 use super::models::first_provider;
 use super::{store, tokens};
 use crate::cli::{A2aArgs, AgentArgs, ServeArgs};
-use tandem_a2a::{self as a2a, AccessOptions, ServeAcp, ServedSessions, ServerOptions};
+use tandem_a2a::{
+    self as a2a, AccessOptions, AuditOptions, Quotas, ServeAcp, ServedSessions, ServerOptions,
+};
 use tandem_acp::{self as acp, OwnSession};
 use tandem_agent::permission::Mode;
 use tandem_agent::session::Origin;
@@ -128,6 +130,7 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     let limits = making.limits(&settings);
     let mut options = options(&serve.a2a, &limits, &making.credentials)?;
     options.programs = serve.allow_auto_execute;
+    options.audit = audit(serve)?;
     let ending = a2a::Ending::default();
     let monitoring = monitoring(serve, &mut options, &ending).await?;
     options.access.tokens = tokens::file(serve.tokens.as_deref(), making.credentials.env());
@@ -199,6 +202,14 @@ async fn monitoring(
     Ok(Some((address, AbortOnDropHandle::new(tokio::spawn(monitor)))))
 }
 
+/// Returns the audit log that the user wants, which can be written.
+fn audit(serve: &ServeArgs) -> anyhow::Result<Option<AuditOptions>> {
+    let Some(file) = serve.audit.clone() else { return Ok(None) };
+    let checked = a2a::check_audit(&file);
+    checked.with_context(|| format!("cannot write the audit log {}", file.display()))?;
+    Ok(Some(AuditOptions { file, prompts: serve.audit_prompts }))
+}
+
 /// Returns the directories that the user has named.
 fn allowed(serve: &ServeArgs, making: &Making) -> anyhow::Result<Workspace> {
     let directory = making.directory().to_owned();
@@ -268,6 +279,13 @@ fn options(
         pong: limits.pong,
         acp: None,
         programs: false,
+        audit: None,
+        quotas: Quotas {
+            sessions: limits.principal_sessions,
+            turns: limits.principal_turns,
+            requests: limits.principal_requests,
+            tokens: limits.principal_tokens,
+        },
         connected: watch::Sender::new(0),
         metrics: None,
     })

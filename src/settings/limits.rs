@@ -76,6 +76,14 @@ pub struct A2aLimits {
     pub session_idle: Duration,
     /// Time that a question waits for an answer while no person at a terminal is asked.
     pub question: Duration,
+    /// Sessions at once of one whom the server knows by name.
+    pub principal_sessions: usize,
+    /// Turns at once of such a one.
+    pub principal_turns: usize,
+    /// Requests within a second of such a one.
+    pub principal_requests: usize,
+    /// Tokens within a day of such a one.
+    pub principal_tokens: u64,
 }
 
 impl Default for A2aLimits {
@@ -91,6 +99,10 @@ impl Default for A2aLimits {
             sessions: 1000,
             session_idle: Duration::from_hours(1),
             question: Duration::from_hours(1),
+            principal_sessions: 100,
+            principal_turns: 20,
+            principal_requests: 100,
+            principal_tokens: 1_000_000_000,
         }
     }
 }
@@ -537,6 +549,26 @@ const NAMED: &[Named] = &[
         name: "node-dead-seconds",
         what: "silence of a node after which others take its sessions",
         field: Field::Seconds(|limits| &mut limits.store.node_dead),
+    },
+    Named {
+        name: "principal-sessions",
+        what: "sessions at once of one who has a token",
+        field: Field::Count(|limits| &mut limits.a2a.principal_sessions),
+    },
+    Named {
+        name: "principal-turns",
+        what: "turns at once of one who has a token",
+        field: Field::Count(|limits| &mut limits.a2a.principal_turns),
+    },
+    Named {
+        name: "principal-requests",
+        what: "requests a second of one who has a token",
+        field: Field::Count(|limits| &mut limits.a2a.principal_requests),
+    },
+    Named {
+        name: "principal-daily-tokens",
+        what: "tokens a day (UTC) of one who has a token",
+        field: Field::Bytes(|limits| &mut limits.a2a.principal_tokens),
     },
 ];
 

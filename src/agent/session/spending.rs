@@ -36,6 +36,15 @@ impl ChargedRequest {
     }
 }
 
+/// Returns the tokens of the requests since a time, cached ones included.
+pub(super) fn tokens_since(requests: &[ChargedRequest], since: Millis) -> u64 {
+    let counted = requests.iter().filter(|request| request.at >= since);
+    let tokens = counted.map(|ChargedRequest { usage, .. }| {
+        usage.input.saturating_add(usage.output).saturating_add(usage.thoughts)
+    });
+    tokens.fold(0, u64::saturating_add)
+}
+
 /// Sum of what a session's requests have cost so far, in US dollars.
 pub(super) struct Spending {
     /// Number of requests in the sum.

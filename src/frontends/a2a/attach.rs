@@ -19,7 +19,7 @@ use super::requests::SessionId;
 use super::server::A2aServer;
 use super::turns;
 use tandem_agent::session::{
-    Answer, Listed, Origin, PromptPart, PromptTags, Reader, StoreError, TurnId,
+    Answer, AnswerError, Listed, Origin, PromptPart, PromptTags, Reader, StoreError, TurnId,
 };
 use tandem_agent::sessions::SessionSummary;
 use tandem_wire::attach::{
@@ -114,9 +114,8 @@ impl rpc::Handler for Seat {
         let Some(joined) = self.joined.get() else {
             return responder.send(Err::<(), _>(refused("no session is open")));
         };
-        let contexts = self.server.contexts.of(&self.principal);
-        if let Err(error) = contexts.check(&joined.context, needed(method)) {
-            return responder.send(Err::<(), _>(refused(error.message)));
+        if let Err(error) = self.check(joined, method) {
+            return responder.send(Err::<(), _>(error));
         }
         let session = &joined.context.session;
         match method {
@@ -135,6 +134,7 @@ impl rpc::Handler for Seat {
             SET_MODE => responder.send(self.set_mode(joined, params)),
             CANCEL => {
                 let turn = params.parse::<TurnParams>();
+                self.act(joined, "cancel");
                 responder.send(turn.map(|turn| session.cancel(TurnId(turn.turn))));
             }
             TAKE_BACK => {
@@ -143,8 +143,7 @@ impl rpc::Handler for Seat {
             }
             ANSWER => {
                 let answer = params.parse::<AnswerParams<Answer>>();
-                let by = joined.origin.clone();
-                responder.send(answer.map(|it| session.answer(&it.call, it.answer, by)));
+                responder.send(answer.map(|it| self.answer(joined, &it)));
             }
             _ => responder.send(Err::<(), _>(Error::method_not_found(method))),
         }
@@ -360,9 +359,14 @@ impl Seat {
         let mut terminals = context.terminals.lock();
         if context.story(|story| terminals.is_new(&joined.terminal, prompt.number, story)) {
             turns::check_room(&context.session).map_err(|error| refused(error.message))?;
+            let contexts = self.server.contexts.of(&self.principal);
+            contexts.check_turn(context).map_err(|error| refused(error.message))?;
+            let text = self.server.audit.text(&prompt.parts);
             terminals.take(&joined.terminal, prompt.number);
             let tags = PromptTags::key(prompt.number.to_string());
-            context.session.prompt_tagged(prompt.parts, joined.origin.clone(), tags);
+            let turn = context.session.prompt_tagged(prompt.parts, joined.origin.clone(), tags);
+            let by = (&self.principal, &joined.origin);
+            self.server.audit.prompted(by, context, turn, text);
         }
         Ok(())
     }
@@ -371,7 +375,41 @@ impl Seat {
         let SetModeParams { mode } = params.parse()?;
         let mode = mode.parse().map_err(Error::invalid_params)?;
         self.trusted()?;
+        self.act(joined, "mode");
         joined.context.session.set_mode(mode).map_err(Error::invalid_params)
+    }
+
+    /// Checks that the terminal may call a method now.
+    fn check(&self, joined: &JoinedSession, method: &str) -> Result<(), Error> {
+        let (server, id) = (&self.server, self.principal.id());
+        let checked = server.contexts.of(&self.principal).check(&joined.context, needed(method));
+        checked.map_err(|error| refused(error.message))?;
+        // Events are what a terminal waits for, as often as there are some.
+        if method == EVENTS {
+            return Ok(());
+        }
+        server.meter.request(id).map_err(|used_up| {
+            server.audit.denied(id, method, &used_up.message());
+            refused(used_up.message())
+        })
+    }
+
+    fn answer(
+        &self,
+        joined: &JoinedSession,
+        given: &AnswerParams<Answer>,
+    ) -> Result<(), AnswerError> {
+        let by = joined.origin.clone();
+        joined.context.session.answer(&given.call, given.answer.clone(), by)?;
+        let by = (&self.principal, &joined.origin);
+        self.server.audit.answered(by, &joined.context, &given.call, &given.answer);
+        Ok(())
+    }
+
+    /// Notes in the audit log what a terminal does.
+    fn act(&self, joined: &JoinedSession, event: &str) {
+        let by = (&self.principal, &joined.origin);
+        self.server.audit.act(event, by, &joined.context, |_| {});
     }
 
     /// Returns an error unless more is allowed than any client of A2A may do, which is to say

@@ -5,9 +5,9 @@ use std::time::Duration;
 use axum::body::to_bytes;
 use axum::extract::Request;
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::response::{IntoResponse as _, Response};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::server::A2aServer;
 
@@ -31,4 +31,12 @@ pub(super) async fn body(server: &A2aServer, request: Request) -> Result<Vec<u8>
 /// Returns a response that is JSON.
 pub(super) fn json_response(status: StatusCode, body: &Value) -> Response {
     (status, [(CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+}
+
+/// Returns the response to a request that a quota does not allow.
+pub(super) fn used_up(why: &str, after: u64) -> Response {
+    let body = json!({ "error": why, "retryAfterSeconds": after });
+    let mut response = json_response(StatusCode::TOO_MANY_REQUESTS, &body);
+    response.headers_mut().insert(RETRY_AFTER, after.into());
+    response
 }

@@ -101,7 +101,7 @@ impl A2aServer {
         let (id, status, message) = match self.commands.prompt(&path, args, own) {
             Ok(prompt) => {
                 let context = self.commanded(session, &caller.principal)?;
-                let turn = context.execute(prompt, caller).await;
+                let turn = self.command(&context, prompt, caller).await;
                 (context.execution(turn), "STARTED", String::new())
             }
             Err(why) => (String::new(), "FAILED_TO_START", why.to_string()),
@@ -141,7 +141,23 @@ impl A2aServer {
             None => contexts.context(session.context.as_deref(), &session.settings)?,
         };
         turns::check_room(&context.session)?;
+        contexts.check_turn(&context)?;
         Ok(context)
+    }
+
+    /// Runs a command in a task of its own, which outlives the process when this returns.
+    pub(super) async fn command(
+        &self,
+        context: &SessionContext,
+        prompt: String,
+        caller: &CallOrigin,
+    ) -> TurnId {
+        let prompt = vec![PromptPart::Text(prompt)];
+        let (text, tags) = (self.audit.text(&prompt), PromptTags { key: None, own_task: true });
+        let turn = context.session.prompt_tagged(prompt, caller.origin.clone(), tags);
+        self.audit.prompted((&caller.principal, &caller.origin), context, turn, text);
+        context.session.synced().await;
+        turn
     }
 }
 
@@ -161,15 +177,6 @@ fn command_asks_model(commands: &[Command], path: &str) -> bool {
 }
 
 impl SessionContext {
-    /// Runs a command in a task of its own, which outlives the process when this returns.
-    pub(super) async fn execute(&self, prompt: String, caller: &CallOrigin) -> TurnId {
-        let tags = PromptTags { key: None, own_task: true };
-        let prompt = vec![PromptPart::Text(prompt)];
-        let turn = self.session.prompt_tagged(prompt, caller.origin.clone(), tags);
-        self.session.synced().await;
-        turn
-    }
-
     /// The id of the task that a command has for itself.
     fn execution(&self, turn: TurnId) -> String {
         Dialect::V1.task_id(&self.id, turn)

@@ -9,8 +9,10 @@ use std::time::Duration;
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
+use super::audit::Audit;
 use super::context::{self, SessionContext, UnknownContext};
 use super::principals::{DRIVE, Principal, SessionRight};
+use super::quotas::{Meter, QuotaError};
 use super::servers::{self, Allowed};
 use super::story::Story;
 use tandem_agent::session::{
@@ -70,10 +72,18 @@ pub(super) struct Contexts {
     servers: Allowed,
     /// Port of the server, at which others can join a session.
     port: u16,
+    meter: Arc<Meter>,
+    audit: Arc<Audit>,
 }
 
 impl Contexts {
-    pub(super) fn new(served: ServedSessions, servers: Allowed, port: u16) -> Self {
+    pub(super) fn new(
+        served: ServedSessions,
+        servers: Allowed,
+        port: u16,
+        meter: Arc<Meter>,
+        audit: Arc<Audit>,
+    ) -> Self {
         let shared = match &served {
             ServedSessions::Shared { first, .. } => {
                 first.session().announce(port);
@@ -81,7 +91,7 @@ impl Contexts {
             }
             ServedSessions::PerContext { .. } => None,
         };
-        Self { served, shared, servers, port }
+        Self { served, shared, servers, port, meter, audit }
     }
 
     /// The registry that all sessions are in.
@@ -193,6 +203,7 @@ impl Contexts {
         for context in self.all() {
             context.expire_questions(*question);
         }
+        self.meter.count_all(sessions);
         sessions.unload_idle();
     }
 }
@@ -226,7 +237,9 @@ impl<'a> VisibleContexts<'a> {
         if right >= need {
             return Ok(());
         }
-        let (SessionRight::Shared(role), need) = (right, need) else { return Ok(()) };
+        let SessionRight::Shared(role) = right else { return Ok(()) };
+        let why = "the role in which the session is shared does not allow it";
+        self.all.audit.denied(self.principal.id(), &context.id, why);
         let message = match need {
             SessionRight::Shared(need) => format!(
                 "the session is shared with you to {role}, and this needs the role {need}: ask its \
@@ -237,6 +250,21 @@ impl<'a> VisibleContexts<'a> {
             }
         };
         Err(Error::new(error::UNSUPPORTED_OPERATION, message))
+    }
+
+    /// Checks that the owner of a session has room for another turn.
+    pub(super) fn check_turn(&self, context: &SessionContext) -> Result<(), Error> {
+        let owner = context.session.with_access(|access| access.owner.clone());
+        let Some(owner) = owner else { return Ok(()) };
+        self.within_quota(&context.id, self.all.meter.turn(&owner, self.all.registry()))
+    }
+
+    /// Notes in the audit log what a quota does not allow.
+    fn within_quota(&self, what: &str, checked: Result<(), QuotaError>) -> Result<(), Error> {
+        checked.map_err(|used_up| {
+            self.all.audit.denied(self.principal.id(), what, &used_up.message());
+            used_up.into()
+        })
     }
 
     /// All that are loaded, in no order.
@@ -487,6 +515,11 @@ impl<'a> VisibleContexts<'a> {
             auto_approve: settings.auto_execute,
         };
         let owner = self.principal.id();
+        if let Some(owner) = owner {
+            let checked = self.all.meter.turn(owner, sessions);
+            let checked = checked.and_then(|()| self.all.meter.session(owner, sessions));
+            self.within_quota("a session", checked)?;
+        }
         let prepare = |session: &Session| {
             // First of all: nobody sees it before it is known whose it is.
             if let Some(owner) = owner {
@@ -507,7 +540,11 @@ impl<'a> VisibleContexts<'a> {
             (None, _) => sessions.create(&request, prepare).map(|created| (created, true)),
         };
         let (loaded, is_new) = begun.map_err(refused)?;
-        Ok((SessionContext::of(&loaded), is_new))
+        let context = SessionContext::of(&loaded);
+        if is_new {
+            self.all.audit.begun(self.principal, &context);
+        }
+        Ok((context, is_new))
     }
 }
 

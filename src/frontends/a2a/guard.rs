@@ -11,6 +11,8 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
+use super::body::used_up;
+use super::principals::AccessError;
 use super::server::A2aServer;
 
 /// Value of `WWW-Authenticate`: the way to show that one may use the server.
@@ -45,8 +47,20 @@ pub(super) async fn authorize(
 ) -> Response {
     let token = token(request.uri(), request.headers());
     match server.principals.find(token.as_deref()).await {
-        Ok(principal) => _ = request.extensions_mut().insert(principal),
-        Err(_) => {
+        Ok(principal) => {
+            if let Err(refused) = server.meter.request(principal.id()) {
+                let (what, why) = (request.uri().path(), refused.message());
+                server.audit.denied(principal.id(), what, &why);
+                return used_up(&why, refused.seconds());
+            }
+            request.extensions_mut().insert(principal);
+        }
+        Err(error) => {
+            let (id, why) = match &error {
+                AccessError::Unknown => (None, "the token is missing or wrong"),
+                AccessError::Revoked(id) => (Some(id), "the token is revoked"),
+            };
+            server.audit.denied(id, request.uri().path(), why);
             let why = "the token is missing or wrong\n";
             let challenge = [(WWW_AUTHENTICATE, CHALLENGE)];
             return (StatusCode::UNAUTHORIZED, challenge, why).into_response();

@@ -5,9 +5,10 @@
 //!
 //! - forms: `dialect` and `flat` write tasks and events, `fields`, `read` and `requests` read calls;
 //!   `tool_call` and `updates` translate what the projection of a session says;
-//! - callers: `tokens` is the file of what they show, `principals` says who they are and what they may do;
+//! - callers: `tokens` is the file of what they show, `principals` says who they are and
+//!   what they may do, `quotas` how much;
 //! - sessions: `story` folds a log, `context` is a session with its tasks, `contexts` finds or opens
-//!   one, `follow` and `subscription` read its events;
+//!   one, `follow` and `subscription` read its events, `audit` records who did what;
 //! - state: `turns` begins turns and answers questions, `messages` remembers what was sent, `server`
 //!   holds it all;
 //! - methods: `methods` is what can be called, with `list`, `push`, `commands` and `card`;
@@ -18,6 +19,7 @@ pub mod tokens;
 pub mod webhook;
 
 mod attach;
+mod audit;
 mod body;
 mod busy;
 mod card;
@@ -40,6 +42,7 @@ mod notifiers;
 mod patience;
 mod principals;
 mod push;
+mod quotas;
 mod read;
 mod requests;
 mod rest;
@@ -72,6 +75,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tower::ServiceExt as _;
 
+use self::audit::Audit;
+pub use self::audit::{AuditOptions, check as check_audit};
 use self::contexts::Contexts;
 pub use self::contexts::{IsShown, ServedSessions};
 use self::messages::Messages;
@@ -79,6 +84,8 @@ pub use self::monitoring::monitor;
 use self::patience::Patience;
 pub use self::principals::AccessOptions;
 use self::principals::Principals;
+use self::quotas::Meter;
+pub use self::quotas::Quotas;
 use self::server::{A2aServer, ConnectionSlot};
 pub use self::server::{Ending, ServeAcp, ServerOptions};
 use self::servers::Allowed;
@@ -125,9 +132,13 @@ pub async fn serve(
     let port = listener.local_addr().context("the port is not known")?.port();
     let principals = Principals::new(std::mem::take(&mut options.access));
     principals.begin().await;
+    let audit = Arc::new(Audit::begin(options.audit.take()));
+    let meter = Arc::new(Meter::new(options.quotas));
     let server = Arc::new(A2aServer {
         principals: Arc::new(principals),
-        contexts: Contexts::new(sessions, servers, port),
+        audit: Arc::clone(&audit),
+        contexts: Contexts::new(sessions, servers, port, Arc::clone(&meter), audit),
+        meter,
         webhooks: Webhooks::new(options.webhook_loopback, webhook::WebhookLimits::default()),
         commands: Registry::default(),
         port,
@@ -167,6 +178,7 @@ pub async fn serve(
         server.webhooks.delivered().await;
     };
     let _ = tokio::time::timeout(LAST_PUSHES, notified).await;
+    let _ = tokio::time::timeout(LAST_WORDS, server.audit.finish()).await;
     Ok(())
 }
 

@@ -214,10 +214,11 @@ impl A2aServer {
             other => other,
         };
         let reader = caller.principal.clone();
+        let by = (&caller.principal, &caller.origin);
         match said {
             SentContent::Answers(answers) => {
                 contexts.check(&context, ANSWER)?;
-                let span = turns::answer(&context, &answers, &caller.origin, dialect)?;
+                let span = turns::answer(&context, &answers, by, &self.audit, dialect)?;
                 self.push_with(&context, &span, push, dialect)?;
                 Ok((Streaming { context, span, dialect, unknown: None, reader }, false))
             }
@@ -229,8 +230,11 @@ impl A2aServer {
                 {
                     return Ok((Streaming { context, span, dialect, unknown, reader }, true));
                 }
+                contexts.check_turn(&context)?;
+                let text = self.audit.text(&prompt);
                 let target = MessageTarget { task: sent.task.is_some(), turn, id: sent.id };
                 let span = turns::begin(&context, prompt, &caller.origin, &target, dialect)?;
+                self.audit.prompted(by, &context, span.turn, text);
                 self.push_with(&context, &span, push, dialect)?;
                 Ok((Streaming { context, span, dialect, unknown, reader }, true))
             }
@@ -316,6 +320,7 @@ impl A2aServer {
         dialect: Dialect,
     ) -> Result<Reply, Error> {
         let (context, turn) = self.contexts.of(&caller.principal).task(id, DRIVE)?;
+        self.audit.act("cancel", (&caller.principal, &caller.origin), &context, |_| {});
         let session = &context.session;
         let ended = || {
             let message = format!("Task cannot be canceled: {id} has ended");

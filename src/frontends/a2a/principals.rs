@@ -1,4 +1,4 @@
-//! The principals of a server: who a caller is, by a token or by the word of a trusted proxy.
+//! The principals of a server: who a caller is, by a token.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -62,6 +62,15 @@ impl Principal {
         match self {
             Self::Anyone | Self::Operator => None,
             Self::Named(named) => Some(&named.id),
+        }
+    }
+
+    /// Returns the name for logs and people.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Anyone => "anyone",
+            Self::Operator => "operator",
+            Self::Named(named) => &named.id.name,
         }
     }
 
@@ -195,8 +204,8 @@ impl TokenFile {
     /// Reads the file if it has changed. What cannot be read has no tokens: nobody gets in by an
     /// accident.
     async fn look(&self) {
-        let mut last = self.looking.lock().await;
-        let (path, before) = (self.path.clone(), *last);
+        let mut known = self.looking.lock().await;
+        let (path, before) = (self.path.clone(), *known);
         let looked = tokio::task::spawn_blocking(move || {
             let stamp = tokens::stamp(&path)?;
             let is_new = stamp.is_some() && stamp != before;
@@ -209,19 +218,19 @@ impl TokenFile {
         };
         match looked {
             Ok((stamp, Some(list))) => {
-                *last = stamp;
+                *known = stamp;
                 self.list.send_replace(Some(Arc::new(list)));
             }
             Ok((Some(_), None)) => {}
             Ok((None, None)) => {
-                *last = None;
+                *known = None;
                 // It counts that there was one.
                 if self.list.borrow().is_some() {
                     self.lose("it is gone");
                 }
             }
             Err(err) => {
-                *last = None;
+                *known = None;
                 self.lose(&format!("{err:#}"));
             }
         }

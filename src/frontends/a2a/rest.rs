@@ -10,7 +10,7 @@ use axum::routing::{get, post};
 use axum::{Extension, Router};
 use serde_json::{Value, json};
 
-use super::body::{body, json_response};
+use super::body::{body, json_response, used_up};
 use super::context::SessionContext;
 use super::dialect::Dialect;
 use super::principals::{Principal, WATCH};
@@ -20,6 +20,8 @@ use super::subscription::{Span, Subscription};
 use super::{commands, fields, read, sse};
 use tandem_agent::commands::PathError;
 use tandem_agent::session::ServerStatus;
+use tandem_wire::a2a::error;
+use tandem_wire::jsonrpc::Error;
 
 /// Routes of these endpoints.
 pub(super) fn routes() -> Router<Arc<A2aServer>> {
@@ -57,7 +59,7 @@ async fn create(
             let json = (CONTENT_TYPE, "application/json".to_owned());
             (StatusCode::CREATED, [location, json], json!(context.id).to_string()).into_response()
         }
-        Err(error) => bad(&error.message),
+        Err(error) => refusal(&error),
     }
 }
 
@@ -102,6 +104,15 @@ async fn execute(
 async fn json_body(server: &A2aServer, request: Request) -> Result<Value, Response> {
     let body = body(server, request).await?;
     serde_json::from_slice(&body).map_err(|err| bad(&err.to_string()))
+}
+
+/// Returns the response to what is refused.
+fn refusal(error: &Error) -> Response {
+    let after = error.data.as_ref().and_then(|data| data.get("retryAfterSeconds")?.as_u64());
+    match after.filter(|_| error.code == error::QUOTA_EXCEEDED) {
+        Some(after) => used_up(&error.message, after),
+        None => bad(&error.message),
+    }
 }
 
 fn bad(why: &str) -> Response {
@@ -230,9 +241,9 @@ impl A2aServer {
         };
         let context = match self.commanded(named, &caller.principal) {
             Ok(context) => context,
-            Err(error) => return failed(StatusCode::BAD_REQUEST, error.message.into_owned()),
+            Err(error) => return refusal(&error),
         };
-        let turn = context.execute(prompt, caller).await;
+        let turn = self.command(&context, prompt, caller).await;
         let queued = context.story(|story| story.turn(turn).map_or(0, |turn| turn.queued.0));
         let (span, reader) = (Span::begun(turn, queued, None), caller.principal.clone());
         let events = Subscription::new(&context, span, Dialect::V03, reader);

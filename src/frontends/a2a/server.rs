@@ -10,10 +10,12 @@ use tokio::io::DuplexStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::audit::{Audit, AuditOptions};
 use super::context::SessionContext;
 use super::contexts::Contexts;
 use super::messages::Messages;
 use super::principals::{AccessOptions, Principal, Principals};
+use super::quotas::{Meter, Quotas};
 use super::requests::SessionId;
 use super::webhook::Webhooks;
 use tandem_agent::commands::Registry;
@@ -49,6 +51,10 @@ pub struct ServerOptions {
     pub acp: Option<ServeAcp>,
     /// `true` if MCP servers that are programs may be started for clients.
     pub programs: bool,
+    /// The audit log, if one is wanted.
+    pub audit: Option<AuditOptions>,
+    /// Amounts that each principal may use.
+    pub quotas: Quotas,
     /// Number of connections there are.
     pub connected: watch::Sender<usize>,
     /// Figures of the server, if somebody reads them.
@@ -84,6 +90,8 @@ impl Ending {
 /// A server.
 pub(super) struct A2aServer {
     pub(super) principals: Arc<Principals>,
+    pub(super) audit: Arc<Audit>,
+    pub(super) meter: Arc<Meter>,
     pub(super) contexts: Contexts,
     pub(super) options: ServerOptions,
     pub(super) webhooks: Webhooks,

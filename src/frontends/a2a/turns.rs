@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::audit::Audit;
 use super::context::SessionContext;
 use super::dialect::Dialect;
+use super::principals::Principal;
 use super::read::ConfirmationAnswer;
 use super::subscription::Span;
 use super::tool_call::{
@@ -101,7 +103,8 @@ pub(super) fn check_room(session: &Session) -> Result<(), Error> {
 pub(super) fn answer(
     context: &Arc<SessionContext>,
     answers: &[ConfirmationAnswer],
-    origin: &Origin,
+    by: (&Principal, &Origin),
+    audit: &Audit,
     dialect: Dialect,
 ) -> Result<Span, Error> {
     let mut span = None;
@@ -110,8 +113,9 @@ pub(super) fn answer(
         let Some(call) = call else { return Err(stale(given, &AnswerError::NotAsked)) };
         let edit = matches!(call.started.access, Access::Edit { .. });
         let answer = read_answer(given, call.started.question.as_ref(), edit)?;
-        let answered = context.session.answer(&given.call, answer, origin.clone());
+        let answered = context.session.answer(&given.call, answer.clone(), by.1.clone());
         answered.map_err(|error| stale(given, &error))?;
+        audit.answered(by, context, &given.call, &answer);
         span = span.or(call.turn.zip(call.index.map(|index| index + 1)));
     }
     let (turn, from) = span.ok_or_else(|| error::invalid_params("no answer"))?;

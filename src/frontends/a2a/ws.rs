@@ -49,8 +49,7 @@ pub(super) async fn upgrade(
     State(server): State<Arc<A2aServer>>,
     slot: Extension<Arc<ConnectionSlot>>,
     Extension(principal): Extension<Principal>,
-    uri: Uri,
-    headers: HeaderMap,
+    (uri, headers): (Uri, HeaderMap),
     upgrade: WebSocketUpgrade,
 ) -> Response {
     let caller = server.caller(&headers, principal);
@@ -213,6 +212,9 @@ impl SocketClient {
     /// Begins to follow the shared session, with what is asked in it now.
     async fn join(&mut self) -> Result<(), Over> {
         let Some(context) = self.server.contexts.shared().map(Arc::clone) else { return Ok(()) };
+        if !context.is_open_to(&self.caller.principal) {
+            return Ok(());
+        }
         let now = context.session.position();
         let mut asked: Vec<usize> = context.story(|story| {
             let open = context.session.questions();
@@ -354,6 +356,10 @@ impl SocketClient {
             self.stop(&params);
             return self.out.result(&id, b"null").await;
         }
+        if let Err(used_up) = self.server.meter.request(self.caller.principal.id()) {
+            self.server.audit.denied(self.caller.principal.id(), &method, &used_up.message());
+            return self.out.fail(&id, &used_up.into()).await;
+        }
         if self.calls.len() >= CALLS {
             let error = Error::new(Error::INTERNAL, format!("{CALLS} calls are under way"));
             return self.out.fail(&id, &error).await;
@@ -423,7 +429,8 @@ impl SocketClient {
             }
             _ => {}
         }
-        if self.calls.len() >= CALLS {
+        let is_too_many = self.server.meter.request(self.caller.principal.id()).is_err();
+        if is_too_many || self.calls.len() >= CALLS {
             tracing::debug!("a notification could not be carried out: too many calls");
             return Ok(());
         }

@@ -19,6 +19,9 @@ pub const EXTENDED_CARD_NOT_CONFIGURED: i64 = -32007;
 /// Code: the agent does not speak that version.
 pub const VERSION_NOT_SUPPORTED: i64 = -32009;
 
+/// Code: the caller has used up a quota. tandem's own; the data says when to try again.
+pub const QUOTA_EXCEEDED: i64 = -32029;
+
 /// Returns the error for wrong parameters. Clients of A2A show the message, and not the data.
 pub fn invalid_params(message: impl Into<Cow<'static, str>>) -> Error {
     Error::new(Error::INVALID_PARAMS, message)

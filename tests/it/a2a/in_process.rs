@@ -7,7 +7,9 @@ use std::time::Duration;
 use expect_test::expect;
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
-use tandem_a2a::{AccessOptions, Ending, ServeAcp, ServedSessions, ServerOptions, listen, serve};
+use tandem_a2a::{
+    AccessOptions, Ending, Quotas, ServeAcp, ServedSessions, ServerOptions, listen, serve,
+};
 use tandem_agent::session::{Answer, Origin, Parts, Session};
 use tandem_agent::sessions::{MakeSession, SessionLimits, SessionRequest, Sessions};
 use tandem_model::replay::Replay;
@@ -53,6 +55,8 @@ impl Server {
             pong: LONG,
             acp: Some(acp),
             programs: false,
+            audit: None,
+            quotas: Quotas::default(),
             connected: tokio::sync::watch::Sender::new(0),
             metrics: None,
         };

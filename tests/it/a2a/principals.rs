@@ -1,6 +1,7 @@
 //! People and services whom `tandem serve` knows by their tokens, and their sessions.
 
 mod isolation;
+mod quotas;
 mod sharing;
 
 use serde_json::{Value, json};

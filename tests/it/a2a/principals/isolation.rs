@@ -227,7 +227,8 @@ fn described(call: &Call) -> String {
 #[tokio::test]
 async fn nobody_finds_a_session_of_somebody_else() {
     // Connections that are closed count until the server has seen it.
-    let setup = asking().arg("--limit").arg("a2a-connections=10000");
+    let limits = ["a2a-connections=10000", "principal-requests=100000"];
+    let setup = limits.iter().fold(asking(), |setup, limit| setup.arg("--limit").arg(limit));
     let mut office = Office::open(setup.clone()).await;
     let alice = office.member("alice");
     let strangers = [office.member("bob"), office.add("other", "root", PrincipalRole::Admin)];

@@ -1,0 +1,212 @@
+//! The audit log: who asked for what, and who approved what, as JSON Lines in a file.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::context::SessionContext;
+use super::principals::Principal;
+use tandem_agent::session::{Answer, Origin, PrincipalId, PromptPart, TurnId, prompt_text};
+
+/// Maximum number of records that wait to be written; of more, the number is written.
+const WAITING: usize = 10_000;
+
+/// Maximum number of records that are written at once.
+const BATCH: usize = 256;
+
+/// The audit log that the operator wants.
+#[derive(Debug, Clone)]
+pub struct AuditOptions {
+    /// The file, to which lines are added.
+    pub file: PathBuf,
+    /// `true` if what people say is written, too.
+    pub prompts: bool,
+}
+
+/// Checks that an audit log can be written, before anything happens that belongs into it.
+pub fn check(file: &Path) -> io::Result<()> {
+    open(file).map(drop)
+}
+
+/// The audit log, or none.
+pub(super) struct Audit(Option<Writer>);
+
+struct Writer {
+    prompts: bool,
+    records: Mutex<Option<mpsc::Sender<Value>>>,
+    lost: AtomicU64,
+    writing: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Audit {
+    /// Begins to write. To be called where tasks can be spawned.
+    pub(super) fn begin(options: Option<AuditOptions>) -> Self {
+        Self(options.map(|AuditOptions { file, prompts }| {
+            let (sender, records) = mpsc::channel(WAITING);
+            Writer {
+                prompts,
+                records: Mutex::new(Some(sender)),
+                lost: AtomicU64::new(0),
+                writing: Mutex::new(Some(tokio::spawn(write(file, records)))),
+            }
+        }))
+    }
+
+    /// Records that somebody was refused something; why.
+    pub(super) fn denied(&self, id: Option<&PrincipalId>, what: &str, why: &str) {
+        self.record("denied", |record| {
+            record["principal"] = json!(id.map(|id| &id.name));
+            record["tenant"] = json!(id.map(|id| &id.tenant));
+            record["what"] = json!(what);
+            record["why"] = json!(why);
+        });
+    }
+
+    /// Records that a session was begun.
+    pub(super) fn begun(&self, principal: &Principal, context: &SessionContext) {
+        self.record("session", |record| {
+            add_session(record, principal, context);
+            let directory = context.session.roots().first();
+            record["directory"] = json!(directory.map(|it| it.display().to_string()));
+        });
+    }
+
+    /// Records that somebody does something in a session.
+    pub(super) fn act(
+        &self,
+        event: &str,
+        (principal, origin): (&Principal, &Origin),
+        context: &SessionContext,
+        add: impl FnOnce(&mut Value),
+    ) {
+        self.record(event, |record| {
+            add_session(record, principal, context);
+            record["client"] = json!(origin.to_string());
+            add(record);
+        });
+    }
+
+    /// Returns a prompt's text, if it is to be recorded.
+    pub(super) fn text(&self, prompt: &[PromptPart]) -> Option<String> {
+        let with_text = self.0.as_ref().is_some_and(|writer| writer.prompts);
+        with_text.then(|| prompt_text(prompt))
+    }
+
+    /// Records a prompt, with its text if that is given.
+    pub(super) fn prompted(
+        &self,
+        by: (&Principal, &Origin),
+        context: &SessionContext,
+        turn: TurnId,
+        text: Option<String>,
+    ) {
+        self.act("prompt", by, context, |record| {
+            record["turn"] = json!(turn.0);
+            if let Some(text) = text {
+                record["text"] = json!(text);
+            }
+        });
+    }
+
+    /// Records the answer to a question: which call was meant, and what becomes of it.
+    pub(super) fn answered(
+        &self,
+        by: (&Principal, &Origin),
+        context: &SessionContext,
+        call: &str,
+        answer: &Answer,
+    ) {
+        self.act("answer", by, context, |record| {
+            let asked = context.story(|story| {
+                let started = &story.call(call)?.started;
+                Some((started.call.name.clone(), started.summary.label.clone()))
+            });
+            let (tool, label) = asked.unwrap_or_default();
+            record["call"] = json!(call);
+            record["tool"] = json!(tool);
+            record["label"] = json!(label);
+            record["decision"] = json!(answer.decision().label());
+        });
+    }
+
+    fn record(&self, event: &str, add: impl FnOnce(&mut Value)) {
+        let Some(writer) = &self.0 else { return };
+        let at = format!("{:.3}", jiff::Timestamp::now());
+        let mut record = json!({ "at": at, "event": event });
+        add(&mut record);
+        let lost = writer.lost.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            record["lost_before"] = json!(lost);
+        }
+        let records = writer.records.lock();
+        let sent = records.as_ref().is_some_and(|records| records.try_send(record).is_ok());
+        if !sent {
+            writer.lost.fetch_add(lost + 1, Ordering::Relaxed);
+            if lost == 0 {
+                tracing::error!("the audit log loses records: its disk is too slow");
+            }
+        }
+    }
+
+    /// Waits until all is written. Nothing is recorded any more.
+    pub(super) async fn finish(&self) {
+        let Some(writer) = &self.0 else { return };
+        drop(writer.records.lock().take());
+        let writing = writer.writing.lock().take();
+        if let Some(writing) = writing {
+            // One that has panicked writes nothing more.
+            let _ = writing.await;
+        }
+    }
+}
+
+fn add_session(record: &mut Value, principal: &Principal, context: &SessionContext) {
+    record["principal"] = json!(principal.name());
+    record["tenant"] = json!(principal.id().map(|id| &id.tenant));
+    record["session"] = json!(context.session.id());
+    record["context"] = json!(context.id);
+}
+
+/// Writes records as they come, until no more come. What cannot be written is lost, and that is said.
+async fn write(file: PathBuf, mut records: mpsc::Receiver<Value>) {
+    let (mut batch, mut lost) = (Vec::new(), 0);
+    while records.recv_many(&mut batch, BATCH).await > 0 {
+        let mut lines = String::new();
+        if lost > 0
+            && let Some(first) = batch.first_mut()
+        {
+            first["lost_before"] = json!(lost);
+        }
+        for record in &batch {
+            lines.push_str(&record.to_string());
+            lines.push('\n');
+        }
+        let path = file.clone();
+        let written = tokio::task::spawn_blocking(move || {
+            // Opened each time: whoever rotates the file has it begin anew.
+            open(&path)?.write_all(lines.as_bytes())
+        });
+        match written.await.map_err(io::Error::other).and_then(|written| written) {
+            Ok(()) => lost = 0,
+            Err(err) => {
+                lost += batch.len() as u64;
+                let file = file.display();
+                tracing::error!(
+                    "the audit log {file} cannot be written: {err}; {lost} records lost"
+                );
+            }
+        }
+        batch.clear();
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+}

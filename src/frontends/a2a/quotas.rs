@@ -1,0 +1,250 @@
+//! Quotas: how much a principal that the server knows by name may use.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::json;
+use tandem_agent::session::{Millis, PrincipalId, Session, now};
+use tandem_agent::sessions::{LoadedSession, Sessions};
+use tandem_wire::a2a::error;
+use tandem_wire::jsonrpc::Error;
+use tokio::time::Instant;
+
+/// Milliseconds of a day.
+const DAY: Millis = 24 * 60 * 60 * 1000;
+
+/// Time after which a turn or a session may have ended: nobody knows.
+const LATER: Duration = Duration::from_secs(5);
+
+/// Amounts that each principal may use.
+#[derive(Debug, Clone, Copy)]
+pub struct Quotas {
+    /// Maximum number of sessions that are loaded at once.
+    pub sessions: usize,
+    /// Maximum number of turns that run or wait at once, in all sessions that the principal owns.
+    pub turns: usize,
+    /// Maximum number of requests within a second.
+    pub requests: usize,
+    /// Maximum number of tokens within a day (UTC), in all sessions that the principal owns.
+    pub tokens: u64,
+}
+
+impl Default for Quotas {
+    fn default() -> Self {
+        Self { sessions: 100, turns: 20, requests: 100, tokens: 1_000_000_000 }
+    }
+}
+
+/// A quota that is used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct QuotaError {
+    /// Name of the limit.
+    limit: &'static str,
+    maximum: u64,
+    what: &'static str,
+    retry: Duration,
+}
+
+impl QuotaError {
+    /// Returns the time in seconds after which to try again.
+    pub(super) fn seconds(&self) -> u64 {
+        self.retry.as_secs().max(1)
+    }
+
+    /// Returns a message for people: what happened, and what to do.
+    pub(super) fn message(&self) -> String {
+        let Self { limit, maximum, what, .. } = self;
+        let seconds = self.seconds();
+        format!("the quota of {maximum} {what} (`{limit}`) is used up; try again in {seconds} s")
+    }
+}
+
+impl From<QuotaError> for Error {
+    fn from(used_up: QuotaError) -> Self {
+        Self::new(error::QUOTA_EXCEEDED, used_up.message()).with(json!({
+            "limit": used_up.limit,
+            "maximum": used_up.maximum,
+            "retryAfterSeconds": used_up.seconds(),
+        }))
+    }
+}
+
+/// Use of a server by its principals.
+pub(super) struct Meter {
+    quotas: Quotas,
+    principals: Mutex<HashMap<PrincipalId, Use>>,
+}
+
+/// Use by one principal.
+struct Use {
+    /// Requests that may come at once now.
+    requests: f64,
+    /// Time of that.
+    at: Instant,
+    /// The day, and the tokens of it.
+    day: Millis,
+    tokens: u64,
+    /// The requests to the model that are in the sum, by session.
+    counted: HashMap<String, usize>,
+}
+
+impl Meter {
+    pub(super) fn new(quotas: Quotas) -> Self {
+        Self { quotas, principals: Mutex::default() }
+    }
+
+    /// Counts a request of a principal, or refuses it.
+    pub(super) fn request(&self, principal: Option<&PrincipalId>) -> Result<(), QuotaError> {
+        let Some(principal) = principal else { return Ok(()) };
+        let most = self.quotas.requests;
+        self.of(principal, |used| {
+            // More than a second of them is not saved up.
+            let rate = f64::from(u32::try_from(most).unwrap_or(u32::MAX));
+            let now = Instant::now();
+            let since = now.saturating_duration_since(used.at).as_secs_f64();
+            used.requests = (used.requests + since * rate).min(rate);
+            used.at = now;
+            if used.requests < 1.0 {
+                let what = "requests a second";
+                let retry = Duration::from_secs(1);
+                return Err(used_up("principal-requests", most as u64, what, retry));
+            }
+            used.requests -= 1.0;
+            Ok(())
+        })
+    }
+
+    /// Checks that an owner may begin another session; makes room by unloading one that nobody uses.
+    pub(super) fn session(
+        &self,
+        owner: &PrincipalId,
+        sessions: &Sessions,
+    ) -> Result<(), QuotaError> {
+        let most = self.quotas.sessions;
+        while owned(sessions, owner).len() >= most {
+            let is_theirs =
+                |loaded: &LoadedSession| loaded.session().with_access(|it| it.is_owner(owner));
+            if !sessions.unload_unused(is_theirs) {
+                let what = "sessions at once";
+                return Err(used_up("principal-sessions", most as u64, what, LATER));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that another turn may begin in a session of an owner.
+    pub(super) fn turn(&self, owner: &PrincipalId, sessions: &Sessions) -> Result<(), QuotaError> {
+        let loaded = owned(sessions, owner);
+        let turns = loaded.iter().map(|loaded| {
+            let session = loaded.session();
+            usize::from(session.running().is_some()) + session.waiting()
+        });
+        let most = self.quotas.turns;
+        if turns.sum::<usize>() >= most {
+            return Err(used_up("principal-turns", most as u64, "turns at once", LATER));
+        }
+        for loaded in &loaded {
+            self.count(owner, loaded.session());
+        }
+        let at = now();
+        let tokens = self.of(owner, |used| used.today(at).tokens);
+        if tokens >= self.quotas.tokens {
+            let left = u64::try_from(DAY - at.rem_euclid(DAY)).unwrap_or_default();
+            let retry = Duration::from_millis(left);
+            let what = "tokens a day";
+            return Err(used_up("principal-daily-tokens", self.quotas.tokens, what, retry));
+        }
+        Ok(())
+    }
+
+    /// Counts the tokens of all loaded sessions, before one of them is unloaded.
+    pub(super) fn count_all(&self, sessions: &Sessions) {
+        for loaded in sessions.loaded() {
+            let owner = loaded.session().with_access(|access| access.owner.clone());
+            if let Some(owner) = owner {
+                self.count(&owner, loaded.session());
+            }
+        }
+    }
+
+    /// Counts the tokens of a session that are not counted yet.
+    fn count(&self, owner: &PrincipalId, session: &Session) {
+        let at = now();
+        self.of(owner, |used| {
+            let used = used.today(at);
+            let counted = used.counted.entry(session.id().to_owned()).or_default();
+            let (requests, tokens) = session.tokens_since(at - at.rem_euclid(DAY), *counted);
+            *counted += requests;
+            used.tokens = used.tokens.saturating_add(tokens);
+        });
+    }
+
+    fn of<T>(&self, principal: &PrincipalId, look: impl FnOnce(&mut Use) -> T) -> T {
+        let mut principals = self.principals.lock();
+        look(principals.entry(principal.clone()).or_insert_with(|| Use {
+            requests: f64::from(u32::try_from(self.quotas.requests).unwrap_or(u32::MAX)),
+            at: Instant::now(),
+            day: 0,
+            tokens: 0,
+            counted: HashMap::new(),
+        }))
+    }
+}
+
+impl Use {
+    /// Begins a new day, if it is one.
+    fn today(&mut self, at: Millis) -> &mut Self {
+        let day = at.div_euclid(DAY);
+        if self.day != day {
+            // What is counted again is of another day then.
+            (self.day, self.tokens) = (day, 0);
+            self.counted.clear();
+        }
+        self
+    }
+}
+
+fn used_up(limit: &'static str, maximum: u64, what: &'static str, retry: Duration) -> QuotaError {
+    QuotaError { limit, maximum, what, retry }
+}
+
+/// Returns the loaded sessions of an owner.
+fn owned(sessions: &Sessions, owner: &PrincipalId) -> Vec<Arc<LoadedSession>> {
+    let mut loaded = sessions.loaded();
+    loaded.retain(|loaded| loaded.session().with_access(|access| access.is_owner(owner)));
+    loaded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meter(requests: usize) -> Meter {
+        Meter::new(Quotas { requests, ..Quotas::default() })
+    }
+
+    fn id(name: &str) -> PrincipalId {
+        PrincipalId { tenant: "acme".to_owned(), name: name.to_owned() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_principal_has_so_many_requests_a_second_and_others_have_theirs() {
+        let (meter, alice, bob) = (meter(2), id("alice"), id("bob"));
+        assert!(meter.request(Some(&alice)).is_ok() && meter.request(Some(&alice)).is_ok());
+        let refused = meter.request(Some(&alice)).unwrap_err();
+        assert_eq!(
+            refused.message(),
+            "the quota of 2 requests a second (`principal-requests`) is used up; try again in 1 s"
+        );
+        assert!(meter.request(Some(&bob)).is_ok());
+        assert!(meter.request(None).is_ok(), "the operator has no quota");
+        tokio::time::advance(Duration::from_millis(500)).await;
+        assert!(meter.request(Some(&alice)).is_ok() && meter.request(Some(&alice)).is_err());
+        // What was not used is not saved up.
+        tokio::time::advance(Duration::from_mins(1)).await;
+        assert!((0..2).all(|_| meter.request(Some(&alice)).is_ok()));
+        assert!(meter.request(Some(&alice)).is_err());
+    }
+}

@@ -1,0 +1,167 @@
+//! Quotas of a principal, and the audit log.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::super::server::{answer, prompt, within};
+use super::{Office, asking, hello, in_context};
+use crate::agent::{HANG, Setup};
+
+/// Code of a quota that is used up.
+const USED_UP: i64 = -32029;
+
+fn limited(setup: Setup, limit: &str) -> Setup {
+    setup.arg("--limit").arg(limit)
+}
+
+/// Returns what a call's error says for programs: the limit, its value, and whether it says when to try
+/// again.
+fn quota(response: &Value) -> (i64, &str, u64, bool) {
+    let error = &response["error"];
+    let data = &error["data"];
+    // In 1.0, data are a list of details.
+    let data = if data.is_array() { &data[0] } else { data };
+    let again = data["retryAfterSeconds"].as_u64().is_some_and(|seconds| seconds > 0);
+    let limit = data["limit"].as_str().unwrap_or_default();
+    (error["code"].as_i64().unwrap(), limit, data["maximum"].as_u64().unwrap_or(0), again)
+}
+
+#[tokio::test]
+async fn turns_at_once_are_limited_for_each_principal() {
+    let it = Office::open(limited(asking(), "principal-turns=1")).await;
+    let (alice, bob) = (it.member("alice"), it.member("bob"));
+    alice.begin("a").await;
+    let refused = alice.call("message/send", in_context("b", prompt("go"))).await;
+    assert_eq!(quota(&refused), (USED_UP, "principal-turns", 1, true), "{refused}");
+    let rest =
+        alice.post("/executeCommand", &json!({ "command": "about", "contextId": "a" })).await;
+    assert_eq!((rest.status, rest.header("retry-after")), (429, "5"), "{}", rest.text());
+    bob.begin("a").await;
+    // An answer begins nothing.
+    let answered = within(&json!("a"), answer(&json!("write_file-1"), "proceed_once"));
+    assert_eq!(alice.result("message/send", answered).await["status"]["state"], "completed");
+    alice.begin("b").await;
+}
+
+#[tokio::test]
+async fn a_session_gives_way_to_another_of_its_owner_unless_it_is_in_use() {
+    let it = Office::open(limited(asking(), "principal-sessions=2")).await;
+    let alice = it.member("alice");
+    alice.begin("a").await;
+    alice.begin("b").await;
+    let refused = alice.call("message/send", in_context("c", prompt("go"))).await;
+    assert_eq!(quota(&refused), (USED_UP, "principal-sessions", 2, true), "{refused}");
+    let rest = alice.post("/tasks", &json!({ "contextId": "c" })).await;
+    assert_eq!(rest.status, 429, "{}", rest.text());
+    alice.result("tasks/cancel", json!({ "id": "a" })).await;
+    alice.begin("c").await;
+    assert_eq!(alice.result("tasks/get", json!({ "id": "a" })).await["id"], "a");
+}
+
+#[tokio::test]
+async fn tokens_of_a_day_are_limited() {
+    // With a window, the prompts' tokens are counted.
+    let setup = Setup::script(vec![
+        json!({ "input_limit": 100_000 }),
+        json!({ "when": "", "answers": [[{ "text": "hello" }]] }),
+    ]);
+    let it = Office::open(limited(setup, "principal-daily-tokens=1")).await;
+    let (alice, bob) = (it.member("alice"), it.member("bob"));
+    alice.begin("a").await;
+    let refused = alice.call("message/send", in_context("a", prompt("more"))).await;
+    assert_eq!(quota(&refused), (USED_UP, "principal-daily-tokens", 1, true), "{refused}");
+    let refused = alice.call("message/send", in_context("b", prompt("more"))).await;
+    assert_eq!(quota(&refused).1, "principal-daily-tokens", "{refused}");
+    bob.begin("a").await;
+}
+
+#[tokio::test]
+async fn requests_are_limited_over_http_and_over_a_socket() {
+    let it = Office::open(limited(hello(), "principal-requests=3")).await;
+    let (alice, bob) = (it.member("alice"), it.member("bob"));
+    let mut statuses = Vec::new();
+    for _ in 0..6 {
+        let response = alice.get("/listCommands").await;
+        statuses.push(response.status);
+        if response.status == 429 {
+            assert_eq!(response.header("retry-after"), "1");
+        }
+    }
+    assert!(statuses.starts_with(&[200, 200, 200]) && statuses.contains(&429), "{statuses:?}");
+    let mut socket = bob.socket("/ws").await.unwrap();
+    let mut refused = None;
+    for n in 0..8 {
+        let answer = socket.call(n, "tasks/get", json!({ "id": "none" })).await;
+        if answer["error"]["code"] == USED_UP {
+            refused = Some(answer);
+        }
+    }
+    assert_eq!(quota(&refused.unwrap()), (USED_UP, "principal-requests", 3, true));
+}
+
+#[tokio::test]
+async fn the_audit_log_says_who_did_what_and_who_approved_what() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("audit.jsonl");
+    let it = Office::open(asking().arg("--audit").arg(file.to_str().unwrap())).await;
+    let (alice, bob) = (it.member("alice"), it.member("bob"));
+    alice.result("message/send", in_context("a", prompt("/share bob answer"))).await;
+    alice.begin("a").await;
+    bob.error("message/send", within(&json!("a"), prompt("a-secret-word"))).await;
+    let answered = within(&json!("a"), answer(&json!("write_file-1"), "proceed_once"));
+    bob.result("message/send", answered).await;
+    it.revoke(&bob);
+    assert_eq!(bob.get("/listCommands").await.status, 401);
+    alice.error("tasks/cancel", json!({ "id": "a" })).await;
+    let written = async {
+        loop {
+            let text = fs::read_to_string(&file).unwrap_or_default();
+            if text.contains("\"cancel\"") {
+                return text;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let text = timeout(HANG, written).await.expect("nothing is written");
+    assert!(!text.contains("a-secret-word"), "{text}");
+    let records: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let short = records.iter().map(|it| {
+        let word = |key: &str| it[key].as_str().unwrap_or("-").to_owned();
+        let more = ["call", "label", "decision", "what", "why"].map(word);
+        let more = more.into_iter().filter(|word| word != "-").collect::<Vec<_>>().join("; ");
+        format!("{} {} {} {more}", word("event"), word("tenant"), word("principal"))
+    });
+    let short: Vec<_> = short.map(|line| line.trim_end().to_owned()).collect();
+    assert_eq!(
+        short,
+        [
+            "session acme alice",
+            "prompt acme alice",
+            "prompt acme alice",
+            "denied acme bob a; the role in which the session is shared does not allow it",
+            "answer acme bob write_file-1; Writing to a.txt; allowed",
+            "denied acme bob /listCommands; the token is revoked",
+            "cancel acme alice",
+        ]
+    );
+    let ran = hello().arg("serve").arg("--audit").arg("none/audit.jsonl").run().await;
+    assert!(ran.stderr.contains("cannot write the audit log none/audit.jsonl"), "{}", ran.stderr);
+}
+
+#[tokio::test]
+async fn the_audit_log_has_what_people_say_if_that_is_wanted() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("audit.jsonl");
+    let setup = hello().arg("--audit").arg(file.to_str().unwrap()).arg("--audit-prompts");
+    let it = Office::open(setup).await;
+    it.member("alice").begin("a").await;
+    let written = async {
+        while !fs::read_to_string(&file).unwrap_or_default().contains(r#""text":"go""#) {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(HANG, written).await.expect("nothing is written");
+}
