@@ -13,6 +13,7 @@ use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Su
 use clap_complete::Shell;
 use serde_json::Value;
 
+use tandem_a2a::AddressRange;
 use tandem_agent::permission::Mode;
 use tandem_agent::sessions::WantedSession;
 use tandem_headless::Format;
@@ -264,6 +265,16 @@ pub(crate) struct ServeArgs {
     /// `TANDEM_CONFIG_DIR`]
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
+    /// Believe a proxy at these addresses (`127.0.0.1`, `10.0.0.0/8`; commas between) who its users
+    /// are. It sends the token of --a2a-token-file, which is nobody else's then
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', requires = "proxy_user_header")]
+    pub(crate) trust_proxy: Vec<AddressRange>,
+    /// The header in which the proxy names the user; one that the client sent it must take out
+    #[arg(long, value_name = "NAME", requires = "trust_proxy")]
+    pub(crate) proxy_user_header: Option<String>,
+    /// The tenant of the proxy's users
+    #[arg(long, value_name = "TENANT", default_value = "default")]
+    pub(crate) proxy_tenant: String,
     /// Add a line of JSON to this file for everything that somebody does: sessions, prompts without
     /// their text, answers to questions, what is refused
     #[arg(long, value_name = "FILE")]

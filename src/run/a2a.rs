@@ -25,6 +25,7 @@ use super::{store, tokens};
 use crate::cli::{A2aArgs, AgentArgs, ServeArgs};
 use tandem_a2a::{
     self as a2a, AccessOptions, AuditOptions, Quotas, ServeAcp, ServedSessions, ServerOptions,
+    TrustedProxy,
 };
 use tandem_acp::{self as acp, OwnSession};
 use tandem_agent::permission::Mode;
@@ -131,6 +132,12 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     let mut options = options(&serve.a2a, &limits, &making.credentials)?;
     options.programs = serve.allow_auto_execute;
     options.audit = audit(serve)?;
+    options.access.proxy = proxy(serve)?;
+    anyhow::ensure!(
+        options.access.proxy.is_none() || options.access.token.is_some(),
+        "every program of this machine could say that it is the proxy: give the proxy a token, with \
+         --a2a-token-file"
+    );
     let ending = a2a::Ending::default();
     let monitoring = monitoring(serve, &mut options, &ending).await?;
     options.access.tokens = tokens::file(serve.tokens.as_deref(), making.credentials.env());
@@ -200,6 +207,13 @@ async fn monitoring(
     options.metrics = Some(Arc::clone(&metrics));
     let monitor = a2a::monitor(listener, metrics, options.connected.subscribe(), ending.clone());
     Ok(Some((address, AbortOnDropHandle::new(tokio::spawn(monitor)))))
+}
+
+/// Returns the proxy that the user trusts.
+fn proxy(serve: &ServeArgs) -> anyhow::Result<Option<TrustedProxy>> {
+    let Some(header) = &serve.proxy_user_header else { return Ok(None) };
+    let (addresses, tenant) = (serve.trust_proxy.clone(), serve.proxy_tenant.clone());
+    TrustedProxy::new(addresses, header, tenant).map(Some).map_err(anyhow::Error::msg)
 }
 
 /// Returns the audit log that the user wants, which can be written.

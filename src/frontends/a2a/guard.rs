@@ -13,6 +13,7 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::body::used_up;
 use super::principals::AccessError;
+use super::proxy::PeerAddress;
 use super::server::A2aServer;
 
 /// Value of `WWW-Authenticate`: the way to show that one may use the server.
@@ -46,7 +47,9 @@ pub(super) async fn authorize(
     next: Next,
 ) -> Response {
     let token = token(request.uri(), request.headers());
-    match server.principals.find(token.as_deref()).await {
+    let peer = request.extensions().get::<PeerAddress>().map(|peer| peer.0);
+    let headers = request.headers();
+    match server.principals.find(token.as_deref(), (peer, headers)).await {
         Ok(principal) => {
             if let Err(refused) = server.meter.request(principal.id()) {
                 let (what, why) = (request.uri().path(), refused.message());

@@ -5,8 +5,8 @@
 //!
 //! - forms: `dialect` and `flat` write tasks and events, `fields`, `read` and `requests` read calls;
 //!   `tool_call` and `updates` translate what the projection of a session says;
-//! - callers: `tokens` is the file of what they show, `principals` says who they are and
-//!   what they may do, `quotas` how much;
+//! - callers: `tokens` is the file of what they show, `proxy` names those of a proxy, `principals` says
+//!   who they are and what they may do, `quotas` how much;
 //! - sessions: `story` folds a log, `context` is a session with its tasks, `contexts` finds or opens
 //!   one, `follow` and `subscription` read its events, `audit` records who did what;
 //! - state: `turns` begins turns and answers questions, `messages` remembers what was sent, `server`
@@ -41,6 +41,7 @@ mod monitoring;
 mod notifiers;
 mod patience;
 mod principals;
+mod proxy;
 mod push;
 mod quotas;
 mod read;
@@ -57,7 +58,7 @@ mod turns;
 mod updates;
 mod ws;
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
@@ -84,6 +85,8 @@ pub use self::monitoring::monitor;
 use self::patience::Patience;
 pub use self::principals::AccessOptions;
 use self::principals::Principals;
+use self::proxy::PeerAddress;
+pub use self::proxy::{AddressRange, TrustedProxy};
 use self::quotas::Meter;
 pub use self::quotas::Quotas;
 use self::server::{A2aServer, ConnectionSlot};
@@ -210,7 +213,7 @@ impl Door {
     async fn accept(&mut self) {
         loop {
             match self.listener.accept().await {
-                Ok((stream, _)) => self.admit(stream),
+                Ok((stream, peer)) => self.admit(stream, peer.ip()),
                 Err(err) => {
                     tracing::warn!("a connection could not be accepted: {err}");
                     tokio::time::sleep(PAUSE).await;
@@ -219,12 +222,13 @@ impl Door {
         }
     }
 
-    fn admit(&self, stream: TcpStream) {
+    fn admit(&self, stream: TcpStream, peer: IpAddr) {
         let options = &self.server.options;
         if let Ok(slot) = Arc::clone(&self.room).try_acquire_owned() {
             let slot = ConnectionSlot::new(slot, &options.connected);
             let server = Arc::clone(&self.server);
-            self.serving.spawn(connection(server, self.router.clone(), stream, slot));
+            let client = (stream, PeerAddress(peer));
+            self.serving.spawn(connection(server, self.router.clone(), client, slot));
         } else if let Ok(slot) = Arc::clone(&self.refusals).try_acquire_owned() {
             let limits = (options.connections, options.body);
             self.serving.spawn(busy::refuse(stream, limits, slot));
@@ -245,7 +249,7 @@ async fn sweeping(server: &A2aServer) {
 async fn connection(
     server: Arc<A2aServer>,
     router: Router,
-    stream: TcpStream,
+    (stream, peer): (TcpStream, PeerAddress),
     slot: ConnectionSlot,
 ) {
     // Small events are to leave at once.
@@ -256,6 +260,7 @@ async fn connection(
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         // A WebSocket outlives this connection, and keeps its slot.
         request.extensions_mut().insert(Arc::clone(&slot));
+        request.extensions_mut().insert(peer);
         router.clone().oneshot(http::without_empty_segments(request.map(Body::new)))
     });
     let mut talk = std::pin::pin!(

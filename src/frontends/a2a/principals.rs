@@ -1,11 +1,14 @@
-//! The principals of a server: who a caller is, by a token.
+//! The principals of a server: who a caller is, by a token or by the word of a trusted proxy.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::HeaderMap;
 use tokio::sync::watch;
 
+use super::proxy::TrustedProxy;
 use super::tokens::{self, PREFIX, PrincipalRole, Stamp, TokenList};
 use tandem_agent::session::{PrincipalId, SessionAccess, ShareRole};
 
@@ -20,6 +23,9 @@ pub struct AccessOptions {
     pub token: Option<String>,
     /// File of the tokens of people and services. It counts from when it exists.
     pub tokens: Option<PathBuf>,
+    /// Proxy whose word counts on who its users are. It shows the operator's token, which is nobody
+    /// else's then.
+    pub proxy: Option<TrustedProxy>,
 }
 
 /// Caller of a server.
@@ -38,8 +44,8 @@ pub(super) enum Principal {
 pub(super) struct NamedPrincipal {
     pub(super) id: PrincipalId,
     pub(super) role: PrincipalRole,
-    /// Hash of the token that was shown.
-    sha256: String,
+    /// Hash of the token that was shown; `None` if the proxy has named the principal.
+    sha256: Option<String>,
 }
 
 /// Right to a session. A later one includes the earlier ones.
@@ -107,6 +113,7 @@ pub(super) enum AccessError {
 pub(super) struct Principals {
     token: Option<String>,
     file: Option<TokenFile>,
+    proxy: Option<TrustedProxy>,
 }
 
 /// The file of tokens, as it was read last.
@@ -120,22 +127,28 @@ struct TokenFile {
 
 impl Principals {
     pub(super) fn new(options: AccessOptions) -> Self {
-        let AccessOptions { token, tokens } = options;
+        let AccessOptions { token, tokens, proxy } = options;
         let file = tokens.map(|path| TokenFile {
             path,
             looking: tokio::sync::Mutex::default(),
             list: watch::Sender::new(None),
         });
-        Self { token, file }
+        Self { token, file, proxy }
     }
 
     /// Returns `true` if callers must show who they are.
     pub(super) fn are_asked(&self) -> bool {
-        self.token.is_some() || self.file.as_ref().is_some_and(|file| file.list.borrow().is_some())
+        self.token.is_some()
+            || self.proxy.is_some()
+            || self.file.as_ref().is_some_and(|file| file.list.borrow().is_some())
     }
 
-    /// Returns who shows this token, or none.
-    pub(super) async fn find(&self, token: Option<&str>) -> Result<Principal, AccessError> {
+    /// Returns who shows this token, or none, in a request of these headers.
+    pub(super) async fn find(
+        &self,
+        token: Option<&str>,
+        (peer, headers): (Option<IpAddr>, &HeaderMap),
+    ) -> Result<Principal, AccessError> {
         let is_listed = self.file.as_ref().is_some_and(|file| file.list.borrow().is_some());
         if is_listed && let Some(file) = &self.file {
             // One that was revoked a moment ago does not count any more.
@@ -151,7 +164,11 @@ impl Principals {
         if let Some(own) = &self.token
             && same(given.as_bytes(), own.as_bytes())
         {
-            return Ok(Principal::Operator);
+            let Some(proxy) = &self.proxy else { return Ok(Principal::Operator) };
+            // One without a user must not become the operator.
+            let id = proxy.user(peer, headers).ok_or(AccessError::Unknown)?;
+            let named = NamedPrincipal { id, role: PrincipalRole::Member, sha256: None };
+            return Ok(Principal::Named(Arc::new(named)));
         }
         let list = self.file.as_ref().and_then(|file| file.list.borrow().clone());
         let Some(list) = list else {
@@ -166,7 +183,7 @@ impl Principals {
         if entry.revoked.is_some() {
             return Err(AccessError::Revoked(entry.principal()));
         }
-        let sha256 = entry.sha256.clone();
+        let sha256 = Some(entry.sha256.clone());
         let named = NamedPrincipal { id: entry.principal(), role: entry.role, sha256 };
         Ok(Principal::Named(Arc::new(named)))
     }
@@ -253,7 +270,8 @@ fn is_served(principal: &Principal, list: Option<&TokenList>) -> bool {
         Principal::Anyone => list.is_none(),
         Principal::Operator => true,
         Principal::Named(named) => {
-            let entry = list.and_then(|list| list.of_hash(&named.sha256));
+            let Some(sha256) = &named.sha256 else { return true };
+            let entry = list.and_then(|list| list.of_hash(sha256));
             entry.is_some_and(|entry| {
                 entry.revoked.is_none() && entry.principal() == named.id && entry.role == named.role
             })

@@ -271,3 +271,37 @@ async fn checkpoints_are_each_ones_own() {
     assert!(bob.say("b", "/chat delete mine").await.contains("is deleted"));
     assert!(alice.say("a", "/chat list").await.contains("`mine`"));
 }
+
+#[tokio::test]
+async fn a_proxy_with_the_servers_token_says_who_its_users_are() {
+    let setup = hello().file("proxy.txt", "t0ken").arg("--a2a-token-file").arg("proxy.txt");
+    let setup = ["--trust-proxy", "127.0.0.1", "--proxy-user-header", "X-User"]
+        .iter()
+        .fold(setup, |setup, arg| setup.arg(arg));
+    let it = Office::open(setup).await;
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {} });
+    let status = async |headers: &[&str]| {
+        let body = call.to_string();
+        let response = it.server.client.send("POST /", headers, body.as_bytes()).await;
+        (response.status, response.text())
+    };
+    let token = "Authorization: Bearer t0ken";
+    assert_eq!(status(&[]).await.0, 401);
+    assert_eq!(status(&["X-User: alice"]).await.0, 401, "without the token");
+    assert_eq!(status(&[token]).await.0, 401, "nobody is the operator by an oversight");
+    assert_eq!(status(&[token, "X-User: alice", "X-User: bob"]).await.0, 401);
+    assert_eq!(status(&[token, "X-User: a b"]).await.0, 401);
+    let send = json!({ "jsonrpc": "2.0", "id": 1, "method": "message/send",
+        "params": in_context("a", prompt("go")) });
+    let alice = [token, "X-User: alice"];
+    it.server.client.send("POST /", &alice, send.to_string().as_bytes()).await;
+    assert!(status(&alice).await.1.contains(r#""totalSize":1"#));
+    assert!(status(&[token, "X-User: bob"]).await.1.contains(r#""totalSize":0"#));
+    // A token of one's own counts as ever, and the header then says nothing.
+    let carol = it.member("carol");
+    assert_eq!(status(&[&carol.header(), "X-User: alice"]).await.0, 200);
+    assert!(status(&[&carol.header(), "X-User: alice"]).await.1.contains(r#""totalSize":0"#));
+    let open = hello().arg("serve").arg("--trust-proxy").arg("127.0.0.1");
+    let ran = open.arg("--proxy-user-header").arg("X-User").run().await;
+    assert!(ran.stderr.contains("could say that it is the proxy"), "{}", ran.stderr);
+}
