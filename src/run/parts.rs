@@ -12,7 +12,7 @@ use tandem_settings::{
 };
 use tandem_shell::protected_files;
 use tandem_tools::command_sandbox::SandboxSetup;
-use tandem_tools::network::NetworkSetup;
+use tandem_tools::network::{NetworkSetup, UpstreamProxies};
 use tandem_tools::workspace::IgnoreSettings;
 use tandem_tools::{self as tools, Host, NameList, Tool, ToolLimits, WebSearch, WebSetup};
 
@@ -81,6 +81,7 @@ fn hosts(network: &SandboxNetwork) -> NetworkSetup {
         denied: network.denied_domains.clone(),
         ports: network.allowed_ports.clone(),
         reach_of_allowed: if network.allow_private { Reach::Private } else { Reach::Public },
+        proxies: UpstreamProxies::from_env(),
         ..NetworkSetup::default()
     }
 }

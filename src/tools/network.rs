@@ -8,8 +8,10 @@ mod proxy;
 mod relay;
 mod request;
 mod setup;
+mod upstream;
 
 pub use self::access::{Admission, BlockedHost, Connect, NetworkAccess};
 pub use self::hosts::{Destination, HostPattern};
 pub use self::proxy::NetworkProxy;
 pub use self::setup::{NetworkSetup, ProxyLimits};
+pub use self::upstream::UpstreamProxies;

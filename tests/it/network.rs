@@ -1,6 +1,7 @@
 //! The proxy of commands in the sandbox, as a client of it sees it.
 
 mod limits;
+mod upstream;
 
 use std::future::ready;
 use std::net::{IpAddr, Ipv4Addr, TcpListener as StdListener};

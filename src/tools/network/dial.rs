@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::hosts::Destination;
 use super::setup::NetworkSetup;
+use super::upstream;
 
 /// Maximum number of addresses that are tried.
 const ADDRESSES: usize = 8;
@@ -28,6 +29,16 @@ pub(super) async fn dial(
     setup: &NetworkSetup,
     destination: &Destination,
 ) -> Result<TcpStream, DialError> {
+    if let Some(proxy) = setup.proxies.of(destination) {
+        // It finds the addresses by itself: what is known here of a name that leads inside is all that can
+        // be said.
+        if let Err(DialError::OutOfReach(why)) = addresses(setup, destination).await {
+            return Err(DialError::OutOfReach(why));
+        }
+        let connecting = timeout(setup.limits.connect_time, upstream::connect(&proxy, destination));
+        let connected = connecting.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        return connected.map_err(|error| DialError::Failed(error.to_string()));
+    }
     let addresses = addresses(setup, destination).await?;
     let mut last = None;
     for address in addresses.into_iter().take(ADDRESSES) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tandem_net::{Lookup, Reach, system_lookup};
 
 use super::hosts::{Destination, HostPattern};
+use super::upstream::UpstreamProxies;
 
 /// Ports that can be connected to without a setting.
 const PORTS: [u16; 2] = [80, 443];
@@ -24,6 +25,8 @@ pub struct NetworkSetup {
     pub reach_of_allowed: Reach,
     /// Resolver of names.
     pub lookup: Lookup,
+    /// Proxies by which the agent itself reaches the network.
+    pub proxies: UpstreamProxies,
     /// Bounds of what the proxy does.
     pub limits: ProxyLimits,
 }
@@ -38,6 +41,7 @@ impl Default for NetworkSetup {
             reach: Reach::Public,
             reach_of_allowed: Reach::Public,
             lookup: system_lookup(),
+            proxies: UpstreamProxies::none(),
             limits: ProxyLimits::default(),
         }
     }
