@@ -66,8 +66,8 @@ impl Connections {
         (Self { wanted, command }, Arc::new(connect))
     }
 
-    /// Asks about one after another, until the command is over; then the question that is open is
-    /// withdrawn.
+    /// Asks about one after another, until the command is over or the turn is cancelled; then the question
+    /// that is open is withdrawn.
     pub(super) async fn answer(
         mut self,
         engine: &Engine,
@@ -75,6 +75,9 @@ impl Connections {
         over: &CancellationToken,
     ) {
         while let Some(Some(wanted)) = over.run_until_cancelled(self.wanted.recv()).await {
+            if cancel.is_cancelled() {
+                return;
+            }
             let WantedConnection { destination, is_allowed, admission } = wanted;
             let permissions = &engine.approvals.permissions;
             // An answer may have changed that while this one waited.
