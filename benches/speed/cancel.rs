@@ -9,21 +9,24 @@ use crate::{median, round};
 
 const TIMES: usize = 50;
 
+const WITHOUT_SANDBOX: &[&str] = &["-y", "--sandbox", "danger-full-access"];
+
 const CANCEL: &str = r#"{"jsonrpc":"2.0","id":"cancel","method":"cancelSendMessage"}"#;
 
-/// Milliseconds, while the model answers and while a command runs.
+/// Milliseconds, while the model answers and while a command runs, in the sandbox and without one.
 pub(crate) fn cancel() -> Value {
     let answering = json!({ "when": "", "answers": [[{ "text": "begun" }, { "hang": null }]] });
     let call = json!({ "name": "run_shell_command", "args": { "command": "sleep 1000 & sleep 1000; true" } });
     let running = json!({ "when": "", "answers": [[{ "call": call }]] });
     json!({
-        "while the model answers, ms": measure(&answering, "streamAssistantMessageChunk"),
-        "while a command runs, ms": measure(&running, "pushToolCall"),
+        "while the model answers, ms": measure(&answering, "streamAssistantMessageChunk", &["-y"]),
+        "while a command runs, ms": measure(&running, "pushToolCall", WITHOUT_SANDBOX),
+        "while a command runs in the sandbox, ms": measure(&running, "pushToolCall", &["-y"]),
     })
 }
 
-fn measure(script: &Value, begun: &str) -> f64 {
-    let mut agent = scripted(&script.to_string(), &["-y"]);
+fn measure(script: &Value, begun: &str, args: &[&str]) -> f64 {
+    let mut agent = scripted(&script.to_string(), args);
     let times = (0..TIMES).map(|n| {
         agent.send(PROMPT);
         let line = agent.line();
@@ -41,17 +44,18 @@ fn measure(script: &Value, begun: &str) -> f64 {
     round(median(times.collect()))
 }
 
-/// Waits until the shell has started something.
+/// Waits until the shell has started both of its commands.
 fn wait_for_child(agent: u32) {
-    let children = |pid: &str| {
-        let path = format!("/proc/{pid}/task/{pid}/children");
-        std::fs::read_to_string(path).unwrap_or_default()
-    };
-    loop {
-        let shells = children(&agent.to_string());
-        if shells.split_whitespace().any(|shell| children(shell).split_whitespace().count() == 2) {
-            return;
-        }
+    while sleeps_below(&agent.to_string()) != 2 {
         std::thread::yield_now();
     }
+}
+
+/// Returns the number of `sleep`s among a process and those below it: in the sandbox, the shell is a child of a child.
+fn sleeps_below(process: &str) -> usize {
+    let read =
+        |name: &str| std::fs::read_to_string(format!("/proc/{process}/{name}")).unwrap_or_default();
+    let children = read(&format!("task/{process}/children"));
+    let own = usize::from(read("comm") == "sleep\n");
+    own + children.split_whitespace().map(sleeps_below).sum::<usize>()
 }

@@ -135,8 +135,10 @@ async fn serve(home: &Path, script: &Value) -> (Process, u16) {
     drop(free);
     let (model, at) = (format!("replay:{}", path.display()), port.to_string());
     let args = [
-        ["serve", "-y", "--port", &at, "--model", &model],
-        ["--limit", "a2a-connections=2000", "--limit", "a2a-requests=2000", "--limit", "rounds=9"],
+        &["serve", "-y", "--port", &at, "--model", &model][..],
+        &["--limit", "a2a-connections=2000", "--limit", "a2a-requests=2000", "--limit", "rounds=9"],
+        // The gate that the model's command waits for is in /tmp, of which the sandbox has another one.
+        &["--sandbox", "danger-full-access"],
     ];
     let agent = tandem(&args.concat(), &[]);
     while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_err() {
