@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, DirEntry};
 use std::io;
-use std::iter;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,13 +21,12 @@ use tandem_sandbox::{
 use tokio::sync::OnceCell;
 
 pub use self::looks::RunsOn;
-use self::looks::{Looks, ProtectedFiles};
+use self::looks::{Identity, Looks, ProtectedFiles};
 use super::name_list::NameList;
 use super::network::{HostPattern, NetworkAccess, NetworkProxy, NetworkSetup};
 use super::off_thread::off_thread;
 use super::output::ToolError;
 use super::scratch::Scratch;
-use super::terminals::Program;
 use super::workspace::Workspace;
 
 /// Maximum number of entries of the workspace that are looked at for repositories and other
@@ -124,25 +122,6 @@ pub struct Confinement {
     network: Option<Arc<NetworkAccess>>,
 }
 
-/// A file as it was: another one at the same path has another number.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Identity {
-    device: u64,
-    number: u64,
-    /// Target of a link.
-    target: Option<PathBuf>,
-    /// Device and number of what a link leads to.
-    end: Option<(u64, u64)>,
-}
-
-impl Identity {
-    /// Returns whether both are one link, whatever it leads to.
-    fn is_same_link(&self, other: &Self) -> bool {
-        self.target.is_some()
-            && Self { end: None, ..self.clone() } == Self { end: None, ..other.clone() }
-    }
-}
-
 impl Confinement {
     fn sandbox(&self) -> Option<&Sandbox> {
         self.probe.sandbox.as_ref()
@@ -183,22 +162,22 @@ impl Confinement {
         variables.chain(direct).collect()
     }
 
-    /// Returns a command that runs a program to talk to, and those of the program's own environment
-    /// variables that are still to be set.
-    pub(super) fn program<'p>(
+    /// Returns a command that runs these words, and those of the program's own environment variables that are still to be set.
+    pub(super) fn command_with<'v>(
         &self,
-        program: &'p Program,
-    ) -> io::Result<(tokio::process::Command, Vec<&'p (String, String)>)> {
+        words: impl Iterator<Item = &'v String>,
+        variables: &'v [(String, String)],
+    ) -> io::Result<(Command, Vec<&'v (String, String)>)> {
         // The sandbox's helper is started with the variables, and must load nothing that they name.
         let (steering, others): (Vec<_>, Vec<_>) =
-            program.env.iter().partition(|(name, _)| steers_loader(OsStr::new(name)));
-        let mut words = Vec::new();
+            variables.iter().partition(|(name, _)| steers_loader(OsStr::new(name)));
+        let mut all = Vec::new();
         if !steering.is_empty() {
-            words.extend(["/usr/bin/env", "--"].map(OsString::from));
-            words.extend(steering.iter().map(|(name, value)| format!("{name}={value}").into()));
+            all.extend(["/usr/bin/env", "--"].map(OsString::from));
+            all.extend(steering.iter().map(|(name, value)| format!("{name}={value}").into()));
         }
-        words.extend(iter::once(&program.command).chain(&program.args).map(OsString::from));
-        Ok((self.command(&words)?.into(), others))
+        all.extend(words.map(OsString::from));
+        Ok((self.command(&all)?, others))
     }
 
     /// Returns what the command may do.

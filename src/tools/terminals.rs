@@ -11,6 +11,7 @@ mod table;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::io;
+use std::iter;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -194,7 +195,9 @@ impl Terminals {
         confinement: Option<&Confinement>,
     ) -> io::Result<RunningProgram> {
         let (mut command, variables) = if let Some(confinement) = confinement {
-            confinement.program(program)?
+            let words = iter::once(&program.command).chain(&program.args);
+            let (command, variables) = confinement.command_with(words, &program.env)?;
+            (command.into(), variables)
         } else {
             let mut command = Command::new(&program.command);
             command.args(&program.args);

@@ -120,13 +120,7 @@ impl Parts {
             log,
             state,
         });
-        if let Some(sandbox) = &engine.host.sandbox {
-            let log = engine.log.clone();
-            sandbox.on_news(move |news| {
-                log.append(Event::ToldNext(format!("\n\n[{news}]")));
-                log.append(Event::Notice(news));
-            });
-        }
+        follow_sandbox(&engine);
         let turns = TurnQueue::new(Arc::clone(&engine), self.commands, self.notices);
         // Weak: the engine holds the hub, which would keep the engine alive.
         let told = Arc::downgrade(&turns);
@@ -137,4 +131,14 @@ impl Parts {
         });
         (engine, turns, opened.keep())
     }
+}
+
+/// Has people and the model told what the sandbox has seen.
+fn follow_sandbox(engine: &Engine) {
+    let Some(sandbox) = &engine.host.sandbox else { return };
+    let log = engine.log.clone();
+    sandbox.on_news(move |news| {
+        log.append(Event::ToldNext(format!("\n\n[{news}]")));
+        log.append(Event::Notice(news));
+    });
 }

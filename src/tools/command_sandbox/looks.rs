@@ -7,7 +7,24 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::Identity;
+/// A file as it was: another one at the same path has another number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Identity {
+    pub(super) device: u64,
+    pub(super) number: u64,
+    /// Target of a link.
+    pub(super) target: Option<PathBuf>,
+    /// Device and number of what a link leads to.
+    pub(super) end: Option<(u64, u64)>,
+}
+
+impl Identity {
+    /// Returns whether both are one link, whatever it leads to.
+    pub(super) fn is_same_link(&self, other: &Self) -> bool {
+        self.target.is_some()
+            && Self { end: None, ..self.clone() } == Self { end: None, ..other.clone() }
+    }
+}
 
 /// Protected files, each as it is.
 pub(super) type ProtectedFiles = BTreeMap<PathBuf, Identity>;

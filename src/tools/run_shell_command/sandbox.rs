@@ -82,9 +82,8 @@ pub(super) fn look_at_end(
     let name = format!("`{}`", one_line(command, NAME_CHARS));
     let runs_on = sandbox.runs_on(confinement, name);
     async move {
-        match runs_on {
-            Some(runs_on) => sandbox.has_ended(runs_on).await,
-            None => {}
+        if let Some(runs_on) = runs_on {
+            sandbox.has_ended(runs_on).await;
         }
     }
     .boxed()

@@ -40,8 +40,8 @@ pub(super) fn broken() -> SandboxSetup {
 
 /// Returns settings with the server `s`, which runs a line of bash before it serves.
 fn server(line: &str, more: &Value) -> String {
-    let serves = format!("{line}\nexec {} plain", fixture().display());
-    let mut server = json!({ "command": "bash", "args": ["-c", serves], "trust": true });
+    let script = format!("{line}\nexec {} plain", fixture().display());
+    let mut server = json!({ "command": "bash", "args": ["-c", script], "trust": true });
     server.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     json!({ "mcpServers": { "s": server } }).to_string()
 }
