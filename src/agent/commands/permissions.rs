@@ -170,6 +170,7 @@ async fn trust(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     if consent.executables().is_empty() {
         return Ok(CommandReply::Say("This folder's own settings run nothing.".to_owned()));
     }
+    request.turn.check_user().map_err(|why| format!("Nothing is changed: {why}."))?;
     let kept = request.turn.trust_folder(yes).await;
     let may = if yes { "is used from now on" } else { "is not used from now on" };
     let mut text = format!("What this folder's own settings would run {may}.");

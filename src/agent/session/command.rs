@@ -144,6 +144,17 @@ impl CommandTurn<'_> {
         is_shared
     }
 
+    /// Checks that the user of the machine has asked, and not somebody whom a server knows by name: for
+    /// what counts in the sessions of others, too.
+    pub(crate) fn check_user(&self) -> Result<(), String> {
+        match self.origin.principal() {
+            None => Ok(()),
+            Some(_) => {
+                Err("this counts for everybody here, so only the operator does it".to_owned())
+            }
+        }
+    }
+
     /// Returns the store of sessions. The error says, for people, that there is none.
     pub(crate) fn store(&self) -> Result<&Arc<dyn Store>, String> {
         self.engine.store()
@@ -333,6 +344,7 @@ impl CommandTurn<'_> {
 
     /// Writes something into the user's own file, to be known in every session. Returns the file.
     pub(crate) async fn remember(&self, text: &str) -> Result<PathBuf, String> {
+        self.check_user()?;
         let (instructions, text) = (Arc::clone(&self.engine.instructions), text.to_owned());
         blocking(move || instructions.memory().add(&text)).await
     }

@@ -399,6 +399,11 @@ impl Seat {
         joined: &JoinedSession,
         given: &AnswerParams<Answer>,
     ) -> Result<(), AnswerError> {
+        // A saved rule counts for everybody here.
+        let saves = matches!(given.answer, Answer::AlwaysAndSave(_));
+        if saves && !self.principal.changes_for_all() {
+            return Err(AnswerError::NotOffered);
+        }
         let by = joined.origin.clone();
         joined.context.session.answer(&given.call, given.answer.clone(), by)?;
         let by = (&self.principal, &joined.origin);

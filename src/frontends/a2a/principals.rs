@@ -80,6 +80,12 @@ impl Principal {
         }
     }
 
+    /// Returns `true` if the principal may change what counts in the sessions of everybody, such as saved
+    /// rules: the user of the machine may.
+    pub(super) fn changes_for_all(&self) -> bool {
+        !matches!(self, Self::Named(_))
+    }
+
     /// Returns what the principal may do in a session; `None` if there is no such session as far as the
     /// principal is told. The only place where this is decided.
     pub(super) fn right(&self, access: &SessionAccess) -> Option<SessionRight> {

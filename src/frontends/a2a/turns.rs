@@ -113,6 +113,11 @@ pub(super) fn answer(
         let Some(call) = call else { return Err(stale(given, &AnswerError::NotAsked)) };
         let edit = matches!(call.started.access, Access::Edit { .. });
         let answer = read_answer(given, call.started.question.as_ref(), edit)?;
+        if matches!(answer, Answer::AlwaysAndSave(_)) && !by.0.changes_for_all() {
+            return Err(error::invalid_params(format!(
+                "a saved rule counts for everybody here, so only the operator saves one: answer `{ALWAYS}`"
+            )));
+        }
         let answered = context.session.answer(&given.call, answer.clone(), by.1.clone());
         answered.map_err(|error| stale(given, &error))?;
         audit.answered(by, context, &given.call, &answer);

@@ -10,7 +10,7 @@ use tandem_agent::session::PrincipalId;
 use tempfile::TempDir;
 
 use super::http::{Response, Sse, request};
-use super::server::{Served, prompt, serve, within, write};
+use super::server::{Served, answer, prompt, serve, within, write};
 use super::socket::Socket;
 use crate::agent::Setup;
 
@@ -270,6 +270,28 @@ async fn checkpoints_are_each_ones_own() {
     assert!(bob.say("b", "/chat save mine").await.contains("saved as `mine`"));
     assert!(bob.say("b", "/chat delete mine").await.contains("is deleted"));
     assert!(alice.say("a", "/chat list").await.contains("`mine`"));
+}
+
+#[tokio::test]
+async fn what_counts_for_everybody_is_the_operators() {
+    let call = json!({ "name": "run_shell_command", "args": { "command": "touch a" } });
+    let setup = Setup::answers(json!([[{ "call": call }], [{ "text": "done" }]]));
+    let offers = r#"{ "security": { "enablePermanentToolApproval": true } }"#;
+    let it = Office::open(setup.file("../.gemini/settings.json", offers)).await;
+    let alice = it.member("alice");
+    let said = alice.result("message/send", in_context("a", prompt("/memory add be bad"))).await;
+    let said = said["artifacts"][0]["parts"][0]["text"].as_str().unwrap();
+    assert!(said.starts_with("Nothing was added: this counts for everybody"), "{said}");
+    let asked = alice.begin("a").await;
+    let data = &asked["status"]["message"]["parts"][0]["data"];
+    let options = data["confirmation_request"]["options"].to_string();
+    assert!(options.contains("proceed_always_and_save"), "{options}");
+    let save = answer(&data["tool_call_id"], "proceed_always_and_save");
+    let (code, why) = alice.error("message/send", within(&json!("a"), save)).await;
+    assert_eq!((code, why.contains("only the operator saves")), (-32602, true), "{why}");
+    let always = answer(&data["tool_call_id"], "proceed_always");
+    let done = alice.result("message/send", within(&json!("a"), always)).await;
+    assert_eq!(done["status"]["state"], "completed");
 }
 
 #[tokio::test]
