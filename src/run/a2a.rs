@@ -132,12 +132,7 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     let mut options = options(&serve.a2a, &limits, &making.credentials)?;
     options.programs = serve.allow_auto_execute;
     options.audit = audit(serve)?;
-    options.access.proxy = proxy(serve)?;
-    anyhow::ensure!(
-        options.access.proxy.is_none() || options.access.token.is_some(),
-        "every program of this machine could say that it is the proxy: give the proxy a token, with \
-         --a2a-token-file"
-    );
+    options.access.proxy = proxy(serve, options.access.token.is_some())?;
     let ending = a2a::Ending::default();
     let monitoring = monitoring(serve, &mut options, &ending).await?;
     options.access.tokens = tokens::file(serve.tokens.as_deref(), making.credentials.env());
@@ -210,8 +205,13 @@ async fn monitoring(
 }
 
 /// Returns the proxy that the user trusts.
-fn proxy(serve: &ServeArgs) -> anyhow::Result<Option<TrustedProxy>> {
+fn proxy(serve: &ServeArgs, has_token: bool) -> anyhow::Result<Option<TrustedProxy>> {
     let Some(header) = &serve.proxy_user_header else { return Ok(None) };
+    anyhow::ensure!(
+        has_token,
+        "every program of this machine could say that it is the proxy: give the proxy a token, with \
+         --a2a-token-file"
+    );
     let (addresses, tenant) = (serve.trust_proxy.clone(), serve.proxy_tenant.clone());
     TrustedProxy::new(addresses, header, tenant).map(Some).map_err(anyhow::Error::msg)
 }

@@ -12,7 +12,7 @@ fn config(name: &str, agent: &A2aAgent) -> AgentConfig {
     let from = agent.origin.as_ref().map(ToString::to_string).unwrap_or_default();
     let url = agent.url.as_ref().map_or("", |url| url.expose());
     let headers = agent.headers.iter().map(|(name, it)| (name.clone(), it.expose().to_owned()));
-    let token = agent.token.as_ref().map(|token| token.expose());
+    let token = agent.token.as_ref().map(tandem_settings::Concealed::expose);
     // A variable that is not set stays as it is written.
     let (unset, token) = match token {
         Some(token) if token.starts_with('$') => (Some(token), None),

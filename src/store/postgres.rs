@@ -12,20 +12,18 @@ mod connection;
 mod list;
 mod nodes;
 mod schema;
+mod shared;
 mod writer;
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::stream::{self, StreamExt as _};
-use parking_lot::Mutex;
 use tandem_agent::session::{
-    Claim, Head, Holder, Listed, Query, Secrets, Store, StoreError, Stored, StoredLog,
+    Claim, Head, Listed, Query, Secrets, Store, StoreError, Stored, StoredLog,
 };
-use tokio::time::{Instant, sleep};
 use tokio_postgres::Row;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -33,14 +31,12 @@ pub use self::address::{AddressError, DatabaseAddress};
 use self::claim::PostgresClaim;
 use self::connection::Database;
 use self::nodes::{Life, Nodes};
+use self::shared::Shared;
 use self::writer::Writer;
 use crate::lines::{self, VERSION};
 
 /// Number of batches that are read at once.
 const PAGE: i64 = 64;
-
-/// Time between two looks at a node that may be dead.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// Limits of a store in a database.
 #[derive(Debug, Clone, Copy)]
@@ -63,37 +59,6 @@ pub struct PostgresStore {
     _ends: DropGuard,
 }
 
-/// The parts of a store that its claims share.
-struct Shared {
-    database: Arc<Database>,
-    nodes: Arc<Nodes>,
-    writer: Writer,
-    /// Epochs of the sessions that this node has open; each fires when another node has taken it over.
-    held: Mutex<HashMap<String, HeldSession>>,
-    /// Held while a session is created or claimed, so that of two claims of this node one counts.
-    claiming: tokio::sync::Mutex<()>,
-}
-
-/// A session that this node has open.
-#[derive(Clone)]
-struct HeldSession {
-    epoch: i64,
-    taken_over: CancellationToken,
-}
-
-/// A session's row, as far as it says who has it.
-struct Owner {
-    epoch: i64,
-    next: i64,
-    port: Option<i32>,
-    /// Name of the node; empty if nobody has the session.
-    node: String,
-    /// `true` if the node is one of those that are known.
-    is_known: bool,
-    /// `true` if nobody holds the lock of the node: it may have been killed this very moment.
-    is_free: bool,
-}
-
 impl PostgresStore {
     /// Connects to a database, makes what is missing there, and becomes one of its nodes. Needs the
     /// runtime. The error says, for people, what to do.
@@ -106,8 +71,7 @@ impl PostgresStore {
         let ending = CancellationToken::new();
         let (nodes, connection) = Nodes::join(&database, limits.node_dead).await?;
         let writer = Writer::start(Arc::clone(&database));
-        let (held, claiming) = (Mutex::default(), tokio::sync::Mutex::default());
-        let shared = Arc::new(Shared { database, nodes, writer, held, claiming });
+        let shared = Arc::new(Shared::new(database, nodes, writer));
         let watched = Arc::downgrade(&shared);
         let check = move || {
             let shared = watched.upgrade();
@@ -126,104 +90,6 @@ impl PostgresStore {
     /// Returns the name of this node, which no other has.
     pub fn node(&self) -> &str {
         self.shared.nodes.own()
-    }
-}
-
-impl Shared {
-    /// Returns who has a session.
-    async fn owner(&self, id: &str) -> Result<Owner, StoreError> {
-        let sql = "select s.epoch, s.next, s.port, s.owner, n.name is not null, \
-                   n.name is not null and s.owner <> $2 and \
-                   pg_try_advisory_xact_lock_shared(hashtextextended('tandem ' || s.owner, 0)) \
-                   from tandem.session s left join tandem.node n on n.name = s.owner \
-                   where s.id = $1";
-        let row = self.database.query(sql, &[&id, &self.nodes.own()]).await?.pop();
-        let row = row.ok_or_else(|| StoreError::NotFound(id.to_owned()))?;
-        Ok(Owner {
-            epoch: connection::get(&row, 0)?,
-            next: connection::get(&row, 1)?,
-            port: connection::get(&row, 2)?,
-            node: connection::get(&row, 3)?,
-            is_known: connection::get(&row, 4)?,
-            is_free: connection::get(&row, 5)?,
-        })
-    }
-
-    /// Returns whether the node that has a session is alive; of this node, whether it still has it open.
-    fn life(&self, id: &str, owner: &Owner) -> Life {
-        if owner.node == self.nodes.own() {
-            // What was let go a moment ago may still be in the database.
-            let held = self.held.lock();
-            let has_it = held.get(id).is_some_and(|held| held.epoch == owner.epoch);
-            return if has_it { Life::Alive } else { Life::Dead };
-        }
-        if owner.node.is_empty() || !owner.is_known {
-            return Life::Dead;
-        }
-        match self.nodes.life(&owner.node) {
-            Life::Alive if owner.is_free => Life::Unclear,
-            life => life,
-        }
-    }
-
-    /// Waits until it is clear that nobody has a session; returns its row. An error if a node that lives
-    /// has it.
-    async fn unowned(&self, id: &str) -> Result<Owner, StoreError> {
-        let begun = Instant::now();
-        loop {
-            let owner = self.owner(id).await?;
-            match self.life(id, &owner) {
-                Life::Dead => return Ok(owner),
-                Life::Unclear if begun.elapsed() < self.nodes.dead_after() * 2 => sleep(LOOK).await,
-                Life::Alive | Life::Unclear => {
-                    return Err(StoreError::Held(id.to_owned(), self.holder(owner)));
-                }
-            }
-        }
-    }
-
-    fn holder(&self, owner: Owner) -> Holder {
-        let port = owner.port.and_then(|port| u16::try_from(port).ok());
-        if owner.node == self.nodes.own() {
-            return Holder { pid: std::process::id(), port, node: None };
-        }
-        Holder { pid: 0, port, node: Some(owner.node) }
-    }
-
-    /// Notes that this node has a session; returns what fires when another one has taken it over.
-    fn hold(&self, id: &str, epoch: i64) -> CancellationToken {
-        let taken_over = CancellationToken::new();
-        let held = HeldSession { epoch, taken_over: taken_over.clone() };
-        self.held.lock().insert(id.to_owned(), held);
-        taken_over
-    }
-
-    /// Forgets a session that this node had in that epoch.
-    fn let_go(&self, id: &str, epoch: i64) {
-        let mut held = self.held.lock();
-        if held.get(id).is_some_and(|held| held.epoch == epoch) {
-            held.remove(id);
-        }
-    }
-
-    /// Finds out which of the sessions that this node has open others have taken over.
-    async fn check_held(&self) {
-        let held = self.held.lock().clone();
-        let ids: Vec<&str> = held.keys().map(String::as_str).collect();
-        if ids.is_empty() {
-            return;
-        }
-        let sql = "select id, epoch from tandem.session where id = any($1)";
-        // Not known is not taken over: it is asked again.
-        let Ok(rows) = self.database.query(sql, &[&ids]).await else { return };
-        for row in rows {
-            if let (Ok(id), Ok(epoch)) =
-                (connection::get::<String>(&row, 0), connection::get::<i64>(&row, 1))
-                && let Some(held) = held.get(&id).filter(|held| held.epoch < epoch)
-            {
-                held.taken_over.cancel();
-            }
-        }
     }
 }
 
@@ -312,8 +178,8 @@ impl Store for PostgresStore {
         }
     }
 
-    /// What belongs to a session beside its log (contents for undo, long outputs) is on the node that
-    /// works on it, as long as it does.
+    /// Returns none: contents for undo and long outputs are on the node that works on a session, as long
+    /// as it does.
     fn directory(&self, _: &str) -> Option<PathBuf> {
         None
     }

@@ -10,7 +10,7 @@ use tokio_postgres::config::{Host, SslMode};
 
 /// The address of a database: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
 ///
-/// What is said of TLS is `sslmode`: `disable`, or `require`, with which the server's certificate is
+/// For TLS, `sslmode` is `disable`, or `require`, with which the server's certificate is
 /// always checked. Without it, TLS is required of every server but those of this machine.
 #[derive(Clone)]
 pub struct DatabaseAddress {

@@ -9,8 +9,8 @@ use tandem_agent::session::{Batch, Claim, Head, Secrets, StoreError};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
 use super::connection::Failure;
+use super::shared::Shared;
 use super::writer::{RowSummary, Write};
 use crate::lines;
 

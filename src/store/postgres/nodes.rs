@@ -52,7 +52,7 @@ struct SeenNode {
     free: Option<Duration>,
 }
 
-/// What is known of a node.
+/// Life of a node, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Life {
     Alive,

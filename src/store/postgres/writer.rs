@@ -39,7 +39,7 @@ with w as (
 )
 select id from moved";
 
-/// What a session adds to its log.
+/// Addition to the log of a session.
 pub(super) struct Write {
     pub(super) id: String,
     pub(super) epoch: i64,

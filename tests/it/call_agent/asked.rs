@@ -101,9 +101,10 @@ async fn a_no_is_sent_with_its_reason() {
     let agent = asking("warning").await;
     let stage = Stage::new(agent.config(), vec![ask("Test it.")]);
     let answer = |started: &CallStarted| {
-        Some(match is_question(started) {
-            true => Answer::RejectSaying("Not now.".to_owned()),
-            false => Answer::Once { edited: None },
+        Some(if is_question(started) {
+            Answer::RejectSaying("Not now.".to_owned())
+        } else {
+            Answer::Once { edited: None }
         })
     };
     let turn = stage.turn_answering(answer).await;

@@ -186,7 +186,7 @@ async fn what_is_sent_is_asked_about_once_or_always() {
     assert_eq!(name, "reviewer");
     assert_eq!(*description, format!("To the agent `reviewer` at {}:\none\ntwo", agent.url));
     let always = Scope::Agent("reviewer".to_owned());
-    assert_eq!(asked.question.as_ref().unwrap().scopes, [always.clone()]);
+    assert_eq!(asked.question.as_ref().unwrap().scopes, std::slice::from_ref(&always));
     let turn = stage.turn_answering(|_| Some(Answer::Always(always.clone()))).await;
     assert_eq!(turn.asked.len(), 1);
     assert!(stage.turn().await.asked.is_empty());

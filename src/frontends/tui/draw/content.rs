@@ -9,7 +9,7 @@ use super::super::layout::QuestionRows;
 use super::super::theme::{BOLD, CODE, DIM};
 use super::super::wrap::{Margin, fold, lines};
 use super::diff;
-use tandem_agent::session::{Access, CallStarted};
+use tandem_agent::session::{Access, CallStarted, FileDiff};
 use tandem_content::visible::{has_hidden, visible, visible_line};
 
 /// Returns what a question is about; `full`: with everything else that the question says.
@@ -54,18 +54,10 @@ impl ContentRows {
     fn subject(&mut self, started: &CallStarted) {
         let args = &started.call.args;
         match (&started.access, &started.summary.diff) {
-            (access, Some(change)) => {
-                let path = match access {
-                    Access::Edit { path } => path.display().to_string(),
-                    _ => change.path.clone(),
-                };
-                self.name("", &path);
-                let lines = change.lines();
-                let mut pieces = lines.hunks.iter().flatten().flat_map(|line| &line.pieces);
-                self.content.hidden |= pieces.any(|(_, text)| has_hidden(text));
-                self.content.rows.extend(diff::rows(change, &lines, self.columns));
-                self.content.counts = diff::counts(change, &lines);
+            (Access::Edit { path }, Some(change)) => {
+                self.change(&path.display().to_string(), change);
             }
+            (_, Some(change)) => self.change(&change.path, change),
             (Access::Edit { path }, None) => {
                 self.name("", &path.display().to_string());
                 self.text(&format!("{args:#}"), Style::new());
@@ -115,6 +107,16 @@ impl ContentRows {
                 }
             }
         }
+    }
+
+    /// A change of a file.
+    fn change(&mut self, path: &str, change: &FileDiff) {
+        self.name("", path);
+        let lines = change.lines();
+        let mut pieces = lines.hunks.iter().flatten().flat_map(|line| &line.pieces);
+        self.content.hidden |= pieces.any(|(_, text)| has_hidden(text));
+        self.content.rows.extend(diff::rows(change, &lines, self.columns));
+        self.content.counts = diff::counts(change, &lines);
     }
 
     /// A name is on one line, whatever is in it.

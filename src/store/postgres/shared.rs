@@ -1,0 +1,155 @@
+//! Owners of sessions: which node has one, and which ones this node has.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tandem_agent::session::{Holder, StoreError};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::connection::{Database, get};
+use super::nodes::{Life, Nodes};
+use super::writer::Writer;
+
+/// Time between two looks at a node that may be dead.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The parts of a store that its claims share.
+pub(super) struct Shared {
+    pub(super) database: Arc<Database>,
+    pub(super) nodes: Arc<Nodes>,
+    pub(super) writer: Writer,
+    /// Epochs of the sessions that this node has open; each fires when another node has taken it over.
+    pub(super) held: Mutex<HashMap<String, HeldSession>>,
+    /// Held while a session is created or claimed, so that of two claims of this node one counts.
+    pub(super) claiming: tokio::sync::Mutex<()>,
+}
+
+/// A session that this node has open.
+#[derive(Clone)]
+pub(super) struct HeldSession {
+    pub(super) epoch: i64,
+    taken_over: CancellationToken,
+}
+
+/// A session's row, as far as it says who has it.
+pub(super) struct Owner {
+    pub(super) epoch: i64,
+    pub(super) next: i64,
+    port: Option<i32>,
+    /// Name of the node; empty if nobody has the session.
+    pub(super) node: String,
+    /// `true` if the node is one of those that are known.
+    is_known: bool,
+    /// `true` if nobody holds the lock of the node: it may have been killed this very moment.
+    is_free: bool,
+}
+
+impl Shared {
+    pub(super) fn new(database: Arc<Database>, nodes: Arc<Nodes>, writer: Writer) -> Self {
+        Self {
+            database,
+            nodes,
+            writer,
+            held: Mutex::default(),
+            claiming: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Returns who has a session.
+    pub(super) async fn owner(&self, id: &str) -> Result<Owner, StoreError> {
+        let sql = "select s.epoch, s.next, s.port, s.owner, n.name is not null, \
+                   n.name is not null and s.owner <> $2 and \
+                   pg_try_advisory_xact_lock_shared(hashtextextended('tandem ' || s.owner, 0)) \
+                   from tandem.session s left join tandem.node n on n.name = s.owner \
+                   where s.id = $1";
+        let row = self.database.query(sql, &[&id, &self.nodes.own()]).await?.pop();
+        let row = row.ok_or_else(|| StoreError::NotFound(id.to_owned()))?;
+        Ok(Owner {
+            epoch: get(&row, 0)?,
+            next: get(&row, 1)?,
+            port: get(&row, 2)?,
+            node: get(&row, 3)?,
+            is_known: get(&row, 4)?,
+            is_free: get(&row, 5)?,
+        })
+    }
+
+    /// Returns whether the node that has a session is alive; of this node, whether it still has it open.
+    pub(super) fn life(&self, id: &str, owner: &Owner) -> Life {
+        if owner.node == self.nodes.own() {
+            // What was let go a moment ago may still be in the database.
+            let held = self.held.lock();
+            let has_it = held.get(id).is_some_and(|held| held.epoch == owner.epoch);
+            return if has_it { Life::Alive } else { Life::Dead };
+        }
+        if owner.node.is_empty() || !owner.is_known {
+            return Life::Dead;
+        }
+        match self.nodes.life(&owner.node) {
+            Life::Alive if owner.is_free => Life::Unclear,
+            life => life,
+        }
+    }
+
+    /// Waits until it is clear that nobody has a session; returns its row. An error if a node that lives
+    /// has it.
+    pub(super) async fn unowned(&self, id: &str) -> Result<Owner, StoreError> {
+        let begun = Instant::now();
+        loop {
+            let owner = self.owner(id).await?;
+            match self.life(id, &owner) {
+                Life::Dead => return Ok(owner),
+                Life::Unclear if begun.elapsed() < self.nodes.dead_after() * 2 => sleep(LOOK).await,
+                Life::Alive | Life::Unclear => {
+                    return Err(StoreError::Held(id.to_owned(), self.holder(owner)));
+                }
+            }
+        }
+    }
+
+    pub(super) fn holder(&self, owner: Owner) -> Holder {
+        let port = owner.port.and_then(|port| u16::try_from(port).ok());
+        if owner.node == self.nodes.own() {
+            return Holder { pid: std::process::id(), port, node: None };
+        }
+        Holder { pid: 0, port, node: Some(owner.node) }
+    }
+
+    /// Notes that this node has a session; returns what fires when another one has taken it over.
+    pub(super) fn hold(&self, id: &str, epoch: i64) -> CancellationToken {
+        let taken_over = CancellationToken::new();
+        let held = HeldSession { epoch, taken_over: taken_over.clone() };
+        self.held.lock().insert(id.to_owned(), held);
+        taken_over
+    }
+
+    /// Forgets a session that this node had in that epoch.
+    pub(super) fn let_go(&self, id: &str, epoch: i64) {
+        let mut held = self.held.lock();
+        if held.get(id).is_some_and(|held| held.epoch == epoch) {
+            held.remove(id);
+        }
+    }
+
+    /// Finds out which of the sessions that this node has open others have taken over.
+    pub(super) async fn check_held(&self) {
+        let held = self.held.lock().clone();
+        let ids: Vec<&str> = held.keys().map(String::as_str).collect();
+        if ids.is_empty() {
+            return;
+        }
+        let sql = "select id, epoch from tandem.session where id = any($1)";
+        // Not known is not taken over: it is asked again.
+        let Ok(rows) = self.database.query(sql, &[&ids]).await else { return };
+        for row in rows {
+            if let (Ok(id), Ok(epoch)) = (get::<String>(&row, 0), get::<i64>(&row, 1))
+                && let Some(held) = held.get(&id).filter(|held| held.epoch < epoch)
+            {
+                held.taken_over.cancel();
+            }
+        }
+    }
+}
