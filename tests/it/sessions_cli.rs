@@ -128,7 +128,10 @@ fn story(place: &Place) -> String {
             call("read_file", json!({ "file_path": "none.txt" }))],
         [{ "text": "- done\n- [x](javascript:y) ![z](http://host/z.png)" }],
     ]);
-    let said = place.prompt(answers, &["-o", "json", "-p", "Change <a.txt>\n```\nand say **how**"]);
+    // The same story wherever there is a sandbox, and where there is none.
+    let prompt = "Change <a.txt>\n```\nand say **how**";
+    let args = ["-o", "json", "--sandbox", "danger-full-access", "-p", prompt];
+    let said = place.prompt(answers, &args);
     let json: Value = serde_json::from_str(&said.out).unwrap();
     json["session_id"].as_str().unwrap().to_owned()
 }

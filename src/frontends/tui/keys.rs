@@ -101,7 +101,6 @@ pub(super) const ESSENTIAL: &[(&str, &str)] = &[
     ("Shift+Tab", "next mode: default, auto_edit, plan"),
     ("Up, Ctrl+R", "earlier prompts; search in them"),
     ("Ctrl+O", "show in full what was shown in short"),
-    ("Ctrl+G", "write the prompt in $EDITOR"),
     ("Ctrl+C twice, Ctrl+D", "quit"),
     ("?", "all keys"),
 ];

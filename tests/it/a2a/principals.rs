@@ -275,7 +275,7 @@ async fn checkpoints_are_each_ones_own() {
 #[tokio::test]
 async fn what_counts_for_everybody_is_the_operators() {
     let call = json!({ "name": "run_shell_command", "args": { "command": "touch a" } });
-    let setup = Setup::answers(json!([[{ "call": call }], [{ "text": "done" }]]));
+    let setup = Setup::answers(json!([[{ "call": call }], [{ "text": "done" }]])).without_sandbox();
     let offers = r#"{ "security": { "enablePermanentToolApproval": true } }"#;
     let it = Office::open(setup.file("../.gemini/settings.json", offers)).await;
     let alice = it.member("alice");

@@ -37,7 +37,7 @@ async fn check(person: &Person, expected: [i64; 4]) {
 async fn a_role_says_what_may_be_done() {
     let call = json!({ "name": "run_shell_command", "args": { "command": "touch a" } });
     let answers = json!([[{ "call": call }], [{ "text": "done" }]]);
-    let it = Office::open(Setup::answers(answers)).await;
+    let it = Office::open(Setup::answers(answers).without_sandbox()).await;
     let (alice, bob) = (it.member("alice"), it.member("bob"));
     let others = [it.member("carol"), it.add("other", "bob", PrincipalRole::Member)];
     let said = say(&alice, "/share bob watch").await;
