@@ -32,6 +32,7 @@ mod memory;
 mod mention;
 mod modes;
 mod open_calls;
+mod own_call;
 mod parts;
 mod principal;
 mod projection;

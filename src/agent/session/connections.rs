@@ -4,17 +4,17 @@
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::decision::Decision;
 use super::engine::Engine;
-use super::event::{Answer, CallStarted, Caller, ToolOutcome};
-use crate::permission::{Environment, Permissions, PolicyRequest, Question, Verdict};
-use tandem_model::Call;
+use super::event::Answer;
+use super::own_call::{self, OwnCall};
+use crate::permission::{Permissions, Verdict};
 use tandem_tools::network::{Admission, Connect, Destination};
-use tandem_tools::{Access, Summary, ToolKind, ToolOutput, one_line};
+use tandem_tools::{Access, ToolKind, one_line};
 
 /// Name by which rules know these calls, which no tool makes.
 const TOOL: &str = "connect";
@@ -50,7 +50,7 @@ impl Connections {
             let (permissions, label, sender) =
                 (Arc::clone(&permissions), label.clone(), sender.clone());
             async move {
-                match judge(&permissions, &label, &destination, is_allowed) {
+                match connection(&label, &destination, is_allowed).judge(&permissions) {
                     Verdict::Allow => return Admission::Admitted,
                     Verdict::Deny(why) => return Admission::Refused(why),
                     Verdict::Ask(_) => {}
@@ -74,76 +74,47 @@ impl Connections {
         cancel: &CancellationToken,
         over: &CancellationToken,
     ) {
-        while let Some(Some(wanted)) = over.run_until_cancelled(self.wanted.recv()).await {
-            if cancel.is_cancelled() {
-                return;
-            }
+        while let Some(wanted) = own_call::next(&mut self.wanted, cancel, over).await {
             let WantedConnection { destination, is_allowed, admission } = wanted;
-            let permissions = &engine.approvals.permissions;
+            let call = connection(&self.command, &destination, is_allowed);
             // An answer may have changed that while this one waited.
-            let admitted = match judge(permissions, &self.command, &destination, is_allowed) {
+            let admitted = match call.judge(&engine.approvals.permissions) {
                 Verdict::Allow => Admission::Admitted,
                 Verdict::Deny(why) => Admission::Refused(why),
                 Verdict::Ask(question) => {
-                    let started = self.started(engine, &destination, is_allowed, question);
-                    ask(engine, started, cancel, over).await
+                    let asked = call.ask(engine, question, cancel, over.cancelled());
+                    admission_of(asked.await.as_ref())
                 }
             };
             // The command may have ended.
             let _ = admission.send(admitted);
         }
     }
+}
 
-    fn started(
-        &self,
-        engine: &Engine,
-        destination: &Destination,
-        is_allowed: bool,
-        question: Question,
-    ) -> Arc<CallStarted> {
-        let call = Call { id: String::new(), name: TOOL.to_owned(), args: args(destination) };
-        Arc::new(CallStarted {
-            call: engine.calls.with_unique_id(call),
-            caller: Caller::Agent,
-            kind: ToolKind::Fetch,
-            summary: Summary::new(format!("Connect to {destination} (for {})", self.command)),
-            access: access(&self.command, destination, is_allowed),
-            question: Some(question),
-        })
+/// Returns the call that stands for a connection of a command.
+fn connection(command: &str, destination: &Destination, is_allowed: bool) -> OwnCall {
+    let Destination { host, port } = destination.clone();
+    OwnCall {
+        name: TOOL,
+        args: json!({ "host": host, "port": port }),
+        access: Access::Connect { host, port, command: command.to_owned(), is_allowed },
+        kind: ToolKind::Fetch,
+        label: format!("Connect to {destination} (for {command})"),
+        done: brings,
     }
 }
 
-fn judge(
-    permissions: &Permissions,
-    command: &str,
-    destination: &Destination,
-    is_allowed: bool,
-) -> Verdict {
-    let (args, access) = (args(destination), access(command, destination, is_allowed));
-    let request = PolicyRequest { tool: TOOL, aliases: &[], args: &args, access: &access };
-    permissions.check(&request, &Environment::default()).verdict
+/// Returns what a yes brings, for people.
+fn brings(decision: Decision<'_>) -> &'static str {
+    match decision.scope() {
+        Some(_) => "Commands may connect to it until the session ends.",
+        None => "The command may connect to it until it ends.",
+    }
 }
 
-fn args(Destination { host, port }: &Destination) -> Value {
-    json!({ "host": host, "port": port })
-}
-
-fn access(command: &str, Destination { host, port }: &Destination, is_allowed: bool) -> Access {
-    let (host, command) = (host.clone(), command.to_owned());
-    Access::Connect { host, port: *port, command, is_allowed }
-}
-
-async fn ask(
-    engine: &Engine,
-    started: Arc<CallStarted>,
-    cancel: &CancellationToken,
-    over: &CancellationToken,
-) -> Admission {
-    let id = started.call.id.clone();
-    let answer = engine.approvals.ask_until(started, cancel, over.cancelled()).await;
-    let permitted = engine.approvals.obey(answer.as_ref(), cancel).await;
-    let decision = answer.as_ref().map(Answer::decision);
-    let admission = match decision {
+fn admission_of(answer: Option<&Answer>) -> Admission {
+    match answer.map(Answer::decision) {
         Some(decision) if decision.runs() => Admission::Admitted,
         Some(Decision::Reject(None)) => Admission::Refused(REJECTED.to_owned()),
         Some(Decision::Reject(Some(why))) => {
@@ -151,14 +122,7 @@ async fn ask(
         }
         Some(Decision::Nobody(why)) => Admission::Refused(why.to_owned()),
         _ => Admission::Refused("the question was not answered".to_owned()),
-    };
-    let done = match decision.and_then(Decision::scope) {
-        Some(_) => "Commands may connect to it until the session ends.",
-        None => "The command may connect to it until it ends.",
-    };
-    let done = |_| ToolOutcome::Done(ToolOutput::new(done, done));
-    engine.calls.finish(id, permitted.map_or_else(|outcome| outcome, done));
-    admission
+    }
 }
 
 const REJECTED: &str = "the user did not allow it";

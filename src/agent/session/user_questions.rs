@@ -4,16 +4,16 @@
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::decision::Decision;
 use super::engine::Engine;
-use super::event::{Answer, CallStarted, Caller, ToolOutcome};
-use crate::permission::{Environment, PolicyRequest, Question, Verdict};
-use tandem_model::Call;
-use tandem_tools::{Access, AskUser, Summary, ToolKind, ToolOutput, UserAnswer, UserQuestion};
+use super::event::Answer;
+use super::own_call::{self, OwnCall};
+use crate::permission::Verdict;
+use tandem_tools::{Access, AskUser, ToolKind, UserAnswer, UserQuestion};
 
 /// Name by which rules know these calls, which no tool makes.
 const TOOL: &str = "answer_agent";
@@ -53,21 +53,20 @@ impl UserQuestions {
         cancel: &CancellationToken,
         over: &CancellationToken,
     ) {
-        while let Some(Some((asked, mut reply))) =
-            over.run_until_cancelled(self.waiting.recv()).await
-        {
-            let answer = match judge(engine, &asked) {
+        while let Some((asked, mut reply)) = own_call::next(&mut self.waiting, cancel, over).await {
+            let call = question_of(asked);
+            let answer = match call.judge(&engine.approvals.permissions) {
                 Verdict::Allow => UserAnswer::Allowed,
                 Verdict::Deny(why) => UserAnswer::Rejected(Some(why)),
                 Verdict::Ask(question) => {
-                    let started = started(engine, &asked, question);
                     let useless = async {
                         tokio::select! {
                             () = over.cancelled() => {}
                             () = reply.closed() => {}
                         }
                     };
-                    ask(engine, started, cancel, useless).await
+                    let asked = call.ask(engine, question, cancel, useless);
+                    answer_of(asked.await.as_ref())
                 }
             };
             // Whoever asked may not wait any more.
@@ -76,51 +75,25 @@ impl UserQuestions {
     }
 }
 
-fn judge(engine: &Engine, asked: &UserQuestion) -> Verdict {
-    let (args, access) = (args(asked), access(asked));
-    let request = PolicyRequest { tool: TOOL, aliases: &[], args: &args, access: &access };
-    engine.approvals.permissions.check(&request, &Environment::default()).verdict
-}
-
-fn args(UserQuestion { agent, tool, description, .. }: &UserQuestion) -> Value {
-    json!({ "agent": agent, "tool": tool, "asks": description })
-}
-
-fn access(UserQuestion { agent, tool, description, danger, .. }: &UserQuestion) -> Access {
-    let (agent, tool, description) = (agent.clone(), tool.clone(), description.clone());
-    Access::AgentQuestion { agent, tool, description, danger: *danger }
-}
-
-fn started(engine: &Engine, asked: &UserQuestion, question: Question) -> Arc<CallStarted> {
-    let call = Call { id: String::new(), name: TOOL.to_owned(), args: args(asked) };
-    Arc::new(CallStarted {
-        call: engine.calls.with_unique_id(call),
-        caller: Caller::Agent,
+/// Returns the call that stands for a question of another agent.
+fn question_of(UserQuestion { agent, tool, label, description, danger }: UserQuestion) -> OwnCall {
+    OwnCall {
+        name: TOOL,
+        args: json!({ "agent": agent, "tool": tool, "asks": description }),
+        access: Access::AgentQuestion { agent, tool, description, danger },
         kind: ToolKind::Other,
-        summary: Summary::new(asked.label.clone()),
-        access: access(asked),
-        question: Some(question),
-    })
+        label,
+        done: |_| "Allowed.",
+    }
 }
 
-async fn ask(
-    engine: &Engine,
-    started: Arc<CallStarted>,
-    cancel: &CancellationToken,
-    useless: impl Future<Output = ()>,
-) -> UserAnswer {
-    let id = started.call.id.clone();
-    let answer = engine.approvals.ask_until(started, cancel, useless).await;
-    let permitted = engine.approvals.obey(answer.as_ref(), cancel).await;
-    let given = match answer.as_ref().map(Answer::decision) {
+fn answer_of(answer: Option<&Answer>) -> UserAnswer {
+    match answer.map(Answer::decision) {
         Some(decision) if decision.runs() => UserAnswer::Allowed,
         Some(Decision::Reject(why)) => UserAnswer::Rejected(why.map(str::to_owned)),
         Some(Decision::Nobody(why) | Decision::Unclear(why)) => {
             UserAnswer::Rejected(Some(why.to_owned()))
         }
         _ => UserAnswer::Withdrawn,
-    };
-    let done = |_| ToolOutcome::Done(ToolOutput::new("Allowed.", "Allowed."));
-    engine.calls.finish(id, permitted.map_or_else(|outcome| outcome, done));
-    given
+    }
 }
