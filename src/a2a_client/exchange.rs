@@ -190,7 +190,9 @@ impl Exchange {
             if self.events > most {
                 return Err(RequestFailure::Odd(format!("it sent more than {most} events")));
             }
-            let ends = match RemoteUpdate::read(&item.result) {
+            let update = RemoteUpdate::read(&item.result);
+            let is_snapshot = matches!(update, Some(RemoteUpdate::Task { .. }));
+            let ends = match update {
                 Some(RemoteUpdate::Task { state, .. }) => again && state.is_settled(),
                 Some(RemoteUpdate::Status { state, is_final, .. }) => {
                     is_final || state.is_settled()
@@ -199,8 +201,12 @@ impl Exchange {
                 Some(RemoteUpdate::Artifact(_)) | None => false,
             };
             self.take(&item.result);
+            let mut task = self.task.lock();
+            // Behind the snapshot comes what was missed, unless the agent still asks.
+            let resumes = is_snapshot && self.card.develops && task.last_event.is_some();
+            let ends = ends && (!resumes || task.has_questions());
             if item.id.is_some() {
-                self.task.lock().last_event = item.id;
+                task.last_event = item.id;
             }
             if ends {
                 return Ok(());

@@ -40,6 +40,8 @@ pub(super) struct RemoteTask {
     /// The answer, if there is no task.
     reply: Option<RemoteContent>,
     questions: Vec<Confirmation>,
+    /// `true` if the end of the task is known, and not what led to it.
+    is_ended_unseen: bool,
     /// Bytes of text that may still be kept.
     left: usize,
 }
@@ -71,6 +73,7 @@ impl RemoteTask {
             reason: RemoteContent::default(),
             reply: None,
             questions: Vec::new(),
+            is_ended_unseen: false,
             left: bytes,
         }
     }
@@ -91,6 +94,11 @@ impl RemoteTask {
         self.questions.iter().any(|asked| asked.call == call)
     }
 
+    /// Returns whether a question is open.
+    pub(super) fn has_questions(&self) -> bool {
+        !self.questions.is_empty()
+    }
+
     /// Returns whether not all text has been kept.
     pub(super) fn is_cut(&self) -> bool {
         self.left == 0
@@ -102,6 +110,7 @@ impl RemoteTask {
             RemoteUpdate::Task { state, task } => {
                 self.identify(&task["id"], &task["contextId"]);
                 self.state = *state;
+                self.is_ended_unseen = *state == RemoteState::Completed;
                 let artifacts = task["artifacts"].as_array().into_iter().flatten();
                 let mut left = self.left;
                 self.earlier = RemoteContent::default();
@@ -113,6 +122,7 @@ impl RemoteTask {
             RemoteUpdate::Status { state, kind, update, .. } => {
                 self.identify(&update["taskId"], &update["contextId"]);
                 self.state = *state;
+                self.is_ended_unseen = false;
                 self.seen(&update["metadata"]);
                 let message = &update["status"]["message"];
                 match kind {
@@ -263,6 +273,9 @@ impl RemoteTask {
     /// Returns the text and the files that count in the end: the artifacts of this message, or the last that
     /// the agent has said, and what goes with its state.
     pub(super) fn answer(&self) -> RemoteContent {
+        if self.is_ended_unseen && !self.earlier.is_empty() {
+            return self.earlier.clone();
+        }
         let mut answer = RemoteContent::default();
         for Artifact { name, content, .. } in
             self.artifacts.iter().filter(|it| !it.content.is_empty())
