@@ -36,7 +36,7 @@ pub struct AgentStatus {
     pub address: String,
     /// Description, of the settings or else the card.
     pub description: String,
-    /// Whether the agent can be called; else why not.
+    /// State of the agent: it can be called, or the reason why not.
     pub phase: String,
     /// Skills of the agent's card: name and description.
     pub skills: Vec<(String, String)>,

@@ -33,9 +33,9 @@ pub(super) enum RequestFailure {
     Connection(String),
     /// Nothing has come for so long.
     Silent(Duration),
-    /// What came is longer than is allowed.
+    /// An answer or an event that is longer than is allowed.
     TooLong(usize),
-    /// What came is nothing of A2A.
+    /// An answer or an event that is nothing of A2A.
     Odd(String),
 }
 
@@ -73,7 +73,7 @@ pub(super) struct AgentClient {
     message_bytes: usize,
 }
 
-/// What a call brings: one result, or a stream of them.
+/// Outcome of a call: one result, or a stream of them.
 pub(super) enum Answer {
     Result(Value),
     Stream(Box<ResultStream>),

@@ -1,4 +1,4 @@
-//! What is known of a task there: folded from what the agent sends.
+//! State of a task at another agent, folded from what that agent sends.
 
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ pub(super) struct RemoteTask {
     pub(super) state: RemoteState,
     /// Place of the last event in the agent's own log.
     pub(super) last_event: Option<String>,
-    /// What the agent has said and done so far, in order.
+    /// Texts and tool calls of the agent so far, in order.
     steps: Vec<Step>,
     artifacts: Vec<Artifact>,
     /// Artifacts of the task as a whole, which may be of earlier messages.

@@ -31,7 +31,7 @@ pub(crate) enum TokenCommand {
         /// all sessions of the tenant)
         #[arg(long, value_name = "ROLE", default_value = "member")]
         role: PrincipalRole,
-        /// Where the tokens are
+        /// The file of the tokens
         #[command(flatten)]
         file: TokensFile,
     },
@@ -40,7 +40,7 @@ pub(crate) enum TokenCommand {
         /// List revoked ones, too
         #[arg(short, long)]
         all: bool,
-        /// Where the tokens are
+        /// The file of the tokens
         #[command(flatten)]
         file: TokensFile,
     },
@@ -54,7 +54,7 @@ pub(crate) enum TokenCommand {
         /// Only the token of this id, as the list has it
         #[arg(long, value_name = "ID")]
         id: Option<String>,
-        /// Where the tokens are
+        /// The file of the tokens
         #[command(flatten)]
         file: TokensFile,
     },

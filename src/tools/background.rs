@@ -52,7 +52,7 @@ pub struct Job {
     stop: CancellationToken,
 }
 
-/// What follows the end of a command in the background, unless it ends with the session.
+/// Reaction to the end of a command in the background, unless it ends with the session.
 pub(super) struct JobEnd {
     /// Looks at what the command has made.
     pub(super) look: BoxFuture<'static, ()>,

@@ -34,7 +34,7 @@ pub(super) const UNSHARE: Command = Command {
     run: Some(|request| Box::pin(async move { unshare(&request).map(CommandReply::Say) })),
 };
 
-/// What somebody of a role may do, in words.
+/// Rights of a role, in words.
 fn rights(role: ShareRole) -> &'static str {
     match role {
         ShareRole::Watch => "may watch",

@@ -1,4 +1,4 @@
-//! What those who run a server ask: whether it lives, whether it takes work, and its figures.
+//! The health of a server and its figures, for those who run it.
 
 use std::sync::Arc;
 use std::time::Instant;
