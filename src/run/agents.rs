@@ -9,7 +9,7 @@ pub(super) fn of(settings: &Settings) -> Vec<AgentConfig> {
 }
 
 fn config(name: &str, agent: &A2aAgent) -> AgentConfig {
-    let from = agent.origin.as_ref().map(ToString::to_string).unwrap_or_default();
+    let from = agent.entry.origin.as_ref().map(ToString::to_string).unwrap_or_default();
     let url = agent.url.as_ref().map_or("", |url| url.expose());
     let headers = agent.headers.iter().map(|(name, it)| (name.clone(), it.expose().to_owned()));
     let token = agent.token.as_ref().map(tandem_settings::Concealed::expose);
@@ -29,7 +29,7 @@ fn config(name: &str, agent: &A2aAgent) -> AgentConfig {
         description: agent.description.clone(),
         trust: agent.trust,
         timeout: agent.silence(),
-        needs_consent: agent.unjudged(),
+        needs_consent: agent.entry.unjudged(),
         wrong,
         ..AgentConfig::new(name, url, &from)
     }

@@ -17,12 +17,12 @@ pub(super) fn of(settings: &Settings, directory: &Path) -> Vec<ServerConfig> {
 
 /// Returns whether the program of a server is to run in the sandbox: a project's does where commands do.
 fn is_sandboxed(name: &String, server: &McpServer, tools: &ToolsSettings) -> bool {
-    let by_default = server.of_project() && tools.sandbox != SandboxChoice::Off;
+    let by_default = server.entry.of_project() && tools.sandbox != SandboxChoice::Off;
     (server.sandbox || by_default) && !tools.sandbox_excluded_servers.contains(name)
 }
 
 fn config(name: &str, server: &McpServer, directory: &Path) -> ServerConfig {
-    let from = server.origin.as_ref().map(ToString::to_string).unwrap_or_default();
+    let from = server.entry.origin.as_ref().map(ToString::to_string).unwrap_or_default();
     let held = "is not used yet: its folder's settings name it, and nobody has said to trust them \
         (`/permissions trust`)";
     let (mut reach, mut oauth) = (reach(server, directory), OAuth::default());
@@ -46,7 +46,7 @@ fn config(name: &str, server: &McpServer, directory: &Path) -> ServerConfig {
         include: server.include_tools.clone(),
         exclude: server.exclude_tools.clone(),
         timeout: server.call_timeout(),
-        held: server.unjudged().then(|| held.to_owned()),
+        held: server.entry.unjudged().then(|| held.to_owned()),
         ..ServerConfig::new(name, reach, &from)
     }
 }

@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::conceal::conceal_server;
-use super::mcp_server::{Concealed, runs};
-use super::origin::SettingOrigin;
+use super::mcp_server::Concealed;
+use super::server_entry::ServerEntry;
 
 /// Configuration of another agent. Only the types of its values are checked.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -26,36 +24,14 @@ pub struct A2aAgent {
     pub trust: bool,
     /// Description, for the model and for people.
     pub description: Option<String>,
-    /// Origin of the entry. Always set in [`Settings`](super::Settings).
+    /// The entry itself.
     #[serde(skip)]
-    pub origin: Option<SettingOrigin>,
-    /// The environment variables whose values were put into it.
-    #[serde(skip)]
-    pub variables: Vec<String>,
-    /// As it is in the file: variables are still names.
-    #[serde(skip)]
-    pub(super) written: Value,
+    pub entry: ServerEntry,
 }
 
 impl A2aAgent {
     /// Returns the maximum silence during a call.
     pub fn silence(&self) -> Option<Duration> {
         self.timeout.map(Duration::from_millis)
-    }
-
-    /// Returns all that decides what is sent, and where, as it is written: no variable has been put in.
-    pub(super) fn runs(&self) -> String {
-        runs(&self.written)
-    }
-
-    /// Returns the same for people, without the secrets that may be written there.
-    pub(super) fn shown(&self) -> String {
-        runs(&conceal_server(&self.written, &self.variables))
-    }
-
-    /// Returns `true` if a project in a folder that the user has not judged names the agent: then the user is
-    /// asked before anything is sent to it.
-    pub fn unjudged(&self) -> bool {
-        self.origin.as_ref().is_some_and(SettingOrigin::unjudged)
     }
 }

@@ -19,6 +19,7 @@ use super::keys::{
 };
 use super::options::Settings;
 use super::origin::{Layer, SettingOrigin};
+use super::server_entry::ServerEntry;
 use super::trust::{Trust, trust};
 use tandem_agent::permission::Mode;
 
@@ -276,24 +277,26 @@ impl<'a> Merger<'a> {
         self.remarks.push(format!("{origin}: {why}"));
     }
 
+    /// Takes the entry at a path.
+    fn entry(&mut self, path: &str) -> ServerEntry {
+        let origin = self.origins.get(path).and_then(|origins| origins.first().cloned());
+        let (written, variables) = self.servers.remove(path).unwrap_or_default();
+        ServerEntry { origin, variables, written }
+    }
+
     /// Returns all values, typed.
     fn finish(mut self) -> Settings {
         // Every value in it has been checked by itself.
-        let mut settings = Settings::deserialize(self.values).unwrap_or_else(|err| {
-            self.remarks.push(format!("The settings are ignored: {err}."));
-            Settings::default()
-        });
+        let mut settings =
+            Settings::deserialize(std::mem::take(&mut self.values)).unwrap_or_else(|err| {
+                self.remarks.push(format!("The settings are ignored: {err}."));
+                Settings::default()
+            });
         for (name, server) in &mut settings.mcp_servers {
-            let path = format!("{MCP_SERVERS}.{name}");
-            let origins = self.origins.get(&path);
-            server.origin = origins.and_then(|origins| origins.first().cloned());
-            (server.written, server.variables) = self.servers.remove(&path).unwrap_or_default();
+            server.entry = self.entry(&format!("{MCP_SERVERS}.{name}"));
         }
         for (name, agent) in &mut settings.a2a_servers {
-            let path = format!("{A2A_SERVERS}.{name}");
-            let origins = self.origins.get(&path);
-            agent.origin = origins.and_then(|origins| origins.first().cloned());
-            (agent.written, agent.variables) = self.servers.remove(&path).unwrap_or_default();
+            agent.entry = self.entry(&format!("{A2A_SERVERS}.{name}"));
         }
         let home = self.env.var("HOME").map(Path::new);
         let paths = settings

@@ -446,19 +446,19 @@ impl Settings {
     /// Returns the programs that a project in an unjudged folder would have the agent run, and the other agents
     /// that it would have it call: for [`consent`](super::consent).
     pub fn executables(&self) -> Vec<Executable> {
-        let unjudged = self.mcp_servers().filter(|(_, server)| server.unjudged());
+        let unjudged = self.mcp_servers().filter(|(_, server)| server.entry.unjudged());
         let executable = |(name, server): (&String, &McpServer)| Executable {
             kind: "MCP server",
             name: name.clone(),
-            runs: server.runs(),
-            shown: server.shown(),
+            runs: server.entry.runs(),
+            shown: server.entry.shown(),
         };
-        let agents = self.a2a_servers.iter().filter(|(_, agent)| agent.unjudged());
+        let agents = self.a2a_servers.iter().filter(|(_, agent)| agent.entry.unjudged());
         let agents = agents.map(|(name, agent)| Executable {
             kind: "agent",
             name: name.clone(),
-            runs: agent.runs(),
-            shown: agent.shown(),
+            runs: agent.entry.runs(),
+            shown: agent.entry.shown(),
         });
         unjudged.map(executable).chain(agents).collect()
     }

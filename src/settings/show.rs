@@ -98,7 +98,7 @@ fn in_words(server: &McpServer) -> String {
     if server.trust {
         words.push("trusted".to_owned());
     }
-    if server.unjudged() {
+    if server.entry.unjudged() {
         words.push(UNJUDGED.to_owned());
     }
     words.join(", ")
@@ -114,7 +114,7 @@ fn agent_in_words(agent: &A2aAgent) -> String {
     if agent.trust {
         words.push("trusted".to_owned());
     }
-    if agent.unjudged() {
+    if agent.entry.unjudged() {
         words.push(UNJUDGED.to_owned());
     }
     words.join(", ")

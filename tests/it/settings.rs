@@ -135,7 +135,7 @@ fn a_server_takes_the_place_of_one_of_its_name_as_a_whole() {
     let a = &settings.mcp_servers["a"];
     assert_eq!((a.command.as_deref(), a.args.len()), (None, 0));
     assert_eq!(a.http_url.as_ref().map(Concealed::expose), Some("https://h"));
-    let Some(SettingOrigin::File { layer: Layer::Own, line: 1, .. }) = a.origin else {
+    let Some(SettingOrigin::File { layer: Layer::Own, line: 1, .. }) = a.entry.origin else {
         panic!("{a:?}")
     };
     let names: Vec<_> = settings.mcp_servers().map(|(name, _)| name.as_str()).collect();
@@ -199,7 +199,7 @@ fn variables_are_put_in_from_the_environment_and_from_trusted_env_files() {
     assert_eq!(args, ["--port=1", "$NOT_SET"]);
     let env: Vec<_> = a.env.iter().map(|(name, value)| (name.as_str(), value.expose())).collect();
     assert_eq!(env, [("$TOKEN", "name"), ("N", "8080"), ("TOKEN", "of the file")]);
-    assert_eq!(a.variables, ["PORT", "TOKEN"]);
+    assert_eq!(a.entry.variables, ["PORT", "TOKEN"]);
     assert!(!format!("{a:?}").contains("of the file"), "{a:?}");
     // A project's `.env`, of a folder that nobody has judged, is no source of values.
     let place = place.with("home/repo/sub/.env", "TOKEN=theirs");

@@ -18,7 +18,7 @@ fn variables_are_put_in_and_secrets_are_not_shown() {
     let agent = &settings.a2a_servers["reviewer"];
     assert_eq!(agent.token.as_ref().unwrap().expose(), "abc");
     assert_eq!(agent.silence(), Some(Duration::from_millis(1500)));
-    assert!(agent.trust && !agent.unjudged());
+    assert!(agent.trust && !agent.entry.unjudged());
     let shown = tandem_settings::show::text(&settings, None);
     let line = shown.lines().find(|line| line.starts_with("a2aServers")).unwrap();
     let (line, _) = line.split_once("  #").unwrap();
@@ -44,7 +44,7 @@ fn a_project_is_asked_about_and_replaces_nothing() {
         "https://mine.test/"
     );
     let other = &settings.a2a_servers["other"];
-    assert!(other.unjudged() && !other.trust);
+    assert!(other.entry.unjudged() && !other.trust);
     let remarks: Vec<_> =
         settings.remarks().iter().map(|it| it.split_once(".json:1: ").unwrap().1).collect();
     expect![[r#"

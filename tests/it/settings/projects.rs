@@ -150,9 +150,12 @@ fn servers_of_an_unjudged_project_are_marked_and_replace_none_of_the_users() {
         .with(USER, r#"{ "mcpServers": { "own": { "command": "mine", "trust": true } } }"#);
     let settings = read_with(&place, &[("TOKEN", "secret")], &[]);
     let (own, new) = (&settings.mcp_servers["own"], &settings.mcp_servers["new"]);
-    assert_eq!((own.command.as_deref(), own.trust, own.unjudged()), (Some("mine"), true, false));
-    assert_eq!((new.command.as_deref(), new.trust, new.unjudged()), (Some("x"), false, true));
-    assert_eq!(new.variables, ["TOKEN"]);
+    assert_eq!(
+        (own.command.as_deref(), own.trust, own.entry.unjudged()),
+        (Some("mine"), true, false)
+    );
+    assert_eq!((new.command.as_deref(), new.trust, new.entry.unjudged()), (Some("x"), false, true));
+    assert_eq!(new.entry.variables, ["TOKEN"]);
     let executables: Vec<_> = settings.executables().iter().map(ToString::to_string).collect();
     assert_eq!(executables, [r#"MCP server `new`: x env={"T":"$TOKEN"}"#]);
     let remarks = settings.remarks();
@@ -164,7 +167,7 @@ fn servers_of_an_unjudged_project_are_marked_and_replace_none_of_the_users() {
     // In a folder that is trusted the project's counts.
     let settings = read(&trusted(place));
     assert_eq!(settings.mcp_servers["own"].command.as_deref(), Some("evil"));
-    assert!(settings.mcp_servers["new"].trust && !settings.mcp_servers["new"].unjudged());
+    assert!(settings.mcp_servers["new"].trust && !settings.mcp_servers["new"].entry.unjudged());
 }
 
 #[test]
