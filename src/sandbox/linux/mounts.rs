@@ -39,9 +39,7 @@ pub(super) fn build(profile: &Profile) -> io::Result<()> {
     for (part, path) in parts {
         put(&part, &path)?;
     }
-    for path in existing(&profile.hidden) {
-        hide(&path)?;
-    }
+    hide(&existing(&profile.hidden))?;
     // Of the command's own process namespace. What can be written there are settings of the machine.
     let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("proc", "/proc", "proc", flags, None).naming("/proc")
@@ -112,12 +110,33 @@ fn make(path: &Path, mode: u32) -> io::Result<()> {
     fs::File::create(path).map(|_| ())
 }
 
-fn hide(path: &Path) -> io::Result<()> {
-    if !path.is_dir() {
-        return put(&tree(Path::new("/dev/null"))?, path);
+/// Puts an empty directory that nobody can read in the place of each directory, and an empty file in that
+/// of each file.
+fn hide(paths: &[PathBuf]) -> io::Result<()> {
+    // One for all: every file system in memory of its own takes as long to make as several mounts.
+    let mut nothing: Option<OwnedFd> = None;
+    for path in paths {
+        match &nothing {
+            _ if !path.is_dir() => put(&tree(Path::new("/dev/null"))?, path)?,
+            Some(nothing) => {
+                let flags = OpenTreeFlags::OPEN_TREE_CLONE
+                    | OpenTreeFlags::OPEN_TREE_CLOEXEC
+                    | OpenTreeFlags::AT_EMPTY_PATH;
+                put(&open_tree(nothing, "", flags).naming(path.to_string_lossy())?, path)?;
+            }
+            None => {
+                let flags = MountFlags::RDONLY
+                    | MountFlags::NOSUID
+                    | MountFlags::NODEV
+                    | MountFlags::NOEXEC;
+                mount("tmpfs", path, "tmpfs", flags, Some(c"mode=0000,size=4k"))
+                    .naming(path.to_string_lossy())?;
+                let opened = open_tree(CWD, path, OpenTreeFlags::OPEN_TREE_CLOEXEC);
+                nothing = Some(opened.naming(path.to_string_lossy())?);
+            }
+        }
     }
-    let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    mount("tmpfs", path, "tmpfs", flags, Some(c"mode=0000,size=4k")).naming(path.to_string_lossy())
+    Ok(())
 }
 
 /// Puts a directory in memory at a path.
