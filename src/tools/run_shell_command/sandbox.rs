@@ -118,15 +118,16 @@ pub(super) struct SandboxNotes {
 /// What commands without a network cannot do.
 const NETWORK: &str = "use the network";
 
-/// Words of the system and of programs for what the sandbox keeps commands from.
+/// Words of the system and of programs for what the sandbox keeps commands from, in lower case: C's library and
+/// Go's write the same words with other letters.
 const BLOCKED: [(&str, &str); 8] = [
-    ("Read-only file system", "write there"),
-    ("EROFS", "write there"),
-    ("Network is unreachable", NETWORK),
-    ("ENETUNREACH", NETWORK),
-    ("Could not resolve host", NETWORK),
-    ("Temporary failure in name resolution", NETWORK),
-    ("EAI_AGAIN", NETWORK),
+    ("read-only file system", "write there"),
+    ("erofs", "write there"),
+    ("network is unreachable", NETWORK),
+    ("enetunreach", NETWORK),
+    ("could not resolve host", NETWORK),
+    ("temporary failure in name resolution", NETWORK),
+    ("eai_again", NETWORK),
     ("dns error", NETWORK),
 ];
 
@@ -149,6 +150,7 @@ impl SandboxNotes {
         });
         let taken: String = taken.collect();
         let hosts = network.and_then(hosts);
+        let output = output.to_ascii_lowercase();
         let blocked = BLOCKED.iter().find(|(words, _)| output.contains(words));
         // Of hosts it is known for certain.
         let blocked = blocked.filter(|(_, what)| *what != NETWORK || hosts.is_none());
@@ -181,4 +183,24 @@ pub(super) fn hosts(network: &NetworkAccess) -> Option<String> {
             hosts.join(", ")
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(output: &str, expected: bool) {
+        let notes = SandboxNotes::new(SandboxMode::WorkspaceWrite, &[], output, None);
+        assert_eq!(notes.blocked.is_some(), expected, "{output}");
+    }
+
+    #[test]
+    fn words_of_a_blocked_command_are_known_in_any_letters() {
+        check("touch: cannot touch 'a': Read-only file system", true);
+        check("open /etc/a: read-only file system", true);
+        check("dial tcp 203.0.113.7:443: connect: network is unreachable", true);
+        check("Error: getaddrinfo EAI_AGAIN registry.example", true);
+        check("the file system is read-only", false);
+    }
 }
