@@ -11,10 +11,11 @@ use std::time::Duration;
 use tandem_store::{DatabaseAddress, PostgresLimits, PostgresStore};
 
 /// Program that owns a server: it starts the server again when it is told to, and when its input ends, however
-/// the tests do, it ends the server and removes the files. A server refuses to run as root.
+/// the tests do, it ends the server and removes the files. A server refuses to run as root. With the port of another
+/// server, it is a standby of that one.
 const KEEPER: &str = r#"
 set -u
-bin=$1 port=$2
+bin=$1 port=$2 primary=$3
 dir=$(mktemp -d) || exit 1
 as=
 if [ "$(id -u)" = 0 ]; then
@@ -24,9 +25,14 @@ if [ "$(id -u)" = 0 ]; then
   chown "$user" "$dir"
 fi
 cd "$dir"
-$as "$bin/initdb" -D "$dir/data" -U tandem --auth=trust -E UTF8 --locale=C --no-sync >"$dir/log" 2>&1 || {
-  cat "$dir/log" >&2; rm -rf "$dir"; exit 1
+begin() {
+  if [ -n "$primary" ]; then
+    $as "$bin/pg_basebackup" -h 127.0.0.1 -p "$primary" -U tandem -D "$dir/data" -R -X stream -c fast --no-sync
+  else
+    $as "$bin/initdb" -D "$dir/data" -U tandem --auth=trust -E UTF8 --locale=C --no-sync
+  fi
 }
+begin >"$dir/log" 2>&1 || { cat "$dir/log" >&2; rm -rf "$dir"; exit 1; }
 sed -i '1i host all locked 127.0.0.1/32 scram-sha-256' "$dir/data/pg_hba.conf"
 start() {
   $as "$bin/postgres" -D "$dir/data" -p "$port" -c listen_addresses=127.0.0.1 -c unix_socket_directories= \
@@ -52,12 +58,14 @@ ready
 while read -r order; do
   case $order in
     crash) crash; start; ready ;;
+    kill) crash; echo killed ;;
+    promote) $as "$bin/pg_ctl" -D "$dir/data" -w promote >>"$dir/log" 2>&1; echo promoted ;;
     freeze) kill -STOP $server $(cat /proc/$server/task/$server/children); echo frozen ;;
     thaw) kill -CONT $server $(cat /proc/$server/task/$server/children); echo thawed ;;
   esac
 done
-kill -CONT $server $(cat /proc/$server/task/$server/children) 2>/dev/null
-kill -QUIT $server
+kill -CONT $server $(cat /proc/$server/task/$server/children 2>/dev/null) 2>/dev/null
+kill -QUIT $server 2>/dev/null
 wait $server
 rm -rf "$dir"
 "#;
@@ -104,6 +112,25 @@ impl Cluster {
 
     /// Starts a server that only one test uses; `None` if the package is not installed.
     pub(crate) fn start() -> Option<Self> {
+        Self::start_after(None)
+    }
+
+    /// Starts a standby, without which this server commits nothing any more.
+    pub(crate) fn synchronous_standby(&self) -> Self {
+        let standby = Self::start_after(Some(self)).unwrap();
+        let psql = |sql: &str| {
+            let mut client = self.client("psql");
+            let output = client.args(["-qAt", "-d", "postgres", "-c", sql]).output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            output.stdout
+        };
+        psql("alter system set synchronous_standby_names = '*'");
+        psql("select pg_reload_conf()");
+        while psql("select 1 from pg_stat_replication where sync_state = 'sync'").is_empty() {}
+        standby
+    }
+
+    fn start_after(primary: Option<&Self>) -> Option<Self> {
         let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
         let bins = versions.map(|version| version.path().join("bin"));
         let bin = bins.filter(|bin| bin.join("initdb").exists()).max()?;
@@ -112,6 +139,7 @@ impl Cluster {
             .args(["-c", KEEPER, "keeper"])
             .arg(&bin)
             .arg(port.to_string())
+            .arg(primary.map(|primary| primary.port.to_string()).unwrap_or_default())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -126,6 +154,16 @@ impl Cluster {
     /// Kills the server with -9, all of its processes, and starts it again.
     pub(crate) fn crash(&self) {
         self.order("crash", "ready");
+    }
+
+    /// Kills the server with -9, all of its processes, for good.
+    pub(crate) fn kill(&self) {
+        self.order("kill", "killed");
+    }
+
+    /// Makes a standby the primary.
+    pub(crate) fn promote(&self) {
+        self.order("promote", "promoted");
     }
 
     pub(crate) fn freeze(&self) {

@@ -254,6 +254,31 @@ async fn when_the_server_crashes_or_freezes_nothing_is_lost_and_nothing_is_there
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_the_primary_dies_and_its_synchronous_standby_takes_over_nothing_is_lost() {
+    let Some(primary) = Cluster::start() else { return skip() };
+    let database = primary.database();
+    let standby = primary.synchronous_standby();
+    let both = format!("127.0.0.1:{},127.0.0.1:{}", primary.port, standby.port);
+    let url = database.url.replace(&format!("127.0.0.1:{}", primary.port), &both);
+    let address: DatabaseAddress =
+        format!("{url}?target_session_attrs=read-write").parse().unwrap();
+    let store = PostgresStore::connect(&address, LIMITS).await.unwrap();
+    let trouble = async {
+        sleep(Duration::from_millis(300)).await;
+        tokio::task::block_in_place(|| {
+            primary.kill();
+            standby.promote();
+        });
+    };
+    // Each is told that all is kept.
+    let kept = busy(&store, 12, 200, trouble).await;
+    let other = PostgresStore::connect(&address, LIMITS).await.unwrap();
+    for (id, count) in kept {
+        assert_eq!(indexes(&other, &id).await, (0..count).collect::<Vec<_>>());
+    }
+}
+
 #[tokio::test]
 async fn each_connection_may_be_cut_at_any_time() {
     let Some(cluster) = Cluster::shared() else { return skip() };
