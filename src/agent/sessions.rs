@@ -31,7 +31,7 @@ pub use self::fork::{ForkError, create_whole, fork, fork_ended};
 pub use self::retention::{Retention, remove_old};
 pub use self::search::{SearchHit, search};
 use crate::session::{
-    Head, Listed, Millis, PrincipalId, Query, Session, Storage, Store, StoreError, StoredSession,
+    Head, Listed, Millis, Orphan, PrincipalId, Query, Session, Storage, Store, StoreError, StoredSession,
 };
 use tandem_tools::preimages::ContentId;
 
@@ -259,6 +259,33 @@ impl Sessions {
             Err(StoreError::NotFound(_)) => return Ok(None),
             stored => stored.map_err(LoadError::Store)?,
         };
+        self.add_stored(stored, more, prepare).await.map(Some)
+    }
+
+    /// Takes a session over in which a turn runs or waits although no process that lives has it. `prepare`
+    /// runs on it before anybody else can open it.
+    pub async fn take_over(
+        &self,
+        orphan: &Orphan,
+        prepare: impl FnOnce(&Session),
+    ) -> Result<Arc<LoadedSession>, LoadError> {
+        let gone = || LoadError::Store(StoreError::NotFound(orphan.id.clone()));
+        let store = self.store.as_ref().ok_or_else(gone)?;
+        let _loading = self.loading.lock().await;
+        if let Some(opened) = self.find_loaded(&orphan.id) {
+            return Ok(opened);
+        }
+        let stored = StoredSession::open_orphan(store, orphan, self.limits.log_bytes).await;
+        self.add_stored(stored.map_err(LoadError::Store)?, Vec::new(), prepare).await
+    }
+
+    /// Makes a session of what is stored, and adds it; `loading` is held.
+    async fn add_stored(
+        &self,
+        stored: StoredSession,
+        more: Vec<PathBuf>,
+        prepare: impl FnOnce(&Session),
+    ) -> Result<Arc<LoadedSession>, LoadError> {
         let request = SessionRequest {
             directory: Some(stored.head().directory.clone()),
             more,
@@ -275,7 +302,7 @@ impl Sessions {
         loaded.session.catch_up().await;
         // So that nobody is shown as open what the last process left open.
         loaded.session.synced().await;
-        Ok(Some(loaded))
+        Ok(loaded)
     }
 
     /// Makes a session and adds it; `creation` is held.

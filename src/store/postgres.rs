@@ -22,7 +22,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::stream::{self, StreamExt as _};
 use tandem_agent::session::{
-    Claim, Head, Listed, Query, Secrets, Store, StoreError, Stored, StoredLog,
+    Claim, Head, Listed, Orphan, Query, Secrets, Store, StoreError, Stored, StoredLog,
 };
 use tokio_postgres::Row;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -37,6 +37,9 @@ use crate::lines::{self, VERSION};
 
 /// Number of batches that are read at once.
 const PAGE: i64 = 64;
+
+/// Maximum time between two looks for sessions that their nodes have left in the middle of a turn.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Limits of a store in a database.
 #[derive(Debug, Clone, Copy)]
@@ -106,6 +109,23 @@ impl Store for PostgresStore {
             return Err(StoreError::Newer(version));
         }
         PostgresClaim::claim(&self.shared, id).await
+    }
+
+    async fn claim_orphan(&self, orphan: &Orphan) -> Result<Box<dyn Claim>, StoreError> {
+        let (version, _) = self.shared.read_head(&orphan.id).await?;
+        if version > VERSION {
+            return Err(StoreError::Newer(version));
+        }
+        let seen = i64::try_from(orphan.epoch).unwrap_or(i64::MAX - 1);
+        PostgresClaim::claim_seen(&self.shared, &orphan.id, seen).await
+    }
+
+    async fn orphans(&self) -> Result<Vec<Orphan>, StoreError> {
+        self.shared.orphans().await
+    }
+
+    async fn orphaned(&self) {
+        self.shared.nodes.died(LOOK).await;
     }
 
     async fn is_held(&self, id: &str) -> Result<bool, StoreError> {

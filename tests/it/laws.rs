@@ -280,6 +280,7 @@ async fn a_list_has_titles_and_turns_and_what_the_query_says() {
                 turns,
                 title: title.map(Into::into),
                 shares: shares.clone(),
+                busy: false,
             };
             let shares = Shares::from([("bob".to_owned(), ShareRole::Answer)]);
             let at = tandem_agent::session::now() + i64::try_from(n).unwrap() * 1000;

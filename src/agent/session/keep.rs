@@ -38,6 +38,14 @@ pub(super) struct BesideLog {
     pub(super) secrets: Secrets,
 }
 
+/// Progress of a session that was stored before.
+pub(super) struct StoredProgress {
+    /// The session as a list shows it.
+    pub(super) summary: BatchSummary,
+    /// The turns that go on.
+    pub(super) open: BTreeSet<TurnId>,
+}
+
 /// The writer of one session's log.
 pub(super) struct Keeper {
     log: Log,
@@ -111,17 +119,18 @@ pub(super) async fn keep_new(
     keeper.run(closed).await;
 }
 
-/// Keeps the log of a session that was stored before, which a list shows so.
+/// Keeps the log of a session that was stored before.
 pub(super) async fn keep_on(
     claim: Box<dyn Claim>,
-    BatchSummary { turns, title, shares }: BatchSummary,
+    StoredProgress { summary, open }: StoredProgress,
     log: Log,
     beside: watch::Receiver<BesideLog>,
     closed: CancellationToken,
 ) {
     let stored_beside = BesideLog { port: None, ..beside.borrow().clone() };
     let keeper = Keeper::new(log, claim, beside);
-    Keeper { stored_beside, turns, title, shares, ..keeper }.run(closed).await;
+    let BatchSummary { turns, title, shares, .. } = summary;
+    Keeper { stored_beside, turns, title, shares, open, ..keeper }.run(closed).await;
 }
 
 impl Keeper {
@@ -272,7 +281,8 @@ impl Keeper {
             let Some(batch) = batches.last_mut() else { break };
             if self.note(&entry.event, ends_turn) {
                 let (title, shares) = (self.title.clone(), self.shares.clone());
-                batch.summary = Some(BatchSummary { turns: self.turns, title, shares });
+                let busy = !self.open.is_empty();
+                batch.summary = Some(BatchSummary { turns: self.turns, title, shares, busy });
             }
             batch.events.push((entry.at, entry.event));
         }

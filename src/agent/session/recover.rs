@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use super::event::{Event, StopReason, TaskEvent, ToolOutcome};
 use super::log::{self, Log, Millis, Shelf};
 use super::state::{CurrentState, SessionState};
-use super::store::{Claim, Head, Secrets, Store, StoreError, Stored, StoredLog};
+use super::store::{Claim, Head, Orphan, Secrets, Store, StoreError, Stored, StoredLog};
 use crate::permission::Mode;
 use tandem_model::Model;
 use tandem_tools::scratch::Scratch;
@@ -43,6 +43,28 @@ impl StoredSession {
             return Err(StoreError::Checkpoint(tag));
         }
         let claim = store.claim(id).await?;
+        Self::read(store, head, claim, log_bytes).await
+    }
+
+    /// Claims a session that nobody has any more although a turn runs or waits in it, and reads its log as
+    /// [`Self::open`] does.
+    pub async fn open_orphan(
+        store: &Arc<dyn Store>,
+        orphan: &Orphan,
+        log_bytes: usize,
+    ) -> Result<Self, StoreError> {
+        let head = store.head(&orphan.id).await?;
+        let claim = store.claim_orphan(orphan).await?;
+        Self::read(store, head, claim, log_bytes).await
+    }
+
+    async fn read(
+        store: &Arc<dyn Store>,
+        head: Head,
+        claim: Box<dyn Claim>,
+        log_bytes: usize,
+    ) -> Result<Self, StoreError> {
+        let id = &*head.id;
         let directory = store.directory(id);
         let scratch = directory.clone().map_or_else(|| Scratch::new(None), Scratch::stored);
         let log = Log::new(Shelf::new(Arc::new(scratch), log_bytes));
@@ -100,6 +122,34 @@ pub async fn read_stored(store: &dyn Store, id: &str, log_bytes: usize) -> Resul
         }
     }
     Ok(log)
+}
+
+/// Finds orphans by reading the logs of the sessions that a process has left behind.
+pub(super) async fn orphans<S: Store + ?Sized>(store: &S) -> Result<Vec<Orphan>, StoreError> {
+    let mut orphans = Vec::new();
+    for id in store.opened().await? {
+        // One that cannot be read hides none of the others. What a person has begun goes on where a
+        // person opens it.
+        if store.head(&id).await.is_ok_and(|head| head.served)
+            && !store.is_held(&id).await.unwrap_or(true)
+            && is_busy(store, &id).await.unwrap_or(false)
+        {
+            orphans.push(Orphan { id, epoch: 0 });
+        }
+    }
+    Ok(orphans)
+}
+
+/// Returns whether a turn runs or waits at the end of a stored log.
+async fn is_busy<S: Store + ?Sized>(store: &S, id: &str) -> Result<bool, StoreError> {
+    let (mut pieces, mut state) = (store.read(id).await?, SessionState::default());
+    while let Some(piece) = pieces.next().await {
+        for stored in piece? {
+            let Stored::Batch(batch) = stored else { continue };
+            batch.events.iter().for_each(|(_, event)| state.fold(event));
+        }
+    }
+    Ok(state.running.is_some() || !state.waiting.is_empty())
 }
 
 /// Reads a stored log into memory; returns the state that it leads to, and the pieces that cannot be

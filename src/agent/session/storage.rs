@@ -1,5 +1,6 @@
 //! The place of a session's log: nowhere, or a store.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::event::{Event, SessionStarted};
-use super::keep::{BesideLog, keep_new, keep_on};
+use super::keep::{BesideLog, StoredProgress, keep_new, keep_on};
 use super::log::{Log, Shelf};
 use super::recover::StoredSession;
 use super::state::{CurrentState, SessionState};
@@ -47,8 +48,8 @@ pub(super) struct OpenedLog {
 enum Storing {
     Nowhere,
     New(Arc<dyn Store>, SessionStarted),
-    /// The claim, and the session so far as a list shows it.
-    Stored(Box<dyn Claim>, BatchSummary),
+    /// The claim, and the session so far.
+    Stored(Box<dyn Claim>, StoredProgress),
 }
 
 impl Storage {
@@ -107,13 +108,8 @@ impl Storage {
         let (id, log, store) = match self {
             Self::Stored(stored) => {
                 let StoredSession { head, log, claim, state, secrets, notices, .. } = *stored;
-                let mut summary = state.look(|state| BatchSummary {
-                    turns: state.turns,
-                    title: Some(state.title.clone()),
-                    shares: state.access.shares.clone(),
-                });
-                summary.title.take_if(|title| *title == head.title);
-                let storing = Storing::Stored(claim, summary);
+                let progress = state.look(|state| progress(state, &head));
+                let storing = Storing::Stored(claim, progress);
                 if log.len() == 0 {
                     // The process ended between the head and the first event.
                     log.append(Event::SessionStarted(Arc::new(started(head.id.clone()))));
@@ -141,6 +137,18 @@ impl Storage {
     }
 }
 
+/// Returns the progress of a session of this head.
+fn progress(state: &SessionState, head: &Head) -> StoredProgress {
+    let open: BTreeSet<_> = state.running.iter().chain(&state.waiting).copied().collect();
+    let summary = BatchSummary {
+        turns: state.turns,
+        title: Some(state.title.clone()).filter(|title| *title != head.title),
+        shares: state.access.shares.clone(),
+        busy: !open.is_empty(),
+    };
+    StoredProgress { summary, open }
+}
+
 impl OpenedLog {
     /// Begins to keep the log, until the session is closed or dropped.
     pub(super) fn keep(self) -> Keeping {
@@ -164,8 +172,8 @@ impl OpenedLog {
                 };
                 tasks.spawn(keep_new(store, log, head, watched, closing));
             }
-            Storing::Stored(claim, summary) => {
-                tasks.spawn(keep_on(claim, summary, log, watched, closing));
+            Storing::Stored(claim, progress) => {
+                tasks.spawn(keep_on(claim, progress, log, watched, closing));
             }
         }
         tasks.close();

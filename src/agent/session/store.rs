@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::event::Event;
 use super::log::Millis;
 use super::principal::{PrincipalId, SessionAccess, Shares};
+use super::recover;
 
 /// Description of a session from its beginning: the first line of a stored log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,6 +92,10 @@ pub struct BatchSummary {
     /// Those with whom the session is shared.
     #[serde(default, skip_serializing_if = "Shares::is_empty")]
     pub shares: Shares,
+    /// `true` if a turn runs or waits. Only for stores that several processes share: in a file, the
+    /// events say so.
+    #[serde(skip)]
+    pub busy: bool,
 }
 
 /// A piece of a stored log.
@@ -142,6 +147,15 @@ pub struct Query {
     pub skip: usize,
     /// Maximum number of sessions.
     pub most: Option<usize>,
+}
+
+/// A session in which a turn runs or waits although no process that lives has it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Orphan {
+    /// The session's id.
+    pub id: String,
+    /// Epoch of the owner that was seen dead; 0 in a store without epochs.
+    pub epoch: u64,
 }
 
 /// Process that has a session open.
@@ -249,6 +263,23 @@ pub trait Store: Send + Sync {
 
     /// Claims a session that nobody has open.
     async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError>;
+
+    /// Claims an orphan, unless somebody else has been faster.
+    async fn claim_orphan(&self, orphan: &Orphan) -> Result<Box<dyn Claim>, StoreError> {
+        self.claim(&orphan.id).await
+    }
+
+    /// Returns some of the sessions of A2A clients in which a turn runs or waits although no process that
+    /// lives has them, in an order that no other process is likely to have.
+    async fn orphans(&self) -> Result<Vec<Orphan>, StoreError> {
+        recover::orphans(self).await
+    }
+
+    /// Waits until there may be orphans again; for ever in a store where only this process would make
+    /// them.
+    async fn orphaned(&self) {
+        future::pending().await
+    }
 
     /// Returns whether a process has a session open now. Needs no claim, and is in the way of nobody
     /// who wants one.

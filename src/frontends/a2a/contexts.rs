@@ -1,7 +1,7 @@
 //! The sessions that a server offers: the one it shares, or as many as clients begin.
 
 use std::collections::HashSet;
-use std::future::ready;
+use std::future::{pending, ready};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::quotas::{Meter, QuotaError};
 use super::servers::{self, Allowed};
 use super::story::Story;
 use tandem_agent::session::{
-    Head, Listed, PrincipalId, ServerConfig, Session, SessionAccess, SessionState, StoreError,
+    Head, Listed, Orphan, PrincipalId, ServerConfig, Session, SessionAccess, SessionState, StoreError,
     TaskEvent, TurnId, read_stored,
 };
 use tandem_agent::sessions::{
@@ -149,6 +149,42 @@ impl Contexts {
             }
         }
         interrupted
+    }
+
+    /// Returns some of the sessions that clients have begun in which a turn runs or waits although no
+    /// process that lives has them.
+    pub(super) async fn orphans(&self) -> Result<Vec<Orphan>, StoreError> {
+        let Some(store) = self.sessions().and_then(|sessions| sessions.store()) else {
+            return Ok(Vec::new());
+        };
+        let visible = self.of(&Principal::Operator);
+        let mut shown = Vec::new();
+        for orphan in store.orphans().await? {
+            // Where its directory is not served, no session can be made of it.
+            if visible.stored_id(&orphan.id).await.is_some() {
+                shown.push(orphan);
+            }
+        }
+        Ok(shown)
+    }
+
+    /// Waits until there may be such sessions again; for ever where there never will.
+    pub(super) async fn orphaned(&self) {
+        match self.sessions().and_then(|sessions| sessions.store()) {
+            Some(store) => store.orphaned().await,
+            None => pending().await,
+        }
+    }
+
+    /// Goes on with one of these sessions.
+    pub(super) async fn take_over(&self, orphan: &Orphan) -> Result<Arc<LoadedSession>, LoadError> {
+        self.registry().take_over(orphan, |session| self.prepare(session)).await
+    }
+
+    /// Prepares a session that is loaded.
+    fn prepare(&self, session: &Session) {
+        session.announce(self.port);
+        session.start_servers();
     }
 
     /// Returns the lifetime of a session that nobody uses or answers, if sessions end before the
@@ -372,10 +408,7 @@ impl<'a> VisibleContexts<'a> {
         if let Some(loaded) = self.find_loaded(id, Naming::Any) {
             return Ok(Some(loaded));
         }
-        let prepare = |session: &Session| {
-            session.announce(self.all.port);
-            session.start_servers();
-        };
+        let prepare = |session: &Session| self.all.prepare(session);
         let candidates = self.candidates(id);
         for (n, id) in candidates.into_iter().enumerate() {
             match sessions.head(&id).await {

@@ -10,7 +10,7 @@
 //! - sessions: `story` folds a log, `context` is a session with its tasks, `contexts` finds or opens
 //!   one, `follow` and `subscription` read its events, `audit` records who did what;
 //! - state: `turns` begins turns and answers questions, `messages` remembers what was sent, `server`
-//!   holds it all;
+//!   holds it all, `takeover` goes on with what other processes have left;
 //! - methods: `methods` is what can be called, with `list`, `push`, `commands` and `card`;
 //! - transports: `http`, `rest`, `sse`, `ws` and `attach`, behind `guard`; `webhook` on the way out;
 //!   `monitoring`, beside it.
@@ -52,6 +52,7 @@ mod servers;
 mod sse;
 mod story;
 mod subscription;
+mod takeover;
 mod terminals;
 mod tool_call;
 mod turns;
@@ -154,9 +155,11 @@ pub async fn serve(
         options,
     });
     let mut door = Door::new(&server, listener);
-    let notifying = Arc::clone(&server);
-    let notifying = tokio::spawn(async move { notifying.notify_interrupted().await });
-    let _notifies = AbortOnDropHandle::new(notifying);
+    let (notifying, ended) = (Arc::clone(&server), ending.drain.clone());
+    let notifying = async move {
+        ended.run_until_cancelled(takeover::run(&notifying)).await;
+    };
+    let _notifies = AbortOnDropHandle::new(tokio::spawn(notifying));
     tokio::select! {
         () = door.accept() => {}
         () = sweeping(&server) => {}

@@ -92,8 +92,17 @@ impl PostgresClaim {
         id: &str,
     ) -> Result<Box<dyn Claim>, StoreError> {
         let seen = shared.unowned(id).await?;
+        Self::claim_seen(shared, id, seen.epoch).await
+    }
+
+    /// Claims a session whose owner was seen dead in an epoch, if that is still the last one.
+    pub(super) async fn claim_seen(
+        shared: &Arc<Shared>,
+        id: &str,
+        seen: i64,
+    ) -> Result<Box<dyn Claim>, StoreError> {
         let _claiming = shared.claiming.lock().await;
-        let epoch = seen.epoch + 1;
+        let epoch = seen + 1;
         let own = shared.nodes.own();
         let is_ours = shared.held.lock().get(id).is_some_and(|held| held.epoch >= epoch);
         if !is_ours {
@@ -147,12 +156,12 @@ impl PostgresClaim {
             let transaction = client.transaction().await?;
             let sql = "update tandem.session set next = $3, turns = coalesce($4, turns), \
                        title = coalesce($5, title), changed = coalesce($6, changed), \
-                       shares = coalesce($7, shares) \
+                       shares = coalesce($7, shares), busy = coalesce($8, busy) \
                        where id = $1 and epoch = $2 returning id";
-            let RowSummary { turns, title, changed, shares } = &renewed.summary;
+            let RowSummary { turns, title, changed, shares, busy } = &renewed.summary;
             let next = i64::try_from(self.next).unwrap_or(i64::MAX);
             let owned = transaction
-                .query(sql, &[&self.id, &self.epoch, &next, turns, title, changed, shares])
+                .query(sql, &[&self.id, &self.epoch, &next, turns, title, changed, shares, busy])
                 .await?;
             if owned.is_empty() {
                 self.taken_over.cancel();
@@ -271,12 +280,13 @@ impl Drop for PostgresClaim {
 impl Encoded {
     fn add(&mut self, more: Self) {
         self.rows.extend(more.rows);
-        let RowSummary { turns, title, changed, shares } = more.summary;
+        let RowSummary { turns, title, changed, shares, busy } = more.summary;
         self.summary = RowSummary {
             turns: turns.or(self.summary.turns),
             title: title.or(self.summary.title.take()),
             changed: changed.or(self.summary.changed),
             shares: shares.or(self.summary.shares.take()),
+            busy: busy.or(self.summary.busy),
         };
     }
 }
@@ -294,6 +304,7 @@ fn encode(batches: &[Batch]) -> Result<Encoded, StoreError> {
                 title: summary.title.clone(),
                 changed: batch.events.last().map(|(at, _)| *at),
                 shares: serde_json::to_string(&summary.shares).ok(),
+                busy: Some(summary.busy),
             };
         }
     }

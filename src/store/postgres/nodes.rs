@@ -1,11 +1,12 @@
 //! The processes that share a database, and which of them are alive.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tandem_agent::session::StoreError;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::{Client, Row};
 
@@ -41,6 +42,8 @@ pub(super) struct Nodes {
     own: String,
     dead_after: Duration,
     seen: Mutex<HashMap<String, SeenNode>>,
+    /// The nodes that count as dead.
+    dead: watch::Sender<BTreeSet<String>>,
 }
 
 /// Another node, as it was seen. Times are sums of what this node was awake for, and had an answer.
@@ -69,8 +72,9 @@ impl Nodes {
     ) -> Result<(Arc<Self>, Client), StoreError> {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let own = format!("{host}-{}-{:08x}", std::process::id(), fastrand::u32(..));
+        let (seen, dead) = (Mutex::default(), watch::Sender::default());
         let nodes =
-            Self { database: Arc::clone(database), own, dead_after, seen: Mutex::default() };
+            Self { database: Arc::clone(database), own, dead_after, seen, dead };
         let client = nodes.connect().await.map_err(|failure| database.explain(&failure))?;
         // Nobody needs a row of the dead of whom there is no session any more.
         let sql = "delete from tandem.node n where not exists \
@@ -103,6 +107,19 @@ impl Nodes {
             Some(seen) if seen.free.is_some() || seen.still >= LATE => Life::Unclear,
             Some(_) => Life::Alive,
         }
+    }
+
+    /// Returns the names of the nodes that count as dead.
+    pub(super) fn dead(&self) -> Vec<String> {
+        self.dead.borrow().iter().cloned().collect()
+    }
+
+    /// Waits until another node counts as dead that did not, at most for some time.
+    pub(super) async fn died(&self, most: Duration) {
+        let mut dead = self.dead.subscribe();
+        let before = dead.borrow_and_update().clone();
+        // Whose wait ends looks all the same.
+        let _ = timeout(most, dead.wait_for(|now| !now.is_subset(&before))).await;
     }
 
     /// Opens a connection that holds this node's lock, unless an older one still has it.
@@ -141,6 +158,10 @@ impl Nodes {
             let free = last.and_then(|last| last.free).map_or(Duration::ZERO, |free| free + passed);
             seen.insert(name, SeenNode { beat, still, free: is_free.then_some(free) });
         }
+        drop(seen);
+        let dead = rows.iter().filter_map(|row| get::<String>(row, 0).ok());
+        let dead: BTreeSet<_> = dead.filter(|name| self.life(name) == Life::Dead).collect();
+        self.dead.send_if_modified(|before| std::mem::replace(before, dead) != *before);
     }
 }
 

@@ -37,10 +37,17 @@ create table tandem.node(name text primary key, beat bigint not null);
 insert into tandem.schema_version values (1);
 ";
 
+/// Columns that version 1 has got since: `session.busy` says that a turn runs or waits.
+const ADDED: &str = "
+alter table tandem.session add column if not exists busy bool not null default false;
+create index if not exists session_busy on tandem.session(owner) where busy;
+";
+
 /// Makes the tables, unless they are there.
 pub(super) async fn prepare(database: &Database) -> Result<(), StoreError> {
     if let Some(version) = version(database).await? {
-        return check(version, database);
+        check(version, database)?;
+        return add(database).await;
     }
     // One transaction. Nodes that start together make them one after the other. Who may make no schema
     // may own one that somebody has made.
@@ -52,9 +59,21 @@ pub(super) async fn prepare(database: &Database) -> Result<(), StoreError> {
     );
     database.batch(&make).await?;
     match version(database).await? {
-        Some(version) => check(version, database),
-        None => Err(database.error("it has no version of its tables")),
+        Some(version) => check(version, database)?,
+        None => return Err(database.error("it has no version of its tables")),
     }
+    add(database).await
+}
+
+/// Adds what version 1 has got since, unless it is there. Programs that know nothing of it go on.
+async fn add(database: &Database) -> Result<(), StoreError> {
+    let sql = "select to_regclass('tandem.session_busy') is not null";
+    let rows = database.query(sql, &[]).await?;
+    if rows.first().map(|row| get(row, 0)).transpose()?.unwrap_or(false) {
+        // Looked at first: an `alter table` that has nothing to do waits for all who use the table.
+        return Ok(());
+    }
+    database.batch(&format!("select pg_advisory_xact_lock({LOCK}); {ADDED}")).await
 }
 
 async fn version(database: &Database) -> Result<Option<i32>, StoreError> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tandem_agent::session::{Holder, StoreError};
+use tandem_agent::session::{Holder, Orphan, StoreError};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -15,6 +15,10 @@ use super::writer::Writer;
 
 /// Time between two looks at a node that may be dead.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// Maximum number of orphans that are looked for at once: what other nodes take meanwhile is asked for in
+/// vain.
+const ORPHANS: i64 = 16;
 
 /// The parts of a store that its claims share.
 pub(super) struct Shared {
@@ -108,6 +112,21 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// Returns some of the sessions in which a turn runs or waits although their nodes are dead, or have let
+    /// them go. Their order is random, so that the nodes which look at once share them out.
+    pub(super) async fn orphans(&self) -> Result<Vec<Orphan>, StoreError> {
+        let sql = "select s.id, s.epoch from tandem.session s \
+                   where s.busy and (s.owner = '' or s.owner = any($1) or \
+                   not exists (select from tandem.node n where n.name = s.owner)) \
+                   order by random() limit $2";
+        let rows = self.database.query(sql, &[&self.nodes.dead(), &ORPHANS]).await?;
+        let orphan = |row| {
+            let epoch: i64 = get(row, 1)?;
+            Ok(Orphan { id: get(row, 0)?, epoch: u64::try_from(epoch).unwrap_or(0) })
+        };
+        rows.iter().map(orphan).collect()
     }
 
     pub(super) fn holder(&self, owner: Owner) -> Holder {

@@ -25,16 +25,16 @@ const QUEUE: usize = 1024;
 const APPEND: &str = "
 with w as (
   select * from unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[],
-      $8::text[])
-    as w(id, epoch, start, finish, turns, title, changed, shares)
+      $8::text[], $9::bool[])
+    as w(id, epoch, start, finish, turns, title, changed, shares, busy)
 ), moved as (
   update tandem.session s set next = w.finish, turns = coalesce(w.turns, s.turns),
     title = coalesce(w.title, s.title), changed = coalesce(w.changed, s.changed),
-    shares = coalesce(w.shares, s.shares)
+    shares = coalesce(w.shares, s.shares), busy = coalesce(w.busy, s.busy)
   from w where s.id = w.id and s.epoch = w.epoch and s.next = w.start returning s.id
 ), put as (
   insert into tandem.batch(session, first, body)
-  select b.id, b.first, b.body from unnest($9::text[], $10::bigint[], $11::text[]) as b(id, first, body)
+  select b.id, b.first, b.body from unnest($10::text[], $11::bigint[], $12::text[]) as b(id, first, body)
   join moved on moved.id = b.id
 )
 select id from moved";
@@ -60,6 +60,8 @@ pub(super) struct RowSummary {
     pub(super) changed: Option<Millis>,
     /// Those with whom it is shared, as JSON.
     pub(super) shares: Option<String>,
+    /// `true` if a turn runs or waits.
+    pub(super) busy: Option<bool>,
 }
 
 impl Write {
@@ -200,12 +202,13 @@ impl Task {
         let titles: Vec<_> = writes().map(|it| it.summary.title.as_deref()).collect();
         let changed: Vec<_> = writes().map(|it| it.summary.changed).collect();
         let shares: Vec<_> = writes().map(|it| it.summary.shares.as_deref()).collect();
+        let busy: Vec<_> = writes().map(|it| it.summary.busy).collect();
         let rows = || writes().flat_map(|it| it.rows.iter().map(|row| (it.id.as_str(), row)));
         let sessions: Vec<&str> = rows().map(|(id, _)| id).collect();
         let firsts: Vec<i64> = rows().map(|(_, row)| row.0).collect();
         let bodies: Vec<&str> = rows().map(|(_, row)| row.1.as_str()).collect();
-        let params: [&(dyn ToSql + Sync); 11] = [
-            &ids, &epochs, &starts, &finishes, &turns, &titles, &changed, &shares, &sessions,
+        let params: [&(dyn ToSql + Sync); 12] = [
+            &ids, &epochs, &starts, &finishes, &turns, &titles, &changed, &shares, &busy, &sessions,
             &firsts, &bodies,
         ];
         let moved = timeout(patience, client.query(statement, &params)).await;
