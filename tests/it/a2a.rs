@@ -12,6 +12,7 @@ mod ending;
 mod errors;
 mod guard;
 mod http;
+mod http_json;
 pub(crate) mod in_process;
 mod in_words;
 mod limits;

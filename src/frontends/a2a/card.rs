@@ -6,11 +6,15 @@ use super::server::A2aServer;
 use tandem_content::media::Media;
 use tandem_wire::development_tool::URI;
 
+/// Path below which the HTTP+JSON binding is served.
+pub(super) const HTTP_JSON: &str = "/v1";
+
 /// The card: for 1.0 alone, or one that clients of both versions can read.
 pub(super) fn card(server: &A2aServer, v1: bool) -> Value {
     // Whoever has a token is shown the same card; without tokens there is nothing to show it by.
     let authenticates = server.principals.are_asked();
     let url = format!("http://127.0.0.1:{}/", server.port);
+    let http_json = format!("{}{}", url.trim_end_matches('/'), HTTP_JSON);
     let texts = ["text/plain", "application/json"];
     let input_modes: Vec<_> = texts.into_iter().chain(Media::types()).collect();
     let mut card = json!({
@@ -45,6 +49,7 @@ pub(super) fn card(server: &A2aServer, v1: bool) -> Value {
         }],
         "supportedInterfaces": [
             { "url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0" },
+            { "url": http_json, "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0" },
             { "url": url, "protocolBinding": "JSONRPC", "protocolVersion": "0.3" },
         ],
     });
@@ -55,7 +60,7 @@ pub(super) fn card(server: &A2aServer, v1: bool) -> Value {
         card["capabilities"]["stateTransitionHistory"] = json!(true);
         card["supportsAuthenticatedExtendedCard"] = json!(authenticates);
     } else if let Some(interfaces) = card["supportedInterfaces"].as_array_mut() {
-        interfaces.truncate(1);
+        interfaces.retain(|interface| interface["protocolVersion"] == "1.0");
     }
     if authenticates {
         secure(&mut card, v1);

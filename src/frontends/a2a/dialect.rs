@@ -1,5 +1,6 @@
 //! The forms in which clients are sent tasks and events: two versions of A2A, and an older one.
 
+use axum::http::HeaderMap;
 use bytes::Bytes;
 use serde::Serialize;
 
@@ -100,6 +101,12 @@ impl Dialect {
     pub(super) fn error(self, error: Error) -> Error {
         if self == Self::V1 { v1::error(error) } else { error }
     }
+}
+
+/// Returns the version that a client asks for; an empty one is none (1.0, section 3.6.2).
+pub(super) fn version(headers: &HeaderMap) -> Option<String> {
+    let version = headers.get("a2a-version")?.to_str().ok()?.trim();
+    (!version.is_empty()).then(|| version.to_owned())
 }
 
 /// Writes JSON; what cannot be written (nothing can) would be `null`.

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use axum::body::HttpBody as _;
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, ORIGIN, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
@@ -69,7 +70,7 @@ pub(super) async fn authorize(
             return (StatusCode::UNAUTHORIZED, challenge, why).into_response();
         }
     }
-    if request.method() == Method::POST && !is_json(request.headers()) {
+    if request.method() == Method::POST && !is_json(&request) {
         let why = "the body must be application/json or application/a2a+json\n";
         return (StatusCode::UNSUPPORTED_MEDIA_TYPE, why).into_response();
     }
@@ -102,7 +103,12 @@ fn token(uri: &Uri, headers: &HeaderMap) -> Option<String> {
     given.or_else(in_query)
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+/// Returns whether the body is JSON; there may be none, where the address says all.
+fn is_json(request: &Request) -> bool {
+    let headers = request.headers();
+    if !headers.contains_key(CONTENT_TYPE) && request.body().is_end_stream() {
+        return true;
+    }
     let kind = only(headers, &CONTENT_TYPE).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     ["application/json", "application/a2a+json"].iter().any(|it| kind.eq_ignore_ascii_case(it))

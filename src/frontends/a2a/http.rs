@@ -9,19 +9,19 @@ use axum::http::header::{
 };
 use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use serde_json::Value;
 
 use super::body::body;
-use super::dialect::Dialect;
+use super::dialect::{Dialect, version};
 use super::envelope::{envelope, failure};
 use super::methods::{self, Reply, named};
 use super::principals::Principal;
 use super::server::{A2aServer, CallOrigin};
-use super::{busy, card, guard, monitoring, read, rest, sse, ws};
+use super::{busy, card, guard, http_json, monitoring, read, rest, sse, ws};
 use tandem_wire::a2a::error;
 use tandem_wire::development_tool::URI;
 use tandem_wire::jsonrpc::{Envelope, Error};
@@ -40,12 +40,14 @@ pub(super) fn router(server: &Arc<A2aServer>) -> Router {
         .route("/acp", get(ws::upgrade))
         .route("/attach", get(ws::attach))
         .merge(rest::routes())
+        .nest(card::HTTP_JSON, http_json::routes())
         .fallback(rest::not_found)
         .layer(from_fn_with_state(Arc::clone(server), guard::authorize));
     cards
         .merge(calls)
         .layer(from_fn_with_state(Arc::clone(server), begin))
         .layer(from_fn_with_state(Arc::clone(server), guard::keep_out_web_pages))
+        .layer(from_fn(http_json::refusals))
         .layer(from_fn_with_state(Arc::clone(server), monitoring::observe))
         .with_state(Arc::clone(server))
         .merge(monitoring::health(server.ending.clone()))
@@ -170,7 +172,7 @@ async fn call(server: &A2aServer, principal: Principal, request: Request, bare: 
     });
     match server.call(&method, params, &caller).await {
         Ok(Reply::Value(value)) => json_body(Envelope::result(&id).around(&value)),
-        Ok(Reply::Stream(streaming)) => sse::response(id, streaming.subscribe(), server),
+        Ok(Reply::Stream(streaming)) => sse::response(Some(id), streaming.subscribe(), server),
         Err(error) if streams => sse::error(&id, &error),
         Err(error) => json_body(failure(&id, &error)),
     }
@@ -182,19 +184,13 @@ async fn bare_stream(server: &A2aServer, body: &Value, caller: &CallOrigin) -> R
         Err(error) => Err(error),
     };
     match streaming {
-        Ok(streaming) => sse::response("null".to_owned(), streaming.subscribe(), server),
+        Ok(streaming) => sse::response(Some("null".to_owned()), streaming.subscribe(), server),
         Err(error) => sse::error("null", &error),
     }
 }
 
 fn json_body(body: impl Into<Body>) -> Response {
     ([(CONTENT_TYPE, "application/json")], body.into()).into_response()
-}
-
-/// The version that the client asks for; an empty one is none (1.0, section 3.6.2).
-fn version(headers: &HeaderMap) -> Option<String> {
-    let version = headers.get("a2a-version")?.to_str().ok()?.trim();
-    (!version.is_empty()).then(|| version.to_owned())
 }
 
 /// Returns whether a version is one that the server speaks.

@@ -12,8 +12,8 @@
 //! - state: `turns` begins turns and answers questions, `messages` remembers what was sent, `server`
 //!   holds it all, `takeover` goes on with what other processes have left;
 //! - methods: `methods` is what can be called, with `list`, `push`, `commands` and `card`;
-//! - transports: `http`, `rest`, `sse`, `ws` and `attach`, behind `guard`; `webhook` on the way out;
-//!   `monitoring`, beside it.
+//! - transports: `http`, `http_json`, `rest`, `sse`, `ws` and `attach`, behind `guard`; `webhook` on
+//!   the way out; `monitoring`, beside it.
 
 pub mod tokens;
 pub mod webhook;
@@ -34,6 +34,7 @@ mod follow;
 mod frames;
 mod guard;
 mod http;
+mod http_json;
 mod list;
 mod messages;
 mod methods;

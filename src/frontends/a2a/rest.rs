@@ -248,7 +248,7 @@ impl A2aServer {
         let (span, reader) = (Span::begun(turn, queued, None), caller.principal.clone());
         let events = Subscription::new(&context, span, Dialect::V03, reader);
         if asks_model {
-            return sse::response("null".to_owned(), events, self);
+            return sse::response(Some("null".to_owned()), events, self);
         }
         events.end().await;
         let said = context.story(|story| story.turn(turn).map(|turn| turn.answers.join("\n")));

@@ -20,8 +20,8 @@ const ALIVE: Duration = Duration::from_secs(2);
 const PACKET: usize = 16 << 10;
 
 /// The response; it ends with the stream, when nothing more happens, or when its reader is not served
-/// any more.
-pub(super) fn response(id: String, events: Subscription, server: &A2aServer) -> Response {
+/// any more. Each event is a response to the call of this id; without an id it stands by itself.
+pub(super) fn response(id: Option<String>, events: Subscription, server: &A2aServer) -> Response {
     let (over, principals) = (server.over.clone(), Arc::clone(&server.principals));
     let body = stream::unfold(Some(events), move |events| {
         let (id, over, principals) = (id.clone(), over.clone(), Arc::clone(&principals));
@@ -31,7 +31,7 @@ pub(super) fn response(id: String, events: Subscription, server: &A2aServer) -> 
             let packet = tokio::select! {
                 biased;
                 () = principals.ended(&reader) => return None,
-                packet = next_packet(&id, &mut events, &over) => packet?,
+                packet = next_packet(id.as_deref(), &mut events, &over) => packet?,
             };
             Some((packet, Some(events)))
         }
@@ -42,7 +42,7 @@ pub(super) fn response(id: String, events: Subscription, server: &A2aServer) -> 
 
 /// The next events, or a sign of life; nothing at the end.
 async fn next_packet(
-    id: &str,
+    id: Option<&str>,
     events: &mut Subscription,
     over: &CancellationToken,
 ) -> Option<Bytes> {
@@ -60,12 +60,15 @@ async fn next_packet(
 }
 
 /// This event and those that are there already.
-fn packet(id: &str, first: Bytes, events: &mut Subscription) -> Bytes {
-    let mut packet = Vec::with_capacity(first.len() + id.len() + 48);
+fn packet(id: Option<&str>, first: Bytes, events: &mut Subscription) -> Bytes {
+    let mut packet = Vec::with_capacity(first.len() + id.map_or(0, str::len) + 48);
     let mut next = Some(first);
     while let Some(event) = next {
         packet.extend_from_slice(b"data: ");
-        Envelope::result(id).write_json(&mut packet, &event);
+        match id {
+            Some(id) => Envelope::result(id).write_json(&mut packet, &event),
+            None => packet.extend_from_slice(&event),
+        }
         packet.extend_from_slice(b"\n\n");
         next = if packet.len() < PACKET { events.try_next() } else { None };
     }

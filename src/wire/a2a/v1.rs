@@ -3,6 +3,7 @@
 //! An event says what it is by its wrapper, not by `kind`, and a stream's end is no field.
 
 use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 use super::{ArtifactMetadata, MessageMetadata, PartData, TaskMetadata, error};
 use crate::development_tool::EventMetadata;
@@ -261,12 +262,7 @@ impl<'a> From<&'a super::PushAuthentication> for PushAuthentication<'a> {
 #[must_use]
 pub fn error(error: Error) -> Error {
     let Some(reason) = reason(error.code) else { return error };
-    let info = serde_json::json!({
-        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-        "reason": reason,
-        "domain": "a2a-protocol.org",
-    });
-    error.with(serde_json::json!([info]))
+    error.with(json!([error_info(reason, None)]))
 }
 
 /// Returns the name of the reason, if the code is A2A's own.
@@ -281,4 +277,83 @@ fn reason(code: i64) -> Option<&'static str> {
         error::VERSION_NOT_SUPPORTED => "VERSION_NOT_SUPPORTED",
         _ => return None,
     })
+}
+
+/// Returns the object that tells programs why something was refused.
+fn error_info(reason: &str, metadata: Option<Map<String, Value>>) -> Value {
+    let mut info = json!({
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": reason,
+        "domain": "a2a-protocol.org",
+    });
+    if let Some(metadata) = metadata {
+        info["metadata"] = metadata.into();
+    }
+    info
+}
+
+/// Status of a failed request in the HTTP+JSON binding: HTTP's own, and that of `google.rpc`
+/// (sections 5.4 and 11.6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HttpStatus {
+    /// Status of the response.
+    pub code: u16,
+    /// Seconds after which the request may be carried out.
+    pub retry_after: Option<u64>,
+    name: &'static str,
+    reason: Option<&'static str>,
+}
+
+impl HttpStatus {
+    /// Returns the status of a failed call.
+    pub fn of(error: &Error) -> Self {
+        let (code, name, other_reason) = match error.code {
+            error::TASK_NOT_FOUND => (404, "NOT_FOUND", None),
+            error::CONTENT_TYPE_NOT_SUPPORTED => (400, "INVALID_ARGUMENT", None),
+            error::QUOTA_EXCEEDED => (429, "RESOURCE_EXHAUSTED", Some("QUOTA_EXCEEDED")),
+            Error::METHOD_NOT_FOUND => (404, "NOT_FOUND", Some("METHOD_NOT_FOUND")),
+            Error::INVALID_PARAMS => (400, "INVALID_ARGUMENT", Some("INVALID_PARAMS")),
+            Error::PARSE | Error::INVALID_REQUEST => {
+                (400, "INVALID_ARGUMENT", Some("INVALID_REQUEST"))
+            }
+            code if reason(code).is_some() => (400, "FAILED_PRECONDITION", None),
+            _ => (500, "INTERNAL", Some("INTERNAL_ERROR")),
+        };
+        let after = error.data.as_ref().and_then(|data| data.get("retryAfterSeconds")?.as_u64());
+        Self { code, name, reason: reason(error.code).or(other_reason), retry_after: after }
+    }
+
+    /// Returns the status of a request that was refused before it became a call.
+    pub fn refused(code: u16) -> Self {
+        let name = match code {
+            401 => "UNAUTHENTICATED",
+            403 => "PERMISSION_DENIED",
+            404 => "NOT_FOUND",
+            405 => "UNIMPLEMENTED",
+            408 => "DEADLINE_EXCEEDED",
+            421 => "FAILED_PRECONDITION",
+            429 => "RESOURCE_EXHAUSTED",
+            503 => "UNAVAILABLE",
+            500..=599 => "INTERNAL",
+            _ => "INVALID_ARGUMENT",
+        };
+        Self { code, name, reason: None, retry_after: None }
+    }
+
+    /// Returns the body of the response.
+    pub fn body(self, error: &Error) -> String {
+        let mut status =
+            json!({ "code": self.code, "status": self.name, "message": error.message });
+        if let Some(reason) = self.reason {
+            // In the metadata all values are texts.
+            let data = error.data.as_ref().and_then(|data| data.as_object());
+            let texts = data.map(|data| {
+                let text =
+                    |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                data.iter().map(|(name, value)| (name.clone(), text(value).into())).collect()
+            });
+            status["details"] = json!([error_info(reason, texts)]);
+        }
+        json!({ "error": status }).to_string()
+    }
 }

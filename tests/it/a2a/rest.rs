@@ -25,7 +25,7 @@ async fn the_card_can_be_read_by_clients_of_both_versions() {
         assert!(card["protocolVersion"].as_str().unwrap().starts_with("0.3"));
         let interfaces = card["supportedInterfaces"].as_array().unwrap();
         let versions: Vec<_> = interfaces.iter().map(|it| &it["protocolVersion"]).collect();
-        assert_eq!(versions, ["1.0", "0.3"]);
+        assert_eq!(versions, ["1.0", "1.0", "0.3"]);
         assert_eq!(card["capabilities"]["streaming"], true);
         assert_eq!(card["capabilities"]["extensions"][0]["uri"], URI);
         let more = card["additionalInterfaces"].as_array().cloned().unwrap_or_default();
@@ -45,7 +45,9 @@ async fn a_strict_card_has_nothing_of_0_3() {
         for field in ["url", "preferredTransport", "protocolVersion", "additionalInterfaces"] {
             assert!(card.get(field).is_none(), "{field}");
         }
-        assert_eq!(card["supportedInterfaces"].as_array().unwrap().len(), 1);
+        let interfaces = card["supportedInterfaces"].as_array().unwrap().iter();
+        let bindings: Vec<_> = interfaces.map(|it| &it["protocolBinding"]).collect();
+        assert_eq!(bindings, ["JSONRPC", "HTTP+JSON"]);
     }
 }
 

@@ -21,11 +21,13 @@ enum Call {
     Method(&'static str, Value),
     /// A request of its own.
     Request(String, Value),
+    /// A request of the HTTP+JSON binding.
+    Http(String, Value),
     /// A terminal that wants to attach.
     Attach(Value),
 }
 
-use Call::{Attach, Method, Request};
+use Call::{Attach, Http, Method, Request};
 
 /// Calls that begin nothing where there is no such session.
 fn calls(id: &str) -> Vec<Call> {
@@ -49,7 +51,7 @@ fn calls(id: &str) -> Vec<Call> {
         Method("tasks/list", json!({ "contextId": id })),
         Method(
             "tasks/pushNotificationConfig/set",
-            json!({ "taskId": id, "pushNotificationConfig": push }),
+            json!({ "taskId": id, "pushNotificationConfig": push.clone() }),
         ),
         Method("tasks/pushNotificationConfig/get", json!({ "id": id })),
         Method(
@@ -102,6 +104,19 @@ fn calls(id: &str) -> Vec<Call> {
             "POST /message/stream".to_owned(),
             json!({ "contextId": id, "userMessage": { "toolCallId": "write_file-1", "approved": true } }),
         ),
+        Http("POST /message:send".to_owned(), message("hi")),
+        Http("POST /message:send".to_owned(), both(message("hi"))),
+        Http("POST /message:stream".to_owned(), message("proceed_once")),
+        Http(format!("GET /tasks/{id}"), Value::Null),
+        Http(format!("POST /tasks/{id}:cancel"), Value::Null),
+        Http(format!("GET /tasks/{id}:subscribe"), Value::Null),
+        Http(format!("POST /tasks/{id}:subscribe"), Value::Null),
+        Http(format!("GET /tasks?contextId={id}"), Value::Null),
+        Http("GET /tasks".to_owned(), Value::Null),
+        Http(format!("POST /tasks/{id}/pushNotificationConfigs"), push),
+        Http(format!("GET /tasks/{id}/pushNotificationConfigs"), Value::Null),
+        Http(format!("GET /tasks/{id}/pushNotificationConfigs/default"), Value::Null),
+        Http(format!("DELETE /tasks/{id}/pushNotificationConfigs/default"), Value::Null),
         Attach(json!({ "id": id })),
         Attach(json!({ "id": &id[..6] })),
         Attach(json!({ "id": &id[id.len() - 6..] })),
@@ -117,7 +132,9 @@ fn beginning(id: &str) -> Vec<Call> {
         Method("message/send", send.clone()),
         Method("message/stream", send),
         Method("SendMessage", v1.clone()),
-        Method("SendStreamingMessage", v1),
+        Method("SendStreamingMessage", v1.clone()),
+        Http("POST /message:send".to_owned(), v1.clone()),
+        Http("POST /message:stream".to_owned(), v1),
         Method("command/execute", json!({ "commandPath": ["about"], "contextId": id })),
         Request("POST /tasks".to_owned(), json!({ "contextId": id })),
         Request("POST /executeCommand".to_owned(), json!({ "command": "about", "contextId": id })),
@@ -135,6 +152,12 @@ impl Person {
                 told += &self.request("POST /", &call).await;
             }
             Request(line, body) => told += &self.request(line, body).await,
+            Http(line, body) => {
+                let (method, path) = line.split_once(' ').unwrap();
+                let mark = if path.contains('?') { '&' } else { '?' };
+                let line = format!("{method} /v1{path}{mark}A2A-Version=1.0");
+                told += &self.request(&line, body).await;
+            }
             Attach(session) => {
                 let open = json!({ "version": 3, "terminal": "t", "session": session });
                 let mut socket = self.socket("/attach").await.unwrap();
@@ -219,7 +242,7 @@ async fn check_beginning(office: &Office, port: u16, ids: &[String]) {
 fn described(call: &Call) -> String {
     match call {
         Method(method, params) => format!("{method} {params}"),
-        Request(line, body) => format!("{line} {body}"),
+        Request(line, body) | Http(line, body) => format!("{line} {body}"),
         Attach(session) => format!("attach/open {session}"),
     }
 }

@@ -1,0 +1,204 @@
+//! The HTTP+JSON binding of A2A 1.0 (section 11): an address for each method.
+
+use std::sync::Arc;
+
+use axum::body::{Body, to_bytes};
+use axum::extract::{FromRequest, Path, Request};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use axum::{RequestExt as _, Router};
+use serde_json::{Map, Value};
+
+use super::body::body;
+use super::card::HTTP_JSON;
+use super::methods::Reply;
+use super::principals::Principal;
+use super::server::{A2aServer, CallOrigin};
+use super::{dialect, fields, sse};
+use tandem_wire::a2a::{error, v1};
+use tandem_wire::jsonrpc::Error;
+
+/// Media type of the binding's bodies.
+const KIND: HeaderValue = HeaderValue::from_static("application/a2a+json");
+
+/// Maximum number of bytes of a plain refusal.
+const LONGEST_REFUSAL: usize = 4 << 10;
+
+/// Routes of the binding, to be nested at [`HTTP_JSON`].
+pub(super) fn routes() -> Router<Arc<A2aServer>> {
+    let configs = get(|call: Call| call.carry_out("ListTaskPushNotificationConfigs"))
+        .post(|call: Call| call.carry_out("CreateTaskPushNotificationConfig"));
+    let config = get(|call: Call| call.carry_out("GetTaskPushNotificationConfig"))
+        .delete(|call: Call| call.carry_out("DeleteTaskPushNotificationConfig"));
+    Router::new()
+        .route("/message:send", post(|call: Call| call.carry_out("SendMessage")))
+        .route("/message:stream", post(|call: Call| call.carry_out("SendStreamingMessage")))
+        .route("/tasks", get(|call: Call| call.carry_out("ListTasks")))
+        .route("/tasks/{id}", get(Call::on_task).post(Call::on_task))
+        .route("/tasks/{taskId}/pushNotificationConfigs", configs)
+        .route("/tasks/{taskId}/pushNotificationConfigs/{id}", config)
+        .route("/extendedAgentCard", get(|call: Call| call.carry_out("GetExtendedAgentCard")))
+        .fallback(async || failure(&Error::new(Error::METHOD_NOT_FOUND, "there is no such path")))
+}
+
+/// A request of the binding, as a call of a method.
+struct Call {
+    server: Arc<A2aServer>,
+    caller: CallOrigin,
+    verb: Method,
+    /// The fields of the body or of the query, and those of the path.
+    params: Map<String, Value>,
+}
+
+impl FromRequest<Arc<A2aServer>> for Call {
+    type Rejection = Response;
+
+    async fn from_request(
+        mut request: Request,
+        server: &Arc<A2aServer>,
+    ) -> Result<Self, Self::Rejection> {
+        check_version(request.headers(), request.uri()).map_err(|error| failure(&error))?;
+        let principal = request.extensions_mut().remove::<Principal>();
+        let principal = principal.ok_or_else(|| {
+            failure(&Error::new(Error::INTERNAL, "the caller of the request is not known"))
+        })?;
+        let caller = server.caller(request.headers(), principal);
+        let path = request.extract_parts::<Path<Vec<(String, String)>>>().await;
+        let Path(path) = path.map_err(|err| failure(&error::invalid_params(err.body_text())))?;
+        let verb = request.method().clone();
+        let params = if verb == Method::POST {
+            body_params(&body(server, request).await?)
+        } else {
+            query_params(request.uri())
+        };
+        let mut params = params.map_err(|error| failure(&error))?;
+        params.extend(path.into_iter().map(|(name, value)| (name, Value::String(value))));
+        Ok(Self { server: Arc::clone(server), caller, verb, params })
+    }
+}
+
+impl Call {
+    /// Carries out what the end of a task's path says: `tasks/ID`, `tasks/ID:cancel`,
+    /// `tasks/ID:subscribe`. The specification has the latter under both verbs.
+    async fn on_task(mut self) -> Response {
+        let path = self.params.get("id").and_then(Value::as_str).unwrap_or_default();
+        let (id, action) = path.rsplit_once(':').unwrap_or((path, ""));
+        let method = match (&self.verb, action) {
+            (&Method::POST, "cancel") => "CancelTask",
+            (_, "subscribe") => "SubscribeToTask",
+            (&Method::POST, _) => {
+                let message = "a task has the actions `:cancel` and `:subscribe`";
+                return failure(&Error::new(Error::METHOD_NOT_FOUND, message));
+            }
+            // An id may have a colon of its own.
+            _ => return self.carry_out("GetTask").await,
+        };
+        let id = Value::String(id.to_owned());
+        self.params.insert("id".to_owned(), id);
+        self.carry_out(method).await
+    }
+
+    /// Carries out a method of 1.0.
+    async fn carry_out(self, method: &'static str) -> Response {
+        let Self { server, caller, verb, params } = self;
+        match server.call(method, Value::Object(params), &caller).await {
+            // What is deleted is an empty message.
+            Ok(Reply::Value(_)) if verb == Method::DELETE => json(StatusCode::OK, "{}"),
+            Ok(Reply::Value(value)) => json(StatusCode::OK, value),
+            Ok(Reply::Stream(streaming)) => sse::response(None, streaming.subscribe(), &server),
+            Err(error) => failure(&error),
+        }
+    }
+}
+
+/// Returns an error unless a request says that it is of version 1.0, in a header or in its query: one
+/// that says nothing is of 0.3 (section 3.6.2), whose own form of this binding is not served.
+fn check_version(headers: &HeaderMap, uri: &Uri) -> Result<(), Error> {
+    let version = dialect::version(headers).or_else(|| {
+        let query = uri.query().unwrap_or_default();
+        let mut pairs = form_urlencoded::parse(query.as_bytes());
+        pairs.find(|(name, _)| name == "A2A-Version").map(|(_, version)| version.into_owned())
+    });
+    if version.is_some_and(|version| version.split('.').next() == Some("1")) {
+        return Ok(());
+    }
+    let message = "these addresses are for A2A 1.0: send the header `A2A-Version: 1.0`";
+    Err(Error::new(error::VERSION_NOT_SUPPORTED, message))
+}
+
+/// Reads a body, which may be missing where all is in the path.
+fn body_params(body: &[u8]) -> Result<Map<String, Value>, Error> {
+    if body.is_empty() {
+        return Ok(Map::new());
+    }
+    let params = serde_json::from_slice(body);
+    let params =
+        params.map_err(|err| Error::new(Error::PARSE, format!("the body is not JSON: {err}")))?;
+    match params {
+        Value::Object(params) => Ok(params),
+        _ => Err(error::invalid_params("the body must be an object")),
+    }
+}
+
+/// Reads a query, in which all values are texts (section 11.5).
+fn query_params(uri: &Uri) -> Result<Map<String, Value>, Error> {
+    let query = uri.query().unwrap_or_default();
+    let pairs = form_urlencoded::parse(query.as_bytes()).map(|(name, value)| {
+        let value = match &*name {
+            // Texts that are no numbers are refused by whoever reads them.
+            "historyLength" | "pageSize" => {
+                value.parse::<u64>().map_or_else(|_| Value::String(value.into()), Value::from)
+            }
+            "includeArtifacts" => Value::Bool(value.parse().map_err(|_| {
+                error::invalid_params("`includeArtifacts` must be `true` or `false`")
+            })?),
+            _ => Value::String(value.into()),
+        };
+        Ok((name.into_owned(), value))
+    });
+    pairs.collect()
+}
+
+/// Returns the response to a call that failed.
+fn failure(error: &Error) -> Response {
+    let status = v1::HttpStatus::of(error);
+    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = json(code, status.body(error));
+    if let Some(after) = status.retry_after {
+        response.headers_mut().insert(RETRY_AFTER, after.into());
+    }
+    response
+}
+
+fn json(status: StatusCode, body: impl Into<Body>) -> Response {
+    (status, [(CONTENT_TYPE, KIND)], body.into()).into_response()
+}
+
+/// Gives what refuses a request before it reaches a method (the guard, a limit, a wrong verb) the form of
+/// this binding's errors.
+pub(super) async fn refusals(request: Request, next: Next) -> Response {
+    let path = request.uri().path().strip_prefix(HTTP_JSON);
+    let is_ours = path.is_some_and(|path| path.starts_with('/'));
+    let response = next.run(request).await;
+    let status = response.status();
+    let is_error = status.is_client_error() || status.is_server_error();
+    if !is_ours || !is_error || response.headers().get(CONTENT_TYPE) == Some(&KIND) {
+        return response;
+    }
+    let (mut head, body) = response.into_parts();
+    let body = to_bytes(body, LONGEST_REFUSAL).await.unwrap_or_default();
+    let body = String::from_utf8_lossy(&body).trim().to_owned();
+    // Some are JSON of the other endpoints.
+    let said = serde_json::from_str::<Value>(&body).ok();
+    let said = said.as_ref().and_then(|said| fields::text(said, &["error"]));
+    let reason = status.canonical_reason().unwrap_or("refused");
+    let message = said.or(Some(&*body)).filter(|message| !message.is_empty()).unwrap_or(reason);
+    let refused = v1::HttpStatus::refused(status.as_u16());
+    let body = refused.body(&Error::new(0, message.to_owned()));
+    head.headers.remove(CONTENT_LENGTH);
+    head.headers.insert(CONTENT_TYPE, KIND);
+    Response::from_parts(head, body.into())
+}
