@@ -143,6 +143,10 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     // What is wrong with the model shows now, not with the first session.
     making.model(&settings)?;
     let store = store::store(serve, &making, &limits).await?;
+    let store = match &options.metrics {
+        Some(metrics) => store.map(|store| metrics.measured(store)),
+        None => store,
+    };
     let loaded = SessionLimits {
         loaded: limits.a2a.sessions,
         idle: Some(limits.a2a.session_idle),

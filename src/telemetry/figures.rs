@@ -8,12 +8,16 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+/// Times with a label.
+pub(super) type TimeFamily = Family<Label, Histogram, fn() -> Histogram>;
+
 /// Label with a value that is one of few.
 pub(super) type Label = [(&'static str, &'static str); 1];
 
 /// Upper bounds of times in seconds, from a write to the disk to a long answer.
-const TIMES: [f64; 16] = [
-    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
+const TIMES: [f64; 18] = [
+    0.000_25, 0.000_5, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
+    10.0, 30.0, 60.0, 300.0,
 ];
 
 pub(super) fn gauge(registry: &mut Registry, name: &str, help: &str) -> Gauge<i64, AtomicI64> {
@@ -38,4 +42,16 @@ pub(super) fn times(registry: &mut Registry, name: &str, help: &str) -> Histogra
     let histogram = Histogram::new(TIMES);
     registry.register_with_unit(name, help, Unit::Seconds, histogram.clone());
     histogram
+}
+
+pub(super) fn time_family(registry: &mut Registry, name: &str, help: &str) -> TimeFamily {
+    let family = Family::new_with_constructor((|| Histogram::new(TIMES)) as fn() -> Histogram);
+    registry.register_with_unit(name, help, Unit::Seconds, family.clone());
+    family
+}
+
+pub(super) fn gauges(registry: &mut Registry, name: &str, help: &str) -> Family<Label, Gauge> {
+    let family = Family::default();
+    registry.register(name, help, family.clone());
+    family
 }

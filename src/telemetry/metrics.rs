@@ -9,10 +9,11 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use tandem_agent::session::Session;
+use tandem_agent::session::{Session, Store};
 
-use super::figures::{Label, gauge, times};
+use super::figures::{Label, gauge, gauges, times};
 use super::session::{SessionMetrics, follow};
+use super::store::{MeasuredStore, StoreMetrics};
 
 /// Route and status of a request.
 type RequestLabels = [(&'static str, String); 2];
@@ -21,7 +22,9 @@ type RequestLabels = [(&'static str, String); 2];
 pub struct Metrics {
     registry: Registry,
     sessions: SessionMetrics,
+    store: StoreMetrics,
     connections: Gauge,
+    clients: Family<Label, Gauge>,
     requests: Family<RequestLabels, Counter>,
     request_seconds: Histogram,
 }
@@ -34,12 +37,15 @@ impl Default for Metrics {
         build.get_or_create(&version).set(1);
         registry.register("build", "Version of the program", build);
         let sessions = SessionMetrics::registered(&mut registry);
+        let store = StoreMetrics::registered(&mut registry);
         let connections = gauge(&mut registry, "connections", "Open connections");
+        let clients =
+            gauges(&mut registry, "clients", "Clients that are told what happens, by transport");
         let requests = Family::default();
         registry.register("requests", "Requests, by route and status", requests.clone());
         let request_seconds =
             times(&mut registry, "request", "Time until the response to a request began");
-        Self { registry, sessions, connections, requests, request_seconds }
+        Self { registry, sessions, store, connections, clients, requests, request_seconds }
     }
 }
 
@@ -58,6 +64,18 @@ impl Metrics {
         tokio::spawn(follow(events, session.closed(), self.sessions.clone()));
     }
 
+    /// Returns a store whose operations are timed.
+    pub fn measured(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
+        Arc::new(MeasuredStore { store, metrics: self.store.clone() })
+    }
+
+    /// Counts a client that is told what happens, as long as the guard lives. `transport`: one of few.
+    pub fn client(&self, transport: &'static str) -> ClientGuard {
+        let gauge = self.clients.get_or_create(&[("transport", transport)]).clone();
+        gauge.inc();
+        ClientGuard(gauge)
+    }
+
     /// Notes a request whose response has begun. `route`: one of few.
     pub fn request(&self, route: &str, status: u16, took: Duration) {
         let labels = [("route", route.to_owned()), ("status", status.to_string())];
@@ -68,5 +86,14 @@ impl Metrics {
     /// Notes the number of open connections.
     pub fn connections(&self, count: usize) {
         self.connections.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+}
+
+/// A client that counts as long as this lives.
+pub struct ClientGuard(Gauge);
+
+impl Drop for ClientGuard {
+    fn drop(&mut self) {
+        self.0.dec();
     }
 }

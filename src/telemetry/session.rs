@@ -9,12 +9,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use tandem_agent::session::{
-    Answer, Decision, Entry, Event, Millis, Reader, StopReason, ToolOutcome, TurnId, now,
-};
+use tandem_agent::session::{Entry, Event, Millis, Reader, TurnId, now};
 use tokio::time::{Instant, timeout};
 
-use super::figures::{Label, counter, family, gauge, times};
+use super::figures::{Label, counter, family, gauge, gauges, times};
 
 /// Maximum time for the turns of a closed session to end.
 const LAST_TURNS: Duration = Duration::from_secs(5);
@@ -23,6 +21,7 @@ const LAST_TURNS: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub(super) struct SessionMetrics {
     loaded: Gauge,
+    states: Family<Label, Gauge>,
     events: Counter,
     kept_seconds: Histogram,
     turns_queued: Gauge,
@@ -43,6 +42,7 @@ impl SessionMetrics {
     pub(super) fn registered(registry: &mut Registry) -> Self {
         Self {
             loaded: gauge(registry, "sessions_loaded", "Sessions in memory"),
+            states: gauges(registry, "sessions", "Sessions in memory, by state"),
             events: counter(registry, "events", "Events in the logs of sessions"),
             kept_seconds: times(
                 registry,
@@ -105,6 +105,9 @@ pub(super) async fn follow(
     let _ = timeout(LAST_TURNS, last).await;
 }
 
+/// State of a session in which nothing runs or waits.
+const IDLE: &str = "idle";
+
 /// State of one session, as far as figures need it. What is open when this is dropped is no longer counted as
 /// open.
 struct SessionCounts {
@@ -117,13 +120,32 @@ struct SessionCounts {
     told: Instant,
     /// `true` if the model has begun to answer what it was told.
     answering: bool,
+    /// State that the session is counted in.
+    state: &'static str,
 }
 
 impl SessionCounts {
     fn new(metrics: SessionMetrics) -> Self {
         metrics.loaded.inc();
+        metrics.states.get_or_create(&[("state", IDLE)]).inc();
         let (queued, questions) = Default::default();
-        Self { metrics, queued, running: None, questions, told: Instant::now(), answering: false }
+        let (told, answering) = (Instant::now(), false);
+        Self { metrics, queued, running: None, questions, told, answering, state: IDLE }
+    }
+
+    /// Counts the session in the state that it is in now.
+    fn update_state(&mut self) {
+        let state = match self.running {
+            _ if !self.questions.is_empty() => "asking",
+            Some(_) => "running",
+            None if !self.queued.is_empty() => "queued",
+            None => IDLE,
+        };
+        let last = std::mem::replace(&mut self.state, state);
+        if last != state {
+            self.metrics.states.get_or_create(&[("state", last)]).dec();
+            self.metrics.states.get_or_create(&[("state", state)]).inc();
+        }
     }
 
     fn is_idle(&self) -> bool {
@@ -145,7 +167,7 @@ impl SessionCounts {
             Event::TurnFinished { turn, reason } => {
                 self.dequeued(*turn);
                 self.ended(Some(*turn));
-                let label = [("reason", stop_reason(reason))];
+                let label = [("reason", reason.name())];
                 self.metrics.turns_finished.get_or_create(&label).inc();
             }
             Event::MessageCompleted => self.model_told(),
@@ -173,16 +195,19 @@ impl SessionCounts {
                 if let Some(asked) = self.questions.remove(call) {
                     self.metrics.questions_open.dec();
                     self.metrics.question_seconds.observe(asked.elapsed().as_secs_f64());
-                    let label = [("answer", answered(answer.as_ref().map(|(answer, _)| answer)))];
+                    let answer = answer.as_ref().map_or("withdrawn", |(answer, _)| answer.name());
+                    let label = [("answer", answer)];
                     self.metrics.questions_closed.get_or_create(&label).inc();
                 }
             }
-            Event::CallFinished { outcome: result, .. } => {
-                self.metrics.calls_finished.get_or_create(&[("outcome", outcome(result))]).inc();
+            Event::CallFinished { outcome, .. } => {
+                let label = [("outcome", outcome.name())];
+                self.metrics.calls_finished.get_or_create(&label).inc();
                 self.model_told();
             }
-            _ => {}
+            _ => return,
         }
+        self.update_state();
     }
 
     fn queued(&mut self, turn: TurnId) {
@@ -223,6 +248,7 @@ impl Drop for SessionCounts {
         let Self { metrics, queued, questions, .. } = self;
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         metrics.loaded.dec();
+        metrics.states.get_or_create(&[("state", self.state)]).dec();
         metrics.turns_queued.dec_by(count(queued.len()));
         metrics.questions_open.dec_by(count(questions.len()));
         self.ended(None);
@@ -232,39 +258,4 @@ impl Drop for SessionCounts {
 /// Returns the seconds since a time of the clock; 0 if it was set back.
 fn seconds_since(at: Millis) -> f64 {
     Duration::from_millis(u64::try_from(now() - at).unwrap_or_default()).as_secs_f64()
-}
-
-fn stop_reason(reason: &StopReason) -> &'static str {
-    match reason {
-        StopReason::EndTurn => "end_turn",
-        StopReason::Cancelled { .. } => "cancelled",
-        StopReason::Closed { .. } => "closed",
-        StopReason::Unanswered(_) => "unanswered",
-        StopReason::MaxTokens => "max_tokens",
-        StopReason::MaxRounds(_) | StopReason::MaxSessionRounds(_) => "max_rounds",
-        StopReason::Looping(_) => "looping",
-        StopReason::Refused(_) => "refused",
-        StopReason::Failed(_) => "failed",
-        StopReason::Crashed => "crashed",
-        StopReason::Interrupted => "interrupted",
-    }
-}
-
-fn outcome(outcome: &ToolOutcome) -> &'static str {
-    match outcome {
-        ToolOutcome::Done(_) => "done",
-        ToolOutcome::Failed(_) => "failed",
-        ToolOutcome::Rejected => "rejected",
-        ToolOutcome::Cancelled => "cancelled",
-        ToolOutcome::Interrupted => "interrupted",
-    }
-}
-
-fn answered(answer: Option<&Answer>) -> &'static str {
-    match answer.map(Answer::decision) {
-        None => "withdrawn",
-        Some(Decision::Run | Decision::RunEdited(_)) => "once",
-        Some(Decision::Always(_) | Decision::AlwaysAndSave(_)) => "always",
-        Some(_) => "no",
-    }
 }

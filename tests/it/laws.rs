@@ -14,6 +14,7 @@ use tandem_agent::session::{
 };
 use tandem_agent::sessions::fork;
 use tandem_store::{FileStore, PostgresStore};
+use tandem_telemetry::Metrics;
 
 use crate::postgres::server::{Cluster, skip};
 
@@ -27,6 +28,11 @@ struct Views {
 async fn everywhere(law: impl AsyncFn(Views)) {
     let dir = tempfile::tempdir().unwrap();
     let view = || -> Arc<dyn Store> { Arc::new(FileStore::new(dir.path().join("sessions"))) };
+    law(Views { first: view(), second: view() }).await;
+    // A store whose operations are timed is a store like the one that it times.
+    let dir = tempfile::tempdir().unwrap();
+    let metrics = Metrics::default();
+    let view = || metrics.measured(Arc::new(FileStore::new(dir.path().join("sessions"))));
     law(Views { first: view(), second: view() }).await;
     let Some(cluster) = Cluster::shared() else { return skip() };
     let database = cluster.database();

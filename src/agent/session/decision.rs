@@ -40,6 +40,15 @@ impl Answer {
             Self::Nobody(message) => Decision::Nobody(message),
         }
     }
+
+    /// Returns the name of the kind of answer, for figures.
+    pub fn name(&self) -> &'static str {
+        match self.decision() {
+            Decision::Run | Decision::RunEdited(_) => "once",
+            Decision::Always(_) | Decision::AlwaysAndSave(_) => "always",
+            _ => "no",
+        }
+    }
 }
 
 impl<'a> Decision<'a> {

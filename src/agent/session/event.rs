@@ -335,6 +335,19 @@ pub enum ToolOutcome {
     Interrupted,
 }
 
+impl ToolOutcome {
+    /// Returns the name of the kind of outcome, for figures.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Done(_) => "done",
+            Self::Failed(_) => "failed",
+            Self::Rejected => "rejected",
+            Self::Cancelled => "cancelled",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
 /// Reason why a turn ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StopReason {
@@ -370,6 +383,25 @@ pub enum StopReason {
     Crashed,
     /// The agent was stopped before the turn had ended.
     Interrupted,
+}
+
+impl StopReason {
+    /// Returns the name of the kind of reason, for figures.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::EndTurn => "end_turn",
+            Self::Cancelled { .. } => "cancelled",
+            Self::Closed { .. } => "closed",
+            Self::Unanswered(_) => "unanswered",
+            Self::MaxTokens => "max_tokens",
+            Self::MaxRounds(_) | Self::MaxSessionRounds(_) => "max_rounds",
+            Self::Looping(_) => "looping",
+            Self::Refused(_) => "refused",
+            Self::Failed(_) => "failed",
+            Self::Crashed => "crashed",
+            Self::Interrupted => "interrupted",
+        }
+    }
 }
 
 /// Version of the format of events. Another one only if a program that knows this one would do harm.

@@ -23,6 +23,7 @@ const PACKET: usize = 16 << 10;
 /// any more. Each event is a response to the call of this id; without an id it stands by itself.
 pub(super) fn response(id: Option<String>, events: Subscription, server: &A2aServer) -> Response {
     let (over, principals) = (server.over.clone(), Arc::clone(&server.principals));
+    let counted = server.options.metrics.as_ref().map(|metrics| metrics.client("sse"));
     let body = stream::unfold(Some(events), move |events| {
         let (id, over, principals) = (id.clone(), over.clone(), Arc::clone(&principals));
         async move {
@@ -36,8 +37,12 @@ pub(super) fn response(id: Option<String>, events: Subscription, server: &A2aSer
             Some((packet, Some(events)))
         }
     });
+    let body = body.map(move |packet| {
+        let _ = &counted;
+        Ok::<_, std::convert::Infallible>(packet)
+    });
     let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")];
-    (headers, Body::from_stream(body.map(Ok::<_, std::convert::Infallible>))).into_response()
+    (headers, Body::from_stream(body)).into_response()
 }
 
 /// The next events, or a sign of life; nothing at the end.

@@ -56,7 +56,9 @@ pub(super) async fn upgrade(
     let query = uri.query().unwrap_or_default().as_bytes();
     let flat =
         form_urlencoded::parse(query).any(|(name, value)| name == "format" && value == "flat");
-    accept(server, slot, upgrade, move |server, socket| serve(server, caller, socket, flat))
+    accept((server, "websocket"), slot, upgrade, move |server, socket| {
+        serve(server, caller, socket, flat)
+    })
 }
 
 /// `GET /attach`: a terminal that attaches.
@@ -66,23 +68,28 @@ pub(super) async fn attach(
     Extension(principal): Extension<Principal>,
     upgrade: WebSocketUpgrade,
 ) -> Response {
-    accept(server, slot, upgrade, async move |server: Arc<A2aServer>, socket: WebSocket| {
-        let (out, mut input) = socket.split();
-        let mut out = Out(out);
-        let over = server.over.clone();
-        let heartbeat = heartbeat(&server);
-        let (principals, terminal) = (Arc::clone(&server.principals), principal.clone());
-        let serve = |stream| attach::serve(server, principal, stream);
-        let socket = (&mut input, &mut out, &heartbeat);
-        let is_refused = tokio::select! {
-            biased;
-            () = principals.ended(&terminal) => true,
-            () = lines::carry(serve, None, socket, &over) => false,
-        };
-        if is_refused {
-            let _ = out.close(POLICY, REVOKED).await;
-        }
-    })
+    accept(
+        (server, "attach"),
+        slot,
+        upgrade,
+        async move |server: Arc<A2aServer>, socket: WebSocket| {
+            let (out, mut input) = socket.split();
+            let mut out = Out(out);
+            let over = server.over.clone();
+            let heartbeat = heartbeat(&server);
+            let (principals, terminal) = (Arc::clone(&server.principals), principal.clone());
+            let serve = |stream| attach::serve(server, principal, stream);
+            let socket = (&mut input, &mut out, &heartbeat);
+            let is_refused = tokio::select! {
+                biased;
+                () = principals.ended(&terminal) => true,
+                () = lines::carry(serve, None, socket, &over) => false,
+            };
+            if is_refused {
+                let _ = out.close(POLICY, REVOKED).await;
+            }
+        },
+    )
 }
 
 fn heartbeat(server: &A2aServer) -> Heartbeat {
@@ -91,7 +98,7 @@ fn heartbeat(server: &A2aServer) -> Heartbeat {
 
 /// Makes a WebSocket of a connection, whose slot it keeps.
 fn accept<F: Future<Output = ()> + Send + 'static>(
-    server: Arc<A2aServer>,
+    (server, transport): (Arc<A2aServer>, &'static str),
     Extension(slot): Extension<Arc<ConnectionSlot>>,
     upgrade: WebSocketUpgrade,
     serve: impl FnOnce(Arc<A2aServer>, WebSocket) -> F + Send + 'static,
@@ -100,6 +107,7 @@ fn accept<F: Future<Output = ()> + Send + 'static>(
     let most = server.options.body.saturating_mul(2);
     upgrade.max_message_size(most).max_frame_size(most).on_upgrade(move |socket| async move {
         let _slot = slot;
+        let _counted = server.options.metrics.as_ref().map(|metrics| metrics.client(transport));
         serve(server, socket).await;
     })
 }

@@ -76,6 +76,7 @@ async fn turns_questions_calls_and_tokens_are_counted() {
         monitor,
         &[
             ("tandem_sessions_loaded", 1.0),
+            ("tandem_sessions{state=\"asking\"}", 1.0),
             ("tandem_turns_running", 1.0),
             ("tandem_turns_queued", 0.0),
             ("tandem_questions_open", 1.0),
@@ -98,10 +99,17 @@ async fn turns_questions_calls_and_tokens_are_counted() {
             ("tandem_model_first_chunk_seconds_count", 2.0),
             ("tandem_model_answer_seconds_count", 2.0),
             ("tandem_question_seconds_count", 1.0),
+            ("tandem_sessions{state=\"asking\"}", 0.0),
+            ("tandem_sessions{state=\"idle\"}", 1.0),
+            ("tandem_store_seconds_count{operation=\"create\"}", 1.0),
         ],
     )
     .await;
     assert!(figures(monitor).await["tandem_model_tokens_total{kind=\"input\"}"] > 1.0);
+    for (operation, least) in [("append", 2.0), ("sync", 1.0)] {
+        let name = format!("tandem_store_seconds_count{{operation=\"{operation}\"}}");
+        assert!(figures(monitor).await[&name] >= least, "{operation}");
+    }
     let text = monitor.get("/metrics").await.text();
     assert!(!text.contains("secret") && !text.contains("a.txt"), "{text}");
     assert!(text.contains("tandem_requests_total{route=\"/\",status=\"200\"}"), "{text}");
@@ -148,6 +156,7 @@ async fn a_server_that_ends_lives_and_is_not_ready() {
     let (mut served, monitor) = monitored(hangs.arg("--drain-timeout").arg("60")).await;
     let mut events = served.client.stream("message/stream", prompt("go")).await;
     events.next().await.unwrap();
+    until(monitor, &[("tandem_clients{transport=\"sse\"}", 1.0)]).await;
     let pid = Pid::from_raw(served.child.id().unwrap().try_into().unwrap()).unwrap();
     kill_process(pid, Signal::TERM).unwrap();
     for client in [monitor, served.client] {
@@ -167,4 +176,27 @@ async fn a_session_that_is_unloaded_is_no_longer_counted() {
     until(monitor, &[("tandem_turns_finished_total{reason=\"end_turn\"}", 1.0)]).await;
     let most = Duration::from_secs(30);
     timeout(most, until(monitor, &[("tandem_sessions_loaded", 0.0)])).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_session_that_is_read_again_and_clients_that_stay_are_counted() {
+    let setup = Setup::answers(json!([[{ "text": "hi" }]]));
+    let (served, monitor) = monitored(setup.arg("--limit").arg("session-idle-seconds=1")).await;
+    let task = served.client.result("message/send", prompt("go")).await;
+    let most = Duration::from_secs(30);
+    timeout(most, until(monitor, &[("tandem_sessions_loaded", 0.0)])).await.unwrap();
+    served.client.result("tasks/get", json!({ "id": task["id"] })).await;
+    let socket = served.client.socket().await;
+    until(
+        monitor,
+        &[
+            ("tandem_sessions{state=\"idle\"}", 1.0),
+            ("tandem_store_seconds_count{operation=\"claim\"}", 1.0),
+            ("tandem_store_seconds_count{operation=\"read\"}", 1.0),
+            ("tandem_clients{transport=\"websocket\"}", 1.0),
+        ],
+    )
+    .await;
+    drop(socket);
+    until(monitor, &[("tandem_clients{transport=\"websocket\"}", 0.0)]).await;
 }
