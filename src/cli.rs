@@ -13,7 +13,7 @@ use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Su
 use clap_complete::Shell;
 use serde_json::Value;
 
-use tandem_a2a::AddressRange;
+use tandem_a2a::{AddressRange, AllowedHost, PublicUrl};
 use tandem_agent::permission::Mode;
 use tandem_agent::sessions::WantedSession;
 use tandem_headless::Format;
@@ -246,6 +246,21 @@ pub(crate) struct ServeArgs {
     /// machine can reach it too: see --a2a-token-file
     #[arg(long, value_name = "PORT", default_value = "41242")]
     pub(crate) port: u16,
+    /// The address to listen on, instead of a port of 127.0.0.1: `192.0.2.7:41242`, or `0.0.0.0:41242` or
+    /// `[::]:41242` for all addresses of this machine. Clients must then show who they are
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "port")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// The URL by which clients reach the server, if that is another one: behind a proxy, or by a name.
+    /// A proxy takes the URL's path off
+    #[arg(long, value_name = "URL")]
+    pub(crate) public_url: Option<PublicUrl>,
+    /// Another name by which the server is called, with the port unless that is the usual one; may be
+    /// repeated. Requests for other names are refused
+    #[arg(long, value_name = "HOST")]
+    pub(crate) allow_host: Vec<AllowedHost>,
+    /// Serve a network without TLS: everybody on the way can read tokens and sessions
+    #[arg(long)]
+    pub(crate) allow_plain_http: bool,
     /// The directories that sessions may work in or below. A client that names none works in the
     /// first [default: the working directory]
     #[arg(long, value_name = "DIR")]
@@ -265,11 +280,12 @@ pub(crate) struct ServeArgs {
     /// `TANDEM_CONFIG_DIR`]
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
-    /// Believe a proxy at these addresses (`127.0.0.1`, `10.0.0.0/8`; commas between) who its users
-    /// are. It sends the token of --a2a-token-file, which is nobody else's then
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', requires = "proxy_user_header")]
+    /// Believe a proxy at these addresses (`127.0.0.1`, `10.0.0.0/8`; commas between) from where its clients
+    /// come, by which host and scheme (`X-Forwarded-For`, `-Host`, `-Proto`)
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     pub(crate) trust_proxy: Vec<AddressRange>,
-    /// The header in which the proxy names the user; one that the client sent it must take out
+    /// Believe the proxy, too, who its users are: the header in which it names them; one that the client
+    /// sent it must take out. It sends the token of --a2a-token-file, which is nobody else's then
     #[arg(long, value_name = "NAME", requires = "trust_proxy")]
     pub(crate) proxy_user_header: Option<String>,
     /// The tenant of the proxy's users

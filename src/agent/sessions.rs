@@ -31,7 +31,8 @@ pub use self::fork::{ForkError, create_whole, fork, fork_ended};
 pub use self::retention::{Retention, remove_old};
 pub use self::search::{SearchHit, search};
 use crate::session::{
-    Head, Listed, Millis, Orphan, PrincipalId, Query, Session, Storage, Store, StoreError, StoredSession,
+    Head, Listed, Millis, Orphan, PrincipalId, Query, Session, Storage, Store, StoreError,
+    StoredSession,
 };
 use tandem_tools::preimages::ContentId;
 

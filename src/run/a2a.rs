@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::fs;
 use std::future::pending;
 use std::io::{Write as _, stderr};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,8 +24,8 @@ use super::models::first_provider;
 use super::{store, tokens};
 use crate::cli::{A2aArgs, AgentArgs, ServeArgs};
 use tandem_a2a::{
-    self as a2a, AccessOptions, AuditOptions, Quotas, ServeAcp, ServedSessions, ServerOptions,
-    TrustedProxy,
+    self as a2a, AccessOptions, AuditOptions, NetworkOptions, Quotas, ServeAcp, ServedSessions,
+    ServerOptions, TrustedProxy,
 };
 use tandem_acp::{self as acp, OwnSession};
 use tandem_agent::permission::Mode;
@@ -67,8 +67,8 @@ impl SessionServer {
         let mut options = options(&agent.a2a, &limits, &making.credentials)?;
         options.acp = Some(over_websocket(service, limits.line_bytes));
         let connected = options.connected.subscribe();
-        let listener = a2a::listen(port).await?;
-        let address = address(&listener)?;
+        let listener = a2a::listen((Ipv4Addr::LOCALHOST, port).into()).await?;
+        let address = options.network.url(listening_address(&listener)?);
         let ending = a2a::Ending::default();
         let (sessions, first) = (Arc::clone(sessions), Arc::clone(first));
         let served = ServedSessions::Shared { sessions, first };
@@ -133,6 +133,7 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     options.programs = serve.allow_auto_execute;
     options.audit = audit(serve)?;
     options.access.proxy = proxy(serve, options.access.token.is_some())?;
+    options.network = network(serve);
     let ending = a2a::Ending::default();
     let monitoring = monitoring(serve, &mut options, &ending).await?;
     options.access.tokens = tokens::file(serve.tokens.as_deref(), making.credentials.env());
@@ -140,6 +141,9 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
         // What is wrong with it shows now.
         a2a::tokens::read(file)?;
     }
+    let address = serve.listen.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, serve.port).into());
+    let checked = options.network.check(address, options.access.are_callers_asked());
+    checked.map_err(anyhow::Error::msg)?;
     // What is wrong with the model shows now, not with the first session.
     making.model(&settings)?;
     let store = store::store(serve, &making, &limits).await?;
@@ -161,8 +165,8 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
         is_shown: Arc::new(move |head| allowed.holds(&head.directory).is_ok()),
         question: limits.a2a.question,
     };
-    let listener = a2a::listen(serve.port).await?;
-    announce(&address(&listener)?);
+    let listener = a2a::listen(address).await?;
+    announce(&where_it_is(&options.network, listening_address(&listener)?));
     if let Some((address, _)) = &monitoring {
         // If nobody reads it there is nobody to tell.
         let _ = writeln!(stderr(), "tandem: metrics at http://{address}/metrics");
@@ -206,6 +210,16 @@ async fn monitoring(
     options.metrics = Some(Arc::clone(&metrics));
     let monitor = a2a::monitor(listener, metrics, options.connected.subscribe(), ending.clone());
     Ok(Some((address, AbortOnDropHandle::new(tokio::spawn(monitor)))))
+}
+
+/// Returns the network that the user wants to serve.
+fn network(serve: &ServeArgs) -> NetworkOptions {
+    NetworkOptions {
+        public_url: serve.public_url.clone(),
+        hosts: serve.allow_host.clone(),
+        proxies: serve.trust_proxy.clone(),
+        plain_http: serve.allow_plain_http,
+    }
 }
 
 /// Returns the proxy that the user trusts.
@@ -265,9 +279,14 @@ fn maker(
     })
 }
 
-fn address(listener: &TcpListener) -> anyhow::Result<String> {
-    let port = listener.local_addr().context("the port is not known")?.port();
-    Ok(format!("http://127.0.0.1:{port}/"))
+fn listening_address(listener: &TcpListener) -> anyhow::Result<SocketAddr> {
+    listener.local_addr().context("the port is not known")
+}
+
+/// Returns the URL of a server for people, and where it listens if that is something else.
+fn where_it_is(network: &NetworkOptions, address: SocketAddr) -> String {
+    let (url, own) = (network.url(address), network.own_url(address));
+    if url == own { url } else { format!("{url}, listening on {own}") }
 }
 
 fn announce(address: &str) {
@@ -305,6 +324,7 @@ fn options(
             tokens: limits.principal_tokens,
         },
         connected: watch::Sender::new(0),
+        network: NetworkOptions::default(),
         metrics: None,
     })
 }

@@ -21,6 +21,7 @@ mod long;
 mod many;
 mod mcp;
 mod monitoring;
+mod network;
 #[cfg(feature = "postgres")]
 mod nodes;
 mod odd_agent;

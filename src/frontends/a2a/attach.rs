@@ -12,6 +12,7 @@ use tokio::io::DuplexStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use super::audit::{client_address, for_client};
 use super::context::SessionContext;
 use super::contexts::{AgentSettings, VisibleContexts};
 use super::principals::{self, DRIVE, Principal, SessionRight, WATCH};
@@ -102,13 +103,13 @@ impl rpc::Handler for Seat {
             let (server, seat) = (Arc::clone(&self.server), Arc::clone(&self.joined));
             let principal = self.principal.clone();
             // The session may have to be loaded.
-            tokio::spawn(async move {
+            tokio::spawn(for_client(client_address(), async move {
                 let opened = match open {
                     Ok(open) => open_session(&server, &principal, &seat, open).await,
                     Err(error) => Err(error),
                 };
                 responder.send(opened);
-            });
+            }));
             return;
         }
         let Some(joined) = self.joined.get() else {

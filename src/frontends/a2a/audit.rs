@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
+use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,6 +11,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::task_local;
 
 use super::context::SessionContext;
 use super::principals::Principal;
@@ -20,6 +22,24 @@ const WAITING: usize = 10_000;
 
 /// Maximum number of records that are written at once.
 const BATCH: usize = 256;
+
+task_local! {
+    /// Address of the client for whom the task works.
+    static CLIENT_ADDRESS: IpAddr;
+}
+
+/// Returns the address of the client for whom this task works, if it is known.
+pub(super) fn client_address() -> Option<IpAddr> {
+    CLIENT_ADDRESS.try_get().ok()
+}
+
+/// Does something for a client at this address, which then stands in the records of it.
+pub(super) async fn for_client<F: Future>(address: Option<IpAddr>, work: F) -> F::Output {
+    match address {
+        Some(address) => CLIENT_ADDRESS.scope(address, work).await,
+        None => work.await,
+    }
+}
 
 /// The audit log that the operator wants.
 #[derive(Debug, Clone)]
@@ -140,6 +160,9 @@ impl Audit {
         let Some(writer) = &self.0 else { return };
         let at = format!("{:.3}", jiff::Timestamp::now());
         let mut record = json!({ "at": at, "event": event });
+        if let Some(address) = client_address() {
+            record["address"] = json!(address);
+        }
         add(&mut record);
         let lost = writer.lost.swap(0, Ordering::Relaxed);
         if lost > 0 {

@@ -13,7 +13,7 @@ pub(super) const HTTP_JSON: &str = "/v1";
 pub(super) fn card(server: &A2aServer, v1: bool) -> Value {
     // Whoever has a token is shown the same card; without tokens there is nothing to show it by.
     let authenticates = server.principals.are_asked();
-    let url = format!("http://127.0.0.1:{}/", server.port);
+    let url = &server.network.url;
     let http_json = format!("{}{}", url.trim_end_matches('/'), HTTP_JSON);
     let texts = ["text/plain", "application/json"];
     let input_modes: Vec<_> = texts.into_iter().chain(Media::types()).collect();

@@ -16,8 +16,8 @@ use super::quotas::{Meter, QuotaError};
 use super::servers::{self, Allowed};
 use super::story::Story;
 use tandem_agent::session::{
-    Head, Listed, Orphan, PrincipalId, ServerConfig, Session, SessionAccess, SessionState, StoreError,
-    TaskEvent, TurnId, read_stored,
+    Head, Listed, Orphan, PrincipalId, ServerConfig, Session, SessionAccess, SessionState,
+    StoreError, TaskEvent, TurnId, read_stored,
 };
 use tandem_agent::sessions::{
     CreateError, LoadError, LoadedSession, SessionRequest, SessionSummary, Sessions, owned_id,

@@ -1,8 +1,9 @@
-//! Admission to the server: for programs of this machine, and for no page of a web site.
+//! Admission to the server: for programs, and for no page of a web site.
 //!
 //! A browser lets any page send requests to a local port. It says so in `Origin`, and a name that
 //! was made to lead here stands in `Host`.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use axum::body::HttpBody as _;
@@ -12,6 +13,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
+use super::audit::for_client;
 use super::body::used_up;
 use super::principals::AccessError;
 use super::proxy::PeerAddress;
@@ -20,24 +22,36 @@ use super::server::A2aServer;
 /// Value of `WWW-Authenticate`: the way to show that one may use the server.
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tandem\"");
 
-/// Refuses what is sent to another name than this server's, or by a page of another origin.
+/// Address of a peer whose address is not known.
+const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+/// Refuses what is sent to another name than this server's, by a page of another origin, or past the proxy.
+/// What the request is answered with knows the client's address.
 pub(super) async fn keep_out_web_pages(
     State(server): State<Arc<A2aServer>>,
     request: Request,
     next: Next,
 ) -> Response {
     let (uri, headers) = (request.uri(), request.headers());
-    let is_named = only(headers, &HOST).is_some_and(|host| server.is_own(host));
-    if !is_named || uri.authority().is_some() {
-        let why = "this server is called 127.0.0.1, localhost or [::1], with its port\n";
+    let peer = request.extensions().get::<PeerAddress>().map_or(NOBODY, |peer| peer.0);
+    if !server.network.serves(peer) {
+        let why = "plain HTTP is served to the proxy alone: use its https URL\n";
+        return (StatusCode::FORBIDDEN, why).into_response();
+    }
+    let client = server.network.client(peer, headers);
+    let host = client.host.as_deref().or_else(|| only(headers, &HOST));
+    let names = &server.network.names;
+    let scheme = client.scheme.as_deref().unwrap_or(server.network.scheme());
+    if !host.is_some_and(|host| names.has_host(host, scheme)) || uri.authority().is_some() {
+        let why = format!("this server is called {}\n", names.list());
         return (StatusCode::MISDIRECTED_REQUEST, why).into_response();
     }
-    let origin = only(headers, &ORIGIN).and_then(|origin| origin.strip_prefix("http://"));
-    if headers.contains_key(ORIGIN) && !origin.is_some_and(|origin| server.is_own(origin)) {
+    let origin = only(headers, &ORIGIN);
+    if headers.contains_key(ORIGIN) && !origin.is_some_and(|it| names.has_origin(it, scheme)) {
         let why = "web pages of other origins are not served\n";
         return (StatusCode::FORBIDDEN, why).into_response();
     }
-    next.run(request).await
+    for_client(Some(client.address), next.run(request)).await
 }
 
 /// Refuses whoever lacks the token, and a body that says that it is no JSON: a page of another origin
@@ -75,17 +89,6 @@ pub(super) async fn authorize(
         return (StatusCode::UNSUPPORTED_MEDIA_TYPE, why).into_response();
     }
     next.run(request).await
-}
-
-impl A2aServer {
-    /// Returns whether the name of a host, with its port, is this server's.
-    fn is_own(&self, host: &str) -> bool {
-        let port = format!(":{}", self.port);
-        let name = host.strip_suffix(&port);
-        name.is_some_and(|name| {
-            ["127.0.0.1", "localhost", "[::1]"].iter().any(|own| name.eq_ignore_ascii_case(own))
-        })
-    }
 }
 
 /// Returns the token that a caller shows.

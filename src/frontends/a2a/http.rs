@@ -104,7 +104,7 @@ async fn agent_card_v1(State(server): State<Arc<A2aServer>>, headers: HeaderMap)
 fn card_response(server: &A2aServer, headers: &HeaderMap, v1: bool) -> Response {
     let body = card::card(server, v1).to_string();
     let kind = 2 * u8::from(server.principals.are_asked()) + u8::from(v1);
-    let etag = format!("\"{}-{}-{kind}\"", env!("CARGO_PKG_VERSION"), server.port);
+    let etag = format!("\"{}-{}-{kind}\"", env!("CARGO_PKG_VERSION"), server.network.port);
     let known = headers.get(IF_NONE_MATCH).and_then(|known| known.to_str().ok());
     let headers = [
         (ETAG, etag.clone()),

@@ -12,6 +12,7 @@
 //! - state: `turns` begins turns and answers questions, `messages` remembers what was sent, `server`
 //!   holds it all, `takeover` goes on with what other processes have left;
 //! - methods: `methods` is what can be called, with `list`, `push`, `commands` and `card`;
+//! - network: `network` is where the server is and what it is called, `forwarded` who comes by a proxy;
 //! - transports: `http`, `http_json`, `rest`, `sse`, `ws` and `attach`, behind `guard`; `webhook` on
 //!   the way out; `monitoring`, beside it.
 
@@ -31,6 +32,7 @@ mod envelope;
 mod fields;
 mod flat;
 mod follow;
+mod forwarded;
 mod frames;
 mod guard;
 mod http;
@@ -39,6 +41,7 @@ mod list;
 mod messages;
 mod methods;
 mod monitoring;
+mod network;
 mod notifiers;
 mod patience;
 mod principals;
@@ -60,7 +63,7 @@ mod turns;
 mod updates;
 mod ws;
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
@@ -84,6 +87,8 @@ use self::contexts::Contexts;
 pub use self::contexts::{IsShown, ServedSessions};
 use self::messages::Messages;
 pub use self::monitoring::monitor;
+use self::network::ServerNetwork;
+pub use self::network::{AllowedHost, NetworkOptions, PublicUrl};
 use self::patience::Patience;
 pub use self::principals::AccessOptions;
 use self::principals::Principals;
@@ -116,10 +121,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Maximum time between two searches for sessions that nobody uses.
 const SWEEP: Duration = Duration::from_mins(1);
 
-/// Takes a port of this machine, for this machine alone; 0 takes any.
-pub async fn listen(port: u16) -> anyhow::Result<TcpListener> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.with_context(|| {
-        format!("cannot listen on 127.0.0.1:{port}: try another port, or 0 for any that is free")
+/// Takes an address of this machine; port 0 takes any.
+pub async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen on {address}: try another port, or 0 for any that is free")
     })
 }
 
@@ -134,7 +139,9 @@ pub async fn serve(
     let near = options.private_servers || matches!(sessions, ServedSessions::Shared { .. });
     let reach = if near { Reach::Private } else { Reach::Public };
     let servers = Allowed { programs: options.programs, reach };
-    let port = listener.local_addr().context("the port is not known")?.port();
+    let address = listener.local_addr().context("the port is not known")?;
+    let network = ServerNetwork::new(std::mem::take(&mut options.network), address);
+    let port = network.port;
     let principals = Principals::new(std::mem::take(&mut options.access));
     principals.begin().await;
     let audit = Arc::new(Audit::begin(options.audit.take()));
@@ -146,7 +153,7 @@ pub async fn serve(
         meter,
         webhooks: Webhooks::new(options.webhook_loopback, webhook::WebhookLimits::default()),
         commands: Registry::default(),
-        port,
+        network,
         begun: httpdate::fmt_http_date(SystemTime::now()),
         clients: AtomicU64::new(0),
         in_flight: Semaphore::new(options.requests),

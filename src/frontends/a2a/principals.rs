@@ -28,6 +28,14 @@ pub struct AccessOptions {
     pub proxy: Option<TrustedProxy>,
 }
 
+impl AccessOptions {
+    /// Returns `true` if callers must show who they are.
+    pub fn are_callers_asked(&self) -> bool {
+        let has_file = self.tokens.as_ref().is_some_and(|file| file.exists());
+        self.token.is_some() || self.proxy.is_some() || has_file
+    }
+}
+
 /// Caller of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Principal {

@@ -55,7 +55,8 @@ async fn create(
     let contexts = server.contexts.of(&principal);
     match loaded.and_then(|_stays_loaded| contexts.context(id, &settings)) {
         Ok(context) => {
-            let location = (LOCATION, format!("/tasks/{}", context.id));
+            let location = format!("{}tasks/{}", server.network.path(), context.id);
+            let location = (LOCATION, location);
             let json = (CONTENT_TYPE, "application/json".to_owned());
             (StatusCode::CREATED, [location, json], json!(context.id).to_string()).into_response()
         }
@@ -157,7 +158,9 @@ async fn page(
     let mut response = (StatusCode::OK, [(CONTENT_TYPE, "application/json")], body).into_response();
     let last = page.last().filter(|_| page.len() < rest.len());
     if let Some(token) = last.map(|context| escaped(&context.id)) {
-        let next = format!("</tasks/metadata?pageSize={size}&pageToken={token}>; rel=\"next\"");
+        let base = server.network.path();
+        let next =
+            format!("<{base}tasks/metadata?pageSize={size}&pageToken={token}>; rel=\"next\"");
         let headers = response.headers_mut();
         headers.extend(
             [(NEXT_PAGE, token), (LINK, next)]

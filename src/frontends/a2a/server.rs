@@ -14,6 +14,7 @@ use super::audit::{Audit, AuditOptions};
 use super::context::SessionContext;
 use super::contexts::Contexts;
 use super::messages::Messages;
+use super::network::{NetworkOptions, ServerNetwork};
 use super::principals::{AccessOptions, Principal, Principals};
 use super::quotas::{Meter, Quotas};
 use super::requests::SessionId;
@@ -26,6 +27,8 @@ use tandem_wire::jsonrpc::Error;
 
 /// Limits and permissions of the server.
 pub struct ServerOptions {
+    /// The network in which the server is.
+    pub network: NetworkOptions,
     /// Ways in which callers show who they are.
     pub access: AccessOptions,
     /// `true` if notifications may be sent to this machine.
@@ -96,7 +99,7 @@ pub(super) struct A2aServer {
     pub(super) options: ServerOptions,
     pub(super) webhooks: Webhooks,
     pub(super) commands: Registry,
-    pub(super) port: u16,
+    pub(super) network: ServerNetwork,
     /// Time at which the server began, as HTTP writes it.
     pub(super) begun: String,
     /// Number of callers that there have been.

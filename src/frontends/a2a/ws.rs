@@ -22,6 +22,7 @@ use tokio::task::coop::consume_budget;
 
 use self::heartbeat::{Due, Heartbeat};
 use self::out::{GOING_AWAY, MOVED, Out, Over, POLICY, REVOKED, SILENT, TOO_BIG, UNSUPPORTED};
+use super::audit::{client_address, for_client};
 use super::context::SessionContext;
 use super::dialect::Dialect;
 use super::envelope::envelope;
@@ -105,10 +106,14 @@ fn accept<F: Future<Output = ()> + Send + 'static>(
 ) -> Response {
     // What is a little too large is read, so that it can be said what was wrong.
     let most = server.options.body.saturating_mul(2);
-    upgrade.max_message_size(most).max_frame_size(most).on_upgrade(move |socket| async move {
-        let _slot = slot;
-        let _counted = server.options.metrics.as_ref().map(|metrics| metrics.client(transport));
-        serve(server, socket).await;
+    let address = client_address();
+    upgrade.max_message_size(most).max_frame_size(most).on_upgrade(move |socket| {
+        let serve = async move {
+            let _slot = slot;
+            let _counted = server.options.metrics.as_ref().map(|metrics| metrics.client(transport));
+            serve(server, socket).await;
+        };
+        for_client(address, serve)
     })
 }
 

@@ -73,8 +73,7 @@ impl Nodes {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let own = format!("{host}-{}-{:08x}", std::process::id(), fastrand::u32(..));
         let (seen, dead) = (Mutex::default(), watch::Sender::default());
-        let nodes =
-            Self { database: Arc::clone(database), own, dead_after, seen, dead };
+        let nodes = Self { database: Arc::clone(database), own, dead_after, seen, dead };
         let client = nodes.connect().await.map_err(|failure| database.explain(&failure))?;
         // Nobody needs a row of the dead of whom there is no session any more.
         let sql = "delete from tandem.node n where not exists \

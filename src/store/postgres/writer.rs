@@ -208,8 +208,8 @@ impl Task {
         let firsts: Vec<i64> = rows().map(|(_, row)| row.0).collect();
         let bodies: Vec<&str> = rows().map(|(_, row)| row.1.as_str()).collect();
         let params: [&(dyn ToSql + Sync); 12] = [
-            &ids, &epochs, &starts, &finishes, &turns, &titles, &changed, &shares, &busy, &sessions,
-            &firsts, &bodies,
+            &ids, &epochs, &starts, &finishes, &turns, &titles, &changed, &shares, &busy,
+            &sessions, &firsts, &bodies,
         ];
         let moved = timeout(patience, client.query(statement, &params)).await;
         let moved = moved.map_err(|_| Failure::Silent)?.map_err(Failure::Refused)?;

@@ -8,7 +8,8 @@ use expect_test::expect;
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tandem_a2a::{
-    AccessOptions, Ending, Quotas, ServeAcp, ServedSessions, ServerOptions, listen, serve,
+    AccessOptions, Ending, NetworkOptions, Quotas, ServeAcp, ServedSessions, ServerOptions, listen,
+    serve,
 };
 use tandem_agent::session::{Answer, Origin, Parts, Session};
 use tandem_agent::sessions::{MakeSession, SessionLimits, SessionRequest, Sessions};
@@ -59,8 +60,9 @@ impl Server {
             quotas: Quotas::default(),
             connected: tokio::sync::watch::Sender::new(0),
             metrics: None,
+            network: NetworkOptions::default(),
         };
-        let listener = listen(0).await.unwrap();
+        let listener = listen(([127, 0, 0, 1], 0).into()).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let serves = serve(listener, sessions, options, Ending::default());
         Self { port, _serves: AbortOnDropHandle::new(tokio::spawn(serves)) }

@@ -43,7 +43,10 @@ pub(super) async fn serve(setup: &Setup) -> Served {
 
 async fn serve_at(setup: &Setup, home: TempDir) -> Served {
     let mut setup = setup.clone();
-    setup.args.splice(0..0, ["serve", "--port", "0"].map(ToOwned::to_owned));
+    let listens = setup.args.iter().any(|arg| arg == "--listen");
+    let port = (!listens).then_some(["--port", "0"]);
+    let args = ["serve"].into_iter().chain(port.into_iter().flatten());
+    setup.args.splice(0..0, args.map(ToOwned::to_owned));
     let mut child = setup.command(home.path()).stderr(Stdio::piped()).spawn().unwrap();
     let (port, said) = listen(child.stderr.take().unwrap()).await;
     Served { client: Client { port }, child, said, home }
@@ -83,8 +86,8 @@ pub(super) async fn listen(stderr: ChildStderr) -> (u16, Said) {
         let mut found = Some(found);
         let mut lines = BufReader::new(stderr).lines();
         while let Ok(Some(line)) = lines.next_line().await {
-            let port = line.strip_prefix("tandem: A2A at http://127.0.0.1:");
-            if let Some(port) = port.and_then(|port| port.strip_suffix('/')?.parse().ok())
+            let url = line.strip_prefix("tandem: A2A at ").and_then(|url| url.strip_suffix('/'));
+            if let Some(port) = url.and_then(|url| url.rsplit_once(':')?.1.parse().ok())
                 && let Some(found) = found.take()
             {
                 let _ = found.send(port);

@@ -1,0 +1,380 @@
+//! The network in which the server is: where it listens, its URL, and the names by which it is called.
+
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use axum::http::HeaderMap;
+use url::Url;
+
+use super::forwarded::{self, ForwardedClient};
+use super::proxy::AddressRange;
+
+/// Names of the machine itself, as they stand in the `Host` header.
+const LOOPBACK: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
+
+/// Options of the network in which the server is.
+#[derive(Debug, Clone, Default)]
+pub struct NetworkOptions {
+    /// URL by which clients reach the server, if that is not where it listens.
+    pub public_url: Option<PublicUrl>,
+    /// More names by which the server is called.
+    pub hosts: Vec<AllowedHost>,
+    /// Addresses of the proxies through which clients come.
+    pub proxies: Vec<AddressRange>,
+    /// `true` if tokens may cross the network in the clear.
+    pub plain_http: bool,
+}
+
+impl NetworkOptions {
+    /// Checks that a server that listens there gives nothing away. `are_callers_asked`: callers must show
+    /// who they are. The error says what to do.
+    pub fn check(&self, address: SocketAddr, are_callers_asked: bool) -> Result<(), String> {
+        if let Some(url) = &self.public_url
+            && !url.is_private()
+            && !self.plain_http
+        {
+            return Err(format!(
+                "everybody between {} and its clients could read the tokens: give an https URL, or \
+                 --allow-plain-http for a network that you trust",
+                url.url
+            ));
+        }
+        if address.ip().is_loopback() {
+            return Ok(());
+        }
+        if !are_callers_asked {
+            return Err(format!(
+                "everybody who reaches {address} could use this server: make tokens with `tandem serve \
+                 token add NAME`, or give --a2a-token-file"
+            ));
+        }
+        if !self.plain_http && self.proxies.is_empty() {
+            return Err(format!(
+                "everybody between {address} and its clients could read the tokens: listen on 127.0.0.1 \
+                 behind a proxy that has TLS, name a proxy on another machine by --trust-proxy, or give \
+                 --allow-plain-http for a network that you trust"
+            ));
+        }
+        if address.ip().is_unspecified() && self.public_url.is_none() {
+            return Err(format!(
+                "{address} is no address that clients could be told: say by --public-url how they reach \
+                 this server"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Returns the URL by which clients reach a server that listens there.
+    pub fn url(&self, address: SocketAddr) -> String {
+        match &self.public_url {
+            Some(public) => public.url.clone(),
+            None => self.own_url(address),
+        }
+    }
+
+    /// Returns the URL of the address itself.
+    pub fn own_url(&self, address: SocketAddr) -> String {
+        format!("http://{address}/")
+    }
+}
+
+/// URL by which clients reach the server. It ends with a slash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublicUrl {
+    url: String,
+    /// Scheme, host and port, as browsers send them in `Origin`.
+    origin: String,
+}
+
+impl FromStr for PublicUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is no URL such as https://tandem.example/");
+        let mut url = Url::parse(text).map_err(|_| wrong())?;
+        let is_plain = matches!(url.scheme(), "http" | "https")
+            && url.username().is_empty()
+            && url.password().is_none()
+            && url.query().is_none()
+            && url.fragment().is_none();
+        if !is_plain {
+            return Err(wrong());
+        }
+        if !url.path().ends_with('/') {
+            url.set_path(&format!("{}/", url.path()));
+        }
+        Ok(Self { origin: url.origin().ascii_serialization(), url: url.into() })
+    }
+}
+
+impl PublicUrl {
+    /// Returns `true` if nobody else can read what is sent there.
+    fn is_private(&self) -> bool {
+        let host = authority(&self.origin);
+        let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+        self.origin.starts_with("https:") || LOOPBACK.contains(&name) || LOOPBACK.contains(&host)
+    }
+}
+
+/// A name by which the server may be called: `name`, or `name:port`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AllowedHost(String);
+
+impl FromStr for AllowedHost {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let url = Url::parse(&format!("http://{text}/")).ok();
+        let host = url.map(|url| url.origin().ascii_serialization());
+        let is_same = |host: &String| authority(host) == text.to_ascii_lowercase();
+        host.filter(is_same).map(|host| Self(authority(&host).to_owned())).ok_or_else(|| {
+            format!("`{text}` is no name of a host such as tandem.example or tandem.example:8443")
+        })
+    }
+}
+
+/// Network of a server that listens.
+pub(super) struct ServerNetwork {
+    /// URL by which clients reach the server.
+    pub(super) url: String,
+    pub(super) names: ServerNames,
+    pub(super) port: u16,
+    proxies: Vec<AddressRange>,
+    /// `true` if nobody but a proxy may reach the server from the network.
+    only_proxies: bool,
+}
+
+impl ServerNetwork {
+    /// Describes the network of a server that listens there.
+    pub(super) fn new(options: NetworkOptions, address: SocketAddr) -> Self {
+        Self {
+            url: options.url(address),
+            names: ServerNames::new(&options, address),
+            port: address.port(),
+            only_proxies: !address.ip().is_loopback() && !options.plain_http,
+            proxies: options.proxies,
+        }
+    }
+
+    /// Returns the path of the URL by which clients reach the server: `/`, unless a proxy takes a longer one
+    /// off.
+    pub(super) fn path(&self) -> &str {
+        let host = authority(&self.url);
+        host.find('/').map_or("/", |at| &host[at..])
+    }
+
+    /// Returns the scheme of the server's own URL.
+    #[expect(clippy::unused_self, reason = "TLS follows")]
+    pub(super) fn scheme(&self) -> &'static str {
+        "http"
+    }
+
+    /// Returns `true` if requests from an address are served.
+    pub(super) fn serves(&self, peer: IpAddr) -> bool {
+        !self.only_proxies
+            || peer.to_canonical().is_loopback()
+            || forwarded::is_proxy(peer, &self.proxies)
+    }
+
+    /// Returns the client of a request that came from a peer.
+    pub(super) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> ForwardedClient {
+        ForwardedClient::of(peer, headers, &self.proxies)
+    }
+}
+
+/// Names by which a server is called: what else is sent to it was sent to lead a browser astray.
+pub(super) struct ServerNames {
+    /// Host and port, by which the server itself can be reached.
+    own: Vec<String>,
+    public: Option<PublicUrl>,
+    hosts: Vec<AllowedHost>,
+}
+
+impl ServerNames {
+    /// Returns the names of a server that listens there.
+    pub(super) fn new(options: &NetworkOptions, address: SocketAddr) -> Self {
+        let mut own = LOOPBACK.map(|name| host_and_port(name, address.port())).to_vec();
+        let literal = host_and_port(&literal(address.ip()), address.port());
+        if !address.ip().is_unspecified() && !own.contains(&literal) {
+            own.push(literal);
+        }
+        let (public, hosts) = (options.public_url.clone(), options.hosts.clone());
+        Self { own, public, hosts }
+    }
+
+    /// Returns `true` if a `Host` header names the server. `scheme`: of the URL that the client has.
+    pub(super) fn has_host(&self, host: &str, scheme: &str) -> bool {
+        let host = without_default_port(host, scheme);
+        self.has_own(&host)
+            || self.public.as_ref().is_some_and(|public| authority(&public.origin) == host)
+    }
+
+    /// Returns `true` if pages of an origin are the server's own.
+    pub(super) fn has_origin(&self, origin: &str, scheme: &str) -> bool {
+        if self.public.as_ref().is_some_and(|public| public.origin == origin) {
+            return true;
+        }
+        let host = origin.strip_prefix(scheme).and_then(|rest| rest.strip_prefix("://"));
+        host.is_some_and(|host| self.has_own(&host.to_ascii_lowercase()))
+    }
+
+    fn has_own(&self, host: &str) -> bool {
+        self.own.iter().any(|own| own == host) || self.hosts.iter().any(|other| other.0 == host)
+    }
+
+    /// Returns the names for people.
+    pub(super) fn list(&self) -> String {
+        let public = self.public.iter().map(|public| authority(&public.origin));
+        let names = self.own.iter().map(String::as_str).chain(public);
+        names.chain(self.hosts.iter().map(|host| host.0.as_str())).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn host_and_port(name: &str, port: u16) -> String {
+    without_default_port(&format!("{name}:{port}"), "http")
+}
+
+/// Returns the host and the port as they are compared: without a port that the scheme implies.
+fn without_default_port(host: &str, scheme: &str) -> String {
+    let port = if scheme == "https" { ":443" } else { ":80" };
+    host.strip_suffix(port).unwrap_or(host).to_ascii_lowercase()
+}
+
+/// Returns host and port of an origin.
+fn authority(origin: &str) -> &str {
+    origin.split_once("://").map_or(origin, |(_, host)| host)
+}
+
+/// Returns an address as it stands in a URL.
+fn literal(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn public(url: &str) -> NetworkOptions {
+        NetworkOptions { public_url: Some(url.parse().unwrap()), ..NetworkOptions::default() }
+    }
+
+    #[track_caller]
+    fn check(
+        options: &NetworkOptions,
+        address: &str,
+        are_callers_asked: bool,
+        advice: Option<&str>,
+    ) {
+        let checked = options.check(address.parse().unwrap(), are_callers_asked);
+        let is_expected = match (&checked, advice) {
+            (Ok(()), None) => true,
+            (Err(why), Some(advice)) => why.contains(advice),
+            _ => false,
+        };
+        assert!(is_expected, "{options:?} {address}: {checked:?}");
+    }
+
+    #[test]
+    fn what_is_given_away_to_a_network_is_given_away_knowingly() {
+        let (none, here, all) = (NetworkOptions::default(), "127.0.0.1:41242", "0.0.0.0:41242");
+        let plain = NetworkOptions { plain_http: true, ..NetworkOptions::default() };
+        let proxies = vec!["10.0.0.0/8".parse().unwrap()];
+        let behind = NetworkOptions { proxies, ..NetworkOptions::default() };
+        check(&none, here, false, None);
+        check(&none, "[::1]:0", false, None);
+        for options in [&none, &plain, &behind] {
+            check(options, "192.0.2.7:41242", false, Some("token"));
+        }
+        check(&none, "192.0.2.7:41242", true, Some("--allow-plain-http"));
+        check(&plain, "192.0.2.7:41242", true, None);
+        check(&behind, "192.0.2.7:41242", true, None);
+        check(&plain, all, true, Some("--public-url"));
+        check(&behind, "[::]:41242", true, Some("--public-url"));
+        let url = "https://tandem.example/";
+        check(&NetworkOptions { plain_http: true, ..public(url) }, all, true, None);
+        check(&public(url), here, false, None);
+        check(&public("http://localhost:8080/"), here, false, None);
+        check(&public("http://tandem.example/"), here, false, Some("--allow-plain-http"));
+        let trusted = NetworkOptions { plain_http: true, ..public("http://tandem.example/") };
+        check(&trusted, here, false, None);
+    }
+
+    #[test]
+    fn past_the_proxy_nobody_comes_from_a_network_without_tls() {
+        let proxies: Vec<AddressRange> = vec!["10.0.0.1".parse().unwrap()];
+        let options = NetworkOptions { proxies, ..NetworkOptions::default() };
+        let serves = |options: &NetworkOptions, address: &str, peer: &str| {
+            let network = ServerNetwork::new(options.clone(), address.parse().unwrap());
+            network.serves(peer.parse().unwrap())
+        };
+        for peer in ["10.0.0.1", "127.0.0.1", "::ffff:127.0.0.1", "::1"] {
+            assert!(serves(&options, "0.0.0.0:1", peer), "{peer}");
+        }
+        for peer in ["10.0.0.2", "192.0.2.7", "2001:db8::1"] {
+            assert!(!serves(&options, "0.0.0.0:1", peer), "{peer}");
+            let trusted = NetworkOptions { plain_http: true, ..options.clone() };
+            assert!(serves(&trusted, "0.0.0.0:1", peer), "{peer}");
+        }
+    }
+
+    #[test]
+    fn a_public_url_is_a_whole_one_and_nothing_more() {
+        let read = |text: &str| text.parse().map(|url: PublicUrl| (url.url, url.origin));
+        let whole = |url: &str, origin: &str| Ok((url.to_owned(), origin.to_owned()));
+        assert_eq!(read("https://T.example"), whole("https://t.example/", "https://t.example"));
+        let path = read("https://t.example:443/agents/one");
+        assert_eq!(path, whole("https://t.example/agents/one/", "https://t.example"));
+        let port = read("http://[::1]:8080/");
+        assert_eq!(port, whole("http://[::1]:8080/", "http://[::1]:8080"));
+        for wrong in ["", "t.example", "ftp://t.example/", "https://u:p@t.example/", "https://t/?a"]
+        {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_names_are_those_of_the_address_of_the_url_and_what_is_allowed() {
+        let hosts = vec!["other.example:8443".parse().unwrap()];
+        let options = NetworkOptions { hosts, ..public("https://t.example/one/") };
+        let names = ServerNames::new(&options, "192.0.2.7:41242".parse().unwrap());
+        for (host, scheme, expected) in [
+            ("127.0.0.1:41242", "http", true),
+            ("192.0.2.7:41242", "http", true),
+            ("192.0.2.7", "http", false),
+            ("T.example", "https", true),
+            ("t.example:443", "https", true),
+            ("t.example:41242", "http", false),
+            ("other.example:8443", "https", true),
+            ("other.example", "https", false),
+            ("x.t.example", "https", false),
+            ("", "http", false),
+        ] {
+            assert_eq!(names.has_host(host, scheme), expected, "{host}");
+        }
+        for (origin, scheme, expected) in [
+            ("https://t.example", "http", true),
+            ("http://t.example", "http", false),
+            ("http://localhost:41242", "http", true),
+            ("https://other.example:8443", "https", true),
+            ("https://other.example:8443", "http", false),
+            ("null", "http", false),
+            ("", "http", false),
+        ] {
+            assert_eq!(names.has_origin(origin, scheme), expected, "{origin}");
+        }
+        for wrong in ["", "a/b", "a b", "http://a", "u@a", "a:b", "a:80"] {
+            assert!(wrong.parse::<AllowedHost>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_port_that_the_scheme_implies_may_be_left_out() {
+        let options = NetworkOptions::default();
+        let names = ServerNames::new(&options, "192.0.2.7:80".parse().unwrap());
+        assert!(names.has_host("192.0.2.7", "http") && names.has_host("192.0.2.7:80", "http"));
+        assert!(names.has_host("localhost", "http") && !names.has_host("localhost:8080", "http"));
+    }
+}
