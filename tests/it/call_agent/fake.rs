@@ -10,7 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use futures::stream;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -151,6 +151,8 @@ pub(super) enum Step {
     Hang,
     /// Nothing comes for so long.
     Pause(Duration),
+    /// Nothing comes until the test says so.
+    Wait(Arc<Notify>),
 }
 
 /// A stream of events with this body.
@@ -163,6 +165,10 @@ pub(super) fn raw(steps: Vec<Step>) -> Response {
                 Step::Hang => std::future::pending().await,
                 Step::Pause(time) => {
                     tokio::time::sleep(time).await;
+                    continue;
+                }
+                Step::Wait(signal) => {
+                    signal.notified().await;
                     continue;
                 }
             };

@@ -1,11 +1,13 @@
 //! Connections that are lost, agents that are silent, and calls that are cancelled.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tandem_a2a_client::AgentLimits;
 use tandem_agent::permission::Mode;
 use tandem_agent::session::ToolOutcome;
+use tokio::sync::Notify;
 
 use super::fake::{
     FakeAgent, Step, artifact, card_03, error, event, events, raw, result, status, status_of, task,
@@ -170,9 +172,11 @@ async fn a_cancel_here_is_a_cancel_there() {
 
 #[tokio::test]
 async fn a_cancel_waits_for_the_name_of_the_task() {
-    let agent = FakeAgent::new(card_03(), |made| match &*made.method {
+    let cancelled = Arc::new(Notify::new());
+    let names = Arc::clone(&cancelled);
+    let agent = FakeAgent::new(card_03(), move |made| match &*made.method {
         "message/stream" => raw(vec![
-            Step::Pause(Duration::from_millis(100)),
+            Step::Wait(Arc::clone(&names)),
             Step::Send(event(&task("submitted"))),
             Step::Hang,
         ]),
@@ -185,6 +189,7 @@ async fn a_cancel_waits_for_the_name_of_the_task() {
     let (ended, ()) = tokio::join!(stage.follow(turn, once), async {
         agent.called("message/stream").await;
         assert!(stage.session.cancel(turn));
+        cancelled.notify_one();
     });
     assert_eq!(ended.outcome(), ToolOutcome::Cancelled);
     assert_eq!(agent.called("tasks/cancel").await.params, json!({ "id": "t" }));
