@@ -289,7 +289,7 @@ impl Session {
 
     /// Takes a turn back that waits. Returns `false` if it has begun.
     pub fn take_back(&self, turn: TurnId) -> bool {
-        self.running() != Some(turn) && self.cancel(turn)
+        self.turns.take_back(turn)
     }
 
     /// Ends the turn that runs because nobody has answered what it asks about a call. Returns `false`

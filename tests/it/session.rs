@@ -108,6 +108,53 @@ async fn of_many_answers_at_once_exactly_one_wins() {
     until(&mut log, is_end).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_turn_that_is_taken_back_does_not_begin() {
+    let session = session(json!([[{ "text": "hi" }]]), vec![]);
+    let mut log = session.events(0);
+    for _ in 0..300 {
+        session.prompt(text("go"), Origin::Editor);
+        let waiting = session.prompt(text("more"), Origin::Editor);
+        let taking = Arc::clone(&session);
+        // The turn before ends at this moment.
+        let taken = tokio::spawn(async move { taking.take_back(waiting) }).await.unwrap();
+        let is_over =
+            |event: &Event| matches!(event, Event::TurnFinished { turn, .. } if *turn == waiting);
+        let events = until(&mut log, is_over).await;
+        let is_begun = |event: &Arc<Event>| matches!(&**event, Event::TurnStarted { turn } if *turn == waiting);
+        assert_eq!(events.iter().any(is_begun), !taken);
+        session.idle().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_answer_that_counts_is_in_the_log_although_the_turn_is_cancelled_at_that_moment() {
+    let session =
+        session(calls(&[call("t", "c1")]), vec![Fake::new("t", ToolKind::Other, other())]);
+    let mut log = session.events(0);
+    let at_once = Arc::new(Barrier::new(2));
+    for _ in 0..300 {
+        let turn = session.prompt(text("go"), Origin::Editor);
+        let is_asked = |event: &Event| matches!(event, Event::CallStarted(_));
+        let events = until(&mut log, is_asked).await;
+        let Event::CallStarted(started) = &**events.last().unwrap() else { unreachable!() };
+        let (id, answering, both) =
+            (started.call.id.clone(), Arc::clone(&session), Arc::clone(&at_once));
+        let answered = tokio::spawn(async move {
+            both.wait().await;
+            answering.answer(&id, Answer::Reject, Origin::Editor).is_ok()
+        });
+        at_once.wait().await;
+        session.cancel(turn);
+        let counts = answered.await.unwrap();
+        let events = until(&mut log, is_end).await;
+        let is_answered =
+            |event: &Arc<Event>| matches!(&**event, Event::QuestionClosed { answer: Some(_), .. });
+        assert_eq!(events.iter().any(is_answered), counts);
+        session.idle().await;
+    }
+}
+
 #[tokio::test]
 async fn a_late_reader_sees_the_same_as_an_early_one() {
     let session =

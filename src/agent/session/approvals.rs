@@ -76,7 +76,7 @@ impl Approvals {
             }
         };
         if cancel.is_cancelled() {
-            self.questions.withdraw();
+            self.questions.withdraw(|| ());
         }
         self.log.append(Event::QuestionClosed { call, answer: answer.clone() });
         // What is said after the cancel does not count.

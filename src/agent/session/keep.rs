@@ -154,8 +154,11 @@ impl Keeper {
     }
 
     async fn run(mut self, closed: CancellationToken) {
+        let mut is_closing = false;
         loop {
-            self.wait(&closed).await;
+            self.wait(&closed, is_closing).await;
+            // Before what has come is looked at: all turns that have begun are in it then.
+            is_closing = closed.is_cancelled();
             let ends_turn = self.write().await;
             if ends_turn || self.log.wants_sync() {
                 self.sync().await;
@@ -165,7 +168,7 @@ impl Keeper {
                 return self.log.abandon();
             }
             // A turn that the closing cancels ends a little later.
-            if closed.is_cancelled() && (self.open.is_empty() || self.is_failing) {
+            if is_closing && (self.open.is_empty() || self.is_failing) {
                 break;
             }
         }
@@ -178,9 +181,8 @@ impl Keeper {
         if self.is_taken_over { self.log.abandon() } else { self.log.unstored() }
     }
 
-    /// Waits until there is something to do.
-    async fn wait(&mut self, closed: &CancellationToken) {
-        let is_closing = closed.is_cancelled();
+    /// Waits until there is something to do; `is_closing`: the closing is nothing new.
+    async fn wait(&mut self, closed: &CancellationToken, is_closing: bool) {
         let closed = async {
             if is_closing { std::future::pending().await } else { closed.cancelled().await }
         };

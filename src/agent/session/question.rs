@@ -102,9 +102,12 @@ impl Questions {
         true
     }
 
-    /// Takes all questions back that nobody has answered: what is said from now on does not count.
-    pub(super) fn withdraw(&self) {
-        for state in self.by_call.lock().values_mut() {
+    /// Takes all questions back that nobody has answered; `first` happens before anybody notices. What is said
+    /// from then on does not count, and nobody is told that it does.
+    pub(super) fn withdraw(&self, first: impl FnOnce()) {
+        let mut questions = self.by_call.lock();
+        first();
+        for state in questions.values_mut() {
             if matches!(state, QuestionState::Open { .. }) {
                 *state = QuestionState::Withdrawn;
             }

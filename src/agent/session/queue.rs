@@ -182,14 +182,22 @@ impl TurnQueue {
     /// that is ending too. Returns `false` if it has ended.
     pub(super) fn cancel(&self, turn: TurnId) -> bool {
         let mut turns = self.turns.lock();
-        let ending = match &turns.running {
+        match &turns.running {
             Some(running) if running.turn == turn => {
                 self.cancel_running(running);
-                return true;
+                true
             }
-            Some(running) => running.cancel.is_cancelled(),
-            None => false,
-        };
+            _ => self.cancel_waiting(&mut turns, turn),
+        }
+    }
+
+    /// Ends a turn that waits. Returns `false` if it has begun.
+    pub(super) fn take_back(&self, turn: TurnId) -> bool {
+        self.cancel_waiting(&mut self.turns.lock(), turn)
+    }
+
+    fn cancel_waiting(&self, turns: &mut Turns, turn: TurnId) -> bool {
+        let ending = turns.running.as_ref().is_some_and(|running| running.cancel.is_cancelled());
         let Some(at) = turns.queue.iter().position(|queued| queued.turn == turn) else {
             return false;
         };
@@ -197,7 +205,7 @@ impl TurnQueue {
             turns.queue[at].cancel.cancel();
         } else {
             turns.queue.remove(at);
-            self.cancelled(&turns, turn);
+            self.cancelled(turns, turn);
         }
         true
     }
@@ -211,14 +219,13 @@ impl TurnQueue {
         let expired = questions.expire(call, || running.cancel.cancel());
         if expired {
             running.unanswered = Some(waited);
-            questions.withdraw();
+            questions.withdraw(|| ());
         }
         expired
     }
 
     fn cancel_running(&self, running: &Pending) {
-        running.cancel.cancel();
-        self.engine.approvals.questions.withdraw();
+        self.engine.approvals.questions.withdraw(|| running.cancel.cancel());
     }
 
     /// Cancels every turn and lets none start; the turns that it ends say why, if a reason is given.
