@@ -18,7 +18,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 
 pub use self::checkpoints::{CheckpointError, checkpoints, find_checkpoint};
@@ -150,11 +150,15 @@ pub struct Sessions {
     /// the limit is exact. Taken before `loaded`.
     creation: Mutex<()>,
     loaded: Mutex<HashMap<String, Arc<LoadedSession>>>,
+    /// Held for reading by whoever goes through the loaded sessions, and so holds each of them; for writing
+    /// while one is chosen that nobody holds. Taken before `loaded`.
+    looks: RwLock<()>,
     /// The place where logs are kept, if they are.
     store: Option<Arc<dyn Store>>,
     /// Held while a stored session is loaded, so that two requests for one id get one session.
     loading: tokio::sync::Mutex<()>,
-    /// Sessions that were unloaded, by their own ids, until all of them is stored.
+    /// Sessions that were unloaded, by their own ids, until all of them is stored. One is here before it is
+    /// gone from `loaded`: its store has not let it go.
     unloading: Mutex<HashMap<String, Arc<Session>>>,
 }
 
@@ -177,6 +181,7 @@ impl Sessions {
             store,
             creation: Mutex::default(),
             loaded: Mutex::default(),
+            looks: RwLock::default(),
             loading: tokio::sync::Mutex::default(),
             unloading: Mutex::default(),
         })
@@ -355,10 +360,10 @@ impl Sessions {
         let removed = {
             let mut loaded = self.loaded.lock();
             let is_it = loaded.get(&taken.id).is_some_and(|loaded| Arc::ptr_eq(loaded, taken));
-            if is_it { loaded.remove(&taken.id) } else { None }
+            if is_it { self.remove(&mut loaded, &taken.id) } else { None }
         };
         if let Some(removed) = removed {
-            self.end(&removed);
+            removed.end();
         }
     }
 
@@ -420,15 +425,24 @@ impl Sessions {
         stored
     }
 
-    /// Returns all sessions, in no order.
+    /// Returns all sessions, in no order. As long as the caller holds one, it counts as used.
     pub fn loaded(&self) -> Vec<Arc<LoadedSession>> {
         self.loaded.lock().values().map(Arc::clone).collect()
+    }
+
+    /// Looks at all sessions, in no order. That does not count as a use, even if another thread looks for a
+    /// session that is not used meanwhile: it waits.
+    pub fn look<T>(&self, look: impl FnOnce(Vec<Arc<LoadedSession>>) -> T) -> T {
+        // A look within a look does not wait for who waits for this one.
+        let _looking = self.looks.read_recursive();
+        look(self.loaded())
     }
 
     /// Describes all sessions, the last active first.
     pub fn list(&self) -> Vec<SessionSummary> {
         // Not under the lock: a long log may have to be read.
-        let mut list: Vec<_> = self.loaded().iter().map(LoadedSession::summary).collect();
+        let describe = |loaded: Vec<_>| loaded.iter().map(LoadedSession::summary).collect();
+        let mut list: Vec<_> = self.look(describe);
         list.sort_by_key(|summary| Reverse(summary.last_activity));
         list
     }
@@ -444,9 +458,15 @@ impl Sessions {
             }
             now.saturating_duration_since(loaded.last_use.at()) >= idle
         };
-        let unloaded: Vec<_> = self.loaded.lock().extract_if(|_, loaded| is_idle(loaded)).collect();
-        for (_, loaded) in &unloaded {
-            self.end(loaded);
+        let unloaded: Vec<_> = {
+            let _choosing = self.looks.write();
+            let mut loaded = self.loaded.lock();
+            let idle = loaded.values().filter(|loaded| is_idle(loaded));
+            let idle: Vec<_> = idle.map(|loaded| loaded.id.clone()).collect();
+            idle.iter().filter_map(|id| self.remove(&mut loaded, id)).collect()
+        };
+        for unloaded in &unloaded {
+            unloaded.end();
         }
     }
 
@@ -456,41 +476,48 @@ impl Sessions {
         if self.store.is_none() {
             return false;
         }
+        let choosing = self.looks.write();
         let mut loaded = self.loaded.lock();
         let unused = loaded.values().filter(|loaded| is_meant(loaded) && !loaded.is_in_use());
         let longest = unused.map(|loaded| (loaded.last_use.at(), loaded.id.clone())).min();
-        let unloaded = longest.and_then(|(_, id)| loaded.remove(&id));
-        drop(loaded);
-        unloaded.inspect(|unloaded| self.end(unloaded)).is_some()
+        let unloaded = longest.and_then(|(_, id)| self.remove(&mut loaded, &id));
+        drop((loaded, choosing));
+        unloaded.inspect(|unloaded| unloaded.end()).is_some()
     }
 
-    /// Ends a session that was removed. It is loaded again only when all of it is stored.
-    fn end(&self, removed: &LoadedSession) {
+    /// Takes a session out, which the caller ends. It is loaded again only when all of it is stored.
+    fn remove(
+        &self,
+        loaded: &mut HashMap<String, Arc<LoadedSession>>,
+        id: &str,
+    ) -> Option<Arc<LoadedSession>> {
+        let removed = loaded.remove(id)?;
         if self.store.is_some() {
             let mut unloading = self.unloading.lock();
             unloading.retain(|_, session| !session.is_saved());
             unloading.insert(removed.session.id().to_owned(), Arc::clone(&removed.session));
         }
-        removed.end();
+        Some(removed)
     }
 
     /// Unloads the session that was abandoned first, if nobody uses it. Returns `false` if there is
     /// none.
     fn unload_abandoned(&self) -> bool {
+        let choosing = self.looks.write();
         let mut loaded = self.loaded.lock();
         let unused = loaded.values().filter(|loaded| !loaded.is_in_use());
         let abandoned = unused
             .filter_map(|loaded| Some((loaded.last_use.abandoned_at()?, loaded.id.clone())))
             .min();
-        let unloaded = abandoned.and_then(|(_, id)| loaded.remove(&id));
-        drop(loaded);
-        unloaded.inspect(|unloaded| self.end(unloaded)).is_some()
+        let unloaded = abandoned.and_then(|(_, id)| self.remove(&mut loaded, &id));
+        drop((loaded, choosing));
+        unloaded.inspect(|unloaded| unloaded.end()).is_some()
     }
 
     /// Ends a session and forgets it. Returns `false` if there is none of this id.
     pub fn delete(&self, id: &str) -> bool {
-        let deleted = self.loaded.lock().remove(id);
-        deleted.inspect(|deleted| self.end(deleted)).is_some()
+        let deleted = self.remove(&mut self.loaded.lock(), id);
+        deleted.inspect(|deleted| deleted.end()).is_some()
     }
 
     /// Closes all sessions; the turns that run end with this reason. The sessions stay loaded, so

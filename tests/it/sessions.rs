@@ -5,14 +5,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tandem_agent::session::{Origin, PromptPart, TurnId};
+use tandem_agent::session::{Origin, Parts, PromptPart, Session, TurnId};
 use tandem_agent::sessions::{
     CreateError, LoadedSession, MakeSession, SessionLimits, SessionRequest, SessionView, Sessions,
 };
+use tandem_model::replay::Replay;
+use tandem_store::FileStore;
 use tandem_tools::ToolKind;
+use tokio::sync::Barrier;
 use tokio::time::{advance, timeout};
 
-use crate::fakes::{Fake, other, session};
+use crate::fakes::{Fake, other, parts, session};
 
 const IDLE: Duration = Duration::from_hours(1);
 const LONG: Duration = Duration::from_secs(20);
@@ -281,7 +284,7 @@ async fn of_requests_for_one_id_at_once_exactly_one_makes_the_session() {
     let sessions =
         Sessions::new(maker, SessionLimits { loaded: 9, idle: None, log_bytes: 1 << 20 });
     for round in 1..=20 {
-        let together = Arc::new(tokio::sync::Barrier::new(8));
+        let together = Arc::new(Barrier::new(8));
         let requests = (0..8).map(|_| {
             let (sessions, together) = (Arc::clone(&sessions), Arc::clone(&together));
             tokio::spawn(async move {
@@ -294,5 +297,55 @@ async fn of_requests_for_one_id_at_once_exactly_one_makes_the_session() {
         assert_eq!(opened.iter().filter(|(_, is_new)| *is_new).count(), 1);
         assert!(opened.iter().all(|(loaded, _)| Arc::ptr_eq(loaded, &opened[0].0)));
         sessions.delete("x");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_session_that_somebody_only_looks_at_gives_way_to_a_new_one() {
+    let sessions = registry(2);
+    let looking = [(); 2].map(|()| {
+        let sessions = Arc::clone(&sessions);
+        tokio::spawn(async move {
+            while !sessions.contains("last") {
+                sessions.list();
+                tokio::task::yield_now().await;
+            }
+        })
+    });
+    for _ in 0..300 {
+        create(&sessions).last_use().abandon();
+    }
+    sessions.open_or_create("last", &SessionRequest::default(), |_| ()).unwrap();
+    futures::future::try_join_all(looking).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_session_is_loaded_again_while_it_is_unloaded() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = json!({ "when": "", "answers": [[{ "text": "hello" }]] }).to_string();
+    let make: MakeSession = Arc::new(move |_, storage| {
+        let model = Arc::new(Replay::from_script(&script).unwrap());
+        Ok(Session::new(Parts { storage, ..parts(model) }))
+    });
+    let store = Arc::new(FileStore::new(directory.path().to_owned()));
+    let limits = SessionLimits { loaded: 9, idle: None, log_bytes: 1 << 20 };
+    let sessions = Sessions::with_store(make, limits, Some(store));
+    let id = {
+        let loaded = create(&sessions);
+        prompt(&loaded, "go");
+        timeout(LONG, loaded.session().idle()).await.unwrap();
+        loaded.id().to_owned()
+    };
+    let at_once = Arc::new(Barrier::new(2));
+    for _ in 0..100 {
+        let (unloading, both) = (Arc::clone(&sessions), Arc::clone(&at_once));
+        let unloaded = tokio::spawn(async move {
+            both.wait().await;
+            unloading.unload_unused(|_| true)
+        });
+        at_once.wait().await;
+        let loaded = timeout(LONG, sessions.load(&id, Vec::new(), |_| ())).await.unwrap();
+        assert_eq!(loaded.unwrap().unwrap().id(), id);
+        unloaded.await.unwrap();
     }
 }
