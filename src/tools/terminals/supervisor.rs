@@ -23,7 +23,7 @@ use super::guard::Guard;
 use super::login_shell::LoginShell;
 use super::orphans;
 use super::table::{self, Process};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 /// Time for everything to end.
 const END: Duration = Duration::from_secs(5);
@@ -57,6 +57,9 @@ pub struct Supervisor {
     groups: Mutex<HashSet<i32>>,
     /// Started with the first command.
     guard: Mutex<Option<Guard>>,
+    /// Held for reading while a program is started, and for writing when none may start any more: what is
+    /// started is ended.
+    starting: RwLock<()>,
     /// One task a command: it waits for it, or ends it.
     tasks: TaskTracker,
     ending: CancellationToken,
@@ -112,6 +115,7 @@ impl Supervisor {
             adopts,
             groups: Mutex::default(),
             guard: Mutex::default(),
+            starting: RwLock::default(),
             tasks: TaskTracker::new(),
             ending: CancellationToken::new(),
         }
@@ -124,6 +128,7 @@ impl Supervisor {
         command: &mut Command,
         grace: Duration,
     ) -> io::Result<Spawned> {
+        let _starting = self.starting.read();
         let mark = self.next_mark()?;
         command.env(MARK, &mark).process_group(0);
         // Before the program, or nobody would end that if the agent were killed right after.
@@ -177,7 +182,10 @@ impl Supervisor {
 
     /// Ends everything that was started, in all sessions. Nothing can be started afterwards.
     pub async fn end_all(&self) {
-        self.ending.cancel();
+        {
+            let _no_other = self.starting.write();
+            self.ending.cancel();
+        }
         self.tasks.close();
         if timeout(END, self.end_what_is_left()).await.is_err() {
             tracing::warn!("what was started here does not end");
@@ -333,6 +341,28 @@ mod tests {
 
     use super::Supervisor;
     use crate::terminals::{EnvironmentFilter, Terminals};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn what_is_started_while_the_agent_ends_is_ended() {
+        let supervisor = Supervisor::new();
+        let starting = [(); 3].map(|()| {
+            let terminals = Terminals::new(&supervisor, EnvironmentFilter::default());
+            tokio::spawn(async move {
+                let mut groups = Vec::new();
+                while let Ok(it) = terminals.start("exec sleep 1000", Path::new("/"), &[], None) {
+                    groups.push(it.group);
+                    tokio::task::yield_now().await;
+                }
+                groups
+            })
+        });
+        while supervisor.groups.lock().len() < 10 {
+            tokio::task::yield_now().await;
+        }
+        supervisor.end_all().await;
+        let groups = futures::future::try_join_all(starting).await.unwrap().concat();
+        assert!(groups.iter().all(|group| !super::test_group(*group)), "{groups:?}");
+    }
 
     #[tokio::test]
     async fn a_group_that_has_gone_is_forgotten() {
