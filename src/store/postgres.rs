@@ -24,13 +24,14 @@ use futures::stream::{self, StreamExt as _};
 use tandem_agent::session::{
     Claim, Head, Listed, Orphan, Query, Secrets, Store, StoreError, Stored, StoredLog,
 };
+use tokio::runtime::Handle;
 use tokio_postgres::Row;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub use self::address::{AddressError, DatabaseAddress};
 use self::claim::PostgresClaim;
 use self::connection::Database;
-use self::nodes::{Life, Nodes};
+use self::nodes::{Heart, Life, Nodes};
 use self::shared::Shared;
 use self::writer::Writer;
 use crate::lines::{self, VERSION};
@@ -69,25 +70,38 @@ impl PostgresStore {
         address: &DatabaseAddress,
         limits: PostgresLimits,
     ) -> Result<Self, StoreError> {
+        Self::join(address, limits, Heart::Thread).await
+    }
+
+    /// Does the same, but the node is only alive while the runtime is: where that is stopped, others take its
+    /// sessions over.
+    pub async fn connect_in_runtime(
+        address: &DatabaseAddress,
+        limits: PostgresLimits,
+    ) -> Result<Self, StoreError> {
+        Self::join(address, limits, Heart::Runtime).await
+    }
+
+    async fn join(
+        address: &DatabaseAddress,
+        limits: PostgresLimits,
+        heart: Heart,
+    ) -> Result<Self, StoreError> {
         let database = Arc::new(Database::new(address, limits.patience)?);
         schema::prepare(&database).await?;
         let ending = CancellationToken::new();
-        let (nodes, connection) = Nodes::join(&database, limits.node_dead).await?;
+        let nodes = Nodes::join(&database, limits.node_dead).await?;
         let writer = Writer::start(Arc::clone(&database));
         let shared = Arc::new(Shared::new(database, nodes, writer));
-        let watched = Arc::downgrade(&shared);
+        let (watched, runtime) = (Arc::downgrade(&shared), Handle::current());
         let check = move || {
-            let shared = watched.upgrade();
-            async move {
-                if let Some(shared) = shared {
-                    shared.check_held().await;
-                }
+            if let Some(shared) = watched.upgrade() {
+                runtime.spawn(async move { shared.check_held().await });
             }
         };
-        let living = nodes::live(Arc::clone(&shared.nodes), connection, check);
-        let ended = ending.clone();
-        tokio::spawn(async move { ended.run_until_cancelled(living).await });
-        Ok(Self { shared, _ends: ending.drop_guard() })
+        let ends = ending.clone().drop_guard();
+        nodes::live(&shared.nodes, heart, check, ending).await?;
+        Ok(Self { shared, _ends: ends })
     }
 
     /// Returns the name of this node, which no other has.

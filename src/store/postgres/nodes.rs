@@ -3,12 +3,15 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
+use std::{io, thread};
 
 use parking_lot::Mutex;
 use tandem_agent::session::StoreError;
-use tokio::sync::watch;
+use tokio::runtime::Builder;
+use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::{Client, Row};
+use tokio_util::sync::CancellationToken;
 
 use super::connection::{BACKOFF, Database, Failure, get};
 
@@ -65,23 +68,21 @@ pub(super) enum Life {
 }
 
 impl Nodes {
-    /// Makes this process a node; returns the connection that shows that it is alive.
+    /// Makes this process a node, which [lives](live) from then on.
     pub(super) async fn join(
         database: &Arc<Database>,
         dead_after: Duration,
-    ) -> Result<(Arc<Self>, Client), StoreError> {
+    ) -> Result<Arc<Self>, StoreError> {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let own = format!("{host}-{}-{:08x}", std::process::id(), fastrand::u32(..));
         let (seen, dead) = (Mutex::default(), watch::Sender::default());
         let nodes = Self { database: Arc::clone(database), own, dead_after, seen, dead };
-        let client = nodes.connect().await.map_err(|failure| database.explain(&failure))?;
         // Nobody needs a row of the dead of whom there is no session any more.
         let sql = "delete from tandem.node n where not exists \
                    (select from tandem.session s where s.owner = n.name) \
                    and pg_try_advisory_xact_lock_shared(hashtextextended('tandem ' || n.name, 0))";
         database.batch(sql).await?;
-        nodes.beat(&client).await.map_err(|failure| database.explain(&failure))?;
-        Ok((Arc::new(nodes), client))
+        Ok(Arc::new(nodes))
     }
 
     /// Returns this node's name.
@@ -164,13 +165,57 @@ impl Nodes {
     }
 }
 
-/// Shows that this node is alive, and looks at the others, for ever. `check` is run from time to time, and
-/// at once when this node may have seemed dead.
-pub(super) async fn live<C: Future<Output = ()>>(
-    nodes: Arc<Nodes>,
-    client: Client,
-    check: impl Fn() -> C,
-) {
+/// Place where a node's heart beats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heart {
+    /// A thread of its own, with its own runtime and connection: whatever keeps those busy that work for the
+    /// sessions (a slow disk, a long answer to parse), others do not take a node for dead because of it.
+    Thread,
+    /// The runtime of the caller, which may stop.
+    Runtime,
+}
+
+/// Shows that this node is alive, and looks at the others, until it is to end; returns when it is alive for the
+/// first time. `check` is called from time to time, and at once when this node may have seemed dead; it must
+/// return at once.
+pub(super) async fn live(
+    nodes: &Arc<Nodes>,
+    heart: Heart,
+    check: impl Fn() + Send + Sync + 'static,
+    ending: CancellationToken,
+) -> Result<(), StoreError> {
+    let (begun, is_alive) = oneshot::channel();
+    let living = Arc::clone(nodes);
+    let beating = async move {
+        let first = async {
+            let client = living.connect().await?;
+            living.beat(&client).await?;
+            Ok(client)
+        };
+        match first.await {
+            Ok(client) => {
+                // Whoever wanted to know may have given up.
+                let _ = begun.send(Ok(()));
+                beat_on(&living, client, check).await;
+            }
+            Err(failure) => _ = begun.send(Err(living.database.explain(&failure))),
+        }
+    };
+    let beating = async move { ending.run_until_cancelled(beating).await };
+    match heart {
+        Heart::Thread => {
+            let runtime = Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.map_err(StoreError::Io)?;
+            let thread = thread::Builder::new().name("heartbeat".to_owned());
+            thread.spawn(move || runtime.block_on(beating)).map_err(StoreError::Io)?;
+        }
+        Heart::Runtime => drop(tokio::spawn(beating)),
+    }
+    is_alive.await.unwrap_or_else(|_| Err(StoreError::Io(io::ErrorKind::Interrupted.into())))
+}
+
+/// Raises the counter, and looks at the others, for ever.
+async fn beat_on(nodes: &Nodes, client: Client, check: impl Fn()) {
     let (mut client, mut is_locked) = (Some(client), true);
     let (mut last, mut failures, mut beats) = (Instant::now(), 0, 0_u32);
     loop {
@@ -195,7 +240,7 @@ pub(super) async fn live<C: Future<Output = ()>>(
                 client = Some(open);
                 beats = beats.wrapping_add(1);
                 if failures > 0 || passed >= LATE || beats.is_multiple_of(CHECK) {
-                    check().await;
+                    check();
                 }
                 failures = 0;
                 sleep(BEAT).await;

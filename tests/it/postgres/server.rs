@@ -216,6 +216,11 @@ impl Database<'_> {
         PostgresStore::connect(&self.address(), LIMITS).await.unwrap()
     }
 
+    /// Connects as one more node, which is alive while the runtime is.
+    pub(crate) async fn connect_in_runtime(&self) -> PostgresStore {
+        PostgresStore::connect_in_runtime(&self.address(), LIMITS).await.unwrap()
+    }
+
     /// Runs a statement; returns the rows, with `|` between columns.
     pub(crate) fn sql(&self, sql: &str) -> String {
         let mut client = self.cluster.client("psql");

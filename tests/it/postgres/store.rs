@@ -32,7 +32,7 @@ struct FrozenNode {
 impl FrozenNode {
     fn connect(database: &Database<'_>) -> Self {
         let runtime = runtime();
-        let store = Some(runtime.block_on(database.connect()));
+        let store = Some(runtime.block_on(database.connect_in_runtime()));
         Self { runtime, store }
     }
 
@@ -97,6 +97,27 @@ fn what_a_node_adds_that_was_believed_dead_is_refused() {
         assert!(store.secrets(&ids[0]).await.unwrap().is_empty());
         assert!(is_held(store.claim(&ids[0]).await));
     });
+}
+
+#[test]
+fn a_node_whose_other_work_stands_still_is_alive() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let (busy, other) = (runtime(), runtime());
+    let id = new_id();
+    // From here on, nothing runs in its runtime.
+    let (_store, _claim) = busy.block_on(async {
+        let store = database.connect().await;
+        let claim = store.create(&head(&id)).await.unwrap();
+        (store, claim)
+    });
+    let store = other.block_on(database.connect());
+    let beats = || -> i64 { database.sql("select min(beat) from tandem.node").parse().unwrap() };
+    let many = beats() + 20;
+    while beats() < many {
+        let claimed = other.block_on(store.claim(&id));
+        assert!(is_held(claimed), "its session is taken over");
+    }
 }
 
 #[test]
