@@ -6,10 +6,13 @@ mod sessions;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{
+    ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, value_parser,
+};
 use clap_complete::Shell;
 use serde_json::Value;
 
@@ -302,6 +305,10 @@ pub(crate) struct ServeArgs {
     /// the time after which your service manager kills the process, often 30 seconds
     #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]
     pub(crate) drain_timeout: Duration,
+    /// The threads that work for the sessions, each of which is at one of them at a time [default: as
+    /// many as there are processors]
+    #[arg(long, value_name = "NUMBER", value_parser = value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
     /// Serve figures for Prometheus at this address, such as 127.0.0.1:9464 (`/metrics`, beside
     /// `/livez` and `/readyz`), to whoever reaches it
     #[arg(long, value_name = "ADDRESS")]
@@ -480,6 +487,15 @@ impl AgentArgs {
     pub(crate) fn first_prompt(&self) -> Option<String> {
         let query = (!self.query.is_empty()).then(|| self.query.join(" "));
         [&self.prompt, &self.prompt_interactive].into_iter().find_map(Clone::clone).or(query)
+    }
+}
+
+impl ServeArgs {
+    /// Returns the number of threads of the server.
+    pub(crate) fn threads(&self) -> usize {
+        // How many there are may be unknown; then one is as good a guess as any.
+        let processors = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        self.threads.map_or_else(processors, usize::from)
     }
 }
 

@@ -46,7 +46,7 @@ fn start(cli: &Cli) -> anyhow::Result<ExitReason> {
     let person = alone || matches!(cli.command, Some(Command::Attach(_)));
     let terminal = person && stdin().is_terminal() && stdout().is_terminal();
     let _logs = logs(cli, terminal)?;
-    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let runtime = runtime(cli)?;
     runtime.block_on(async { run::outlive_size_limit() });
     if let Some(command) = &cli.command {
         return subcommand(command, runtime, terminal);
@@ -76,6 +76,24 @@ fn start(cli: &Cli) -> anyhow::Result<ExitReason> {
     // A thread may still wait for standard input; nobody waits for it.
     runtime.shutdown_background();
     end
+}
+
+/// Makes the runtime: of one thread, which starts fastest and needs the least memory, but for a server, which has
+/// the sessions of many.
+fn runtime(cli: &Cli) -> std::io::Result<Runtime> {
+    let threads = match &cli.command {
+        Some(Command::Serve(serve)) if serve.command.is_none() => serve.threads(),
+        _ => 1,
+    };
+    let mut builder = match threads {
+        1 => Builder::new_current_thread(),
+        threads => {
+            let mut builder = Builder::new_multi_thread();
+            builder.worker_threads(threads);
+            builder
+        }
+    };
+    builder.enable_all().build()
 }
 
 /// Runs a subcommand; `terminal`: a person sits at one.

@@ -128,3 +128,34 @@ async fn who_never_reads_has_a_place_for_a_while_only() {
     let free = async { while status().await != 200 {} };
     timeout(HANG, free).await.expect("it is not given up");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_sessions_at_once_lose_and_mix_nothing_on_several_threads() {
+    const SESSIONS: usize = 40;
+    const CHUNKS: usize = 100;
+    let chunks = json!([[{ "repeat": { "text": "{n} ", "times": CHUNKS } }]]);
+    let setup = Setup::answers(chunks).arg("--threads").arg("4");
+    let it = serve(&setup).await;
+    let client = it.client;
+    let expected: String = (0..CHUNKS).map(|n| format!("{n} ")).collect();
+    let turns = (0..SESSIONS).map(|n| {
+        let expected = expected.clone();
+        tokio::spawn(async move {
+            let mut sent = prompt("go");
+            sent["message"]["contextId"] = json!(format!("c{n}"));
+            for turn in 1..=2 {
+                sent["message"]["messageId"] = json!(format!("m{turn}"));
+                let mut stream = client.stream("message/stream", sent.clone()).await;
+                let events = stream.until(ends).await;
+                assert_eq!(text(&events), expected, "session {n}");
+                let of_others = events.iter().filter(|it| it["contextId"] != format!("c{n}"));
+                assert_eq!(of_others.count(), 0, "session {n}");
+                // Whoever looks at all of them holds each for a moment.
+                if n % 8 == 0 {
+                    client.result("tasks/list", json!({})).await;
+                }
+            }
+        })
+    });
+    futures::future::try_join_all(turns).await.unwrap();
+}
