@@ -361,7 +361,7 @@ impl Seat {
         if context.story(|story| terminals.is_new(&joined.terminal, prompt.number, story)) {
             turns::check_room(&context.session).map_err(|error| refused(error.message))?;
             let contexts = self.server.contexts.of(&self.principal);
-            contexts.check_turn(context).map_err(|error| refused(error.message))?;
+            let _room = contexts.check_turn(context).map_err(|error| refused(error.message))?;
             let text = self.server.audit.text(&prompt.parts);
             terminals.take(&joined.terminal, prompt.number);
             let tags = PromptTags::key(prompt.number.to_string());

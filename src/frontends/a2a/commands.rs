@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::context::SessionContext;
 use super::dialect::Dialect;
 use super::principals::{DRIVE, Principal, WATCH};
+use super::quotas::Reservation;
 use super::requests::{Execute, SessionName};
 use super::server::{A2aServer, CallOrigin};
 use super::turns;
@@ -100,8 +101,8 @@ impl A2aServer {
         let own = known.as_ref().map(|context| &*context.session);
         let (id, status, message) = match self.commands.prompt(&path, args, own) {
             Ok(prompt) => {
-                let context = self.commanded(session, &caller.principal)?;
-                let turn = self.command(&context, prompt, caller).await;
+                let (context, room) = self.commanded(session, &caller.principal)?;
+                let turn = self.command(&context, room, prompt, caller).await;
                 (context.execution(turn), "STARTED", String::new())
             }
             Err(why) => (String::new(), "FAILED_TO_START", why.to_string()),
@@ -128,12 +129,12 @@ impl A2aServer {
         }
     }
 
-    /// Returns the session in which a command is to run.
+    /// Returns the session in which a command is to run, and the room for it in its owner's quota.
     pub(super) fn commanded(
         &self,
         session: &SessionName,
         principal: &Principal,
-    ) -> Result<Arc<SessionContext>, Error> {
+    ) -> Result<(Arc<SessionContext>, Option<Reservation>), Error> {
         self.check_open()?;
         let contexts = self.contexts.of(principal);
         let context = match &session.task {
@@ -141,20 +142,22 @@ impl A2aServer {
             None => contexts.context(session.context.as_deref(), &session.settings)?,
         };
         turns::check_room(&context.session)?;
-        contexts.check_turn(&context)?;
-        Ok(context)
+        let room = contexts.check_turn(&context)?;
+        Ok((context, room))
     }
 
     /// Runs a command in a task of its own, which outlives the process when this returns.
     pub(super) async fn command(
         &self,
         context: &SessionContext,
+        room: Option<Reservation>,
         prompt: String,
         caller: &CallOrigin,
     ) -> TurnId {
         let prompt = vec![PromptPart::Text(prompt)];
         let (text, tags) = (self.audit.text(&prompt), PromptTags { key: None, own_task: true });
         let turn = context.session.prompt_tagged(prompt, caller.origin.clone(), tags);
+        drop(room);
         self.audit.prompted((&caller.principal, &caller.origin), context, turn, text);
         context.session.synced().await;
         turn

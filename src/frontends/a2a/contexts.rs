@@ -12,7 +12,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use super::audit::Audit;
 use super::context::{self, SessionContext, UnknownContext};
 use super::principals::{DRIVE, Principal, SessionRight};
-use super::quotas::{Meter, QuotaError};
+use super::quotas::{Meter, QuotaError, Reservation};
 use super::servers::{self, Allowed};
 use super::story::Story;
 use tandem_agent::session::{
@@ -236,9 +236,9 @@ impl Contexts {
     /// nobody has used for long.
     pub(super) fn sweep(&self) {
         let ServedSessions::PerContext { sessions, question, .. } = &self.served else { return };
-        for context in self.all() {
-            context.expire_questions(*question);
-        }
+        sessions.look(|loaded| {
+            loaded.iter().for_each(|it| SessionContext::of(it).expire_questions(*question));
+        });
         self.meter.count_all(sessions);
         sessions.unload_idle();
     }
@@ -288,15 +288,19 @@ impl<'a> VisibleContexts<'a> {
         Err(Error::new(error::UNSUPPORTED_OPERATION, message))
     }
 
-    /// Checks that the owner of a session has room for another turn.
-    pub(super) fn check_turn(&self, context: &SessionContext) -> Result<(), Error> {
+    /// Checks that the owner of a session has room for another turn; the room is reserved as long as the
+    /// caller holds it.
+    pub(super) fn check_turn(
+        &self,
+        context: &SessionContext,
+    ) -> Result<Option<Reservation>, Error> {
         let owner = context.session.with_access(|access| access.owner.clone());
-        let Some(owner) = owner else { return Ok(()) };
-        self.within_quota(&context.id, self.all.meter.turn(&owner, self.all.registry()))
+        let Some(owner) = owner else { return Ok(None) };
+        self.within_quota(&context.id, self.all.meter.turn(&owner, self.all.registry())).map(Some)
     }
 
     /// Notes in the audit log what a quota does not allow.
-    fn within_quota(&self, what: &str, checked: Result<(), QuotaError>) -> Result<(), Error> {
+    fn within_quota<T>(&self, what: &str, checked: Result<T, QuotaError>) -> Result<T, Error> {
         checked.map_err(|used_up| {
             self.all.audit.denied(self.principal.id(), what, &used_up.message());
             used_up.into()
@@ -311,8 +315,9 @@ impl<'a> VisibleContexts<'a> {
 
     /// Descriptions of those that are loaded, the last active first.
     pub(super) fn list(&self) -> Vec<SessionSummary> {
-        let loaded = self.all.registry().loaded().into_iter().filter(|it| self.sees(it));
-        let ids: HashSet<_> = loaded.map(|it| it.id().to_owned()).collect();
+        let ids: HashSet<_> = self.all.registry().look(|loaded| {
+            loaded.iter().filter(|it| self.sees(it)).map(|it| it.id().to_owned()).collect()
+        });
         let mut list = self.all.registry().list();
         list.retain(|summary| ids.contains(&summary.id));
         list
@@ -445,9 +450,11 @@ impl<'a> VisibleContexts<'a> {
                 && session.with_access(|access| access.owner.is_some())
                 && session.context_name().as_deref() == Some(id)
         };
-        let mut named = registry.loaded().into_iter().filter(is_meant);
-        let first = named.next()?;
-        named.next().is_none().then_some(first)
+        registry.look(|loaded| {
+            let mut named = loaded.into_iter().filter(is_meant);
+            let first = named.next()?;
+            named.next().is_none().then_some(first)
+        })
     }
 
     /// Returns the context of exactly this id.
@@ -548,10 +555,11 @@ impl<'a> VisibleContexts<'a> {
             auto_approve: settings.auto_execute,
         };
         let owner = self.principal.id();
+        let mut _room = None;
         if let Some(owner) = owner {
             let checked = self.all.meter.turn(owner, sessions);
-            let checked = checked.and_then(|()| self.all.meter.session(owner, sessions));
-            self.within_quota("a session", checked)?;
+            let checked = checked.and_then(|_| self.all.meter.session(owner, sessions));
+            _room = Some(self.within_quota("a session", checked)?);
         }
         let prepare = |session: &Session| {
             // First of all: nobody sees it before it is known whose it is.

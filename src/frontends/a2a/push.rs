@@ -165,10 +165,14 @@ impl A2aServer {
     ) -> Result<(), Error> {
         let (context, key) = self.config(name, caller)?;
         // One that is gone already is what was wanted.
-        let notified = context.push.0.lock().remove(&key).is_some();
-        if notified || context.story(|story| story.push().contains_key(&key)) {
-            context.session.set_secret(&key, None);
-            context.session.record(TaskEvent::PushConfigDeleted { key: key.clone() });
+        {
+            // Held until it is recorded: it may be set anew at this moment.
+            let mut push = context.push.0.lock();
+            let notified = push.remove(&key).is_some();
+            if notified || context.story(|story| story.push().contains_key(&key)) {
+                context.session.set_secret(&key, None);
+                context.session.record(TaskEvent::PushConfigDeleted { key: key.clone() });
+            }
         }
         self.webhooks.forget(&lane(&context, &key));
         context.promised().await?;

@@ -88,6 +88,44 @@ struct Use {
     tokens: u64,
     /// The requests to the model that are in the sum, by session.
     counted: HashMap<String, usize>,
+    /// Number of turns and sessions that are allowed and have not begun yet.
+    beginning: Beginning,
+}
+
+/// Turns and sessions that are about to begin.
+#[derive(Default)]
+struct Beginning {
+    turns: usize,
+    sessions: usize,
+}
+
+impl Beginning {
+    fn of(&mut self, kind: QuotaKind) -> &mut usize {
+        match kind {
+            QuotaKind::Turns => &mut self.turns,
+            QuotaKind::Sessions => &mut self.sessions,
+        }
+    }
+}
+
+/// Quota of what is there at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum QuotaKind {
+    Turns,
+    Sessions,
+}
+
+/// Room for a turn or a session that is about to begin: nobody else gets it as long as this lives.
+pub(super) struct Reservation {
+    meter: Arc<Meter>,
+    owner: PrincipalId,
+    kind: QuotaKind,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.meter.of(&self.owner, |used| *used.beginning.of(self.kind) -= 1);
+    }
 }
 
 impl Meter {
@@ -116,14 +154,16 @@ impl Meter {
         })
     }
 
-    /// Checks that an owner may begin another session; makes room by unloading one that nobody uses.
+    /// Checks that an owner may begin another session, and reserves its room; makes room by unloading one
+    /// that nobody uses.
     pub(super) fn session(
-        &self,
+        self: &Arc<Self>,
         owner: &PrincipalId,
         sessions: &Sessions,
-    ) -> Result<(), QuotaError> {
+    ) -> Result<Reservation, QuotaError> {
         let most = self.quotas.sessions;
-        while owned(sessions, owner).len() >= most {
+        let (room, beginning) = self.reserve(owner, QuotaKind::Sessions);
+        while owned(sessions, owner, |owned| owned.len()) + beginning > most {
             let is_theirs =
                 |loaded: &LoadedSession| loaded.session().with_access(|it| it.is_owner(owner));
             if !sessions.unload_unused(is_theirs) {
@@ -131,22 +171,38 @@ impl Meter {
                 return Err(used_up("principal-sessions", most as u64, what, LATER));
             }
         }
-        Ok(())
+        Ok(room)
     }
 
-    /// Checks that another turn may begin in a session of an owner.
-    pub(super) fn turn(&self, owner: &PrincipalId, sessions: &Sessions) -> Result<(), QuotaError> {
-        let loaded = owned(sessions, owner);
-        let turns = loaded.iter().map(|loaded| {
-            let session = loaded.session();
-            usize::from(session.running().is_some()) + session.waiting()
+    /// Reserves room. Also returns how much of it is reserved with this: what others begin meanwhile is
+    /// either in this number or there when it is looked at afterwards.
+    fn reserve(self: &Arc<Self>, owner: &PrincipalId, kind: QuotaKind) -> (Reservation, usize) {
+        let beginning = self.of(owner, |used| {
+            let beginning = used.beginning.of(kind);
+            *beginning += 1;
+            *beginning
+        });
+        (Reservation { meter: Arc::clone(self), owner: owner.clone(), kind }, beginning)
+    }
+
+    /// Checks that another turn may begin in a session of an owner, and reserves its room.
+    pub(super) fn turn(
+        self: &Arc<Self>,
+        owner: &PrincipalId,
+        sessions: &Sessions,
+    ) -> Result<Reservation, QuotaError> {
+        let (room, beginning) = self.reserve(owner, QuotaKind::Turns);
+        let turns = owned(sessions, owner, |owned| {
+            let turns = owned.iter().map(|loaded| {
+                let session = loaded.session();
+                self.count(owner, session);
+                usize::from(session.running().is_some()) + session.waiting()
+            });
+            turns.sum::<usize>()
         });
         let most = self.quotas.turns;
-        if turns.sum::<usize>() >= most {
+        if turns + beginning > most {
             return Err(used_up("principal-turns", most as u64, "turns at once", LATER));
-        }
-        for loaded in &loaded {
-            self.count(owner, loaded.session());
         }
         let at = now();
         let tokens = self.of(owner, |used| used.today(at).tokens);
@@ -156,17 +212,19 @@ impl Meter {
             let what = "tokens a day";
             return Err(used_up("principal-daily-tokens", self.quotas.tokens, what, retry));
         }
-        Ok(())
+        Ok(room)
     }
 
     /// Counts the tokens of all loaded sessions, before one of them is unloaded.
     pub(super) fn count_all(&self, sessions: &Sessions) {
-        for loaded in sessions.loaded() {
-            let owner = loaded.session().with_access(|access| access.owner.clone());
-            if let Some(owner) = owner {
-                self.count(&owner, loaded.session());
+        sessions.look(|all| {
+            for loaded in all {
+                let owner = loaded.session().with_access(|access| access.owner.clone());
+                if let Some(owner) = owner {
+                    self.count(&owner, loaded.session());
+                }
             }
-        }
+        });
     }
 
     /// Counts the tokens of a session that are not counted yet.
@@ -189,6 +247,7 @@ impl Meter {
             day: 0,
             tokens: 0,
             counted: HashMap::new(),
+            beginning: Beginning::default(),
         }))
     }
 }
@@ -210,11 +269,16 @@ fn used_up(limit: &'static str, maximum: u64, what: &'static str, retry: Duratio
     QuotaError { limit, maximum, what, retry }
 }
 
-/// Returns the loaded sessions of an owner.
-fn owned(sessions: &Sessions, owner: &PrincipalId) -> Vec<Arc<LoadedSession>> {
-    let mut loaded = sessions.loaded();
-    loaded.retain(|loaded| loaded.session().with_access(|access| access.is_owner(owner)));
-    loaded
+/// Looks at the loaded sessions of an owner.
+fn owned<T>(
+    sessions: &Sessions,
+    owner: &PrincipalId,
+    look: impl FnOnce(&[Arc<LoadedSession>]) -> T,
+) -> T {
+    sessions.look(|mut all| {
+        all.retain(|loaded| loaded.session().with_access(|access| access.is_owner(owner)));
+        look(&all)
+    })
 }
 
 #[cfg(test)]

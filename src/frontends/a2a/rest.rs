@@ -242,11 +242,11 @@ impl A2aServer {
                 return failed(StatusCode::BAD_REQUEST, why.to_string());
             }
         };
-        let context = match self.commanded(named, &caller.principal) {
-            Ok(context) => context,
+        let (context, room) = match self.commanded(named, &caller.principal) {
+            Ok(commanded) => commanded,
             Err(error) => return refusal(&error),
         };
-        let turn = self.command(&context, prompt, caller).await;
+        let turn = self.command(&context, room, prompt, caller).await;
         let queued = context.story(|story| story.turn(turn).map_or(0, |turn| turn.queued.0));
         let (span, reader) = (Span::begun(turn, queued, None), caller.principal.clone());
         let events = Subscription::new(&context, span, Dialect::V03, reader);

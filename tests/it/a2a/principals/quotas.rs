@@ -46,6 +46,23 @@ async fn turns_at_once_are_limited_for_each_principal() {
 }
 
 #[tokio::test]
+async fn of_many_prompts_at_once_as_many_begin_as_the_quota_allows() {
+    let setup = limited(asking(), "principal-turns=3").arg("--threads").arg("4");
+    let it = Office::open(setup).await;
+    let alice = it.member("alice");
+    let calls = (0..24).map(|n| {
+        let alice = alice.clone();
+        let sent = in_context(&format!("c{n}"), prompt("go"));
+        tokio::spawn(async move { alice.call("message/send", sent).await })
+    });
+    let responses = futures::future::try_join_all(calls).await.unwrap();
+    let (refused, begun): (Vec<_>, Vec<_>) =
+        responses.iter().partition(|response| response.get("error").is_some());
+    assert!(refused.iter().all(|it| quota(it).1 == "principal-turns"), "{refused:?}");
+    assert_eq!(begun.len(), 3);
+}
+
+#[tokio::test]
 async fn a_session_gives_way_to_another_of_its_owner_unless_it_is_in_use() {
     let it = Office::open(limited(asking(), "principal-sessions=2")).await;
     let alice = it.member("alice");
