@@ -10,4 +10,6 @@ mod postgres;
 
 pub use self::files::FileStore;
 #[cfg(feature = "postgres")]
-pub use self::postgres::{AddressError, DatabaseAddress, PostgresLimits, PostgresStore};
+pub use self::postgres::{
+    AddressError, DatabaseAddress, DatabaseFinding, PostgresLimits, PostgresStore,
+};

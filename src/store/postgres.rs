@@ -7,6 +7,7 @@
 //! stands still for some time of the observer's own.
 
 mod address;
+mod check;
 mod claim;
 mod connection;
 mod list;
@@ -29,6 +30,7 @@ use tokio_postgres::Row;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub use self::address::{AddressError, DatabaseAddress};
+pub use self::check::DatabaseFinding;
 use self::claim::PostgresClaim;
 use self::connection::Database;
 use self::nodes::{Heart, Life, Nodes};
@@ -102,6 +104,11 @@ impl PostgresStore {
         let ends = ending.clone().drop_guard();
         nodes::live(&shared.nodes, heart, check, ending).await?;
         Ok(Self { shared, _ends: ends })
+    }
+
+    /// Looks at what would go wrong with a database, and becomes no node of it.
+    pub async fn check(address: &DatabaseAddress, patience: Duration) -> Vec<DatabaseFinding> {
+        check::check(address, patience).await
     }
 
     /// Returns the name of this node, which no other has.

@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, ToSql};
-use tokio_postgres::{Client, Error, NoTls, Row};
+use tokio_postgres::{Client, Config, Error, NoTls, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::address::{DatabaseAddress, cause};
@@ -47,6 +47,16 @@ impl Database {
             tls = Some(MakeRustlsConnect::new(config));
         }
         Ok(Self { address: address.clone(), tls, patience, client: Mutex::default() })
+    }
+
+    /// Returns the settings of connections.
+    pub(super) fn config(&self) -> &Config {
+        self.address.config()
+    }
+
+    /// Returns the maker of encrypted connections, if they are to be.
+    pub(super) fn tls(&self) -> Option<&MakeRustlsConnect> {
+        self.tls.as_ref()
     }
 
     /// Opens a connection, once.

@@ -76,7 +76,8 @@ async fn add(database: &Database) -> Result<(), StoreError> {
     database.batch(&format!("select pg_advisory_xact_lock({LOCK}); {ADDED}")).await
 }
 
-async fn version(database: &Database) -> Result<Option<i32>, StoreError> {
+/// Returns the version of the tables, if they are there.
+pub(super) async fn version(database: &Database) -> Result<Option<i32>, StoreError> {
     let sql = "select to_regclass('tandem.schema_version') is not null";
     let rows = database.query(sql, &[]).await?;
     if !rows.first().map(|row| get(row, 0)).transpose()?.unwrap_or(false) {
@@ -86,7 +87,8 @@ async fn version(database: &Database) -> Result<Option<i32>, StoreError> {
     rows.first().map_or(Ok(None), |row| get(row, 0))
 }
 
-fn check(version: i32, database: &Database) -> Result<(), StoreError> {
+/// Returns an error unless this program knows a version of the tables.
+pub(super) fn check(version: i32, database: &Database) -> Result<(), StoreError> {
     match version {
         SCHEMA => Ok(()),
         newer => Err(database.error(&format!(

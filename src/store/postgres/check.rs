@@ -1,0 +1,251 @@
+//! A look at a database before anybody uses it: what would go wrong, and what to do about it.
+
+use std::future::poll_fn;
+use std::time::Duration;
+
+use futures::future::join;
+use tandem_agent::session::StoreError;
+use tokio::time::timeout;
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{AsyncMessage, Client, NoTls, Row, SimpleQueryMessage, Socket};
+
+use super::connection::{Database, Failure, get};
+use super::{DatabaseAddress, schema};
+
+/// Time for a notification to come.
+const HEARS: Duration = Duration::from_secs(3);
+
+/// The oldest version of Postgres that the tests run with.
+const TESTED: i32 = 15;
+
+/// Number of connections that one node needs.
+const CONNECTIONS: i64 = 4;
+
+/// Outcome of one look at a database, in words for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DatabaseFinding {
+    /// As it should be.
+    Good(String),
+    /// It works, and something may be lost or refused later.
+    Doubtful(String),
+    /// Servers do not work with it.
+    Wrong(String),
+}
+
+use DatabaseFinding::{Doubtful, Good, Wrong};
+
+/// Rights of the user on what is in the schema that are missing.
+const MISSING_RIGHTS: &str = "
+select right_name || ' on ' || relation from (
+  select c.relname as relation, r as right_name, c.oid
+  from pg_class c, unnest(array['select', 'insert', 'update', 'delete']) r
+  where c.relnamespace = to_regnamespace('tandem') and c.relkind in ('r', 'p')
+    and (c.relname <> 'schema_version' or r = 'select')
+) wanted where not has_table_privilege(oid, right_name)
+union all
+select 'usage on ' || c.relname from pg_class c
+where c.relnamespace = to_regnamespace('tandem') and c.relkind = 'S'
+  and not has_sequence_privilege(c.oid, 'usage')";
+
+/// Settings on which it depends whether something that was acknowledged can be lost.
+const SETTINGS: &str = "
+select current_setting('fsync') = 'on', current_setting('full_page_writes') = 'on',
+  current_setting('synchronous_commit') <> 'off', current_setting('synchronous_standby_names') <> '',
+  (select count(*) from pg_stat_replication),
+  current_setting('max_connections')::bigint - (select count(*) from pg_stat_activity)";
+
+/// Looks at everything that nodes need of a database. Changes nothing there.
+pub(super) async fn check(address: &DatabaseAddress, patience: Duration) -> Vec<DatabaseFinding> {
+    let database = match Database::new(address, patience) {
+        Ok(database) => database,
+        Err(error) => return vec![Wrong(error.to_string())],
+    };
+    // Once: whoever checks a set-up does not want to wait until it works.
+    let client = match database.connect().await {
+        Ok(client) => client,
+        Err(failure) => return vec![Wrong(database.explain(&failure).to_string())],
+    };
+    drop(client);
+    let mut findings = Vec::new();
+    for looked in [
+        version(&database).await,
+        tables(&database).await,
+        session_lock(&database).await,
+        notifications(&database).await,
+        safety(&database).await,
+    ] {
+        findings.extend(looked.unwrap_or_else(|error| vec![Wrong(error.to_string())]));
+    }
+    findings
+}
+
+async fn first(database: &Database, sql: &str) -> Result<Row, StoreError> {
+    let row = database.query(sql, &[]).await?.pop();
+    row.ok_or_else(|| database.error("a query that has one row has none"))
+}
+
+async fn version(database: &Database) -> Result<Vec<DatabaseFinding>, StoreError> {
+    let sql = "select current_setting('server_version_num')::int / 10000, pg_is_in_recovery()";
+    let row = first(database, sql).await?;
+    let (version, is_standby): (i32, bool) = (get(&row, 0)?, get(&row, 1)?);
+    Ok(vec![if is_standby {
+        Wrong(
+            "it is a standby, and read-only: give the address of the primary, or all hosts and \
+             `target_session_attrs=read-write`"
+                .to_owned(),
+        )
+    } else if version < TESTED {
+        Doubtful(format!(
+            "it is Postgres {version}, and the oldest version that is tested is {TESTED}"
+        ))
+    } else {
+        Good(format!("it answers, and is Postgres {version}"))
+    }])
+}
+
+/// Looks whether the tables are there, or can be made, and whether they can be used.
+async fn tables(database: &Database) -> Result<Vec<DatabaseFinding>, StoreError> {
+    let Some(version) = schema::version(database).await? else {
+        let sql = "select case when to_regnamespace('tandem') is null \
+                   then has_database_privilege(current_database(), 'create') \
+                   else has_schema_privilege('tandem', 'create') end";
+        let may_make: bool = get(&first(database, sql).await?, 0)?;
+        return Ok(vec![if may_make {
+            Good("the tables are made at the first start of `tandem serve`".to_owned())
+        } else {
+            Wrong(
+                "there are no tables, and the user may not make them: start `tandem serve` once as a \
+                 user that may, and grant the rights on the tables to this one"
+                    .to_owned(),
+            )
+        }]);
+    };
+    schema::check(version, database)?;
+    let rows = database.query(MISSING_RIGHTS, &[]).await?;
+    let missing: Vec<String> = rows.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
+    Ok(vec![if missing.is_empty() {
+        Good(format!("the tables (version {version}) are there, and can be used"))
+    } else {
+        let missing = missing.join(", ");
+        Wrong(format!("the user has no right to {missing} of the schema `tandem`: grant it"))
+    }])
+}
+
+/// Looks whether a connection stays one: that a node is alive is known by a lock that its connection holds.
+async fn session_lock(database: &Database) -> Result<Vec<DatabaseFinding>, StoreError> {
+    let explain = |failure| database.explain(&failure);
+    let holder = database.connect().await.map_err(explain)?;
+    let other = database.connect().await.map_err(explain)?;
+    let number = fastrand::i64(..);
+    let lock = format!("select pg_try_advisory_lock({number})");
+    let unlock = format!("select pg_advisory_unlock({number})");
+    let looked = async {
+        is_true(&holder, &lock).await?;
+        // A pooler that gives connections away between statements gives away that of the holder.
+        other.batch_execute("begin").await?;
+        let is_shared = is_true(&other, &lock).await?;
+        let is_kept = is_true(&holder, &unlock).await?;
+        other.batch_execute("rollback").await?;
+        Ok(is_kept && !is_shared)
+    };
+    let is_kept = timeout(database.patience, looked).await.map_err(|_| explain(Failure::Silent))?;
+    let is_kept = is_kept.map_err(|error| explain(Failure::Refused(error)))?;
+    Ok(vec![if is_kept {
+        Good("a connection stays one connection".to_owned())
+    } else {
+        Wrong(
+            "a pooler gives one connection to several clients: set `pool_mode = session`, or give the \
+             address of the database itself"
+                .to_owned(),
+        )
+    }])
+}
+
+/// Runs a statement as text, which needs nothing to be prepared; returns whether its only value is true.
+async fn is_true(client: &Client, sql: &str) -> Result<bool, tokio_postgres::Error> {
+    let messages = client.simple_query(sql).await?;
+    Ok(messages
+        .iter()
+        .any(|message| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some("t"))))
+}
+
+/// Looks whether a connection hears what another one tells.
+async fn notifications(database: &Database) -> Result<Vec<DatabaseFinding>, StoreError> {
+    let heard = match database.tls() {
+        Some(tls) => hears(database, tls.clone()).await,
+        None => hears(database, NoTls).await,
+    };
+    Ok(vec![if heard.map_err(|failure| database.explain(&failure))? {
+        Good("notifications come (LISTEN, NOTIFY)".to_owned())
+    } else {
+        let seconds = HEARS.as_secs();
+        Wrong(format!(
+            "no notification has come within {seconds} s (LISTEN, NOTIFY): set `pool_mode = session` in \
+             the pooler, or give the address of the database itself"
+        ))
+    }])
+}
+
+async fn hears<T: MakeTlsConnect<Socket>>(database: &Database, tls: T) -> Result<bool, Failure> {
+    let connecting = timeout(database.patience, database.config().connect(tls)).await;
+    let (listener, mut connection) =
+        connecting.map_err(|_| Failure::Silent)?.map_err(Failure::Refused)?;
+    let channel = format!("tandem_check_{:016x}", fastrand::u64(..));
+    let heard = async {
+        loop {
+            match poll_fn(|cx| connection.poll_message(cx)).await {
+                Some(Ok(AsyncMessage::Notification(it))) if it.channel() == channel => return true,
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return false,
+            }
+        }
+    };
+    let told = async {
+        let listens = listener.batch_execute(&format!("listen {channel}")).await;
+        listens.map_err(Failure::Refused)?;
+        let client = database.connect().await?;
+        let told = client.batch_execute(&format!("notify {channel}")).await;
+        told.map_err(Failure::Refused)
+    };
+    let (heard, told) = join(timeout(HEARS, heard), told).await;
+    told?;
+    Ok(heard.unwrap_or(false))
+}
+
+/// Looks whether what was acknowledged can be lost, and whether there is room for another node.
+async fn safety(database: &Database) -> Result<Vec<DatabaseFinding>, StoreError> {
+    let row = first(database, SETTINGS).await?;
+    let mut doubts = Vec::new();
+    for (column, name) in [(0, "fsync"), (1, "full_page_writes")] {
+        if !get::<bool>(&row, column)? {
+            doubts.push(Doubtful(format!(
+                "`{name}` is off: when its machine fails, the database may be damaged; set it to on"
+            )));
+        }
+    }
+    if !get::<bool>(&row, 2)? {
+        doubts.push(Doubtful(
+            "`synchronous_commit` is off: when its machine fails, the last events are lost that \
+             clients have seen; set it to on"
+                .to_owned(),
+        ));
+    }
+    let (is_synchronous, standbys): (bool, i64) = (get(&row, 3)?, get(&row, 4)?);
+    if standbys > 0 && !is_synchronous {
+        doubts.push(Doubtful(
+            "its standbys are asynchronous: a failover may lose the last events; set \
+             `synchronous_standby_names`"
+                .to_owned(),
+        ));
+    }
+    let free: i64 = get(&row, 5)?;
+    if free < CONNECTIONS {
+        doubts.push(Doubtful(format!(
+            "{free} connections are free, and a server needs {CONNECTIONS}: raise `max_connections`"
+        )));
+    }
+    if doubts.is_empty() {
+        doubts.push(Good("what it acknowledges is kept".to_owned()));
+    }
+    Ok(doubts)
+}
