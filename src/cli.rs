@@ -10,6 +10,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{
     ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, value_parser,
 };
@@ -18,6 +19,7 @@ use serde_json::Value;
 
 use tandem_a2a::{AddressRange, AllowedHost, PublicUrl};
 use tandem_agent::permission::Mode;
+use tandem_agent::session::ResumePolicy;
 use tandem_agent::sessions::WantedSession;
 use tandem_headless::Format;
 use tandem_model::provider::Provider;
@@ -309,6 +311,10 @@ pub(crate) struct ServeArgs {
     /// many as there are processors]
     #[arg(long, value_name = "NUMBER", value_parser = value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
+    /// Turns that go on when the process that ran them was killed: none; those in which no call that may
+    /// have changed something was cut off; or all, the model being told of such calls
+    #[arg(long, value_name = "WHICH", default_value = "safe", value_parser = resumed_turns())]
+    pub(crate) resume_turns: ResumePolicy,
     /// Serve figures for Prometheus at this address, such as 127.0.0.1:9464 (`/metrics`, beside
     /// `/livez` and `/readyz`), to whoever reaches it
     #[arg(long, value_name = "ADDRESS")]
@@ -551,6 +557,15 @@ fn port(text: &str) -> Result<u16, String> {
     }
     let port = port.parse().ok().filter(|port| *port > 0);
     port.ok_or_else(|| "must be a port, such as 41242, or http://127.0.0.1:41242/".to_owned())
+}
+
+/// Reads the turns that go on after a process was killed.
+fn resumed_turns() -> impl TypedValueParser<Value = ResumePolicy> {
+    PossibleValuesParser::new(["never", "safe", "always"]).map(|which| match &*which {
+        "never" => ResumePolicy::Never,
+        "always" => ResumePolicy::Always,
+        _ => ResumePolicy::Safe,
+    })
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

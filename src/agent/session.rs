@@ -41,6 +41,7 @@ mod question;
 mod queue;
 mod recover;
 mod resources;
+mod resumption;
 mod rewind;
 mod servers;
 mod spending;
@@ -77,13 +78,14 @@ pub use self::memory::{Memory, MemoryFile, Places};
 pub use self::parts::Parts;
 pub use self::principal::{PrincipalId, SessionAccess, ShareRole, Shares};
 pub use self::projection::{
-    Activity, CallRecord, CallStatus, CallStep, LastAnswer, Projection, TurnRecord, TurnResult,
-    Update, UpdateKind, explain_age, explain_error, explain_retry, explain_stop, origin_label,
-    prompt_text,
+    ANSWER_RESTARTS, Activity, CallRecord, CallStatus, CallStep, LastAnswer, Projection,
+    TurnRecord, TurnResult, Update, UpdateKind, explain_age, explain_error, explain_resumed,
+    explain_retry, explain_stop, origin_label, prompt_text,
 };
 pub use self::question::AnswerError;
 use self::queue::TurnQueue;
 pub use self::recover::{StoredSession, read_stored};
+pub use self::resumption::ResumePolicy;
 pub use self::rewind::{EarlierPrompt, EarlierPrompts};
 pub use self::state::SessionState;
 use self::storage::Keeping;
@@ -248,6 +250,11 @@ impl Session {
     /// Queues a turn. Its end is an [`Event::TurnFinished`] of the same number.
     pub fn prompt(&self, prompt: Vec<PromptPart>, origin: Origin) -> TurnId {
         self.prompt_tagged(prompt, origin, PromptTags::default())
+    }
+
+    /// Goes on with the turns that another process has left. Called once, when the session is prepared.
+    pub(crate) fn go_on(&self) {
+        self.turns.go_on();
     }
 
     /// Queues a turn with what the front end has to know of it later.

@@ -31,8 +31,8 @@ pub use self::fork::{ForkError, create_whole, fork, fork_ended};
 pub use self::retention::{Retention, remove_old};
 pub use self::search::{SearchHit, search};
 use crate::session::{
-    Head, Listed, Millis, Orphan, PrincipalId, Query, Session, Storage, Store, StoreError,
-    StoredSession,
+    Head, Listed, Millis, Orphan, PrincipalId, Query, ResumePolicy, Session, Storage, Store,
+    StoreError, StoredSession,
 };
 use tandem_tools::preimages::ContentId;
 
@@ -155,6 +155,8 @@ pub struct Sessions {
     looks: RwLock<()>,
     /// The place where logs are kept, if they are.
     store: Option<Arc<dyn Store>>,
+    /// Turns of other processes that go on here.
+    policy: ResumePolicy,
     /// Held while a stored session is loaded, so that two requests for one id get one session.
     loading: tokio::sync::Mutex<()>,
     /// Sessions that were unloaded, by their own ids, until all of them is stored. One is here before it is
@@ -168,17 +170,29 @@ impl Sessions {
         Self::with_store(make, limits, None)
     }
 
-    /// Makes a registry whose sessions are kept in a store; without one, they end with the process.
+    /// Makes a registry whose sessions are kept in a store; without one, they end with the process. Turns
+    /// that another process has left are ended.
     pub fn with_store(
         make: MakeSession,
         limits: SessionLimits,
         store: Option<Arc<dyn Store>>,
+    ) -> Arc<Self> {
+        Self::resuming(make, limits, store, ResumePolicy::Never)
+    }
+
+    /// Makes a registry that also goes on with such turns.
+    pub fn resuming(
+        make: MakeSession,
+        limits: SessionLimits,
+        store: Option<Arc<dyn Store>>,
+        policy: ResumePolicy,
     ) -> Arc<Self> {
         Arc::new_cyclic(|registry| Self {
             registry: registry.clone(),
             make,
             limits,
             store,
+            policy,
             creation: Mutex::default(),
             loaded: Mutex::default(),
             looks: RwLock::default(),
@@ -195,6 +209,11 @@ impl Sessions {
     /// Returns the limits.
     pub fn limits(&self) -> SessionLimits {
         self.limits
+    }
+
+    /// Returns which turns go on that another process has left.
+    pub fn resume_policy(&self) -> ResumePolicy {
+        self.policy
     }
 
     /// Makes a session, known by its own id. `prepare` runs before anybody else can open it.
@@ -261,7 +280,8 @@ impl Sessions {
         if let Some(unloading) = unloading {
             unloading.saved().await;
         }
-        let stored = match StoredSession::open(store, &stored_id(id), self.limits.log_bytes).await {
+        let (id, log_bytes) = (stored_id(id), self.limits.log_bytes);
+        let stored = match StoredSession::open(store, &id, log_bytes, self.policy).await {
             Err(StoreError::NotFound(_)) => return Ok(None),
             stored => stored.map_err(LoadError::Store)?,
         };
@@ -281,7 +301,8 @@ impl Sessions {
         if let Some(opened) = self.find_loaded(&orphan.id) {
             return Ok(opened);
         }
-        let stored = StoredSession::open_orphan(store, orphan, self.limits.log_bytes).await;
+        let (log_bytes, policy) = (self.limits.log_bytes, self.policy);
+        let stored = StoredSession::open_orphan(store, orphan, log_bytes, policy).await;
         self.add_stored(stored.map_err(LoadError::Store)?, Vec::new(), prepare).await
     }
 
@@ -306,6 +327,7 @@ impl Sessions {
             self.add(Some(&name), &request, storage, prepare).map_err(LoadError::Create)?
         };
         loaded.session.catch_up().await;
+        loaded.session.go_on();
         // So that nobody is shown as open what the last process left open.
         loaded.session.synced().await;
         Ok(loaded)

@@ -164,10 +164,12 @@ impl Replay {
             hasher.finish()
         };
         // Not told from the number of answers since: those before may have been compressed.
-        let goes_on = since.iter().any(|message| matches!(**message, Message::Assistant(_)));
+        let answers = |message: &&Arc<Message>| matches!(***message, Message::Assistant(_));
+        let answered = since.iter().filter(answers).count();
         let (line, given) = match progress.given.get(&key) {
-            Some((line, given)) if goes_on => (*line, given + 1),
-            _ => (self.line_for(&prompt, &mut progress.next), usize::from(goes_on)),
+            Some((line, given)) if answered > 0 => (*line, given + 1),
+            // Where another process has given those before, nothing else tells.
+            _ => (self.line_for(&prompt, &mut progress.next), answered),
         };
         progress.given.insert(key, (line, given));
         let Some(line) = line.and_then(|line| self.lines.get(line)) else {

@@ -159,7 +159,7 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     let allowed = Arc::new(allowed(serve, &making)?);
     let metrics = options.metrics.clone();
     let make = maker(serve.allow_auto_execute, making, Arc::clone(&allowed), metrics);
-    let registry = Sessions::with_store(make, loaded, store);
+    let registry = Sessions::resuming(make, loaded, store, serve.resume_turns);
     let sessions = ServedSessions::PerContext {
         sessions: Arc::clone(&registry),
         is_shown: Arc::new(move |head| allowed.holds(&head.directory).is_ok()),

@@ -170,6 +170,13 @@ impl SessionCounts {
                 let label = [("reason", reason.name())];
                 self.metrics.turns_finished.get_or_create(&label).inc();
             }
+            // What ran elsewhere was counted there.
+            Event::TurnResumed { turn } => {
+                if self.running.replace(*turn).is_none() {
+                    self.metrics.turns_running.inc();
+                }
+                self.model_told();
+            }
             Event::MessageCompleted => self.model_told(),
             Event::Text(_) | Event::Thought(_) => self.model_answers(),
             Event::Retry(_) => _ = self.metrics.model_retries.inc(),

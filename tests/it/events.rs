@@ -52,6 +52,7 @@ fn is_listed(event: &Event) -> bool {
         Event::SystemPrompt(_) => true,
         Event::TurnQueued { .. } => true,
         Event::TurnStarted { .. } => true,
+        Event::TurnResumed { .. } => true,
         Event::CommandStarted { .. } => true,
         Event::Output(_) => true,
         Event::CommandFailed(_) => true,
@@ -523,6 +524,7 @@ fn every() -> Vec<Event> {
     all.push(queued(Vec::new(), Origin::Editor, PromptTags { key: None, own_task: true }));
     all.extend([
         Event::TurnStarted { turn },
+        Event::TurnResumed { turn },
         Event::CommandStarted { name: "stats".to_owned() },
         Event::Output("*out*".to_owned()),
         Event::CommandFailed("why".to_owned()),

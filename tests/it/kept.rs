@@ -2,6 +2,7 @@
 
 mod checkpoints;
 mod going_on;
+mod resumed;
 mod taken_over;
 
 use std::fs;
@@ -15,8 +16,9 @@ use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use serde_json::json;
 use tandem_agent::session::{
-    Batch, Claim, Event, Head, Holder, Listed, Origin, Parts, PromptTags, Query, Secrets, Session,
-    StopReason, Store, StoreError, Stored, StoredLog, ToolOutcome, TurnId, read_stored,
+    Batch, Claim, Event, Head, Holder, Listed, Origin, Parts, PromptTags, Query, ResumePolicy,
+    Secrets, Session, StopReason, Store, StoreError, Stored, StoredLog, ToolOutcome, TurnId,
+    read_stored,
 };
 use tandem_agent::sessions::{LoadError, LoadedSession, SessionLimits, SessionRequest, Sessions};
 use tandem_model::replay::Replay;
@@ -300,7 +302,7 @@ async fn a_stored_session_is_read_without_a_trace() {
     let log = fs::read_to_string(place.log(&id)).unwrap() + "{\"i\"";
     fs::write(place.log(&id), &log).unwrap();
     let ends = async || {
-        let log = read_stored(&*place.store(), &id, 1 << 20).await.unwrap();
+        let log = read_stored(&*place.store(), &id, 1 << 20, ResumePolicy::Never).await.unwrap();
         let mut events = log.read(0);
         std::iter::from_fn(|| events.try_next()).filter(|event| is_end(event)).count()
     };

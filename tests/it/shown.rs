@@ -82,6 +82,7 @@ fn label(case: &Case) -> String {
         Event::SystemPrompt(_) => "`SystemPrompt`".to_owned(),
         Event::TurnQueued { .. } => "`TurnQueued`".to_owned(),
         Event::TurnStarted { .. } => "`TurnStarted`".to_owned(),
+        Event::TurnResumed { .. } => "`TurnResumed`, after a part of the answer".to_owned(),
         Event::CommandStarted { .. } => "`CommandStarted`".to_owned(),
         Event::Output(_) => "`Output`".to_owned(),
         Event::CommandFailed(_) => "`CommandFailed`".to_owned(),

@@ -170,6 +170,9 @@ pub enum Event {
     },
     /// The turn begins: those before it have ended.
     TurnStarted { turn: TurnId },
+    /// The process that ran the turn has ended, and another goes on with it: the model is asked again,
+    /// and what it had said of an answer that was not whole is void.
+    TurnResumed { turn: TurnId },
     /// The turn that has started is a command's, of this name: what the user said is not told to
     /// the model.
     CommandStarted { name: String },

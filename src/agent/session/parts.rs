@@ -78,7 +78,8 @@ impl Parts {
         let mode = permissions.mode();
         let store = self.storage.store();
         // Before the parts, which fold the log: the first event says what all others build on.
-        let opened = self.storage.open(overflow, |id| SessionStarted::now(id, roots, model, mode));
+        let mut opened =
+            self.storage.open(overflow, |id| SessionStarted::now(id, roots, model, mode));
         let (id, log, state) = (opened.id.clone(), opened.log.clone(), opened.state.clone());
         let resumed = state.look_with_activity(std::clone::Clone::clone);
         let resumed = resume(&resumed.0, resumed.1, &*self.model, (mode, self.mode));
@@ -121,7 +122,8 @@ impl Parts {
             state,
         });
         follow_sandbox(&engine);
-        let turns = TurnQueue::new(Arc::clone(&engine), self.commands, self.notices);
+        let resumption = std::mem::take(&mut opened.resumption);
+        let turns = TurnQueue::new(&engine, self.commands, self.notices, resumption);
         // Weak: the engine holds the hub, which would keep the engine alive.
         let told = Arc::downgrade(&turns);
         engine.servers.hub.on_news(move |news| {

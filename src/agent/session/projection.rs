@@ -19,7 +19,8 @@ use std::sync::Arc;
 pub use self::activity::Activity;
 use self::activity::Voice;
 pub use self::explain::{
-    TurnResult, explain_age, explain_error, explain_retry, explain_stop, origin_label, prompt_text,
+    ANSWER_RESTARTS, TurnResult, explain_age, explain_error, explain_resumed, explain_retry,
+    explain_stop, origin_label, prompt_text,
 };
 pub use self::turn::{CallRecord, CallStatus, TurnRecord};
 pub use self::update::{CallStep, LastAnswer, Update, UpdateKind};
@@ -99,7 +100,9 @@ impl Projection {
     /// this is known for the last entry only.
     pub fn update<'a>(&self, entry: &'a Entry) -> Option<Update<'a>> {
         let turn = match &*entry.event {
-            Event::TurnQueued { turn, .. } | Event::TurnFinished { turn, .. } => Some(*turn),
+            Event::TurnQueued { turn, .. }
+            | Event::TurnResumed { turn }
+            | Event::TurnFinished { turn, .. } => Some(*turn),
             _ => self.running_at(entry.index),
         };
         let kind = self.kind(entry)?;
@@ -114,6 +117,9 @@ impl Projection {
         Some(match &*entry.event {
             Event::TurnQueued { origin, .. } => UpdateKind::TurnQueued(origin),
             Event::TurnStarted { .. } => UpdateKind::TurnStarted,
+            Event::TurnResumed { .. } => {
+                UpdateKind::TurnResumed { restarts: self.restarts_at(entry.index) }
+            }
             Event::CommandStarted { name } => UpdateKind::CommandStarted(name),
             Event::Asked(_) => UpdateKind::CommandAsked,
             Event::Text(text) => UpdateKind::Text(text),
@@ -267,6 +273,7 @@ impl Projection {
                 self.turns.insert(*turn, queued);
             }
             Event::TurnStarted { turn } => self.start_turn(*turn, entry),
+            Event::TurnResumed { .. } => self.void_answer(entry),
             Event::CommandStarted { name } => {
                 self.change(|turn| turn.command = Some(name.clone()));
             }
@@ -356,9 +363,13 @@ impl Projection {
     fn retry(&mut self, retry: &Retry, entry: &Entry) {
         let delay = Millis::try_from(retry.delay.as_millis()).unwrap_or(0);
         self.retry = Some((retry.clone(), entry.at.saturating_add(delay)));
-        if !retry.discard {
-            return;
+        if retry.discard {
+            self.void_answer(entry);
         }
+    }
+
+    /// Takes back what was said of an answer that is not whole.
+    fn void_answer(&mut self, entry: &Entry) {
         let restarts = std::mem::take(&mut self.answering);
         if restarts {
             if !self.complete {

@@ -11,6 +11,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use super::command::Commands;
 use super::engine::{CurrentTurn, Engine};
 use super::event::{Event, Origin, PromptPart, PromptTags, StopReason, TurnId};
+use super::resumption::{ResumePlace, ResumedTurn, Resumption};
 use super::turn;
 use parking_lot::Mutex;
 
@@ -30,6 +31,8 @@ pub(super) struct TurnQueue {
 #[derive(Default)]
 struct Turns {
     running: Option<Pending>,
+    /// Place where the turn that runs goes on, until it does.
+    resumes_at: Option<ResumePlace>,
     queue: VecDeque<Pending>,
     /// Notices that people are shown when the next turn starts.
     notices: Vec<String>,
@@ -62,15 +65,38 @@ struct Pending {
     unanswered: Option<Duration>,
 }
 
+impl From<ResumedTurn> for Pending {
+    fn from(ResumedTurn { turn, prompt, origin }: ResumedTurn) -> Self {
+        Self { turn, prompt, origin, cancel: CancellationToken::new(), unanswered: None }
+    }
+}
+
 impl TurnQueue {
-    /// Makes a queue without a turn. The notices are shown when the first one starts.
+    /// Makes a queue of the turns that another process has left, which wait until they [go on](Self::go_on).
+    /// The notices are shown when the first one starts.
     pub(super) fn new(
-        engine: Arc<Engine>,
+        engine: &Arc<Engine>,
         commands: Arc<dyn Commands>,
         notices: Vec<String>,
+        resumption: Resumption,
     ) -> Arc<Self> {
-        let turns = Mutex::new(Turns { notices, ..Turns::default() });
-        Arc::new(Self { engine, commands, turns })
+        let Resumption { running, waiting } = resumption;
+        let (running, resumes_at) = running.map(|(turn, place)| (turn.into(), place)).unzip();
+        let queue = waiting.into_iter().map(Pending::from).collect();
+        let turns = Turns { running, resumes_at, queue, notices, ..Turns::default() };
+        Arc::new(Self { engine: Arc::clone(engine), commands, turns: Mutex::new(turns) })
+    }
+
+    /// Goes on with the turns that another process has left.
+    pub(super) fn go_on(self: &Arc<Self>) {
+        let mut turns = self.turns.lock();
+        match (turns.running.clone(), turns.resumes_at.take()) {
+            (Some(running), Some(place)) => {
+                self.engine.log.append(Event::TurnResumed { turn: running.turn });
+                self.run(running, place);
+            }
+            _ => self.start_next(&mut turns),
+        }
     }
 
     /// Returns the slash commands.
@@ -115,11 +141,16 @@ impl TurnQueue {
         for notice in turns.notices.drain(..) {
             self.engine.log.append(Event::Notice(notice));
         }
+        self.run(next, ResumePlace::Beginning);
+    }
+
+    /// Runs a turn from some place on.
+    fn run(self: &Arc<Self>, next: Pending, from: ResumePlace) {
         let queue = Arc::clone(self);
         tokio::spawn(async move {
             let Pending { turn, prompt, origin, cancel, .. } = &next;
             let current = CurrentTurn { origin, cancel };
-            let run = turn::run(&queue.engine, queue.commands(), current, prompt);
+            let run = turn::run_from(from, &queue.engine, queue.commands(), current, prompt);
             let reason = AssertUnwindSafe(run).catch_unwind().await.unwrap_or(StopReason::Crashed);
             queue.engine.tools.free();
             let mut turns = queue.turns.lock();

@@ -9,6 +9,7 @@ use tokio::runtime::Handle;
 
 use super::event::{Event, StopReason, TaskEvent, ToolOutcome};
 use super::log::{self, Log, Millis, Shelf};
+use super::resumption::{self, ResumePolicy, Resumption};
 use super::state::{CurrentState, SessionState};
 use super::store::{Claim, Head, Orphan, Secrets, Store, StoreError, Stored, StoredLog};
 use crate::permission::Mode;
@@ -26,24 +27,27 @@ pub struct StoredSession {
     pub(super) secrets: Secrets,
     /// Index after the last stored event.
     pub(super) next: usize,
+    /// The turns that go on.
+    pub(super) resumption: Resumption,
     /// Faults of the stored log, for people.
     pub(super) notices: Vec<String>,
 }
 
 impl StoredSession {
     /// Claims a session and reads its log, of which at most `log_bytes` bytes stay in memory. What
-    /// the last process left open is ended.
+    /// the last process left open is ended, but for turns that go on.
     pub async fn open(
         store: &Arc<dyn Store>,
         id: &str,
         log_bytes: usize,
+        policy: ResumePolicy,
     ) -> Result<Self, StoreError> {
         let head = store.head(id).await?;
         if let Some(tag) = head.tag {
             return Err(StoreError::Checkpoint(tag));
         }
         let claim = store.claim(id).await?;
-        Self::read(store, head, claim, log_bytes).await
+        Self::read(store, (head, claim), log_bytes, policy).await
     }
 
     /// Claims a session that nobody has any more although a turn runs or waits in it, and reads its log as
@@ -52,17 +56,18 @@ impl StoredSession {
         store: &Arc<dyn Store>,
         orphan: &Orphan,
         log_bytes: usize,
+        policy: ResumePolicy,
     ) -> Result<Self, StoreError> {
         let head = store.head(&orphan.id).await?;
         let claim = store.claim_orphan(orphan).await?;
-        Self::read(store, head, claim, log_bytes).await
+        Self::read(store, (head, claim), log_bytes, policy).await
     }
 
     async fn read(
         store: &Arc<dyn Store>,
-        head: Head,
-        claim: Box<dyn Claim>,
+        (head, claim): (Head, Box<dyn Claim>),
         log_bytes: usize,
+        policy: ResumePolicy,
     ) -> Result<Self, StoreError> {
         let id = &*head.id;
         let directory = store.directory(id);
@@ -82,11 +87,13 @@ impl StoredSession {
             notices.push(format!("What is kept beside the session's log cannot be read: {err}"));
             Secrets::new()
         });
-        for event in state.look(ends) {
+        let ends = state.look(|state| ends(state, policy));
+        let resumption = resumption(&log, &state, policy).await?;
+        for event in ends {
             log.append(event);
         }
         let store = Arc::clone(store);
-        Ok(Self { store, head, log, claim, state, directory, secrets, next, notices })
+        Ok(Self { store, head, log, claim, state, directory, secrets, next, resumption, notices })
     }
 
     /// Returns the session's beginning.
@@ -109,11 +116,16 @@ impl StoredSession {
 
 /// Reads the log of a session that is not opened by it, of which at most `log_bytes` bytes stay in
 /// memory. What a process that has ended left open is ended there, as if the session were opened.
-pub async fn read_stored(store: &dyn Store, id: &str, log_bytes: usize) -> Result<Log, StoreError> {
+pub async fn read_stored(
+    store: &dyn Store,
+    id: &str,
+    log_bytes: usize,
+    policy: ResumePolicy,
+) -> Result<Log, StoreError> {
     let scratch = Scratch::new(None);
     let log = Log::new(Shelf::new(Arc::new(scratch), log_bytes));
     let (state, _) = read(store, id, &log).await?;
-    let ends = state.look(ends);
+    let ends = state.look(|state| ends(state, policy));
     // In another process, it goes on.
     if !ends.is_empty() && !store.is_held(id).await? {
         let last = log.read(log.len().saturating_sub(1)).try_next_entry().map_or(0, |last| last.at);
@@ -189,8 +201,23 @@ async fn fold(mut pieces: StoredLog, log: &Log) -> Result<(CurrentState, Vec<Str
     Ok((state, damaged))
 }
 
-/// Returns the events that end what is open.
-fn ends(state: &SessionState) -> Vec<Event> {
+/// Finds the turns of a session that go on; all of its log is read off the runtime's thread.
+async fn resumption(
+    log: &Log,
+    state: &CurrentState,
+    policy: ResumePolicy,
+) -> Result<Resumption, StoreError> {
+    let Some(state) = state.look(|state| resumption::goes_on(state, policy).then(|| state.clone()))
+    else {
+        return Ok(Resumption::default());
+    };
+    let log = log.clone();
+    let find = tokio::task::spawn_blocking(move || resumption::find(&log, &state));
+    Ok(find.await.map_err(io::Error::other)?)
+}
+
+/// Returns the events that end what is open, but for turns that go on.
+fn ends(state: &SessionState, policy: ResumePolicy) -> Vec<Event> {
     let questions = state.open_questions.iter();
     let questions =
         questions.map(|call| Event::QuestionClosed { call: call.clone(), answer: None });
@@ -198,6 +225,7 @@ fn ends(state: &SessionState) -> Vec<Event> {
     let calls = calls
         .map(|call| Event::CallFinished { call: call.clone(), outcome: ToolOutcome::Interrupted });
     let turns = state.running.iter().chain(&state.waiting);
+    let turns = turns.filter(|_| !resumption::goes_on(state, policy));
     let turns =
         turns.map(|turn| Event::TurnFinished { turn: *turn, reason: StopReason::Interrupted });
     questions.chain(calls).chain(turns).collect()

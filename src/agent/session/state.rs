@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::event::{Event, Origin, PromptPart, TaskEvent, TurnId};
 use super::log::{Millis, Reader};
 use super::principal::SessionAccess;
+use super::resumption::TurnProgress;
 use super::spending::ChargedRequest;
 use crate::permission::{Mode, Scope};
 use parking_lot::Mutex;
@@ -47,6 +48,8 @@ pub struct SessionState {
     pub turns: u64,
     /// The turn that runs.
     pub running: Option<TurnId>,
+    /// Progress of the turn that runs.
+    pub(super) progress: TurnProgress,
     /// The turns that wait, in order.
     pub waiting: VecDeque<TurnId>,
     /// The ids that calls have had.
@@ -114,6 +117,7 @@ impl SessionState {
 
     /// Folds in an event of turns and calls.
     fn fold_turn(&mut self, event: &Event) {
+        self.progress.fold(event);
         match event {
             Event::TurnQueued { turn, prompt, origin, .. } => {
                 let line = first_line(prompt);

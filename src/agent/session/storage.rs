@@ -13,6 +13,7 @@ use super::event::{Event, SessionStarted};
 use super::keep::{BesideLog, StoredProgress, keep_new, keep_on};
 use super::log::{Log, Shelf};
 use super::recover::StoredSession;
+use super::resumption::Resumption;
 use super::state::{CurrentState, SessionState};
 use super::store::{BatchSummary, Claim, Head, Secrets, Store};
 use crate::permission::Mode;
@@ -41,6 +42,8 @@ pub(super) struct OpenedLog {
     pub(super) id: String,
     pub(super) log: Log,
     pub(super) state: CurrentState,
+    /// The turns that go on.
+    pub(super) resumption: Resumption,
     secrets: Secrets,
     storing: Storing,
 }
@@ -107,7 +110,8 @@ impl Storage {
         let new_id = || uuid::Uuid::now_v7().to_string();
         let (id, log, store) = match self {
             Self::Stored(stored) => {
-                let StoredSession { head, log, claim, state, secrets, notices, .. } = *stored;
+                let StoredSession { head, log, claim, state, secrets, resumption, notices, .. } =
+                    *stored;
                 let progress = state.look(|state| progress(state, &head));
                 let storing = Storing::Stored(claim, progress);
                 if log.len() == 0 {
@@ -117,7 +121,7 @@ impl Storage {
                 for notice in notices {
                     log.append(Event::Notice(notice));
                 }
-                return OpenedLog { id: head.id, log, state, secrets, storing };
+                return OpenedLog { id: head.id, log, state, resumption, secrets, storing };
             }
             Self::New { id, store } => (id, Log::new(overflow), Some(store)),
             Self::Nowhere => (new_id(), Log::new(overflow), None),
@@ -133,7 +137,8 @@ impl Storage {
             None => Storing::Nowhere,
         };
         let state = CurrentState::new(log.read(0));
-        OpenedLog { id, log, state, secrets: Secrets::new(), storing }
+        let (resumption, secrets) = Default::default();
+        OpenedLog { id, log, state, resumption, secrets, storing }
     }
 }
 

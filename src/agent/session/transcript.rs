@@ -44,6 +44,8 @@ pub(super) struct Transcript {
     running: Option<(TurnId, usize)>,
     /// The user's message, until the model is asked: what it mentions is still added.
     user: Vec<Part>,
+    /// The prompt as the user's message begins with it, until that is whole.
+    prompt: Option<Vec<Part>>,
     /// Index of the event that the user's message, the answer, and the calls begin with.
     user_index: usize,
     answer_index: usize,
@@ -89,6 +91,7 @@ impl Transcript {
             queued: HashMap::new(),
             running: None,
             user: Vec::new(),
+            prompt: None,
             mentioned: Vec::new(),
             shell: false,
             text: String::new(),
@@ -201,7 +204,11 @@ impl Transcript {
                 self.queued.insert(*turn, prompt.clone());
             }
             Event::TurnStarted { turn } => self.turn_started(*turn),
-            Event::CommandStarted { .. } => self.user.clear(),
+            Event::TurnResumed { .. } => self.turn_resumed(),
+            Event::CommandStarted { .. } => {
+                self.user.clear();
+                self.prompt = None;
+            }
             Event::Asked(prompt) if prompt.is_empty() => self.ask_again(),
             Event::Asked(prompt) => {
                 self.user.clone_from(prompt);
@@ -262,7 +269,18 @@ impl Transcript {
         let prompt = self.queued.remove(&turn).unwrap_or_default();
         self.shell = matches!(prompt[..], [PromptPart::Shell(_)]);
         self.user = user(&prompt);
+        self.prompt = Some(self.user.clone());
         self.user_index = self.index;
+    }
+
+    /// Leaves out what was said of an answer that was not whole. If the prompt was not whole, what it
+    /// mentions is read anew.
+    fn turn_resumed(&mut self) {
+        self.text.clear();
+        if let Some(prompt) = &self.prompt {
+            self.user.clone_from(prompt);
+            self.mentioned.clear();
+        }
     }
 
     fn call_started(&mut self, started: &CallStarted) {
@@ -439,6 +457,7 @@ impl Transcript {
             self.user.extend(self.next.drain(..).map(Part::Text));
             self.conversation.push(Message::User(mem::take(&mut self.user)), self.user_index);
         }
+        self.prompt = None;
         self.mentioned.clear();
     }
 }

@@ -10,11 +10,30 @@ use super::command::{CommandEnd, Commands, NotForModel};
 use super::engine::{CurrentTurn, Engine};
 use super::event::{Event, PromptPart, StopReason};
 use super::loops::{Loop, LoopDetector};
+use super::resumption::ResumePlace;
 use super::{call, command, compress, consent, mention, resources};
 use tandem_model::{self as model, Call, Chunk, Finish, FinishReason, Prompt};
 
-/// Runs a turn to its end.
-pub(super) async fn run(
+/// Runs a turn from some place to its end.
+pub(super) async fn run_from(
+    place: ResumePlace,
+    engine: &Engine,
+    commands: &dyn Commands,
+    turn: CurrentTurn<'_>,
+    prompt: &[PromptPart],
+) -> StopReason {
+    match place {
+        ResumePlace::Beginning => run(engine, commands, turn, prompt).await,
+        ResumePlace::Model => {
+            engine.approvals.load_rules().await;
+            ask(engine, turn).await
+        }
+        ResumePlace::End(reason) => ended(reason),
+    }
+}
+
+/// Runs a turn from its beginning to its end.
+async fn run(
     engine: &Engine,
     commands: &dyn Commands,
     turn: CurrentTurn<'_>,

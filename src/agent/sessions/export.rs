@@ -112,7 +112,8 @@ impl Reading {
             UpdateKind::TurnStarted => self.push(prompt()),
             UpdateKind::Text(text) => self.say(text),
             UpdateKind::Output(text) => self.push(Passage::Answer((*text).to_owned())),
-            UpdateKind::Retry { restarts: true, .. } => self.take_back(),
+            UpdateKind::Retry { restarts: true, .. }
+            | UpdateKind::TurnResumed { restarts: true } => self.take_back(),
             UpdateKind::AnswerFinished(_) => self.open = None,
             UpdateKind::Call(started, CallStep::Started) => {
                 self.calls.insert(started.call.id.clone(), self.passages.len());
@@ -150,6 +151,7 @@ impl Reading {
             | UpdateKind::CommandAsked
             | UpdateKind::Thought(_)
             | UpdateKind::Retry { .. }
+            | UpdateKind::TurnResumed { .. }
             | UpdateKind::Call(..) => {}
         }
     }

@@ -369,7 +369,8 @@ impl<'a> VisibleContexts<'a> {
         }
         let Some(sessions) = self.all.sessions() else { return false };
         let Some(store) = sessions.store() else { return false };
-        let Ok(log) = read_stored(&**store, &head.id, sessions.limits().log_bytes).await else {
+        let (bytes, policy) = (sessions.limits().log_bytes, sessions.resume_policy());
+        let Ok(log) = read_stored(&**store, &head.id, bytes, policy).await else {
             return false;
         };
         let state = tokio::task::spawn_blocking(move || SessionState::of(&mut log.read(0))).await;
@@ -391,7 +392,8 @@ impl<'a> VisibleContexts<'a> {
     pub(super) async fn read(&self, id: &str) -> Option<(String, Story)> {
         let sessions = self.all.sessions()?;
         let stored = sessions.store()?;
-        let log = match read_stored(&**stored, id, sessions.limits().log_bytes).await {
+        let (bytes, policy) = (sessions.limits().log_bytes, sessions.resume_policy());
+        let log = match read_stored(&**stored, id, bytes, policy).await {
             Ok(log) => log,
             Err(error) => {
                 tracing::debug!(id, "a stored session is not listed: {error}");

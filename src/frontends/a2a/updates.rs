@@ -4,8 +4,8 @@ use super::dialect::Dialect;
 use super::story::{Story, ended_state};
 use super::tool_call::{ended, pending, question, running, tool_call};
 use tandem_agent::session::{
-    CallStarted, CallStep, Entry, Millis, Origin, ResultContent, StopReason, ToolOutcome,
-    ToolOutput, TurnId, UpdateKind, explain_stop,
+    ANSWER_RESTARTS, CallStarted, CallStep, Entry, Millis, Origin, ResultContent, StopReason,
+    ToolOutcome, ToolOutput, TurnId, UpdateKind, explain_resumed, explain_stop,
 };
 use tandem_wire::a2a::{
     Artifact, ArtifactUpdate, Message, Part, Role, StatusUpdate, StreamEvent, TaskState, TaskStatus,
@@ -93,6 +93,14 @@ impl Telling<'_> {
                 self.remark("Retrying", retry.to_string());
                 if retry.discard {
                     self.text(format!("\n\n{}\n\n", retry.interruption()));
+                }
+            }
+            UpdateKind::TurnResumed { restarts } => {
+                // It may have waited for an answer.
+                self.state(TaskState::Working, None);
+                self.remark("Resumed", explain_resumed(*restarts));
+                if *restarts {
+                    self.text(format!("\n\n{ANSWER_RESTARTS}\n\n"));
                 }
             }
             UpdateKind::Note { text, .. } => self.remark("Note", text.clone().into_owned()),

@@ -4,7 +4,8 @@ use std::str::FromStr;
 
 use serde_json::{Value, json};
 use tandem_agent::session::{
-    CallStep, LastAnswer, Millis, Projection, ToolOutcome, Update, UpdateKind, explain_retry,
+    ANSWER_RESTARTS, CallStep, LastAnswer, Millis, Projection, ToolOutcome, Update, UpdateKind,
+    explain_resumed, explain_retry,
 };
 use tandem_content::visible::{escaped_json, visible_prose};
 
@@ -103,7 +104,12 @@ impl TextPrinter {
             UpdateKind::Retry { retry, restarts: true } => {
                 format!("{}\n{}\n\n", self.end_line(), visible_prose(&retry.interruption()))
             }
-            UpdateKind::AnswerFinished(_) | UpdateKind::Retry { .. } => self.end_line(),
+            UpdateKind::TurnResumed { restarts: true } => {
+                format!("{}\n{ANSWER_RESTARTS}\n\n", self.end_line())
+            }
+            UpdateKind::AnswerFinished(_)
+            | UpdateKind::Retry { .. }
+            | UpdateKind::TurnResumed { .. } => self.end_line(),
             _ => String::new(),
         }
     }
@@ -195,6 +201,7 @@ impl StreamPrinter {
                 self.line("message", message)
             }
             UpdateKind::Retry { retry, restarts } => self.warning(&explain_retry(retry, *restarts)),
+            UpdateKind::TurnResumed { restarts } => self.warning(&explain_resumed(*restarts)),
             UpdateKind::Note { text, .. } => self.warning(text),
             UpdateKind::Call(started, CallStep::Started) => {
                 let call = &started.call;

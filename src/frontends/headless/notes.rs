@@ -5,7 +5,7 @@ use std::io::Write;
 use super::failure::RunFailure;
 use super::question::allowing;
 use tandem_agent::session::{
-    CallStarted, CallStep, Question, ToolOutcome, UpdateKind, explain_retry,
+    CallStarted, CallStep, Question, ToolOutcome, UpdateKind, explain_resumed, explain_retry,
 };
 use tandem_content::visible::{visible, visible_line};
 
@@ -43,6 +43,9 @@ impl<'a> Notes<'a> {
             }
             UpdateKind::Retry { retry, restarts } if self.progress => {
                 self.say("* ", &explain_retry(retry, *restarts));
+            }
+            UpdateKind::TurnResumed { restarts } => {
+                self.say("tandem: ", &explain_resumed(*restarts))
             }
             _ => {}
         }

@@ -20,7 +20,7 @@ use super::rewind::RewindMenu;
 use tandem_agent::session::{
     Activity, CallStarted, CallStatus, CallStep, EarlierPrompts, Entry, LastAnswer, Millis,
     ModelError, Origin, Projection, StopReason, ToolOutcome, TurnId, TurnRecord, TurnResult,
-    Update, UpdateKind, explain_retry, explain_stop,
+    Update, UpdateKind, explain_resumed, explain_retry, explain_stop,
 };
 
 /// Duration from which on a turn may have been left alone.
@@ -151,9 +151,15 @@ impl ScreenState {
             UpdateKind::Thought(more) => self.grow(more, true),
             UpdateKind::Retry { retry, restarts } => {
                 if restarts {
-                    self.items.retain(|item| item.done || !matches!(item.body, ItemBody::Said(_)));
+                    self.take_back();
                 }
                 self.note(Tone::Aside, explain_retry(retry, restarts));
+            }
+            UpdateKind::TurnResumed { restarts } => {
+                if restarts {
+                    self.take_back();
+                }
+                self.note(Tone::Aside, explain_resumed(restarts));
             }
             UpdateKind::Note { text, .. } => self.note(Tone::Aside, text.into_owned()),
             UpdateKind::AnswerFinished(_) => self.close(),
@@ -174,6 +180,11 @@ impl ScreenState {
             | UpdateKind::CommandAsked
             | UpdateKind::Forgotten => {}
         }
+    }
+
+    /// Takes back what was said of an answer that is not whole.
+    fn take_back(&mut self) {
+        self.items.retain(|item| item.done || !matches!(item.body, ItemBody::Said(_)));
     }
 
     /// Puts the prompt into the line that the conversation has gone back to, if that was wanted here.

@@ -91,6 +91,7 @@ async fn when_a_node_is_killed_its_sessions_go_on_at_another() {
     let (database, home) = (cluster.database(), TempDir::new().unwrap());
     let answers = json!([[{ "text": "one" }, { "text": "two" }, { "hang": null }]]);
     let setup = Setup::script(vec![says_more(), json!({ "when": "", "answers": answers })]);
+    let setup = setup.arg("--resume-turns=never");
     let mut first = Node::start(&setup, home.path(), &database).await;
     let second = Node::start(&setup, home.path(), &database).await;
     let (_stream, seen) = stream_until(first.client, "two").await;
@@ -120,6 +121,7 @@ async fn a_node_that_was_frozen_finds_its_session_at_another_and_does_nothing_mo
     let go = json!([[{ "text": "one" }, { "text": "two" }, { "delay": 1500 }, { "text": "late" }, touch],
                     [{ "text": "done" }]]);
     let setup = Setup::script(vec![says_more(), json!({ "when": "", "answers": go })]);
+    let setup = setup.arg("--resume-turns=never");
     let first = Node::start(&setup, home.path(), &database).await;
     let second = Node::start(&setup, home.path(), &database).await;
     let (mut stream, seen) = stream_until(first.client, "two").await;

@@ -25,6 +25,7 @@ fn hangs() -> Setup {
         json!({ "when": "more", "answers": [[{ "text": "more" }]] }),
         json!({ "when": "", "answers": [[{ "text": "one" }, { "text": "two" }, { "hang": null }]] }),
     ])
+    .arg("--resume-turns=never")
 }
 
 fn asking() -> Setup {
@@ -32,6 +33,7 @@ fn asking() -> Setup {
         json!({ "when": "more", "answers": [[{ "text": "more" }]] }),
         json!({ "when": "", "answers": [[write("a.txt", "a")], [{ "text": "done" }]] }),
     ])
+    .arg("--resume-turns=never")
 }
 
 fn in_context(id: &str, text: &str) -> Value {

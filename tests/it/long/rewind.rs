@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use tandem_agent::permission::Mode;
-use tandem_agent::session::{EarlierPrompts, Storage, Store, StoredSession, Upkeep};
+use tandem_agent::session::{EarlierPrompts, ResumePolicy, Storage, Store, StoredSession, Upkeep};
 use tandem_store::FileStore;
 use tandem_tools::scratch::Scratch;
 use tandem_tools::workspace::Workspace;
@@ -113,7 +113,9 @@ impl Stage {
         self.session.close();
         self.session.saved().await;
         let store: Arc<dyn Store> = Arc::new(FileStore::new(self.store.path().to_owned()));
-        let stored = StoredSession::open(&store, self.session.id(), 1 << 20).await.unwrap();
+        let stored = StoredSession::open(&store, self.session.id(), 1 << 20, ResumePolicy::Never)
+            .await
+            .unwrap();
         let storage = Storage::Stored(Box::new(stored));
         self.session = session_of(Arc::clone(&self.model), self.project.path(), storage);
         // That the turn at hand was interrupted is nobody's next turn.

@@ -44,6 +44,7 @@ pub(super) fn of(case: &Case) -> Reasons {
         | Event::Compressed(_)
         | Event::Text(_)
         | Event::Retry(_)
+        | Event::TurnResumed { .. }
         | Event::Notice(_)
         | Event::CallStarted(_)
         | Event::CallFinished { .. }

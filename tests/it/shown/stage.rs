@@ -86,7 +86,7 @@ impl Stage {
             }
             Event::CallProgress { .. } | Event::CallFinished { .. } => self.start_call("touch"),
             Event::QuestionClosed { .. } => self.ask().await,
-            Event::Retry(_) | Event::TurnFinished { .. } => {
+            Event::Retry(_) | Event::TurnResumed { .. } | Event::TurnFinished { .. } => {
                 self.happen(Event::Text("half".to_owned()));
             }
             _ => {}

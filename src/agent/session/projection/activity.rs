@@ -43,6 +43,7 @@ pub(super) fn voice_after(voice: Option<Voice>, event: &Event) -> Option<Voice> 
         // A notice, an output or a call is shown by itself: what was being written stands above it.
         Event::Text(_)
         | Event::TurnStarted { .. }
+        | Event::TurnResumed { .. }
         | Event::TurnFinished { .. }
         | Event::Output(_)
         | Event::CommandFailed(_)

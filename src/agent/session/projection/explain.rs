@@ -94,6 +94,18 @@ pub fn explain_retry(retry: &Retry, restarts: bool) -> String {
     format!("{retry}{again}")
 }
 
+/// Text between what was shown of an answer and its new beginning, for front ends that cannot take back what
+/// they have shown; Markdown.
+pub const ANSWER_RESTARTS: &str =
+    "*The answer was interrupted (the agent ended) and starts again from here.*";
+
+/// Explains to people that another process goes on with a turn; `restarts`: text of the answer that was
+/// shown is void.
+pub fn explain_resumed(restarts: bool) -> String {
+    let again = if restarts { "; the answer begins again" } else { "" };
+    format!("The agent ended before this turn did. The turn goes on{again}")
+}
+
 /// Returns how long ago something was, in the unit that fits. What is later than now, by a clock that
 /// was set back, was just now.
 pub fn explain_age(now: Millis, at: Millis) -> String {

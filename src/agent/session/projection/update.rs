@@ -33,6 +33,11 @@ pub enum UpdateKind<'a> {
     TurnStarted,
     /// The turn is a command's, of this name.
     CommandStarted(&'a str),
+    /// Another process goes on with the turn.
+    TurnResumed {
+        /// `true` if text of the answer that was shown is void.
+        restarts: bool,
+    },
     /// The command asks the model: what follows is an answer.
     CommandAsked,
     /// The model's answer goes on: Markdown.
@@ -109,7 +114,8 @@ impl LastAnswer {
                 }
                 self.text.push_str(more);
             }
-            UpdateKind::Retry { restarts: true, .. } => self.text.clear(),
+            UpdateKind::Retry { restarts: true, .. }
+            | UpdateKind::TurnResumed { restarts: true } => self.text.clear(),
             UpdateKind::AnswerFinished(_) | UpdateKind::TurnStarted => self.open = false,
             _ => {}
         }

@@ -9,9 +9,9 @@ use super::cards::Cards;
 use super::content::plan;
 use parking_lot::Mutex;
 use tandem_agent::session::{
-    CallStarted, CallStep, Entry, Event, ModelError, Origin, Projection, Reader, ResultContent,
-    Session, StopReason, ToolOutcome, TurnId, TurnResult, Update, UpdateKind, Watching,
-    explain_stop, origin_label,
+    ANSWER_RESTARTS, CallStarted, CallStep, Entry, Event, ModelError, Origin, Projection, Reader,
+    ResultContent, Session, StopReason, ToolOutcome, TurnId, TurnResult, Update, UpdateKind,
+    Watching, explain_resumed, explain_stop, origin_label,
 };
 use tandem_content::visible::visible_prose;
 use tandem_wire::acp::v0::{
@@ -122,6 +122,13 @@ impl EditorView {
                 // The editor cannot take back what is shown.
                 if *restarts && !silenced {
                     self.say(MessageVoice::Text, &format!("\n\n{}\n\n", retry.interruption()));
+                }
+            }
+            UpdateKind::TurnResumed { restarts } => {
+                let text = format!("**{}**\n", explain_resumed(*restarts));
+                self.say(MessageVoice::Thought, &text);
+                if *restarts && !silenced {
+                    self.say(MessageVoice::Text, &format!("\n\n{ANSWER_RESTARTS}\n\n"));
                 }
             }
             UpdateKind::Note { text, .. } => {

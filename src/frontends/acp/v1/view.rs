@@ -13,8 +13,9 @@ use super::commands;
 use super::options::session_options;
 use super::permission::{OpenQuestions, choices};
 use tandem_agent::session::{
-    Answer, CallStarted, CallStep, Compressed, Entry, Event, Projection, Reader, ResultContent,
-    Session, StopReason, ToolOutcome, TurnId, TurnResult, Update, UpdateKind, Usage, explain_stop,
+    ANSWER_RESTARTS, Answer, CallStarted, CallStep, Compressed, Entry, Event, Projection, Reader,
+    ResultContent, Session, StopReason, ToolOutcome, TurnId, TurnResult, Update, UpdateKind, Usage,
+    explain_resumed, explain_stop,
 };
 use tandem_content::visible::{visible_line, visible_prose};
 use tandem_wire::acp::v1::{
@@ -164,6 +165,17 @@ impl View {
                 // The editor cannot take back what is shown.
                 if *restarts {
                     self.say(turn, Voice::Text, &format!("\n\n{}\n\n", retry.interruption()));
+                }
+            }
+            UpdateKind::TurnResumed { restarts } => {
+                if self.client.kind.has_notices {
+                    self.notice(NoticeSeverity::Warning, &explain_resumed(*restarts));
+                } else {
+                    let text = format!("**{}**\n", explain_resumed(*restarts));
+                    self.say(turn, Voice::Thought, &text);
+                }
+                if *restarts {
+                    self.say(turn, Voice::Text, &format!("\n\n{ANSWER_RESTARTS}\n\n"));
                 }
             }
             UpdateKind::Note { compressed: Some(compressed), .. }

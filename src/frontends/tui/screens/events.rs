@@ -100,7 +100,7 @@ fn before(event: &Value, all: &[Value]) -> Vec<Value> {
     match key {
         "CallProgress" | "CallFinished" => before.push(started(false)),
         "QuestionClosed" => before.push(started(true)),
-        "Retry" => before.push(json!({ "Text": "half" })),
+        "Retry" | "TurnResumed" => before.push(json!({ "Text": "half" })),
         "ModeChanged" => {
             let other = if event[key]["mode"] == "yolo" { "default" } else { "yolo" };
             before.push(json!({ "ModeChanged": { "mode": other } }));
