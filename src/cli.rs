@@ -1,6 +1,7 @@
 //! The command line.
 
 mod absent;
+mod oidc;
 mod serve;
 mod sessions;
 
@@ -27,6 +28,7 @@ use tandem_sandbox::{Mechanism, SandboxMode};
 use tandem_settings::limits::{self, Change};
 use tandem_settings::{Override, SettingOrigin};
 
+pub(crate) use self::oidc::OidcArgs;
 pub(crate) use self::serve::{ServeCommand, TokenCommand, TokensFile};
 pub(crate) use self::sessions::{ExportFormat, ListArgs, SessionsArgs, SessionsCommand};
 
@@ -296,6 +298,9 @@ pub(crate) struct ServeArgs {
     /// The tenant of the proxy's users
     #[arg(long, value_name = "TENANT", default_value = "default")]
     pub(crate) proxy_tenant: String,
+    /// Tokens of an OIDC issuer.
+    #[command(flatten)]
+    pub(crate) oidc: OidcArgs,
     /// Add a line of JSON to this file for everything that somebody does: sessions, prompts without
     /// their text, answers to questions, what is refused
     #[arg(long, value_name = "FILE")]

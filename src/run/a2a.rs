@@ -22,9 +22,9 @@ use super::keys::EditorLogin;
 use super::making::{Making, NewSession, OpenedSession};
 use super::models::first_provider;
 use super::{store, tokens};
-use crate::cli::{A2aArgs, AgentArgs, ServeArgs};
+use crate::cli::{A2aArgs, AgentArgs, OidcArgs, ServeArgs};
 use tandem_a2a::{
-    self as a2a, AccessOptions, AuditOptions, NetworkOptions, Quotas, ServeAcp, ServedSessions,
+    self as a2a, AccessOptions, AuditOptions, NetworkOptions, OidcOptions, Quotas, ServeAcp, ServedSessions,
     ServerOptions, TrustedProxy,
 };
 use tandem_acp::{self as acp, OwnSession};
@@ -134,6 +134,7 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     options.audit = audit(serve)?;
     options.access.proxy = proxy(serve, options.access.token.is_some())?;
     options.network = network(serve);
+    options.access.oidc = oidc(&serve.oidc)?;
     let ending = a2a::Ending::default();
     let monitoring = monitoring(serve, &mut options, &ending).await?;
     options.access.tokens = tokens::file(serve.tokens.as_deref(), making.credentials.env());
@@ -232,6 +233,20 @@ fn proxy(serve: &ServeArgs, has_token: bool) -> anyhow::Result<Option<TrustedPro
     );
     let (addresses, tenant) = (serve.trust_proxy.clone(), serve.proxy_tenant.clone());
     TrustedProxy::new(addresses, header, tenant).map(Some).map_err(anyhow::Error::msg)
+}
+
+/// Returns the issuer whose tokens count.
+fn oidc(oidc: &OidcArgs) -> anyhow::Result<Option<OidcOptions>> {
+    let Some(issuer) = oidc.oidc_issuer.clone() else { return Ok(None) };
+    let options = OidcOptions {
+        issuer,
+        audience: oidc.oidc_audience.clone(),
+        name_claim: oidc.oidc_name_claim.clone(),
+        tenant: oidc.oidc_tenant.clone(),
+        tenant_claim: oidc.oidc_tenant_claim.clone(),
+        admin: oidc.oidc_admin.clone(),
+    };
+    options.checked().map(Some).map_err(anyhow::Error::msg)
 }
 
 /// Returns the audit log that the user wants, which can be written.

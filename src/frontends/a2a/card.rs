@@ -1,6 +1,6 @@
 //! The agent card: who this agent is and what it speaks (spec 5.5; RFC 3.1).
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::server::A2aServer;
 use tandem_content::media::Media;
@@ -63,19 +63,37 @@ pub(super) fn card(server: &A2aServer, v1: bool) -> Value {
         interfaces.retain(|interface| interface["protocolVersion"] == "1.0");
     }
     if authenticates {
-        secure(&mut card, v1);
+        secure(&mut card, server, v1);
     }
     card
 }
 
-/// Adds to the card that a token is needed.
-fn secure(card: &mut Value, v1: bool) {
-    let mut scheme = json!({ "httpAuthSecurityScheme": { "scheme": "bearer" } });
-    if !v1 {
-        scheme["type"] = json!("http");
-        scheme["scheme"] = json!("bearer");
-        card["security"] = json!([{ "bearer": [] }]);
+/// Adds to the card that callers must show who they are, and how: by any of the schemes.
+fn secure(card: &mut Value, server: &A2aServer, v1: bool) {
+    let principals = &server.principals;
+    let mut schemes = Map::new();
+    if let Some(url) = principals.openid_connect_url() {
+        let scheme = json!({ "openIdConnectSecurityScheme": { "openIdConnectUrl": url } });
+        let old = json!({ "type": "openIdConnect", "openIdConnectUrl": url });
+        schemes.insert("openIdConnect".to_owned(), both(scheme, old, v1));
     }
-    card["securitySchemes"] = json!({ "bearer": scheme });
-    card["securityRequirements"] = json!([{ "schemes": { "bearer": { "list": [] } } }]);
+    if principals.have_tokens() || schemes.is_empty() {
+        let scheme = json!({ "httpAuthSecurityScheme": { "scheme": "bearer" } });
+        let old = json!({ "type": "http", "scheme": "bearer" });
+        schemes.insert("bearer".to_owned(), both(scheme, old, v1));
+    }
+    let requirements = schemes.keys().map(|name| json!({ "schemes": { name: { "list": [] } } }));
+    card["securityRequirements"] = requirements.collect();
+    if !v1 {
+        card["security"] = schemes.keys().map(|name| json!({ name: [] })).collect();
+    }
+    card["securitySchemes"] = schemes.into();
+}
+
+/// Returns a scheme in the form of 1.0, and unless the card is for that alone, in that of 0.3 as well.
+fn both(mut scheme: Value, old: Value, v1: bool) -> Value {
+    if let (Some(scheme), Value::Object(old), false) = (scheme.as_object_mut(), old, v1) {
+        scheme.extend(old);
+    }
+    scheme
 }

@@ -15,12 +15,17 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::audit::for_client;
 use super::body::used_up;
+use super::busy;
 use super::principals::AccessError;
 use super::proxy::PeerAddress;
 use super::server::A2aServer;
 
 /// Value of `WWW-Authenticate`: the way to show that one may use the server.
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tandem\"");
+
+/// The same for whoever has shown a token that does not count (RFC 6750).
+const INVALID_TOKEN: HeaderValue =
+    HeaderValue::from_static("Bearer realm=\"tandem\", error=\"invalid_token\"");
 
 /// Address of a peer whose address is not known.
 const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
@@ -73,22 +78,38 @@ pub(super) async fn authorize(
             }
             request.extensions_mut().insert(principal);
         }
-        Err(error) => {
-            let (id, why) = match &error {
-                AccessError::Unknown => (None, "the token is missing or wrong"),
-                AccessError::Revoked(id) => (Some(id), "the token is revoked"),
-            };
-            server.audit.denied(id, request.uri().path(), why);
-            let why = "the token is missing or wrong\n";
-            let challenge = [(WWW_AUTHENTICATE, CHALLENGE)];
-            return (StatusCode::UNAUTHORIZED, challenge, why).into_response();
-        }
+        Err(error) => return refusal(&server, &request, token.is_some(), &error),
     }
     if request.method() == Method::POST && !is_json(&request) {
         let why = "the body must be application/json or application/a2a+json\n";
         return (StatusCode::UNSUPPORTED_MEDIA_TYPE, why).into_response();
     }
     next.run(request).await
+}
+
+/// Returns the response to a caller who is not known.
+fn refusal(
+    server: &A2aServer,
+    request: &Request,
+    has_token: bool,
+    error: &AccessError,
+) -> Response {
+    let (id, why) = match error {
+        AccessError::Unknown => (None, "the token is missing or wrong"),
+        AccessError::Revoked(id) => (Some(id), "the token is revoked"),
+        AccessError::Invalid(why) => (None, why.as_str()),
+        AccessError::Unavailable => (None, "the keys of the tokens' issuer cannot be fetched"),
+    };
+    server.audit.denied(id, request.uri().path(), why);
+    let why = match error {
+        AccessError::Unavailable => {
+            return busy::response("the keys of the tokens' issuer cannot be fetched\n");
+        }
+        AccessError::Invalid(why) => format!("the token does not count: {why}\n"),
+        _ => "the token is missing or wrong\n".to_owned(),
+    };
+    let challenge = if has_token { INVALID_TOKEN } else { CHALLENGE };
+    (StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, challenge)], why).into_response()
 }
 
 /// Returns the token that a caller shows.

@@ -5,8 +5,8 @@
 //!
 //! - forms: `dialect` and `flat` write tasks and events, `fields`, `read` and `requests` read calls;
 //!   `tool_call` and `updates` translate what the projection of a session says;
-//! - callers: `tokens` is the file of what they show, `proxy` names those of a proxy, `principals` says
-//!   who they are and what they may do, `quotas` how much;
+//! - callers: `tokens` is the file of what they show, `proxy` names those of a proxy, `oidc` those whom an
+//!   issuer knows, `principals` says who they are and what they may do, `quotas` how much;
 //! - sessions: `story` folds a log, `context` is a session with its tasks, `contexts` finds or opens
 //!   one, `follow` and `subscription` read its events, `audit` records who did what;
 //! - state: `turns` begins turns and answers questions, `messages` remembers what was sent, `server`
@@ -43,6 +43,7 @@ mod methods;
 mod monitoring;
 mod network;
 mod notifiers;
+mod oidc;
 mod patience;
 mod principals;
 mod proxy;
@@ -89,6 +90,7 @@ use self::messages::Messages;
 pub use self::monitoring::monitor;
 use self::network::ServerNetwork;
 pub use self::network::{AllowedHost, NetworkOptions, PublicUrl};
+pub use self::oidc::OidcOptions;
 use self::patience::Patience;
 pub use self::principals::AccessOptions;
 use self::principals::Principals;

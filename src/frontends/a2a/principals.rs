@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use axum::http::HeaderMap;
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
 
+use super::oidc::{Oidc, OidcError, OidcOptions};
 use super::proxy::TrustedProxy;
 use super::tokens::{self, PREFIX, PrincipalRole, Stamp, TokenList};
 use tandem_agent::session::{PrincipalId, SessionAccess, ShareRole};
@@ -26,6 +28,8 @@ pub struct AccessOptions {
     /// Proxy whose word counts on who its users are. It shows the operator's token, which is nobody
     /// else's then.
     pub proxy: Option<TrustedProxy>,
+    /// Issuer whose tokens (JWTs) count.
+    pub oidc: Option<OidcOptions>,
 }
 
 impl AccessOptions {
@@ -52,8 +56,18 @@ pub(super) enum Principal {
 pub(super) struct NamedPrincipal {
     pub(super) id: PrincipalId,
     pub(super) role: PrincipalRole,
-    /// Hash of the token that was shown; `None` if the proxy has named the principal.
-    sha256: Option<String>,
+    credential: Credential,
+}
+
+/// Reason why a named principal is believed to be who it is.
+#[derive(Debug, PartialEq, Eq)]
+enum Credential {
+    /// A token of the file; its hash.
+    Token { sha256: String },
+    /// The proxy's word.
+    Proxy,
+    /// A token of the issuer, which counts until then.
+    Jwt { until: Instant },
 }
 
 /// Right to a session. A later one includes the earlier ones.
@@ -121,6 +135,19 @@ pub(super) enum AccessError {
     Unknown,
     /// The token was revoked; whose it was.
     Revoked(PrincipalId),
+    /// The token of the issuer does not count; why.
+    Invalid(String),
+    /// The issuer's keys cannot be fetched.
+    Unavailable,
+}
+
+impl From<OidcError> for AccessError {
+    fn from(error: OidcError) -> Self {
+        match error {
+            OidcError::Invalid(why) => Self::Invalid(why),
+            OidcError::Unavailable => Self::Unavailable,
+        }
+    }
 }
 
 /// The principals that a server knows.
@@ -128,6 +155,7 @@ pub(super) struct Principals {
     token: Option<String>,
     file: Option<TokenFile>,
     proxy: Option<TrustedProxy>,
+    oidc: Option<Oidc>,
 }
 
 /// The file of tokens, as it was read last.
@@ -141,20 +169,28 @@ struct TokenFile {
 
 impl Principals {
     pub(super) fn new(options: AccessOptions) -> Self {
-        let AccessOptions { token, tokens, proxy } = options;
+        let AccessOptions { token, tokens, proxy, oidc } = options;
         let file = tokens.map(|path| TokenFile {
             path,
             looking: tokio::sync::Mutex::default(),
             list: watch::Sender::new(None),
         });
-        Self { token, file, proxy }
+        Self { token, file, proxy, oidc: oidc.map(Oidc::new) }
     }
 
     /// Returns `true` if callers must show who they are.
     pub(super) fn are_asked(&self) -> bool {
-        self.token.is_some()
-            || self.proxy.is_some()
-            || self.file.as_ref().is_some_and(|file| file.list.borrow().is_some())
+        self.have_tokens() || self.proxy.is_some() || self.oidc.is_some()
+    }
+
+    /// Returns `true` if there are tokens of the server's own.
+    pub(super) fn have_tokens(&self) -> bool {
+        self.token.is_some() || self.file.as_ref().is_some_and(|file| file.list.borrow().is_some())
+    }
+
+    /// Returns the address of the metadata of the issuer whose tokens count.
+    pub(super) fn openid_connect_url(&self) -> Option<&str> {
+        self.oidc.as_ref().map(Oidc::discovery)
     }
 
     /// Returns who shows this token, or none, in a request of these headers.
@@ -181,7 +217,14 @@ impl Principals {
             let Some(proxy) = &self.proxy else { return Ok(Principal::Operator) };
             // One without a user must not become the operator.
             let id = proxy.user(peer, headers).ok_or(AccessError::Unknown)?;
-            let named = NamedPrincipal { id, role: PrincipalRole::Member, sha256: None };
+            let credential = Credential::Proxy;
+            let named = NamedPrincipal { id, role: PrincipalRole::Member, credential };
+            return Ok(Principal::Named(Arc::new(named)));
+        }
+        if let Some(oidc) = self.oidc.as_ref().filter(|_| !given.starts_with(PREFIX)) {
+            let user = oidc.find(given).await?;
+            let credential = Credential::Jwt { until: user.until };
+            let named = NamedPrincipal { id: user.id, role: user.role, credential };
             return Ok(Principal::Named(Arc::new(named)));
         }
         let list = self.file.as_ref().and_then(|file| file.list.borrow().clone());
@@ -197,14 +240,19 @@ impl Principals {
         if entry.revoked.is_some() {
             return Err(AccessError::Revoked(entry.principal()));
         }
-        let sha256 = Some(entry.sha256.clone());
-        let named = NamedPrincipal { id: entry.principal(), role: entry.role, sha256 };
+        let credential = Credential::Token { sha256: entry.sha256.clone() };
+        let named = NamedPrincipal { id: entry.principal(), role: entry.role, credential };
         Ok(Principal::Named(Arc::new(named)))
     }
 
-    /// Waits until a principal is not served any more as who it was: its token is revoked, or tokens
-    /// count that did not.
+    /// Waits until a principal is not served any more as who it was: its token is revoked or has expired,
+    /// or tokens count that did not.
     pub(super) async fn ended(&self, principal: &Principal) {
+        if let Principal::Named(named) = principal
+            && let Credential::Jwt { until } = named.credential
+        {
+            return sleep_until(until).await;
+        }
         let Some(file) = &self.file else { return std::future::pending().await };
         let mut changes = file.list.subscribe();
         while is_served(principal, changes.borrow_and_update().as_deref()) {
@@ -213,9 +261,19 @@ impl Principals {
         }
     }
 
-    /// Looks at the file of tokens from time to time, so that streams end although nobody asks for
-    /// anything.
+    /// Looks at the file of tokens and at the issuer's keys from time to time, so that streams end although
+    /// nobody asks for anything. Never ends.
     pub(super) async fn keep_looking(&self) {
+        let keys = async {
+            match &self.oidc {
+                Some(oidc) => oidc.keep_fresh().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::join!(keys, self.keep_looking_at_tokens());
+    }
+
+    async fn keep_looking_at_tokens(&self) {
         let Some(file) = &self.file else { return std::future::pending().await };
         loop {
             tokio::time::sleep(LOOK).await;
@@ -284,7 +342,7 @@ fn is_served(principal: &Principal, list: Option<&TokenList>) -> bool {
         Principal::Anyone => list.is_none(),
         Principal::Operator => true,
         Principal::Named(named) => {
-            let Some(sha256) = &named.sha256 else { return true };
+            let Credential::Token { sha256 } = &named.credential else { return true };
             let entry = list.and_then(|list| list.of_hash(sha256));
             entry.is_some_and(|entry| {
                 entry.revoked.is_none() && entry.principal() == named.id && entry.role == named.role

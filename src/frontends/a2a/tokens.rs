@@ -274,9 +274,9 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     fs::rename(&new, path)
 }
 
-/// Returns the SHA-256 of a token, in hexadecimal.
-pub(super) fn hash(token: &str) -> String {
-    hex(digest(&SHA256, token.as_bytes()).as_ref())
+/// Returns the SHA-256 of a text, in hexadecimal.
+pub(super) fn hash(text: &str) -> String {
+    hex(digest(&SHA256, text.as_bytes()).as_ref())
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -1,6 +1,8 @@
 //! People and services whom `tandem serve` knows by their tokens, and their sessions.
 
 mod isolation;
+mod issuer;
+mod oidc;
 mod quotas;
 mod sharing;
 

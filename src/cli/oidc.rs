@@ -1,0 +1,35 @@
+//! Flags of `tandem serve` for an OIDC issuer.
+
+use clap::Args;
+
+/// OIDC issuer whose tokens count, and the meaning of their claims.
+#[derive(Args)]
+pub(crate) struct OidcArgs {
+    /// Serve those who show a token (a JWT) of this OIDC issuer, and nobody without a
+    /// token: its address, as it stands in the claim `iss`
+    #[arg(long, value_name = "URL", requires = "oidc_audience")]
+    pub(crate) oidc_issuer: Option<String>,
+    /// The name of this server, as it stands in the claim `aud`; may be repeated
+    #[arg(long, value_name = "AUDIENCE", requires = "oidc_issuer")]
+    pub(crate) oidc_audience: Vec<String>,
+    /// The claim with the name of the person or service; `/a/b` is the claim `b` in `a`. Nobody may be
+    /// able to choose it, and no two people may have the same
+    #[arg(long, value_name = "CLAIM", default_value = "sub", requires = "oidc_issuer")]
+    pub(crate) oidc_name_claim: String,
+    /// The tenant of all who have such a token
+    #[arg(long, value_name = "TENANT", default_value = "default", requires = "oidc_issuer")]
+    pub(crate) oidc_tenant: String,
+    /// The claim with the tenant, instead of one for all
+    #[arg(long, value_name = "CLAIM", conflicts_with = "oidc_tenant", requires = "oidc_issuer")]
+    pub(crate) oidc_tenant_claim: Option<String>,
+    /// The claim and its value, or one of its values, that make somebody an administrator of the
+    /// tenant, such as `groups=admins`
+    #[arg(long, value_name = "CLAIM=VALUE", value_parser = pair, requires = "oidc_issuer")]
+    pub(crate) oidc_admin: Option<(String, String)>,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(claim, value)| !claim.is_empty() && !value.is_empty());
+    let (claim, value) = pair.ok_or("it has the form CLAIM=VALUE")?;
+    Ok((claim.to_owned(), value.to_owned()))
+}
