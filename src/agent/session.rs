@@ -91,8 +91,8 @@ pub use self::state::SessionState;
 use self::storage::Keeping;
 pub use self::storage::Storage;
 pub use self::store::{
-    Batch, BatchSummary, Claim, ForkPoint, Head, Holder, Listed, Orphan, Query, Secrets, Store,
-    StoreError, Stored, StoredLog,
+    Batch, BatchSummary, Claim, ForkPoint, Head, Holder, Listed, Order, Orphan, Query, Secrets,
+    SharedStore, Store, StoreError, Stored, StoredLog,
 };
 pub use self::undo::{CallChange, Selection};
 use crate::permission::Permissions;

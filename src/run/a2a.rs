@@ -24,8 +24,8 @@ use super::models::first_provider;
 use super::{store, tokens};
 use crate::cli::{A2aArgs, AgentArgs, OidcArgs, ServeArgs};
 use tandem_a2a::{
-    self as a2a, AccessOptions, AuditOptions, NetworkOptions, OidcOptions, Quotas, ServeAcp, ServedSessions,
-    ServerOptions, TrustedProxy,
+    self as a2a, AccessOptions, AuditOptions, NetworkOptions, OidcOptions, Quotas, ServeAcp,
+    ServedSessions, ServerOptions, TrustedProxy,
 };
 use tandem_acp::{self as acp, OwnSession};
 use tandem_agent::permission::Mode;

@@ -10,12 +10,16 @@ mod address;
 mod check;
 mod claim;
 mod connection;
+mod follow;
+mod inbox;
 mod list;
+mod news;
 mod nodes;
 mod schema;
 mod shared;
 mod writer;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +27,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::stream::{self, StreamExt as _};
 use tandem_agent::session::{
-    Claim, Head, Listed, Orphan, Query, Secrets, Store, StoreError, Stored, StoredLog,
+    Claim, Head, Listed, Order, Orphan, Query, Secrets, SharedStore, Store, StoreError, Stored,
+    StoredLog,
 };
 use tokio::runtime::Handle;
 use tokio_postgres::Row;
@@ -33,8 +38,9 @@ pub use self::address::{AddressError, DatabaseAddress};
 pub use self::check::DatabaseFinding;
 use self::claim::PostgresClaim;
 use self::connection::Database;
+use self::news::News;
 use self::nodes::{Heart, Life, Nodes};
-use self::shared::Shared;
+use self::shared::{Owner, Shared};
 use self::writer::Writer;
 use crate::lines::{self, VERSION};
 
@@ -93,8 +99,10 @@ impl PostgresStore {
         schema::prepare(&database).await?;
         let ending = CancellationToken::new();
         let nodes = Nodes::join(&database, limits.node_dead).await?;
-        let writer = Writer::start(Arc::clone(&database));
-        let shared = Arc::new(Shared::new(database, nodes, writer));
+        let news = News::new();
+        let writer = Writer::start(Arc::clone(&database), Arc::clone(&news));
+        let exchanging = news::exchange(Arc::clone(&news), Arc::clone(&database));
+        let shared = Arc::new(Shared::new(database, nodes, writer, news));
         let (watched, runtime) = (Arc::downgrade(&shared), Handle::current());
         let check = move || {
             if let Some(shared) = watched.upgrade() {
@@ -102,6 +110,8 @@ impl PostgresStore {
             }
         };
         let ends = ending.clone().drop_guard();
+        let ended = ending.clone();
+        tokio::spawn(async move { ended.run_until_cancelled(exchanging).await });
         nodes::live(&shared.nodes, heart, check, ending).await?;
         Ok(Self { shared, _ends: ends })
     }
@@ -219,10 +229,47 @@ impl Store for PostgresStore {
         }
     }
 
+    fn shared(&self) -> Option<&dyn SharedStore> {
+        Some(self)
+    }
+
     /// Returns none: contents for undo and long outputs are on the node that works on a session, as long
     /// as it does.
     fn directory(&self, _: &str) -> Option<PathBuf> {
         None
+    }
+}
+
+#[async_trait]
+impl SharedStore for PostgresStore {
+    fn follow(&self, id: &str, from: usize) -> StoredLog {
+        follow::follow(&self.shared, id, from)
+    }
+
+    async fn position(&self, id: &str) -> Result<usize, StoreError> {
+        let next = self.shared.owner(id).await?.next;
+        Ok(usize::try_from(next).unwrap_or(0))
+    }
+
+    async fn unowned_by_others(&self, ids: &[&str]) -> Result<Vec<String>, StoreError> {
+        let owners = self.shared.owners(ids).await?.into_iter();
+        let own = self.shared.nodes.own();
+        let is_unowned = |(id, owner): &(String, Owner)| {
+            owner.node == own || self.shared.life(id, owner) == Life::Dead
+        };
+        Ok(owners.filter(is_unowned).map(|(id, _)| id).collect())
+    }
+
+    async fn ask(&self, id: &str, body: &str) -> Result<String, StoreError> {
+        inbox::ask(&self.shared, id, body).await
+    }
+
+    async fn orders(&self, under_way: &HashSet<Order>) -> Result<Vec<Order>, StoreError> {
+        inbox::orders(&self.shared, under_way).await
+    }
+
+    async fn reply(&self, order: &Order, reply: &str) -> Result<(), StoreError> {
+        inbox::reply(&self.shared, order, reply).await
     }
 }
 

@@ -11,7 +11,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use tandem_agent::session::{
-    Batch, Claim, Head, Listed, Orphan, Query, Secrets, Store, StoreError, StoredLog,
+    Batch, Claim, Head, Listed, Orphan, Query, Secrets, SharedStore, Store, StoreError, StoredLog,
 };
 
 use super::figures::{Label, TimeFamily, family, time_family};
@@ -134,6 +134,10 @@ impl Store for MeasuredStore {
 
     async fn delete(&self, id: &str) -> Result<(), StoreError> {
         self.metrics.time("delete", self.store.delete(id)).await
+    }
+
+    fn shared(&self) -> Option<&dyn SharedStore> {
+        self.store.shared()
     }
 
     fn directory(&self, id: &str) -> Option<PathBuf> {

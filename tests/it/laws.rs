@@ -58,7 +58,7 @@ pub(crate) fn head(id: &str) -> Head {
     }
 }
 
-fn text(n: usize) -> Event {
+pub(crate) fn text(n: usize) -> Event {
     Event::Text(format!("chunk {n}"))
 }
 

@@ -1,4 +1,5 @@
 //! Sessions in a Postgres database, which several nodes share.
 
 pub(crate) mod server;
+mod shared;
 mod store;

@@ -1,6 +1,6 @@
 //! The interface to where logs of sessions are kept. The engines are the crate `tandem-store`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -310,9 +310,54 @@ pub trait Store: Send + Sync {
     /// Deletes a session that nobody has open, with its files.
     async fn delete(&self, id: &str) -> Result<(), StoreError>;
 
+    /// Returns the store as nodes share it, if it is one that nodes share: each answers for the sessions of
+    /// all.
+    fn shared(&self) -> Option<&dyn SharedStore> {
+        None
+    }
+
     /// Returns the directory for files that belong to a session: contents for undo, long outputs.
     /// It need not exist.
     fn directory(&self, id: &str) -> Option<PathBuf>;
+}
+
+/// A call of a client for the owner of a session, which it has made at another node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Order {
+    /// The session's id.
+    pub session: String,
+    /// Name that no other order has.
+    pub key: String,
+    /// The call, in the front end's words.
+    pub body: String,
+    /// Epoch in which this node has the session.
+    pub epoch: i64,
+}
+
+/// A store that several nodes share. A node reads the logs of sessions that others have as they grow, and
+/// leaves orders for their owners.
+#[async_trait]
+pub trait SharedStore: Send + Sync {
+    /// Reads a log from an index on, past and to come. Ends with an error if the session is deleted, or
+    /// what was read is not there any more.
+    fn follow(&self, id: &str, from: usize) -> StoredLog;
+
+    /// Returns the index after the last event of a session.
+    async fn position(&self, id: &str) -> Result<usize, StoreError>;
+
+    /// Returns those of these sessions that no other process has.
+    async fn unowned_by_others(&self, ids: &[&str]) -> Result<Vec<String>, StoreError>;
+
+    /// Has the owner of a session carry out an order, whoever that is by then; returns the reply.
+    async fn ask(&self, id: &str, body: &str) -> Result<String, StoreError>;
+
+    /// Waits for orders for the sessions that this process has, in the order in which they were put, but
+    /// for those that are under way.
+    async fn orders(&self, under_way: &HashSet<Order>) -> Result<Vec<Order>, StoreError>;
+
+    /// Replies to an order. Nobody is told if the session has another owner by now, who carries the order
+    /// out as well.
+    async fn reply(&self, order: &Order, reply: &str) -> Result<(), StoreError>;
 }
 
 /// The right to add to a session's log: one process has it, until it drops the claim or ends. If the

@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::Failure;
+use super::news::inbox_of;
 use super::shared::Shared;
 use super::writer::{RowSummary, Write};
 use crate::lines;
@@ -114,6 +115,8 @@ impl PostgresClaim {
             let owner = shared.owner(id).await?;
             if owner.node == own && owner.epoch == epoch {
                 claim.next = index(owner.next)?;
+                // It may have orders already.
+                shared.news.hear(&inbox_of(own));
                 return Ok(Box::new(claim));
             }
         }

@@ -1,16 +1,18 @@
 //! Connections to a database, and what people are told when there is none.
 
+use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tandem_agent::session::StoreError;
 use tandem_net::Backoff;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, ToSql};
-use tokio_postgres::{Client, Config, Error, NoTls, Row};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error, NoTls, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::address::{DatabaseAddress, cause};
@@ -61,14 +63,33 @@ impl Database {
 
     /// Opens a connection, once.
     pub(super) async fn connect(&self) -> Result<Client, Failure> {
+        self.connect_hearing(|_| ()).await
+    }
+
+    /// Opens a connection on which other nodes are heard.
+    pub(super) async fn listen(
+        &self,
+        heard: impl Fn(&str) + Send + 'static,
+    ) -> Result<Client, Failure> {
+        let client = self.connect_hearing(heard).await?;
+        let listening = timeout(self.patience, client.batch_execute("listen tandem")).await;
+        listening.map_err(|_| Failure::Silent)?.map_err(Failure::Refused)?;
+        Ok(client)
+    }
+
+    /// Opens a connection, once; what is notified on it is heard.
+    async fn connect_hearing(
+        &self,
+        heard: impl Fn(&str) + Send + 'static,
+    ) -> Result<Client, Failure> {
         let connecting = async {
             let Some(tls) = &self.tls else {
                 let (client, connection) = self.address.config().connect(NoTls).await?;
-                tokio::spawn(connection);
+                tokio::spawn(carry(connection, heard));
                 return Ok(client);
             };
             let (client, connection) = self.address.config().connect(tls.clone()).await?;
-            tokio::spawn(connection);
+            tokio::spawn(carry(connection, heard));
             Ok(client)
         };
         match timeout(self.patience, connecting).await {
@@ -192,6 +213,19 @@ impl Database {
             ),
             _ => said.to_owned(),
         })
+    }
+}
+
+/// Carries what is said on a connection, until it ends.
+async fn carry<S, T>(mut connection: Connection<S, T>, heard: impl Fn(&str))
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+        if let AsyncMessage::Notification(notification) = message {
+            heard(notification.payload());
+        }
     }
 }
 

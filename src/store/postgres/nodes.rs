@@ -82,6 +82,10 @@ impl Nodes {
                    (select from tandem.session s where s.owner = n.name) \
                    and pg_try_advisory_xact_lock_shared(hashtextextended('tandem ' || n.name, 0))";
         database.batch(sql).await?;
+        // And nobody waits for what they wanted of others.
+        let sql = "delete from tandem.inbox i where not exists \
+                   (select from tandem.node n where n.name = i.asker)";
+        database.batch(sql).await?;
         Ok(Arc::new(nodes))
     }
 

@@ -37,10 +37,16 @@ create table tandem.node(name text primary key, beat bigint not null);
 insert into tandem.schema_version values (1);
 ";
 
-/// Columns that version 1 has got since: `session.busy` says that a turn runs or waits.
+/// Columns and tables that version 1 has got since: `session.busy` says that a turn runs or waits, and `inbox`
+/// has what other nodes want of a session's owner.
 const ADDED: &str = "
 alter table tandem.session add column if not exists busy bool not null default false;
 create index if not exists session_busy on tandem.session(owner) where busy;
+create table if not exists tandem.inbox(
+  id bigserial, session text not null references tandem.session on delete cascade,
+  key text not null, asker text not null, body text not null, reply text, primary key(session, key)
+);
+create index if not exists inbox_asker on tandem.inbox(asker);
 ";
 
 /// Makes the tables, unless they are there.
@@ -67,7 +73,7 @@ pub(super) async fn prepare(database: &Database) -> Result<(), StoreError> {
 
 /// Adds what version 1 has got since, unless it is there. Programs that know nothing of it go on.
 async fn add(database: &Database) -> Result<(), StoreError> {
-    let sql = "select to_regclass('tandem.session_busy') is not null";
+    let sql = "select to_regclass('tandem.inbox_asker') is not null";
     let rows = database.query(sql, &[]).await?;
     if rows.first().map(|row| get(row, 0)).transpose()?.unwrap_or(false) {
         // Looked at first: an `alter table` that has nothing to do waits for all who use the table.

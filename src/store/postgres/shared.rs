@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{Database, get};
+use super::news::News;
 use super::nodes::{Life, Nodes};
 use super::writer::Writer;
 
@@ -25,6 +26,7 @@ pub(super) struct Shared {
     pub(super) database: Arc<Database>,
     pub(super) nodes: Arc<Nodes>,
     pub(super) writer: Writer,
+    pub(super) news: Arc<News>,
     /// Epochs of the sessions that this node has open; each fires when another node has taken it over.
     pub(super) held: Mutex<HashMap<String, HeldSession>>,
     /// Held while a session is created or claimed, so that of two claims of this node one counts.
@@ -52,11 +54,17 @@ pub(super) struct Owner {
 }
 
 impl Shared {
-    pub(super) fn new(database: Arc<Database>, nodes: Arc<Nodes>, writer: Writer) -> Self {
+    pub(super) fn new(
+        database: Arc<Database>,
+        nodes: Arc<Nodes>,
+        writer: Writer,
+        news: Arc<News>,
+    ) -> Self {
         Self {
             database,
             nodes,
             writer,
+            news,
             held: Mutex::default(),
             claiming: tokio::sync::Mutex::default(),
         }
@@ -64,21 +72,30 @@ impl Shared {
 
     /// Returns who has a session.
     pub(super) async fn owner(&self, id: &str) -> Result<Owner, StoreError> {
-        let sql = "select s.epoch, s.next, s.port, s.owner, n.name is not null, \
+        let owner = self.owners(&[id]).await?.pop();
+        owner.map(|(_, owner)| owner).ok_or_else(|| StoreError::NotFound(id.to_owned()))
+    }
+
+    /// Returns who has each of these sessions, as far as there are such.
+    pub(super) async fn owners(&self, ids: &[&str]) -> Result<Vec<(String, Owner)>, StoreError> {
+        let sql = "select s.id, s.epoch, s.next, s.port, s.owner, n.name is not null, \
                    n.name is not null and s.owner <> $2 and \
                    pg_try_advisory_xact_lock_shared(hashtextextended('tandem ' || s.owner, 0)) \
                    from tandem.session s left join tandem.node n on n.name = s.owner \
-                   where s.id = $1";
-        let row = self.database.query(sql, &[&id, &self.nodes.own()]).await?.pop();
-        let row = row.ok_or_else(|| StoreError::NotFound(id.to_owned()))?;
-        Ok(Owner {
-            epoch: get(&row, 0)?,
-            next: get(&row, 1)?,
-            port: get(&row, 2)?,
-            node: get(&row, 3)?,
-            is_known: get(&row, 4)?,
-            is_free: get(&row, 5)?,
-        })
+                   where s.id = any($1)";
+        let rows = self.database.query(sql, &[&ids, &self.nodes.own()]).await?;
+        let owner = |row| {
+            let owner = Owner {
+                epoch: get(row, 1)?,
+                next: get(row, 2)?,
+                port: get(row, 3)?,
+                node: get(row, 4)?,
+                is_known: get(row, 5)?,
+                is_free: get(row, 6)?,
+            };
+            Ok((get(row, 0)?, owner))
+        };
+        rows.iter().map(owner).collect()
     }
 
     /// Returns whether the node that has a session is alive; of this node, whether it still has it open.

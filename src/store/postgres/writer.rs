@@ -10,6 +10,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Statement};
 
 use super::connection::{BACKOFF, Database, Failure, get};
+use super::news::News;
 
 /// Maximum number of sessions in one statement.
 const MOST_SESSIONS: usize = 256;
@@ -88,9 +89,9 @@ pub(super) struct Writer(mpsc::Sender<Pending>);
 
 impl Writer {
     /// Starts the writer of a node.
-    pub(super) fn start(database: Arc<Database>) -> Self {
+    pub(super) fn start(database: Arc<Database>, news: Arc<News>) -> Self {
         let (queue, writes) = mpsc::channel(QUEUE);
-        tokio::spawn(Task { database, connection: None }.run(writes));
+        tokio::spawn(Task { database, news, connection: None }.run(writes));
         Self(queue)
     }
 
@@ -106,6 +107,7 @@ impl Writer {
 
 struct Task {
     database: Arc<Database>,
+    news: Arc<News>,
     connection: Option<(Client, Statement)>,
 }
 
@@ -150,7 +152,7 @@ impl Task {
                 match self.attempt(&group).await {
                     Ok(moved) => {
                         let is_done = |it: &mut Pending| moved.contains(&it.write.id);
-                        group.extract_if(.., is_done).for_each(|it| it.end(Ok(())));
+                        group.extract_if(.., is_done).for_each(|it| self.done(it));
                         // The rest is refused; why, is in the sessions' rows.
                         is_unclear = true;
                         continue;
@@ -175,6 +177,12 @@ impl Task {
         if failures > 0 {
             tracing::info!("sessions are saved again");
         }
+    }
+
+    /// Ends a write that is done, and tells those who read the log.
+    fn done(&self, pending: Pending) {
+        self.news.tell(&pending.write.id);
+        pending.end(Ok(()));
     }
 
     /// Ends a group that the database refuses; if there are several, those that it takes alone are written.
@@ -250,7 +258,7 @@ impl Task {
                 Some((now, next)) if *now == epoch && *next == start && start != finish => {
                     again.push(pending);
                 }
-                Some((now, next)) if *now == epoch && *next == finish => pending.end(Ok(())),
+                Some((now, next)) if *now == epoch && *next == finish => self.done(pending),
                 Some((now, next)) if *now == epoch && *next < start => pending
                     .end(Err(StoreError::Lost("the database has gone back to an earlier state"))),
                 _ => pending.end(Err(StoreError::TakenOver)),

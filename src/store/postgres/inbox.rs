@@ -1,0 +1,114 @@
+//! The inbox: what the owners of sessions are to carry out for clients of other nodes.
+//!
+//! A row is an order. The node that asks puts it there, waits for the reply, and removes it. Orders of a
+//! node that has died are removed by whoever meets them: nobody waits for what they would bring.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tandem_agent::session::{Order, StoreError};
+use tokio::runtime::Handle;
+
+use super::connection::get;
+use super::news::inbox_of;
+use super::nodes::Life;
+use super::shared::Shared;
+
+/// Maximum number of orders that are taken at once.
+const MOST: i64 = 64;
+
+/// Puts an order into the inbox of a session, and waits until its owner has carried it out; returns the
+/// reply.
+pub(super) async fn ask(
+    shared: &Arc<Shared>,
+    session: &str,
+    body: &str,
+) -> Result<String, StoreError> {
+    let key = uuid::Uuid::new_v4().to_string();
+    let mut news = shared.news.subscribe(&key);
+    let asked =
+        AskedOrder { shared: Arc::clone(shared), session: session.to_owned(), key: key.clone() };
+    let owner = shared.owner(session).await?.node;
+    let sql = "insert into tandem.inbox(session, key, asker, body) values ($1, $2, $3, $4) \
+               on conflict do nothing";
+    shared.database.query(sql, &[&session, &key, &shared.nodes.own(), &body]).await?;
+    shared.news.tell(&inbox_of(&owner));
+    loop {
+        news.forget();
+        let sql = "select reply from tandem.inbox where session = $1 and key = $2";
+        let row = shared.database.query(sql, &[&session, &key]).await?.pop();
+        match row.map(|row| get::<Option<String>>(&row, 0)).transpose()? {
+            Some(Some(reply)) => {
+                drop(asked);
+                return Ok(reply);
+            }
+            Some(None) => _ = news.wait().await,
+            // With its session.
+            None => return Err(StoreError::NotFound(session.to_owned())),
+        }
+    }
+}
+
+/// An order of this node, which is removed when nobody waits for it any more.
+struct AskedOrder {
+    shared: Arc<Shared>,
+    session: String,
+    key: String,
+}
+
+impl Drop for AskedOrder {
+    fn drop(&mut self) {
+        let (shared, session, key) =
+            (Arc::clone(&self.shared), self.session.clone(), self.key.clone());
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                let sql = "delete from tandem.inbox where session = $1 and key = $2";
+                // If this cannot be done, a node that starts later does it.
+                let _ = shared.database.query(sql, &[&session, &key]).await;
+            });
+        }
+    }
+}
+
+/// Waits for orders for the sessions that this node has, but for those that are under way.
+pub(super) async fn orders(
+    shared: &Arc<Shared>,
+    under_way: &HashSet<Order>,
+) -> Result<Vec<Order>, StoreError> {
+    let own = shared.nodes.own();
+    let mut news = shared.news.subscribe(&inbox_of(own));
+    loop {
+        news.forget();
+        let sql = "select i.session, i.key, i.asker, i.body, s.epoch from tandem.inbox i \
+                   join tandem.session s on s.id = i.session \
+                   where s.owner = $1 and i.reply is null and i.key <> all($2) order by i.id limit $3";
+        let known: Vec<&str> = under_way.iter().map(|order| order.key.as_str()).collect();
+        let rows = shared.database.query(sql, &[&own, &known, &MOST]).await?;
+        let mut orders = Vec::new();
+        for row in &rows {
+            let (session, asker): (String, String) = (get(row, 0)?, get(row, 2)?);
+            let epoch = get(row, 4)?;
+            if asker != own && shared.nodes.life(&asker) == Life::Dead {
+                let sql = "delete from tandem.inbox where asker = $1";
+                shared.database.query(sql, &[&asker]).await?;
+            } else if shared.held.lock().get(&session).is_some_and(|held| held.epoch == epoch) {
+                orders.push(Order { session, key: get(row, 1)?, body: get(row, 3)?, epoch });
+            }
+        }
+        if !orders.is_empty() {
+            return Ok(orders);
+        }
+        news.wait().await;
+    }
+}
+
+/// Replies to an order, if this node still has the session.
+pub(super) async fn reply(shared: &Shared, order: &Order, reply: &str) -> Result<(), StoreError> {
+    let sql = "update tandem.inbox set reply = $3 where session = $1 and key = $2 and exists \
+               (select from tandem.session s where s.id = $1 and s.owner = $4 and s.epoch = $5)";
+    let own = shared.nodes.own();
+    let Order { session, key, epoch, .. } = order;
+    shared.database.query(sql, &[session, key, &reply, &own, epoch]).await?;
+    shared.news.tell(key);
+    Ok(())
+}

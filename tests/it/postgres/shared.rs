@@ -1,0 +1,198 @@
+//! Nodes that read the logs of each other's sessions, and leave orders for their owners.
+
+use std::collections::HashSet;
+
+use futures::StreamExt as _;
+use tandem_agent::session::{Claim, SharedStore, Store as _, StoreError, Stored, StoredLog};
+use tandem_store::PostgresStore;
+use tokio::time::timeout;
+
+use super::server::{Cluster, Database, skip};
+use crate::agent::HANG;
+use crate::laws::{batch, head, new_id, text};
+
+/// Reads so many events of a log that goes on; returns their indexes.
+async fn read(log: &mut StoredLog, count: usize) -> Vec<usize> {
+    let mut indexes = Vec::new();
+    while indexes.len() < count {
+        for piece in timeout(HANG, log.next()).await.unwrap().unwrap().unwrap() {
+            let Stored::Batch(batch) = piece else { panic!("{piece:?}") };
+            for (index, (_, event)) in (batch.first..).zip(&batch.events) {
+                assert_eq!(**event, text(index));
+                indexes.push(index);
+            }
+        }
+    }
+    indexes
+}
+
+async fn owned(store: &PostgresStore) -> (String, Box<dyn Claim>) {
+    let id = new_id();
+    let mut claim = store.create(&head(&id)).await.unwrap();
+    claim.append(vec![batch(0, 4)]).await.unwrap();
+    (id, claim)
+}
+
+fn indexes(from: usize, to: usize) -> Vec<usize> {
+    (from..to).collect()
+}
+
+#[tokio::test]
+async fn a_log_is_read_at_another_node_as_it_grows_from_any_place_on() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let (owner, other) = (database.connect().await, database.connect().await);
+    let (id, mut claim) = owned(&owner).await;
+    let mut logs: Vec<_> = (0..6).map(|from| other.follow(&id, from)).collect();
+    for (from, log) in logs.iter_mut().enumerate().take(4) {
+        assert_eq!(read(log, 4 - from).await, indexes(from, 4));
+    }
+    // Far more than is read at once, and with a gap.
+    let many: Vec<_> = (0..300).map(|n| batch(6 + n, 1)).collect();
+    claim.append([vec![batch(4, 1)], many].concat()).await.unwrap();
+    let expected = [vec![4], indexes(6, 306)].concat();
+    for log in logs.iter_mut().take(5) {
+        assert_eq!(read(log, 301).await, expected);
+    }
+    assert_eq!(read(&mut logs[5], 300).await, indexes(6, 306));
+    assert_eq!(other.position(&id).await.unwrap(), 306);
+    claim.release().await;
+    drop(claim);
+    owner.delete(&id).await.unwrap();
+    let end = timeout(HANG, logs[0].next()).await.unwrap().unwrap();
+    assert!(matches!(end, Err(StoreError::NotFound(_))));
+}
+
+#[tokio::test]
+async fn events_still_come_when_the_connection_is_cut_on_which_nodes_are_told_of_them() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let (owner, other) = (database.connect().await, database.connect().await);
+    let (id, mut claim) = owned(&owner).await;
+    let mut log = other.follow(&id, 0);
+    assert_eq!(read(&mut log, 4).await, indexes(0, 4));
+    for n in 4..8 {
+        database.sql(
+            "select count(pg_terminate_backend(pid)) from pg_stat_activity \
+             where datname = current_database() and pid <> pg_backend_pid() and query ~ 'listen|pg_notify|select 1'",
+        );
+        claim.append(vec![batch(n, 1)]).await.unwrap();
+        assert_eq!(read(&mut log, 1).await, [n]);
+    }
+}
+
+/// Waits for the next order of a node, and replies.
+async fn carry_out(store: &PostgresStore, reply: &str) -> String {
+    let orders = timeout(HANG, store.orders(&HashSet::new())).await.unwrap().unwrap();
+    store.reply(&orders[0], reply).await.unwrap();
+    orders[0].body.clone()
+}
+
+#[tokio::test]
+async fn an_order_is_carried_out_by_the_owner_and_replied_to_whoever_has_put_it() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let (owner, first, second) =
+        (database.connect().await, database.connect().await, database.connect().await);
+    let (id, claim) = owned(&owner).await;
+    for n in 0..3 {
+        let order = format!("order {n}");
+        let asked = async { tokio::join!(first.ask(&id, &order), carry_out(&owner, "first")) };
+        let (reply, body) = timeout(HANG, asked).await.unwrap();
+        assert_eq!((reply.unwrap().as_str(), body), ("first", order));
+    }
+    // What is under way does not come again.
+    let asked = async {
+        let both = async { tokio::join!(first.ask(&id, "a"), second.ask(&id, "b")) };
+        let carried_out = async {
+            let mut under_way = HashSet::new();
+            let mut bodies = Vec::new();
+            while bodies.len() < 2 {
+                for order in owner.orders(&under_way).await.unwrap() {
+                    bodies.push(order.body.clone());
+                    under_way.insert(order);
+                }
+            }
+            for order in under_way {
+                owner.reply(&order, &order.body.to_uppercase()).await.unwrap();
+            }
+            bodies.sort();
+            bodies
+        };
+        tokio::join!(both, carried_out)
+    };
+    let ((a, b), bodies) = timeout(HANG, asked).await.unwrap();
+    assert_eq!((a.unwrap().as_str(), b.unwrap().as_str()), ("A", "B"));
+    assert_eq!(bodies, ["a", "b"]);
+    emptied(&database).await;
+    drop(claim);
+}
+
+/// Waits until nothing is in the inbox.
+async fn emptied(database: &Database<'_>) {
+    let empty = async {
+        while database.sql("select count(*) from tandem.inbox") != "0" {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(HANG, empty).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_order_that_its_owner_has_not_replied_to_is_for_the_next_owner() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let (first, second) = (database.connect().await, database.connect().await);
+    let (id, mut claim) = owned(&first).await;
+    let going_on = async {
+        let order = first.orders(&HashSet::new()).await.unwrap().remove(0);
+        claim.release().await;
+        assert_eq!(second.unowned_by_others(&[&id]).await.unwrap(), [id.clone()]);
+        let _claim = second.claim(&id).await.unwrap();
+        assert_eq!(first.unowned_by_others(&[&id]).await.unwrap(), [] as [String; 0]);
+        // It has the session no longer.
+        first.reply(&order, "too late").await.unwrap();
+        assert_eq!(carry_out(&second, "in time").await, "go");
+    };
+    let asked = async { tokio::join!(second.ask(&id, "go"), going_on) };
+    let (reply, ()) = timeout(HANG, asked).await.unwrap();
+    assert_eq!(reply.unwrap(), "in time");
+}
+
+#[tokio::test]
+async fn orders_that_nobody_waits_for_are_removed() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let (owner, other) = (database.connect().await, database.connect().await);
+    let (id, _claim) = owned(&owner).await;
+    {
+        let asking = other.ask(&id, "go");
+        let none = HashSet::new();
+        let taken = owner.orders(&none);
+        tokio::pin!(asking);
+        let taken = tokio::select! {
+            _ = &mut asking => panic!("nobody has replied"),
+            taken = timeout(HANG, taken) => taken,
+        };
+        assert_eq!(taken.unwrap().unwrap().len(), 1);
+    }
+    emptied(&database).await;
+    let orphan = format!(
+        "insert into tandem.inbox(session, key, asker, body) values ('{id}', 'k', 'gone', 'x')"
+    );
+    database.sql(&orphan);
+    let _third = database.connect().await;
+    emptied(&database).await;
+    assert!(matches!(other.ask(&new_id(), "go").await, Err(StoreError::NotFound(_))));
+}
+
+#[tokio::test]
+async fn a_database_of_an_earlier_version_gets_the_inbox() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    drop(database.connect().await);
+    database.sql("drop table tandem.inbox");
+    let stores = futures::future::join_all((0..3).map(|_| database.connect())).await;
+    assert_eq!(stores.len(), 3);
+    assert_eq!(database.sql("select count(*) from tandem.inbox"), "0");
+}
