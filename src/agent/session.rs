@@ -22,6 +22,7 @@ mod decision;
 mod engine;
 mod event;
 mod fill;
+mod followed;
 mod gate;
 mod instructions;
 mod keep;
@@ -71,6 +72,7 @@ pub use self::event::{
     TurnId, UnknownEvent,
 };
 pub use self::fill::{PromptPiece, Template};
+pub use self::followed::FollowedSession;
 pub use self::gate::Watching;
 pub use self::instructions::Today;
 pub use self::log::{Entry, Log, Millis, Reader, now};

@@ -675,7 +675,8 @@ struct Times {
 }
 
 impl LastUse {
-    fn now() -> Self {
+    /// Begins now, with a use.
+    pub fn now() -> Self {
         Self(Mutex::new(Times { used: Instant::now(), abandoned: None }))
     }
 
@@ -695,7 +696,8 @@ impl LastUse {
         self.0.lock().used = Instant::now();
     }
 
-    fn at(&self) -> Instant {
+    /// Returns the time of the last use.
+    pub fn at(&self) -> Instant {
         self.0.lock().used
     }
 
