@@ -318,6 +318,15 @@ impl Session {
         self.end(Some(why));
     }
 
+    /// Closes the session, unless a turn runs or waits. Returns `false` if one does.
+    pub fn close_if_idle(&self) -> bool {
+        let is_idle = self.turns.close_if_idle();
+        if is_idle {
+            self.end(None);
+        }
+        is_idle
+    }
+
     fn end(&self, why: Option<&str>) {
         // The turns first: what they run must not begin anything new.
         self.turns.close(why);

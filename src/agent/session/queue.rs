@@ -273,6 +273,16 @@ impl TurnQueue {
         self.start_next(&mut turns);
     }
 
+    /// Lets no turn start any more, unless one runs or waits. Returns `false` if one does.
+    pub(super) fn close_if_idle(&self) -> bool {
+        let turns = self.turns.lock();
+        let is_idle = turns.running.is_none() && turns.queue.is_empty();
+        if is_idle {
+            turns.closed.cancel();
+        }
+        is_idle
+    }
+
     /// Waits until the queue is [closed](Self::close).
     pub(super) fn closed(&self) -> WaitForCancellationFutureOwned {
         self.turns.lock().closed.clone().cancelled_owned()

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
@@ -211,6 +212,24 @@ impl Contexts {
             context.session.idle().await;
             context.session.synced().await;
         }
+    }
+
+    /// Lets each session that is only this server's go as soon as no turn runs or waits in it, so that others
+    /// can have it at once. Waits for all turns.
+    pub(super) async fn let_go(&self) {
+        if self.sessions().is_none() {
+            return self.idle_all().await;
+        }
+        let leaving = self.all().into_iter().map(async |context| {
+            loop {
+                context.session.idle().await;
+                context.session.synced().await;
+                if context.session.close_if_idle() {
+                    return;
+                }
+            }
+        });
+        join_all(leaving).await;
     }
 
     /// Waits until nobody has to be notified of anything more. The server must be over.
@@ -430,6 +449,11 @@ impl<'a> VisibleContexts<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// Returns the session of an id, if it is loaded.
+    pub(super) fn loaded(&self, id: &str) -> Option<Arc<LoadedSession>> {
+        self.find_loaded(id, Naming::Any)
     }
 
     /// Returns the loaded session that the principal calls so.

@@ -180,7 +180,7 @@ pub async fn serve(
     // Whoever comes now is told that it is too late.
     tokio::select! {
         () = door.accept() => {}
-        () = server.contexts.idle_all() => {}
+        () = server.contexts.let_go() => {}
         () = server.principals.keep_looking() => {}
         () = ending.now.cancelled() => {}
     }

@@ -148,7 +148,12 @@ impl A2aServer {
         named: &SessionId<'_>,
     ) -> Result<Option<Arc<LoadedSession>>, Error> {
         let Some(id) = named.id() else { return Ok(None) };
-        let loaded = self.contexts.of(principal).load(id).await?;
+        let visible = self.contexts.of(principal);
+        if self.ending.draining() {
+            // What is let go is for others.
+            return Ok(visible.loaded(id));
+        }
+        let loaded = visible.load(id).await?;
         if let Some(loaded) = &loaded {
             self.restore_push(&SessionContext::of(loaded));
         }

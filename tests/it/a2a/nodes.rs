@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use expect_test::expect;
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Child;
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::http::Sse;
 use super::server::{Client, ends, first_part, kind, listen, prompt, text};
@@ -18,14 +20,14 @@ use crate::agent::{HANG, Setup};
 use crate::postgres::server::{Cluster, Database, skip};
 
 /// A server of a database's sessions.
-struct Node {
-    client: Client,
-    child: Child,
+pub(super) struct Node {
+    pub(super) client: Client,
+    pub(super) child: Child,
 }
 
 impl Node {
     /// Starts one in this home: all work in the same directories.
-    async fn start(setup: &Setup, home: &Path, database: &Database<'_>) -> Self {
+    pub(super) async fn start(setup: &Setup, home: &Path, database: &Database<'_>) -> Self {
         let mut setup = setup.clone();
         let args = ["serve", "--port", "0", "--store", &database.url, "-y"];
         setup.args.splice(0..0, args.map(ToOwned::to_owned));
@@ -34,7 +36,7 @@ impl Node {
         Self { client: Client { port }, child }
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(super) fn signal(&self, signal: Signal) {
         let pid = self.child.id().and_then(|pid| Pid::from_raw(pid.try_into().unwrap())).unwrap();
         kill_process(pid, signal).unwrap();
     }
@@ -142,6 +144,102 @@ async fn a_node_that_was_frozen_finds_its_session_at_another_and_does_nothing_mo
     assert_eq!((text(&rest), ends(rest.last().unwrap())), (String::new(), true), "{rest:?}");
     let body = "select count(*) from tandem.batch where body like '%late%'";
     assert_eq!(database.sql(body), "0");
+}
+
+/// Waits until a statement returns this.
+async fn until_sql(database: &Database<'_>, sql: &str, expected: &str) {
+    let waiting = async {
+        while database.sql(sql) != expected {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(HANG, waiting).await.unwrap_or_else(|_| panic!("{sql}: {}", database.sql(sql)));
+}
+
+#[tokio::test]
+async fn a_turn_of_a_node_that_is_killed_goes_on_at_another_though_nobody_asks() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let (database, home) = (cluster.database(), TempDir::new().unwrap());
+    let begins = json!({ "when": "", "answers": [[{ "text": "one" }, { "text": "two" }, { "hang": null }]] });
+    let mut first = Node::start(&Setup::script(vec![begins]), home.path(), &database).await;
+    let (_stream, seen) = stream_until(first.client, "two").await;
+    assert_eq!(database.sql("select busy from tandem.session"), "t");
+    let whole = Setup::answers(json!([[{ "text": "whole" }]]));
+    let second = Node::start(&whole, home.path(), &database).await;
+    first.child.kill().await.unwrap();
+    until_sql(&database, "select busy from tandem.session", "f").await;
+    assert_eq!(database.sql("select epoch from tandem.session"), "2");
+    let rest = rest_at(second.client, &seen).await;
+    assert_eq!(
+        text(&rest),
+        "\n\n*The answer was interrupted (the agent ended) and starts again from here.*\n\nwhole"
+    );
+    assert_eq!(rest.last().unwrap()["status"]["state"], "completed");
+    let task = second.client.result("tasks/get", json!({ "id": "c" })).await;
+    let said: Vec<_> = task["history"].as_array().unwrap().iter().map(first_text).collect();
+    assert_eq!(said, ["go", "whole"]);
+}
+
+/// Sends a prompt to one of two nodes, and to the other if the first has no time; returns its task, and the
+/// longest time for which both had none.
+async fn send_to_either(clients: &Mutex<[Client; 2]>, id: &str) -> (Value, Duration) {
+    let sent = in_context(id, "go");
+    let (begun, mut n) = (Instant::now(), 0);
+    loop {
+        let client = clients.lock().unwrap()[n % 2];
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "message/send", "params": sent });
+        let asked = Instant::now();
+        // A node that has ended is not there.
+        let answer = tokio::spawn(async move { client.post("/", &body).await }).await;
+        if let Ok(answer) = answer
+            && answer.status == 200
+            && let Some(task) = answer.json().get("result")
+        {
+            return (task.clone(), asked - begun);
+        }
+        n += 1;
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn nodes_are_replaced_one_after_the_other_and_no_turn_is_interrupted() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let (database, home) = (cluster.database(), TempDir::new().unwrap());
+    let answer = json!([{ "text": "begun " }, { "delay": 300 }, { "text": "done" }]);
+    let setup = Setup::script(vec![json!({ "when": "", "answers": [answer] })]);
+    let start = async || Node::start(&setup, home.path(), &database).await;
+    let mut nodes = [start().await, start().await];
+    let clients = Arc::new(Mutex::new([nodes[0].client, nodes[1].client]));
+    let over = CancellationToken::new();
+    let callers: Vec<_> = (0..6)
+        .map(|n| {
+            let (clients, over) = (Arc::clone(&clients), over.clone());
+            tokio::spawn(async move {
+                let (mut turns, mut longest) = (0, Duration::ZERO);
+                while !over.is_cancelled() {
+                    let (task, refused) = send_to_either(&clients, &format!("c{n}")).await;
+                    assert_eq!(task["status"]["state"], "completed", "{task}");
+                    (turns, longest) = (turns + 1, longest.max(refused));
+                }
+                (turns, longest)
+            })
+        })
+        .collect();
+    for n in 0..2 {
+        let next = start().await;
+        nodes[n].signal(Signal::TERM);
+        timeout(HANG, nodes[n].child.wait()).await.unwrap().unwrap();
+        clients.lock().unwrap()[n] = next.client;
+        nodes[n] = next;
+    }
+    over.cancel();
+    for caller in callers {
+        let (turns, longest) = timeout(HANG, caller).await.unwrap().unwrap();
+        assert!(turns > 0 && longest < Duration::from_secs(1), "{turns} turns, {longest:?}");
+    }
+    let ends = "select count(*) from tandem.batch where body like '%TurnFinished%' and body not like '%EndTurn%'";
+    assert_eq!(database.sql(ends), "0");
 }
 
 #[tokio::test]

@@ -314,6 +314,23 @@ async fn webhooks_are_told_of_the_interruption_and_of_turns_to_come() {
 }
 
 #[tokio::test]
+async fn a_task_that_ran_goes_on_when_the_server_starts_again_though_nobody_asks() {
+    let begins = Setup::answers(json!([[{ "text": "one" }, { "hang": null }]]));
+    let mut hook = Webhook::listen().await;
+    let it = serve(&begins.arg("--a2a-webhook-loopback")).await;
+    let mut sent = at_once(in_context("c", "go"));
+    sent["configuration"]["pushNotificationConfig"] = json!({ "url": hook.url });
+    it.client.result("message/send", sent).await;
+    let whole = Setup::answers(json!([[{ "text": "whole" }]]));
+    let it = it.killed(&whole.arg("--a2a-webhook-loopback")).await;
+    let task = hook.until(|body| body["status"]["state"] == "completed").await;
+    assert_eq!(task["id"], "c");
+    assert_eq!(task["artifacts"][0]["parts"][0]["text"], "whole", "{task}");
+    let task = it.client.result("tasks/get", json!({ "id": "c" })).await;
+    assert_eq!(task["history"].as_array().map(Vec::len), Some(2), "{task}");
+}
+
+#[tokio::test]
 async fn without_a_token_clients_know_only_of_sessions_that_clients_began() {
     let it = serve(&says_hi()).await;
     it.client.result("message/send", in_context("c", "hi")).await;
