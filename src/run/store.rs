@@ -1,6 +1,8 @@
 //! The store of a server: files of this machine, or a database that several nodes share.
 
 use std::sync::Arc;
+#[cfg(feature = "postgres")]
+use std::time::Duration;
 
 use anyhow::anyhow;
 
@@ -16,6 +18,10 @@ const STORE: &str = "TANDEM_STORE";
 /// Name of the environment variable with the password, as other programs for this database have it.
 #[cfg(feature = "postgres")]
 const PASSWORD: &str = "PGPASSWORD";
+
+/// Time before a node counts as dead at which commands of a node that is frozen, or cut off, are ended.
+#[cfg(feature = "postgres")]
+const BEFORE: Duration = Duration::from_secs(1);
 
 /// Returns the store that the user wants, unless sessions are not to be stored. Connects to a database.
 #[cfg(feature = "postgres")]
@@ -42,6 +48,10 @@ pub(super) async fn store(
         PostgresLimits { patience: limits.store.patience, node_dead: limits.store.node_dead };
     let store = PostgresStore::connect(&address, limits).await;
     let store = store.map_err(|error| anyhow!(error.to_string()))?;
+    // What is started ends before others count this node as dead.
+    making.supervisor.need_beats(limits.node_dead.saturating_sub(BEFORE).max(BEFORE));
+    let supervisor = Arc::clone(&making.supervisor);
+    store.on_beat(move || supervisor.beat());
     tracing::info!(
         "sessions are kept in the database {address}, of which this is node {}",
         store.node()

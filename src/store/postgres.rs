@@ -116,6 +116,13 @@ impl PostgresStore {
         Ok(Self { shared, _ends: ends })
     }
 
+    /// From now on, has this called whenever it is certain that no other node takes sessions of this one over
+    /// for some time. Others do when it has not been called for the time after which a node counts as dead. It
+    /// must return at once.
+    pub fn on_beat(&self, call: impl Fn() + Send + Sync + 'static) {
+        self.shared.nodes.on_beat(Box::new(call));
+    }
+
     /// Looks at what would go wrong with a database, and becomes no node of it.
     pub async fn check(address: &DatabaseAddress, patience: Duration) -> Vec<DatabaseFinding> {
         check::check(address, patience).await

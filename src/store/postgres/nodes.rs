@@ -1,7 +1,7 @@
 //! The processes that share a database, and which of them are alive.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use std::{io, thread};
 
@@ -39,6 +39,9 @@ with own as (
 select name, beat, pg_try_advisory_xact_lock_shared(hashtextextended('tandem ' || name, 0))
 from tandem.node where name <> $1";
 
+/// Something to do whenever the database has counted a beat of this node at once.
+type OnBeat = Box<dyn Fn() + Send + Sync>;
+
 /// The nodes of a database, as this one sees them.
 pub(super) struct Nodes {
     database: Arc<Database>,
@@ -47,6 +50,7 @@ pub(super) struct Nodes {
     seen: Mutex<HashMap<String, SeenNode>>,
     /// The nodes that count as dead.
     dead: watch::Sender<BTreeSet<String>>,
+    on_beat: OnceLock<OnBeat>,
 }
 
 /// Another node, as it was seen. Times are sums of what this node was awake for, and had an answer.
@@ -76,7 +80,14 @@ impl Nodes {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let own = format!("{host}-{}-{:08x}", std::process::id(), fastrand::u32(..));
         let (seen, dead) = (Mutex::default(), watch::Sender::default());
-        let nodes = Self { database: Arc::clone(database), own, dead_after, seen, dead };
+        let nodes = Self {
+            database: Arc::clone(database),
+            own,
+            dead_after,
+            seen,
+            dead,
+            on_beat: OnceLock::new(),
+        };
         // Nobody needs a row of the dead of whom there is no session any more.
         let sql = "delete from tandem.node n where not exists \
                    (select from tandem.session s where s.owner = n.name) \
@@ -111,6 +122,12 @@ impl Nodes {
             Some(seen) if seen.free.is_some() || seen.still >= LATE => Life::Unclear,
             Some(_) => Life::Alive,
         }
+    }
+
+    /// Has this called with each beat that the database has counted at once.
+    pub(super) fn on_beat(&self, call: OnBeat) {
+        // One is enough.
+        let _ = self.on_beat.set(call);
     }
 
     /// Returns the names of the nodes that count as dead.
@@ -232,7 +249,14 @@ async fn beat_on(nodes: &Nodes, client: Client, check: impl Fn()) {
                 nodes.database.connect().await?
             };
             is_locked = is_locked || nodes.lock(&open).await?;
+            let begun = Instant::now();
             let rows = nodes.beat(&open).await?;
+            // Of one that took long, others may have counted most of the time in which they hear nothing.
+            if begun.elapsed() < nodes.dead_after / 4
+                && let Some(on_beat) = nodes.on_beat.get()
+            {
+                on_beat();
+            }
             Ok::<_, Failure>((open, rows))
         };
         match beaten.await {

@@ -9,13 +9,13 @@ use std::collections::HashSet;
 use std::io;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock, Weak};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -60,6 +60,8 @@ pub struct Supervisor {
     /// Held for reading while a program is started, and for writing when none may start any more: what is
     /// started is ended.
     starting: RwLock<()>,
+    /// Signs of life without which commands are ended, if they need any.
+    pulse: OnceLock<Pulse>,
     /// One task a command: it waits for it, or ends it.
     tasks: TaskTracker,
     ending: CancellationToken,
@@ -116,9 +118,27 @@ impl Supervisor {
             groups: Mutex::default(),
             guard: Mutex::default(),
             starting: RwLock::default(),
+            pulse: OnceLock::new(),
             tasks: TaskTracker::new(),
             ending: CancellationToken::new(),
         }
+    }
+
+    /// From now on, what was started is ended when there was no [sign of life](Self::beat) for this long,
+    /// also while this process is frozen. Needs the runtime.
+    pub fn need_beats(self: &Arc<Self>, patience: Duration) {
+        let pulse = Pulse { patience, last: watch::Sender::new(Instant::now()) };
+        let last = pulse.last.subscribe();
+        if self.pulse.set(pulse).is_ok() {
+            tokio::spawn(end_without_beats(Arc::downgrade(self), last, patience));
+        }
+    }
+
+    /// Notes that what was started may go on.
+    pub fn beat(&self) {
+        let Some(pulse) = self.pulse.get() else { return };
+        pulse.last.send_replace(Instant::now());
+        self.beat_guard();
     }
 
     /// Starts a program in a process group of its own. It is waited for, or ended when the token
@@ -153,6 +173,11 @@ impl Supervisor {
     fn next_mark(self: &Arc<Self>) -> io::Result<String> {
         if self.ending.is_cancelled() {
             return Err(io::Error::other("the agent is ending"));
+        }
+        if self.pulse.get().is_some_and(Pulse::is_late) {
+            return Err(io::Error::other(
+                "the database does not answer, and others may have taken the session over; try again",
+            ));
         }
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         if number == 0 && self.adopts {
@@ -239,7 +264,28 @@ impl Supervisor {
         let mut guard = self.guard.lock();
         if guard.is_none() {
             let mark = format!("{MARK}={}-", self.mark);
-            *guard = Guard::start(&mark).inspect_err(|err| tracing::warn!(%err, "no guard")).ok();
+            let patience = self.pulse.get().map(|pulse| pulse.patience);
+            let started = Guard::start(&mark, patience);
+            *guard = started.inspect_err(|err| tracing::warn!(%err, "no guard")).ok();
+            drop(guard);
+            if patience.is_some() {
+                self.beat_guard();
+            }
+        }
+    }
+
+    fn beat_guard(&self) {
+        // That it has gone is noticed with the next command.
+        let _ = self.guard.lock().as_mut().map(Guard::beat);
+    }
+
+    /// Ends what runs; more may be started.
+    async fn end_what_runs(&self) {
+        for group in self.groups.lock().iter() {
+            signal_group(*group, Signal::KILL);
+        }
+        while self.kill_what_is_left().await {
+            sleep(LOOK).await;
         }
     }
 
@@ -248,6 +294,45 @@ impl Supervisor {
         let told = self.guard.lock().as_mut().map(|guard| guard.tell(op, group));
         if let Some(Err(err)) = told {
             tracing::warn!(%err, "the guard has gone");
+        }
+    }
+}
+
+/// Signs of life of a process whose sessions others may take over.
+struct Pulse {
+    /// Time without one after which what was started is ended.
+    patience: Duration,
+    last: watch::Sender<Instant>,
+}
+
+impl Pulse {
+    /// Returns whether the last sign of life is so long ago that nothing is to be started.
+    fn is_late(&self) -> bool {
+        self.last.borrow().elapsed() >= self.patience / 2
+    }
+}
+
+/// Ends what runs whenever there was no sign of life for some time.
+async fn end_without_beats(
+    supervisor: Weak<Supervisor>,
+    mut last: watch::Receiver<Instant>,
+    patience: Duration,
+) {
+    loop {
+        let due = *last.borrow_and_update() + patience;
+        match timeout_at(due, last.changed()).await {
+            Ok(Ok(())) => continue,
+            Ok(Err(_)) => return,
+            Err(_) => {}
+        }
+        let Some(supervisor) = supervisor.upgrade() else { return };
+        if supervisor.started.load(Ordering::Relaxed) > 0 {
+            tracing::warn!("commands are ended: the database has not answered for {patience:?}");
+            supervisor.end_what_runs().await;
+        }
+        drop(supervisor);
+        if last.changed().await.is_err() {
+            return;
         }
     }
 }

@@ -180,6 +180,37 @@ async fn a_turn_of_a_node_that_is_killed_goes_on_at_another_though_nobody_asks()
     assert_eq!(said, ["go", "whole"]);
 }
 
+#[tokio::test]
+async fn a_command_of_a_frozen_node_has_ended_when_another_takes_its_session_over() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let (database, home) = (cluster.database(), TempDir::new().unwrap());
+    let command = json!({ "command": "while :; do echo line >> lines; sleep 0.02; done" });
+    let answers = json!([[{ "call": { "name": "run_shell_command", "args": command } }]]);
+    let setup = Setup::answers(answers).without_sandbox();
+    let first = Node::start(&setup, home.path(), &database).await;
+    let _second = Node::start(&setup, home.path(), &database).await;
+    let mut stream = first.client.stream("message/stream", in_context("c", "go")).await;
+    stream.until(|event| first_part(event)["data"]["status"] == "EXECUTING").await;
+    let lines = home.path().join("workspace/lines");
+    let length = || fs::metadata(&lines).map_or(0, |it| it.len());
+    let writing = async {
+        while length() == 0 {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(HANG, writing).await.unwrap();
+
+    first.signal(Signal::STOP);
+    until_sql(&database, "select epoch from tandem.session", "2").await;
+    let at_takeover = length();
+    until_sql(&database, "select busy from tandem.session", "f").await;
+    sleep(Duration::from_millis(300)).await;
+    assert_eq!(length(), at_takeover);
+    first.signal(Signal::CONT);
+    sleep(Duration::from_millis(300)).await;
+    assert_eq!(length(), at_takeover);
+}
+
 /// Sends a prompt to one of two nodes, and to the other if the first has no time; returns its task, and the
 /// longest time for which both had none.
 async fn send_to_either(clients: &Mutex<[Client; 2]>, id: &str) -> (Value, Duration) {
