@@ -6,6 +6,8 @@ mod acp_v1;
 mod attach;
 mod attached;
 mod called;
+#[cfg(feature = "postgres")]
+mod chaos;
 mod confined;
 mod contexts;
 mod ending;
