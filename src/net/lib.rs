@@ -7,6 +7,7 @@
 mod backoff;
 mod certificates;
 mod reach;
+mod self_hosted;
 
 use std::error::Error;
 use std::fmt;
@@ -24,6 +25,7 @@ pub use self::backoff::{Backoff, retry_after};
 pub use self::certificates::tls;
 use self::certificates::{NO_CERTIFICATES, no_certificates};
 pub use self::reach::{Reach, is_this_machine, judge, judge_host};
+pub use self::self_hosted::is_self_hosted;
 
 /// Value of the `User-Agent` header.
 pub const AGENT: &str = concat!("tandem/", env!("CARGO_PKG_VERSION"));
