@@ -59,6 +59,13 @@ pub(crate) struct Cli {
     version: Option<bool>,
 }
 
+impl Cli {
+    /// Returns `true` if sessions are to be served.
+    pub(crate) fn serves(&self) -> bool {
+        matches!(&self.command, Some(Command::Serve(serve)) if serve.command.is_none())
+    }
+}
+
 /// Subcommand. Its arguments are built only when it is given.
 #[derive(Subcommand)]
 #[command(defer = true)]
@@ -324,6 +331,10 @@ pub(crate) struct ServeArgs {
     /// `/livez` and `/readyz`), to whoever reaches it
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<SocketAddr>,
+    /// Tell these hosts, beside those of the own network, to which trace a request belongs
+    /// (`traceparent`): models, MCP servers, agents; `*` for all
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    pub(crate) trace_to: Vec<String>,
     /// Model, permissions and limits.
     #[command(flatten)]
     pub(crate) work: WorkArgs,
@@ -438,6 +449,7 @@ Environment:
   TANDEM_STORE                          database of the sessions of `tandem serve`; as --store
   TANDEM_LOG, RUST_LOG                  log level: error, warn (default), info, debug, trace, or
                                         that of a part of the program: tandem::rpc=trace
+  OTEL_EXPORTER_OTLP_ENDPOINT           collector that `tandem serve` sends its traces to
   VISUAL, EDITOR                        the editor for long prompts and proposed files [vi]
   NO_COLOR                              no colours in logs and in the terminal
 ";

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::str::FromStr as _;
 
 use anyhow::Context as _;
+use tandem_trace::{TARGET, Traces};
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Metadata};
 use tracing_subscriber::filter::{Targets, filter_fn};
@@ -25,8 +26,12 @@ use self::queue::Queue;
 pub(crate) struct Logs(Option<Queue>);
 
 /// Begins to log what `TANDEM_LOG`, or else `RUST_LOG`, asks for. If neither does: warnings, and with
-/// `debug` also what this program itself does.
-pub(crate) fn start(file: Option<&Path>, debug: bool) -> anyhow::Result<Logs> {
+/// `debug` also what this program itself does. `traces`: the way of spans to a collector.
+pub(crate) fn start(
+    file: Option<&Path>,
+    debug: bool,
+    traces: Option<&Traces>,
+) -> anyhow::Result<Logs> {
     let set = |name| std::env::var(name).ok().filter(|filter| !filter.is_empty());
     let filter = ["TANDEM_LOG", "RUST_LOG"].into_iter().find_map(set);
     let filter = match &filter {
@@ -50,10 +55,16 @@ pub(crate) fn start(file: Option<&Path>, debug: bool) -> anyhow::Result<Logs> {
     let queue = Queue::new(output);
     let lines = queue.clone();
     let layer = fmt::layer().with_ansi(colour).with_writer(move || lines.clone());
-    let layer = layer.with_filter(filter).with_filter(filter_fn(tells_no_secret));
-    tracing_subscriber::registry().with(layer).init();
+    let layer = layer.with_filter(filter).with_filter(filter_fn(|metadata| !is_traced(metadata)));
+    let layer = layer.with_filter(filter_fn(tells_no_secret));
+    tracing_subscriber::registry().with(traces.map(Traces::layer)).with(layer).init();
     std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
     Ok(Logs(Some(queue)))
+}
+
+/// Returns `true` for a span that is traced.
+fn is_traced(metadata: &Metadata<'_>) -> bool {
+    metadata.is_span() && metadata.target() == TARGET
 }
 
 /// Returns `true` if an event may be logged. rmcp's details on logins hold codes and tokens.

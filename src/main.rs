@@ -9,6 +9,7 @@ use std::io::{IsTerminal as _, Write as _, stderr, stdin, stdout};
 use std::process::ExitCode;
 
 use tandem_content::visible::visible;
+use tandem_trace::Traces;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::{Cli, Command, ServeCommand};
@@ -45,7 +46,11 @@ fn start(cli: &Cli) -> anyhow::Result<ExitReason> {
     let alone = cli.command.is_none() && !cli.agent.acp && !cli.agent.one_prompt();
     let person = alone || matches!(cli.command, Some(Command::Attach(_)));
     let terminal = person && stdin().is_terminal() && stdout().is_terminal();
-    let _logs = logs(cli, terminal)?;
+    let traces =
+        if cli.serves() { Traces::begin("tandem", env!("CARGO_PKG_VERSION"))? } else { None };
+    let _logs = logs(cli, terminal, traces.as_ref())?;
+    // Sent before the log ends, and after everything else.
+    let _traces = traces;
     let runtime = runtime(cli)?;
     runtime.block_on(async { run::outlive_size_limit() });
     if let Some(command) = &cli.command {
@@ -129,7 +134,7 @@ fn subcommand(command: &Command, runtime: Runtime, terminal: bool) -> anyhow::Re
 }
 
 /// Begins to log. All over the screen is no place for it.
-fn logs(cli: &Cli, terminal: bool) -> anyhow::Result<Logs> {
+fn logs(cli: &Cli, terminal: bool, traces: Option<&Traces>) -> anyhow::Result<Logs> {
     let default = terminal && cli.log_file.is_none() && stderr().is_terminal();
     if default && !cli.debug {
         return Ok(logging::none());
@@ -138,7 +143,7 @@ fn logs(cli: &Cli, terminal: bool) -> anyhow::Result<Logs> {
     if let Some(file) = file.as_deref().filter(|_| default) {
         say(&format!("tandem: logs go to {}", file.display()));
     }
-    logging::start(file.as_deref(), cli.debug)
+    logging::start(file.as_deref(), cli.debug, traces)
 }
 
 fn exit_code(code: i32) -> ExitCode {

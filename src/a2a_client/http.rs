@@ -14,6 +14,7 @@ use super::outgoing::RemoteMethod;
 use super::sse::{EventParser, ServerEvent};
 use tandem_net as net;
 use tandem_tools::{one_line, plain};
+use tandem_trace as trace;
 use tandem_wire::development_tool::URI;
 
 /// Characters of an agent's own words in an error.
@@ -141,6 +142,9 @@ impl AgentClient {
             .body(call.to_string());
         if let Some(after) = after.and_then(|id| HeaderValue::from_str(id).ok()) {
             request = request.header("Last-Event-ID", after);
+        }
+        for (name, value) in trace::outgoing(&card.endpoint) {
+            request = request.header(name, value);
         }
         if card.version == ProtocolVersion::V1 {
             request = request.header("A2A-Version", "1.0");

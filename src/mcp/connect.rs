@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use reqwest::Url;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ErrorCode, Implementation, ProtocolVersion, RootsCapabilities,
 };
@@ -104,6 +105,10 @@ pub(super) async fn connect(
         patience: config.timeout.unwrap_or(context.limits.call),
         discover,
         is_confined: config.confined.is_some(),
+        url: match &config.reach {
+            ServerReach::Http { url, .. } => Url::parse(url).ok(),
+            ServerReach::Stdio(_) | ServerReach::Wrong(_) => None,
+        },
     };
     match &config.reach {
         ServerReach::Wrong(why) => Err(ReachError::Lasting(why.clone())),
@@ -249,7 +254,7 @@ fn over_http(
 }
 
 /// The way to begin with a server.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Handshake {
     /// Maximum time for a request without a word from the server.
     patience: Duration,
@@ -257,6 +262,8 @@ struct Handshake {
     discover: bool,
     /// A peer has named the server.
     is_confined: bool,
+    /// The server's address, if it is a web service.
+    url: Option<Url>,
 }
 
 async fn shake_hands(
@@ -264,7 +271,7 @@ async fn shake_hands(
     transport: impl Transport<RoleClient> + 'static,
     how: Handshake,
 ) -> Result<LiveConnection, ReachError> {
-    let Handshake { patience, discover, is_confined } = how;
+    let Handshake { patience, discover, is_confined, url } = how;
     let (name, hearing) = (listener.server.clone(), Arc::clone(&listener.hearing));
     let way = if discover {
         ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] }
@@ -272,7 +279,7 @@ async fn shake_hands(
         ClientLifecycleMode::Initialize
     };
     let begun = listener.serve_with_lifecycle(transport, way).await;
-    let service = begun.map_err(|error| trouble(&error, how))?;
+    let service = begun.map_err(|error| trouble(&error, discover, is_confined))?;
     let info = service.peer().peer_info();
     let instructions = info.as_ref().and_then(|info| info.instructions.clone());
     let connection = ServerConnection {
@@ -283,6 +290,7 @@ async fn shake_hands(
         hearing,
         patience,
         is_confined,
+        url,
     };
     Ok(LiveConnection { connection: Arc::new(connection), service, body: ServerProcess::default() })
 }
@@ -295,13 +303,13 @@ fn about_us() -> ClientConfig {
         .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
 }
 
-fn trouble(error: &ClientInitializeError, how: Handshake) -> ReachError {
+fn trouble(error: &ClientInitializeError, discover: bool, is_confined: bool) -> ReachError {
     if error.is_authorization_required() {
         return ReachError::Login("requires a login".to_owned());
     }
     match error {
         ClientInitializeError::JsonRpcError(said)
-            if !how.discover
+            if !discover
                 && [ErrorCode::METHOD_NOT_FOUND, ErrorCode::UNSUPPORTED_PROTOCOL_VERSION]
                     .contains(&said.code) =>
         {
@@ -309,7 +317,7 @@ fn trouble(error: &ClientInitializeError, how: Handshake) -> ReachError {
         }
         ClientInitializeError::ConnectionClosed(_) => ReachError::Passing("it hung up".to_owned()),
         // Not all that want a login say how.
-        other => match in_short(other, how.is_confined) {
+        other => match in_short(other, is_confined) {
             why if why.contains("HTTP 401") => ReachError::Login("requires a login".to_owned()),
             why => ReachError::Passing(why),
         },

@@ -5,9 +5,10 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
+use reqwest::Url;
 use rmcp::model::{
     CancelledNotificationParam, ClientRequest, ProgressNotificationParam, ProgressToken, RequestId,
-    ServerCapabilities, ServerResult,
+    RequestMetaObject, ServerCapabilities, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
 use rmcp::transport::auth::AuthError;
@@ -21,6 +22,7 @@ use super::error_text::{causes, discreet};
 use parking_lot::Mutex;
 use tandem_tools::one_line;
 use tandem_tools::plain;
+use tandem_trace::{self as trace, TraceContext};
 
 /// Between two updates of what is shown of a call that runs.
 const SHOW_EVERY: Duration = Duration::from_millis(300);
@@ -44,6 +46,8 @@ pub(super) struct ServerConnection {
     pub(super) patience: Duration,
     /// A peer has named the server.
     pub(super) is_confined: bool,
+    /// The server's address, if it is a web service.
+    pub(super) url: Option<Url>,
 }
 
 /// Notifications of a server on running requests.
@@ -109,6 +113,20 @@ fn in_words(said: &ProgressNotificationParam) -> String {
 }
 
 impl ServerConnection {
+    /// Returns the trace context as the protocol has it in `_meta`, if there is one for this server.
+    fn trace(&self) -> Option<RequestMetaObject> {
+        let mut fields = match &self.url {
+            Some(url) => trace::outgoing(url),
+            None => TraceContext::current().fields(),
+        };
+        let mut meta = RequestMetaObject::new();
+        meta.set_traceparent(fields.remove("traceparent")?);
+        if let Some(state) = fields.remove("tracestate") {
+            meta.set_tracestate(state);
+        }
+        Some(meta)
+    }
+
     /// Sends a request and waits for the answer, as long as the server is not silent for too long.
     pub(super) async fn ask(
         &self,
@@ -116,7 +134,9 @@ impl ServerConnection {
         wanted: RequestOptions,
     ) -> Result<ServerResult, RequestError> {
         let mut too_long = self.hearing.too_long.subscribe();
-        let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::default());
+        let mut options = PeerRequestOptions::default();
+        options.meta = self.trace();
+        let sent = self.peer.send_cancellable_request(request, options);
         let failure = |error| failure(error, self.is_confined);
         let mut handle = sent.await.map_err(failure)?;
         let (sender, mut progress) = watch::channel(String::new());

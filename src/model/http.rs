@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use super::Error;
 use super::retry::RequestFailure;
 use tandem_net::{self as net, AGENT};
+use tandem_trace as trace;
 
 /// Maximum size in bytes of an error's body, and maximum time to read it.
 pub(super) const ERROR_BODY: usize = 64 * 1024;
@@ -54,9 +55,10 @@ impl Http {
     /// Sends a request and waits for the head of the response, whatever its status.
     pub(super) async fn send(
         &self,
-        request: Request,
+        mut request: Request,
         patience: Duration,
     ) -> Result<Response, RequestFailure> {
+        trace::add_to(&mut request);
         let host = host(request.url());
         // Not the client's own timeout: that would also end a stream that takes long.
         let response = timeout(patience, self.client()?.execute(request)).await;

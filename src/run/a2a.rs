@@ -41,6 +41,9 @@ use tandem_wire::rpc;
 /// Name of the environment variable that has the token.
 const TOKEN: &str = "TANDEM_A2A_TOKEN";
 
+/// Names of the environment variables with the keys of collectors.
+const TRACE_KEYS: [&str; 2] = ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"];
+
 /// A2A server on a session that a person or an editor drives, if the user wants one.
 pub(super) struct SessionServer(Option<RunningServer>);
 
@@ -135,6 +138,7 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     options.access.proxy = proxy(serve, options.access.token.is_some())?;
     options.network = network(serve);
     options.access.oidc = oidc(&serve.oidc)?;
+    trace(serve, &making);
     let ending = a2a::Ending::default();
     let monitoring = monitoring(serve, &mut options, &ending).await?;
     options.access.tokens = tokens::file(serve.tokens.as_deref(), making.credentials.env());
@@ -220,6 +224,14 @@ fn network(serve: &ServeArgs) -> NetworkOptions {
         hosts: serve.allow_host.clone(),
         proxies: serve.trust_proxy.clone(),
         plain_http: serve.allow_plain_http,
+    }
+}
+
+/// Prepares for traces: who is told of them, and what commands of the model must not know of the collector.
+fn trace(serve: &ServeArgs, making: &Making) {
+    tandem_trace::send_to(serve.trace_to.clone());
+    for secret in TRACE_KEYS.into_iter().filter_map(|name| making.env().var(name)) {
+        making.credentials.know(&Secret::new(secret));
     }
 }
 

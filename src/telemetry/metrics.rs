@@ -1,6 +1,7 @@
 //! The figures, and their text form.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use prometheus_client::encoding::text::encode;
@@ -10,8 +11,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tandem_agent::session::{Session, Store};
+use tandem_trace::{SpanCounts, span_counts};
 
-use super::figures::{Label, gauge, gauges, times};
+use super::figures::{Label, family, gauge, gauges, times};
 use super::session::{SessionMetrics, follow};
 use super::store::{MeasuredStore, StoreMetrics};
 
@@ -25,6 +27,7 @@ pub struct Metrics {
     store: StoreMetrics,
     connections: Gauge,
     clients: Family<Label, Gauge>,
+    spans: Family<Label, Counter>,
     requests: Family<RequestLabels, Counter>,
     request_seconds: Histogram,
 }
@@ -41,17 +44,22 @@ impl Default for Metrics {
         let connections = gauge(&mut registry, "connections", "Open connections");
         let clients =
             gauges(&mut registry, "clients", "Clients that are told what happens, by transport");
+        let spans = family(&mut registry, "trace_spans", "Spans of traces, by what became of them");
         let requests = Family::default();
         registry.register("requests", "Requests, by route and status", requests.clone());
         let request_seconds =
             times(&mut registry, "request", "Time until the response to a request began");
-        Self { registry, sessions, store, connections, clients, requests, request_seconds }
+        Self { registry, sessions, store, connections, clients, spans, requests, request_seconds }
     }
 }
 
 impl Metrics {
     /// Returns the figures as text in the format `OpenMetrics`.
     pub fn text(&self) -> String {
+        let SpanCounts { ended, sent, failed } = span_counts();
+        for (state, count) in [("ended", ended), ("sent", sent), ("failed", failed)] {
+            self.spans.get_or_create(&[("state", state)]).inner().store(count, Ordering::Relaxed);
+        }
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);

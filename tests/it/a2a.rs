@@ -41,6 +41,7 @@ mod streams;
 mod tasks;
 mod together;
 mod token;
+mod traces;
 mod turns;
 mod web;
 mod withdrawn;

@@ -4,7 +4,7 @@ pub(crate) mod authority;
 mod calls;
 mod confined;
 mod editor;
-mod http;
+pub(crate) mod http;
 mod lifecycle;
 pub(crate) mod login;
 mod offers;

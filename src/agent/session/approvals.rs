@@ -4,12 +4,14 @@ use std::future::pending;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::decision::Decision;
 use super::event::{Answer, CallStarted, Event, ToolOutcome};
 use super::gate::Gate;
 use super::log::Log;
 use super::question::Questions;
+use super::spans;
 use crate::permission::consent::Consent;
 use crate::permission::{Permissions, Scope};
 
@@ -62,6 +64,15 @@ impl Approvals {
         cancel: &CancellationToken,
         useless: impl Future<Output = ()>,
     ) -> Option<Answer> {
+        self.asked(asked, cancel, useless).instrument(spans::question()).await
+    }
+
+    async fn asked(
+        &self,
+        asked: Arc<CallStarted>,
+        cancel: &CancellationToken,
+        useless: impl Future<Output = ()>,
+    ) -> Option<Answer> {
         let call = asked.call.id.clone();
         // Before it is announced: a front end may answer at once.
         let mut answer = self.questions.open(Arc::clone(&asked));
@@ -78,6 +89,7 @@ impl Approvals {
         if cancel.is_cancelled() {
             self.questions.withdraw(|| ());
         }
+        spans::question_ended(answer.as_ref().map(|(answer, _)| answer));
         self.log.append(Event::QuestionClosed { call, answer: answer.clone() });
         // What is said after the cancel does not count.
         answer.filter(|_| !cancel.is_cancelled()).map(|(answer, _)| answer)

@@ -9,6 +9,7 @@ use futures::FutureExt as _;
 use futures::future::join_all;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::connections::Connections;
 use super::engine::{CurrentTurn, Engine};
@@ -16,6 +17,7 @@ use super::event::{CallStarted, Caller, Event, Origin, ToolOutcome};
 use super::instructions;
 use super::label;
 use super::log::Log;
+use super::spans;
 use super::user_questions::UserQuestions;
 use crate::permission::{Checked, Environment, PolicyRequest, SandboxSituation, Verdict};
 use tandem_model::{Call, tokens};
@@ -54,7 +56,10 @@ pub(super) async fn run_all(engine: &Engine, turn: CurrentTurn<'_>, calls: Vec<C
         let prepared = batch.into_iter().map(|call| prepare(engine, call, turn.cancel));
         let prepared = join_all(prepared).await;
         // Polled in order, and so announced in order.
-        let run = |ready| run(engine, turn, ready, Caller::Model, room);
+        let run = |ready: Ready| {
+            let span = spans::tool(engine, &ready.call.name, &ready.call.id);
+            run(engine, turn, ready, Caller::Model, room).instrument(span)
+        };
         join_all(prepared.into_iter().map(run)).await;
     }
 }
@@ -71,7 +76,8 @@ pub(super) async fn run_for_command(engine: &Engine, turn: CurrentTurn<'_>, call
 
 async fn run_one(engine: &Engine, turn: CurrentTurn<'_>, call: Call, caller: Caller) {
     let ready = prepare(engine, call, turn.cancel).await;
-    run(engine, turn, ready, caller, room_for(engine, 1)).await;
+    let span = spans::tool(engine, &ready.call.name, &ready.call.id);
+    run(engine, turn, ready, caller, room_for(engine, 1)).instrument(span).await;
 }
 
 /// A call and what would happen, or why it cannot.
@@ -167,6 +173,7 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
     if matches!(outcome, ToolOutcome::Done(_)) {
         cancel.run_until_cancelled(engine.instructions.instruct_about(&id, &places)).await;
     }
+    spans::tool_ended(&outcome);
     engine.calls.finish(id, outcome);
 }
 

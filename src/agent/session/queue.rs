@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tracing::Instrument as _;
 
 use super::command::Commands;
 use super::engine::{CurrentTurn, Engine};
 use super::event::{Event, Origin, PromptPart, PromptTags, StopReason, TurnId};
 use super::resumption::{ResumePlace, ResumedTurn, Resumption};
-use super::turn;
+use super::{spans, turn};
 use parking_lot::Mutex;
+use tandem_trace::TraceContext;
 
 /// Maximum number of notices that are kept for the next turn.
 const MAX_NOTICES: usize = 20;
@@ -61,13 +63,22 @@ struct Pending {
     prompt: Arc<[PromptPart]>,
     origin: Origin,
     cancel: CancellationToken,
+    /// Place in the trace of the request that the turn was queued by.
+    trace: TraceContext,
     /// Time that a question of the turn has waited in vain, if that is why the turn is cancelled.
     unanswered: Option<Duration>,
 }
 
 impl From<ResumedTurn> for Pending {
     fn from(ResumedTurn { turn, prompt, origin }: ResumedTurn) -> Self {
-        Self { turn, prompt, origin, cancel: CancellationToken::new(), unanswered: None }
+        Self {
+            turn,
+            prompt,
+            origin,
+            cancel: CancellationToken::new(),
+            trace: TraceContext::default(),
+            unanswered: None,
+        }
     }
 }
 
@@ -118,8 +129,8 @@ impl TurnQueue {
             Event::TurnQueued { turn, prompt: prompt.clone(), origin: origin.clone(), tags };
         self.engine.log.append(queued);
         let cancel = CancellationToken::new();
-        let prompt = prompt.into();
-        turns.queue.push_back(Pending { turn, prompt, origin, cancel, unanswered: None });
+        let (prompt, trace) = (prompt.into(), TraceContext::current());
+        turns.queue.push_back(Pending { turn, prompt, origin, cancel, trace, unanswered: None });
         self.start_next(&mut turns);
         turn
     }
@@ -147,7 +158,8 @@ impl TurnQueue {
     /// Runs a turn from some place on.
     fn run(self: &Arc<Self>, next: Pending, from: ResumePlace) {
         let queue = Arc::clone(self);
-        tokio::spawn(async move {
+        let span = spans::turn(&self.engine, next.turn, &next.trace);
+        let run = async move {
             let Pending { turn, prompt, origin, cancel, .. } = &next;
             let current = CurrentTurn { origin, cancel };
             let run = turn::run_from(from, &queue.engine, queue.commands(), current, prompt);
@@ -159,9 +171,11 @@ impl TurnQueue {
                 (StopReason::Cancelled { .. }, Some(waited)) => StopReason::Unanswered(waited),
                 (reason, _) => turns.reason(reason),
             };
+            spans::turn_ended(&reason);
             queue.engine.log.append(Event::TurnFinished { turn: *turn, reason });
             queue.start_next(&mut turns);
-        });
+        };
+        tokio::spawn(run.instrument(span));
     }
 
     /// Records the end of a turn that only waited.

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use futures::StreamExt as _;
+use futures::{StreamExt as _, TryFutureExt as _};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::command::{CommandEnd, Commands, NotForModel};
 use super::engine::{CurrentTurn, Engine};
 use super::event::{Event, PromptPart, StopReason};
 use super::loops::{Loop, LoopDetector};
 use super::resumption::ResumePlace;
-use super::{call, command, compress, consent, mention, resources};
+use super::{call, command, compress, consent, mention, resources, spans};
 use tandem_model::{self as model, Call, Chunk, Finish, FinishReason, Prompt};
 
 /// Runs a turn from some place to its end.
@@ -144,7 +145,9 @@ async fn answer(
     }
     let mut tried = 0;
     loop {
+        let span = spans::chat(&engine.model.id());
         let asking = ask_model(engine, Arc::clone(system), loops);
+        let asking = asking.inspect_err(|_| spans::failed()).instrument(span);
         let answer = cancel.run_until_cancelled(asking).await?;
         let is_too_long = matches!(answer, Err(model::Error::ContextTooLong(_)));
         if !is_too_long || !compress::as_needed(engine, &mut tried, cancel).await? {
@@ -216,6 +219,7 @@ async fn ask_model(
 
 /// Records the end of an answer.
 fn finished(engine: &Engine, calls: Vec<Call>, finish: Finish) -> ModelAnswer {
+    spans::chat_ended(&finish);
     let Finish { reason, usage, native } = finish;
     engine.log.append(Event::AnswerFinished {
         calls: calls.clone(),

@@ -22,7 +22,7 @@ use super::requests::{
 use super::server::{A2aServer, CallOrigin};
 use super::subscription::{Span, Streaming};
 use super::turns::MessageTarget;
-use super::{card, commands, list, turns};
+use super::{card, commands, list, monitoring, turns};
 use tandem_agent::session::{Event, Session, TurnId};
 use tandem_wire::a2a::{Task, TaskState, error};
 use tandem_wire::jsonrpc::Error;
@@ -97,6 +97,7 @@ impl A2aServer {
             let message = format!("Method not found: {name}");
             return Err(Error::new(Error::METHOD_NOT_FOUND, message));
         };
+        monitoring::note_method(name);
         let params = Value::Object(fields::object(params)?);
         let loaded = match method {
             // Messages name it elsewhere, and a list reads what it needs.

@@ -1,20 +1,23 @@
-//! The health of a server and its figures, for those who run it.
+//! The health of a server, its figures and its spans, for those who run it.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use tandem_telemetry::Metrics;
+use tandem_trace::TARGET;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span};
 
-use super::server::{A2aServer, Ending};
+use super::server::{A2aServer, CallOrigin, Ending, trace};
 
 /// Content type of the figures.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -53,17 +56,69 @@ pub async fn monitor(
     let _ = axum::serve(listener, router.merge(health(ending))).await;
 }
 
-/// Notes how long the response to a request took to begin.
+/// Notes how long the response to a request took to begin, in figures and in a trace.
 pub(super) async fn observe(
     State(server): State<Arc<A2aServer>>,
     request: Request,
     next: Next,
 ) -> Response {
-    let Some(metrics) = &server.options.metrics else { return next.run(request).await };
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let began = Instant::now();
-    let response = next.run(request).await;
     let route = route.as_ref().map_or("none", MatchedPath::as_str);
-    metrics.request(route, response.status().as_u16(), began.elapsed());
+    let span = request_span(&request, route);
+    let began = Instant::now();
+    let response = next.run(request).instrument(span.clone()).await;
+    let status = response.status();
+    span.record("http.response.status_code", i64::from(status.as_u16()));
+    if status.is_server_error() {
+        span.record("otel.status_code", "ERROR");
+    }
+    if let Some(metrics) = &server.options.metrics {
+        metrics.request(route, status.as_u16(), began.elapsed());
+    }
     response
+}
+
+/// Returns the span of a request until its response begins, within the caller's.
+fn request_span(request: &Request, route: &str) -> Span {
+    // Clients may make up others.
+    let known = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+    let method = known.iter().find(|known| *known == request.method());
+    let method = method.map_or("_OTHER", Method::as_str);
+    let span = tracing::info_span!(
+        target: TARGET,
+        parent: None,
+        "request",
+        "otel.name" = format!("{method} {route}"),
+        "otel.kind" = "server",
+        "otel.status_code" = Empty,
+        "http.request.method" = method,
+        "http.route" = route,
+        "http.response.status_code" = Empty,
+        "rpc.system" = Empty,
+        "rpc.method" = Empty,
+    );
+    trace(request.headers()).adopt(&span);
+    span
+}
+
+/// Returns the span of a call that comes over a WebSocket, within the span of whoever opened that.
+pub(super) fn call_span(caller: &CallOrigin) -> Span {
+    let span = tracing::info_span!(
+        target: TARGET,
+        parent: None,
+        "call",
+        "otel.name" = "WebSocket call",
+        "otel.kind" = "server",
+        "rpc.system" = Empty,
+        "rpc.method" = Empty,
+    );
+    caller.trace.adopt(&span);
+    span
+}
+
+/// Notes in the current span which method is called, of those that there are.
+pub(super) fn note_method(name: &str) {
+    let span = Span::current();
+    span.record("rpc.system", "jsonrpc");
+    span.record("rpc.method", name);
 }

@@ -23,6 +23,7 @@ use tandem_agent::commands::Registry;
 use tandem_agent::session::{ClientName, Origin};
 use tandem_agent::sessions::LoadedSession;
 use tandem_telemetry::Metrics;
+use tandem_trace::TraceContext;
 use tandem_wire::jsonrpc::Error;
 
 /// Limits and permissions of the server.
@@ -137,6 +138,8 @@ pub(super) struct CallOrigin {
     pub(super) principal: Principal,
     /// Event that the caller has seen last, if it said so outside of the call.
     pub(super) last_event: Option<String>,
+    /// Place of the caller in a trace, if it said so.
+    pub(super) trace: TraceContext,
 }
 
 impl A2aServer {
@@ -178,7 +181,8 @@ impl A2aServer {
         let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
         let client = ClientName::new(number, agent.unwrap_or_default());
         let origin = Origin::A2a(client.of(principal.id().cloned()));
-        CallOrigin { origin, principal, last_event: last.map(ToOwned::to_owned) }
+        let trace = trace(headers);
+        CallOrigin { origin, principal, last_event: last.map(ToOwned::to_owned), trace }
     }
 
     /// Refuses what would begin a turn when the agent ends.
@@ -188,4 +192,9 @@ impl A2aServer {
         }
         Ok(())
     }
+}
+
+/// Returns the place in a trace that the headers of a request name.
+pub(super) fn trace(headers: &HeaderMap) -> TraceContext {
+    TraceContext::read(|name| headers.get(name)?.to_str().ok())
 }

@@ -19,6 +19,7 @@ use futures::stream::{FuturesUnordered, SplitStream};
 use futures::{FutureExt as _, StreamExt as _};
 use serde_json::Value;
 use tokio::task::coop::consume_budget;
+use tracing::Instrument as _;
 
 use self::heartbeat::{Due, Heartbeat};
 use self::out::{GOING_AWAY, MOVED, Out, Over, POLICY, REVOKED, SILENT, TOO_BIG, UNSUPPORTED};
@@ -29,6 +30,7 @@ use super::envelope::envelope;
 use super::follow::Follow;
 use super::frames::Frame;
 use super::methods::{Method, Reply, named};
+use super::monitoring::call_span;
 use super::principals::Principal;
 use super::server::{A2aServer, CallOrigin, ConnectionSlot};
 use super::subscription::{Span, Streaming};
@@ -396,7 +398,8 @@ impl SocketClient {
         self.carry_out(
             begins,
             Box::pin(async move {
-                let reply = server.call(&method, params, &caller).await;
+                let span = call_span(&caller);
+                let reply = server.call(&method, params, &caller).instrument(span).await;
                 Called { id: Some(id), begins, reply }
             }),
         )

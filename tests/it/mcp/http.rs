@@ -21,8 +21,8 @@ use super::{Stage, calls, error, limits, notices, outcome, said, says};
 type Answer = Arc<dyn Fn(&Value) -> Option<Response> + Send + Sync>;
 
 /// A web service that keeps the headers of what it was sent.
-pub(super) struct Service {
-    pub(super) url: String,
+pub(crate) struct Service {
+    pub(crate) url: String,
     pub(super) headers: Arc<Mutex<Vec<HeaderMap>>>,
     _serving: AbortOnDropHandle<()>,
 }
@@ -64,7 +64,7 @@ impl Service {
 }
 
 /// A result, as JSON.
-pub(super) fn result(message: &Value, result: Value) -> Response {
+pub(crate) fn result(message: &Value, result: Value) -> Response {
     let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "result": result });
     ([("content-type", "application/json"), ("mcp-session-id", "one")], answer.to_string())
         .into_response()
@@ -77,7 +77,7 @@ fn events(messages: &[Value]) -> Response {
 }
 
 /// A service with one tool, `t`, of which this comes.
-pub(super) async fn with_tool(
+pub(crate) async fn with_tool(
     called: impl Fn(&Value) -> Response + Send + Sync + 'static,
 ) -> Service {
     Service::new(move |message| match message["method"].as_str()? {
@@ -104,7 +104,7 @@ pub(super) fn answer_of_one_with_tool(message: &Value) -> Option<Response> {
     })
 }
 
-pub(super) fn says_text(text: &str) -> Value {
+pub(crate) fn says_text(text: &str) -> Value {
     json!({ "content": [{ "type": "text", "text": text }] })
 }
 

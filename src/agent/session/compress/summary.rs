@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use futures::StreamExt as _;
+use futures::{StreamExt as _, TryFutureExt as _};
+use tracing::Instrument as _;
 
 use super::beginning::words;
 use super::old::SummarizedMessages;
+use crate::session::spans;
 use tandem_model::{
     Assistant, Chunk, Error, FinishReason, Message, Model, Part, Prompt, Retry, ToolResult, Usage,
     tokens,
@@ -61,12 +63,18 @@ impl Writing {
         for _ in 0..SHORTER {
             let prompt = self.prompt(about, room);
             let half = tokens::of_prompt(&prompt).min(room) / 2;
-            match ask(&*self.model, prompt, &say).await {
+            match self.ask(prompt, &say).await {
                 Err(Error::ContextTooLong(_)) => room = half,
                 answer => return answer,
             }
         }
-        ask(&*self.model, self.prompt(about, room), &say).await
+        self.ask(self.prompt(about, room), &say).await
+    }
+
+    async fn ask(&self, prompt: Prompt, say: impl Fn(Retry)) -> SummedUp {
+        let span = spans::chat(self.model.id());
+        let asking = ask(&*self.model, prompt, say);
+        asking.inspect_err(|_| spans::failed()).instrument(span).await
     }
 
     fn prompt(&self, about: &str, room: u64) -> Prompt {
@@ -128,6 +136,7 @@ async fn ask(model: &dyn Model, prompt: Prompt, say: impl Fn(Retry)) -> SummedUp
                 say(Retry { discard: false, ..retry });
             }
             Chunk::Finish(finish) => {
+                spans::chat_ended(&finish);
                 return match finish.reason {
                     FinishReason::Stop => Ok(Summary {
                         snapshot: snapshot(&text).to_owned(),

@@ -1,0 +1,148 @@
+//! Trace context, as W3C's headers carry it from one program to the next.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use opentelemetry::Context;
+use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
+use opentelemetry::trace::{SpanContext, TraceContextExt as _};
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::{Request, Url};
+use tandem_net::is_self_hosted;
+use tracing::span::Id;
+use tracing::{Dispatch, Span};
+use tracing_opentelemetry::{OpenTelemetrySpanExt as _, get_otel_context};
+
+/// Bytes of a `tracestate` that is passed on; a longer one is dropped, as W3C's recommendation allows.
+const STATE: usize = 512;
+
+/// Hosts outside the own network that are told the trace context, as long as the process lives.
+static RECIPIENTS: OnceLock<Vec<String>> = OnceLock::new();
+
+/// Place in a trace: of a span here, or of the caller's. There may be none.
+#[derive(Debug, Clone)]
+pub struct TraceContext(SpanContext);
+
+impl Default for TraceContext {
+    fn default() -> Self {
+        Self(SpanContext::empty_context())
+    }
+}
+
+impl TraceContext {
+    /// Returns the place of the current span.
+    pub fn current() -> Self {
+        Self::of(&Span::current().context())
+    }
+
+    /// Returns the place of a span that a subscriber knows.
+    pub fn of_span(id: &Id, dispatch: &Dispatch) -> Self {
+        get_otel_context(id, dispatch).map_or_else(Self::default, |context| Self::of(&context))
+    }
+
+    /// Reads the fields `traceparent` and `tracestate` of a caller.
+    pub fn read<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Self {
+        let Some(parent) = field("traceparent") else { return Self::default() };
+        let mut fields = HashMap::from([("traceparent".to_owned(), parent.to_owned())]);
+        if let Some(state) = field("tracestate").filter(|state| state.len() <= STATE) {
+            fields.insert("tracestate".to_owned(), state.to_owned());
+        }
+        let context = TraceContextPropagator::new()
+            .extract_with_context(&Context::new(), &fields as &dyn Extractor);
+        Self::of(&context)
+    }
+
+    fn of(context: &Context) -> Self {
+        Self(context.span().span_context().clone())
+    }
+
+    /// Makes a span that has not begun a child of this place.
+    pub fn adopt(&self, span: &Span) {
+        if self.0.is_valid() {
+            // Nothing is traced if there is nobody for it.
+            let _ = span.set_parent(Context::new().with_remote_span_context(self.0.clone()));
+        }
+    }
+
+    /// Returns the trace's id in hexadecimal, if there is a trace.
+    pub fn trace_id(&self) -> Option<String> {
+        self.0.is_valid().then(|| self.0.trace_id().to_string())
+    }
+
+    /// Returns the span's id in hexadecimal, if there is a trace.
+    pub fn span_id(&self) -> Option<String> {
+        self.0.is_valid().then(|| self.0.span_id().to_string())
+    }
+
+    /// Returns the fields that carry this to another program; none if there is no trace.
+    pub fn fields(&self) -> HashMap<String, String> {
+        let mut fields = HashMap::new();
+        if self.0.is_valid() {
+            let context = Context::new().with_remote_span_context(self.0.clone());
+            TraceContextPropagator::new().inject_context(&context, &mut fields);
+            fields.retain(|_, value| !value.is_empty());
+        }
+        fields
+    }
+}
+
+/// Lets these hosts be told the trace context, beside those of the own network; `*` stands for all. To be
+/// called once.
+pub fn send_to(hosts: Vec<String>) {
+    // Who calls it again has been told.
+    let _ = RECIPIENTS.set(hosts);
+}
+
+/// Returns the fields that a request to an address carries of the current span: none if nothing is traced, or
+/// the address is a stranger's.
+pub fn outgoing(url: &Url) -> HashMap<String, String> {
+    let host = url.host_str().unwrap_or_default();
+    let is_named = |named: &String| named == "*" || named.eq_ignore_ascii_case(host);
+    if is_self_hosted(url) || RECIPIENTS.get().is_some_and(|hosts| hosts.iter().any(is_named)) {
+        TraceContext::current().fields()
+    } else {
+        HashMap::new()
+    }
+}
+
+/// Adds the trace context to a request, if it is for its receiver.
+pub fn add_to(request: &mut Request) {
+    for (name, value) in outgoing(request.url()) {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            request.headers_mut().insert(name, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    fn read(parent: &str, state: &str) -> HashMap<String, String> {
+        TraceContext::read(|name| Some(if name == "traceparent" { parent } else { state })).fields()
+    }
+
+    #[test]
+    fn what_a_caller_sends_is_passed_on() {
+        let fields = read(PARENT, "vendor=1");
+        assert_eq!(fields["traceparent"], PARENT);
+        assert_eq!(fields["tracestate"], "vendor=1");
+    }
+
+    #[test]
+    fn what_is_no_context_is_none() {
+        for parent in ["", "00", "00-00000000000000000000000000000000-b7ad6b7169203331-01", "ü"] {
+            assert_eq!(read(parent, "vendor=1"), HashMap::new(), "{parent}");
+        }
+        assert_eq!(TraceContext::read(|_| None).trace_id(), None);
+    }
+
+    #[test]
+    fn a_state_that_is_too_long_is_dropped() {
+        let state = format!("vendor={}", "x".repeat(STATE));
+        assert_eq!(read(PARENT, &state).len(), 1);
+    }
+}

@@ -1,0 +1,34 @@
+//! Numbers of spans, for monitoring.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static ENDED: AtomicU64 = AtomicU64::new(0);
+static SENT: AtomicU64 = AtomicU64::new(0);
+static FAILED: AtomicU64 = AtomicU64::new(0);
+
+/// Numbers of spans of this process. Those that have ended and are neither sent nor failed wait, or were dropped
+/// for want of room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpanCounts {
+    /// Spans that have ended.
+    pub ended: u64,
+    /// Spans that a collector has taken.
+    pub sent: u64,
+    /// Spans that no collector took.
+    pub failed: u64,
+}
+
+/// Returns the numbers as they are now.
+pub fn span_counts() -> SpanCounts {
+    let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    SpanCounts { ended: read(&ENDED), sent: read(&SENT), failed: read(&FAILED) }
+}
+
+pub(super) fn ended() {
+    ENDED.fetch_add(1, Ordering::Relaxed);
+}
+
+pub(super) fn exported(spans: usize, taken: bool) {
+    let count = if taken { &SENT } else { &FAILED };
+    count.fetch_add(u64::try_from(spans).unwrap_or(u64::MAX), Ordering::Relaxed);
+}

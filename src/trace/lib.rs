@@ -1,0 +1,17 @@
+//! Traces of what a server does, for OpenTelemetry: whose request a piece of work belongs to, and how long its
+//! steps take. Nothing of what is said in a session is in them.
+//!
+//! Spans are those of `tracing`, with the target [`TARGET`]. [`Traces`] sends them to a collector, if the
+//! environment names one; without it they cost next to nothing.
+
+mod context;
+mod counts;
+mod export;
+mod sampler;
+
+pub use self::context::{TraceContext, add_to, outgoing, send_to};
+pub use self::counts::{SpanCounts, span_counts};
+pub use self::export::Traces;
+
+/// Target of the spans that are traced, and of no other.
+pub const TARGET: &str = "tandem::trace";

@@ -1,0 +1,319 @@
+//! Traces of a server, as a collector gets them over OTLP.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::http::HeaderMap;
+use axum::routing::post;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message as _;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::server::{Served, answer, asks, prompt, serve, tool_call, within, write};
+use crate::agent::{HANG, Setup};
+use crate::api::server::{Reply, Server};
+use crate::mcp::http::{result, says_text, with_tool};
+
+/// A caller's trace, and its span.
+pub(super) const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const CALLER: &str = "b7ad6b7169203331";
+
+/// A collector that keeps what it is sent.
+pub(super) struct Collector {
+    url: String,
+    requests: Arc<Mutex<Vec<ExportTraceServiceRequest>>>,
+    keys: Arc<Mutex<Vec<String>>>,
+    _serving: AbortOnDropHandle<()>,
+}
+
+impl Collector {
+    pub(super) async fn start() -> Self {
+        let (requests, keys) = <(Arc<Mutex<Vec<_>>>, Arc<Mutex<Vec<_>>>)>::default();
+        let (taken, seen) = (Arc::clone(&requests), Arc::clone(&keys));
+        let take = move |headers: HeaderMap, body: Bytes| {
+            taken.lock().unwrap().push(ExportTraceServiceRequest::decode(body).unwrap());
+            let key = headers["x-key"].to_str().unwrap();
+            seen.lock()
+                .unwrap()
+                .push(format!("{key} {}", headers["content-type"].to_str().unwrap()));
+            async {}
+        };
+        let router = Router::new().route("/v1/traces", post(take));
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { url, requests, keys, _serving: AbortOnDropHandle::new(serving) }
+    }
+
+    /// A server that sends its spans here, as soon as they have ended.
+    pub(super) fn watching(&self, setup: Setup) -> Setup {
+        setup
+            .var("OTEL_EXPORTER_OTLP_ENDPOINT", &self.url)
+            .var("OTEL_EXPORTER_OTLP_HEADERS", "x-key=collector-key")
+            .var("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
+            .var("OTEL_BSP_SCHEDULE_DELAY", "20")
+    }
+
+    /// Returns the spans of the caller's trace that have come by now.
+    fn spans(&self) -> Vec<Traced> {
+        let requests = self.requests.lock().unwrap();
+        let resources = requests.iter().flat_map(|request| &request.resource_spans);
+        let spans = resources.flat_map(|it| &it.scope_spans).flat_map(|it| &it.spans);
+        spans.map(Traced::of).filter(|span| span.trace == TRACE).collect()
+    }
+
+    /// Returns all that has come, in words.
+    fn said(&self) -> String {
+        format!("{:?}", self.requests.lock().unwrap())
+    }
+}
+
+/// A span, as far as it is looked at.
+#[derive(Debug)]
+struct Traced {
+    name: String,
+    trace: String,
+    id: String,
+    parent: String,
+    attributes: BTreeMap<String, String>,
+}
+
+impl Traced {
+    fn of(span: &Span) -> Self {
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let attributes = span.attributes.iter().map(|attribute| {
+            let value = attribute.value.as_ref().unwrap().value.as_ref().unwrap();
+            let text = format!("{value:?}");
+            let text = text.split_once('(').unwrap().1.trim_end_matches(')').trim_matches('"');
+            (attribute.key.clone(), text.to_owned())
+        });
+        Self {
+            name: span.name.clone(),
+            trace: hex(&span.trace_id),
+            id: hex(&span.span_id),
+            parent: hex(&span.parent_span_id),
+            attributes: attributes.collect(),
+        }
+    }
+}
+
+/// Returns the names of spans, each below the one that it is a part of.
+fn tree(spans: &[Traced], parent: &str, indent: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for span in spans.iter().filter(|span| span.parent == parent) {
+        lines.push(format!("{}{}", " ".repeat(indent), span.name));
+        lines.extend(tree(spans, &span.id, indent + 1));
+    }
+    lines
+}
+
+/// Has a server end, and returns its exit code.
+pub(super) async fn end(mut served: Served) -> Option<i32> {
+    let pid = Pid::from_raw(served.child.id().unwrap().try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    timeout(HANG, served.child.wait()).await.unwrap().unwrap().code()
+}
+
+/// The header of a caller who traces.
+pub(super) fn traced() -> String {
+    format!("traceparent: 00-{TRACE}-{CALLER}-01")
+}
+
+#[tokio::test]
+async fn a_turn_is_a_tree_of_spans_within_the_callers_trace() {
+    let collector = Collector::start().await;
+    let answers = json!([[{ "text": "hi" }, write("name.txt", "content")], [{ "text": "bye" }]]);
+    let script = vec![json!({ "input_limit": 24_000 }), json!({ "answers": answers })];
+    let served = serve(&collector.watching(Setup::script(script))).await;
+    let header = traced();
+    let headers = [header.as_str()];
+    let stream = served.client.stream_with("message/stream", prompt("words"), &headers);
+    let events = stream.await.rest().await;
+    let asked = events.iter().find(|event| asks(event)).unwrap();
+    let said = answer(&tool_call(asked)["tool_call_id"], "proceed_once");
+    served.client.result("message/send", within(&asked["taskId"], said)).await;
+    assert_eq!(end(served).await, Some(143));
+
+    let spans = collector.spans();
+    let expected = [
+        "POST /",
+        " invoke_agent tandem",
+        "  chat replay",
+        "  execute_tool write_file",
+        "   wait_for_answer",
+        "  chat replay",
+    ];
+    let mut found = tree(&spans, CALLER, 0);
+    // Of the same parent, whichever ended first came first.
+    assert_eq!(found.len(), expected.len(), "{spans:#?}");
+    found.sort();
+    let mut expected = expected.map(ToOwned::to_owned);
+    expected.sort();
+    assert_eq!(found, expected);
+    let of = |name: &str| spans.iter().find(|span| span.name == name).unwrap();
+    let request = &of("POST /").attributes;
+    assert_eq!(request["http.response.status_code"], "200");
+    assert_eq!(request["rpc.method"], "message/stream");
+    let turn = &of("invoke_agent tandem").attributes;
+    assert_eq!((&*turn["tandem.turn"], &*turn["tandem.stop_reason"]), ("1", "end_turn"));
+    let chat = &of("chat replay").attributes;
+    assert!(chat["gen_ai.usage.input_tokens"].parse::<u64>().unwrap() > 1000, "{chat:?}");
+    assert_eq!(of("execute_tool write_file").attributes["tandem.outcome"], "done");
+    assert_eq!(of("wait_for_answer").attributes["tandem.answer"], "once");
+
+    let said = collector.said();
+    for known in ["\"service.name\"", "\"tandem\"", "deployment.environment.name"] {
+        assert!(said.contains(known), "{known}");
+    }
+    for content in ["words", "name.txt", "content", "bye", "workspace", "collector-key"] {
+        assert!(!said.contains(content), "{content}");
+    }
+    let keys = collector.keys.lock().unwrap();
+    assert!(keys.iter().all(|key| key == "collector-key application/x-protobuf"), "{keys:?}");
+}
+
+#[tokio::test]
+async fn a_turn_that_waits_for_another_stays_in_the_trace_of_its_caller() {
+    let collector = Collector::start().await;
+    let answers = json!([[{ "text": "one" }, { "delay": 200 }], [{ "text": "two" }]]);
+    let served = serve(&collector.watching(Setup::answers(answers))).await;
+    let first = served.client.result("message/send", {
+        let mut first = prompt("first");
+        first["configuration"] = json!({ "blocking": false });
+        first
+    });
+    let first = first.await;
+    let mut second = within(&first["id"], prompt("second"));
+    second["message"]["contextId"] = first["contextId"].clone();
+    let header = traced();
+    served.client.stream_with("message/stream", second, &[&header]).await.rest().await;
+    assert_eq!(end(served).await, Some(143));
+    let spans = collector.spans();
+    assert_eq!(
+        tree(&spans, CALLER, 0),
+        ["POST /", " invoke_agent tandem", "  chat replay"],
+        "{spans:#?}"
+    );
+    let turn = spans.iter().find(|span| span.name == "invoke_agent tandem").unwrap();
+    assert_eq!(turn.attributes["tandem.turn"], "2");
+}
+
+/// A stream of chat completions.
+pub(super) fn completion(delta: &Value, reason: &str) -> Reply {
+    let choice = |delta: &Value, reason: Value| {
+        let chunk = json!({ "choices": [{ "index": 0, "delta": delta, "finish_reason": reason }] });
+        format!("data: {chunk}\n\n")
+    };
+    let chunks = [choice(delta, Value::Null), choice(&json!({}), reason.into())].concat();
+    Reply::stream(chunks + "data: [DONE]\n\n")
+}
+
+#[tokio::test]
+async fn the_callers_trace_goes_on_at_the_model_and_at_an_mcp_server() {
+    let collector = Collector::start().await;
+    let called = Arc::<Mutex<Vec<Value>>>::default();
+    let seen = Arc::clone(&called);
+    let tools = with_tool(move |call| {
+        seen.lock().unwrap().push(call["params"]["_meta"].clone());
+        result(call, says_text("done"))
+    });
+    let tools = tools.await;
+    let call = json!({ "index": 0, "id": "c1",
+        "function": { "name": "mcp_web_t", "arguments": "{}" } });
+    let replies = vec![
+        completion(&json!({ "tool_calls": [call] }), "tool_calls"),
+        completion(&json!({ "content": "whole" }), "stop"),
+    ];
+    let model = Server::with_pages(replies, &[]).await;
+    let settings = json!({ "mcpServers": { "web": { "httpUrl": tools.url, "trust": true } } });
+    let setup = Setup::default()
+        .arg("--model")
+        .arg("openai:some/model-7b")
+        .var("OPENAI_BASE_URL", &format!("{}/v1", model.address()))
+        .file("../.gemini/settings.json", &settings.to_string());
+    let served = serve(&collector.watching(setup)).await;
+    let header = traced();
+    let headers = [header.as_str(), "tracestate: vendor=1"];
+    let stream = served.client.stream_with("message/stream", prompt("go"), &headers);
+    let events = stream.await.rest().await;
+    assert!(format!("{events:?}").contains("whole"), "{events:#?}");
+    assert_eq!(end(served).await, Some(143));
+
+    let spans = collector.spans();
+    let id = |name: &str| {
+        let span = spans.iter().find(|span| span.name == name);
+        &span.unwrap_or_else(|| panic!("no {name} in {spans:#?}")).id
+    };
+    let meta = called.lock().unwrap()[0].clone();
+    assert_eq!(meta["traceparent"], format!("00-{TRACE}-{}-01", id("execute_tool mcp_web_t")));
+    assert_eq!(meta["tracestate"], "vendor=1");
+    let asked = model.asked();
+    let parents: Vec<_> = asked.iter().map(|asked| &asked.headers["traceparent"]).collect();
+    let begins = format!("00-{TRACE}-");
+    assert!(parents.iter().all(|parent| parent.to_str().unwrap().starts_with(&begins)));
+    let chats = spans.iter().filter(|span| span.name == "chat openai:some/model-7b");
+    let mut sent: Vec<_> = chats.map(|span| format!("{begins}{}-01", span.id)).collect();
+    let mut parents: Vec<_> = parents.iter().map(|it| it.to_str().unwrap().to_owned()).collect();
+    sent.sort();
+    parents.sort();
+    assert_eq!(parents, sent);
+}
+
+#[tokio::test]
+async fn without_a_collector_turns_run_and_the_server_ends_in_time() {
+    // Nobody listens there any more.
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let gone = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let setup = Setup::answers(json!([[{ "text": "hi" }]]))
+        .arg("--metrics")
+        .arg("127.0.0.1:0")
+        .var("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &gone)
+        .var("OTEL_BSP_SCHEDULE_DELAY", "20");
+    let served = serve(&setup).await;
+    for _ in 0..3 {
+        let task = served.client.result("message/send", prompt("go")).await;
+        assert_eq!(task["status"]["state"], "completed");
+    }
+    assert_eq!(end(served).await, Some(143));
+}
+
+#[tokio::test]
+async fn variables_that_are_wrong_are_named() {
+    let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
+    for (name, value) in [
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "localhost:4318"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon"),
+        ("OTEL_TRACES_EXPORTER", "zipkin"),
+        ("OTEL_TRACES_SAMPLER", "some"),
+    ] {
+        let setup = Setup::default().arg("serve").arg("--port").arg("0");
+        let ran = setup.var(endpoint.0, endpoint.1).var(name, value).run().await;
+        assert_eq!(ran.code, Some(1), "{name}");
+        assert!(ran.stderr.contains(name), "{}", ran.stderr);
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_sent_if_that_is_turned_off() {
+    let collector = Collector::start().await;
+    for (name, value) in [
+        ("OTEL_SDK_DISABLED", "true"),
+        ("OTEL_TRACES_EXPORTER", "none"),
+        ("OTEL_TRACES_SAMPLER", "always_off"),
+    ] {
+        let setup = Setup::answers(json!([[{ "text": "hi" }]])).var(name, value);
+        let served = serve(&collector.watching(setup)).await;
+        served.client.result("message/send", prompt("go")).await;
+        assert_eq!(end(served).await, Some(143));
+    }
+    assert!(collector.requests.lock().unwrap().is_empty());
+}
