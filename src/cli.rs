@@ -18,6 +18,7 @@ use clap::{
 use clap_complete::Shell;
 use serde_json::Value;
 
+use crate::logging::LogFormat;
 use tandem_a2a::{AddressRange, AllowedHost, PublicUrl};
 use tandem_agent::permission::Mode;
 use tandem_agent::session::ResumePolicy;
@@ -50,6 +51,9 @@ pub(crate) struct Cli {
     /// Write logs here instead of to standard error
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) log_file: Option<PathBuf>,
+    /// Write logs as text for people, or as a JSON object a line; TANDEM_LOG_FORMAT has the same effect
+    #[arg(long, value_name = "FORMAT", global = true)]
+    pub(crate) log_format: Option<LogFormat>,
     /// Log in detail, unless `TANDEM_LOG` or `RUST_LOG` is set. In a terminal the logs go to a file,
     /// whose path is printed
     #[arg(short, long, global = true)]
@@ -449,6 +453,7 @@ Environment:
   TANDEM_STORE                          database of the sessions of `tandem serve`; as --store
   TANDEM_LOG, RUST_LOG                  log level: error, warn (default), info, debug, trace, or
                                         that of a part of the program: tandem::rpc=trace
+  TANDEM_LOG_FORMAT                     text (default), or json: an object a line
   OTEL_EXPORTER_OTLP_ENDPOINT           collector that `tandem serve` sends its traces to
   VISUAL, EDITOR                        the editor for long prompts and proposed files [vi]
   NO_COLOR                              no colours in logs and in the terminal

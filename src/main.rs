@@ -13,7 +13,7 @@ use tandem_trace::Traces;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::{Cli, Command, ServeCommand};
-use crate::logging::Logs;
+use crate::logging::{LogOptions, Logs};
 use crate::run::{BAD_INPUT, ExitReason};
 
 fn main() -> ExitCode {
@@ -143,7 +143,8 @@ fn logs(cli: &Cli, terminal: bool, traces: Option<&Traces>) -> anyhow::Result<Lo
     if let Some(file) = file.as_deref().filter(|_| default) {
         say(&format!("tandem: logs go to {}", file.display()));
     }
-    logging::start(file.as_deref(), cli.debug, traces)
+    let (file, debug, format) = (file.as_deref(), cli.debug, cli.log_format);
+    logging::start(&LogOptions { file, debug, format, traces })
 }
 
 fn exit_code(code: i32) -> ExitCode {

@@ -29,6 +29,8 @@ struct QueueShared {
     /// Channel to the thread, or the output that the thread will write to.
     thread: Mutex<Thread>,
     state: Arc<QueueState>,
+    /// Makes the line in place of so many that found no room.
+    lost: fn(usize) -> String,
 }
 
 /// Started with the first line, so that whoever logs nothing pays nothing.
@@ -49,15 +51,15 @@ struct QueueState {
 
 impl Queue {
     /// Nothing is done before the first line.
-    pub(super) fn new(output: Output) -> Self {
+    pub(super) fn new(output: Output, lost: fn(usize) -> String) -> Self {
         let thread = Mutex::new(Thread::Ready(output));
-        Self(Arc::new(QueueShared { thread, state: Arc::default() }))
+        Self(Arc::new(QueueShared { thread, state: Arc::default(), lost }))
     }
 
     fn push(&self, line: &[u8]) {
-        let QueueShared { thread, state } = &*self.0;
+        let QueueShared { thread, state, lost } = &*self.0;
         let mut thread = thread.lock().unwrap_or_else(PoisonError::into_inner);
-        thread.start(state);
+        thread.start(state, *lost);
         let size = line.len();
         let room = state.waiting.fetch_add(size, Ordering::Relaxed) + size <= BYTES;
         let sent = match &*thread {
@@ -80,7 +82,7 @@ impl Queue {
 }
 
 impl Thread {
-    fn start(&mut self, state: &Arc<QueueState>) {
+    fn start(&mut self, state: &Arc<QueueState>, lost: fn(usize) -> String) {
         if !matches!(self, Self::Ready(_)) {
             return;
         }
@@ -88,21 +90,25 @@ impl Thread {
         if let Self::Ready(output) = std::mem::replace(self, Self::Running(sender)) {
             let state = Arc::clone(state);
             let thread = thread::Builder::new().name("log".to_owned());
-            if thread.spawn(move || write(output, &lines, &state)).is_err() {
+            if thread.spawn(move || write(output, &lines, &state, lost)).is_err() {
                 *self = Self::Failed;
             }
         }
     }
 }
 
-fn write(mut output: Output, lines: &Receiver<Vec<u8>>, state: &QueueState) {
+fn write(
+    mut output: Output,
+    lines: &Receiver<Vec<u8>>,
+    state: &QueueState,
+    lost: fn(usize) -> String,
+) {
     for line in lines {
         // If nobody reads it there is nobody to tell.
         let _ = output.write_all(&line);
         let dropped = state.dropped.swap(0, Ordering::Relaxed);
         if dropped > 0 {
-            let lost = format!("({dropped} lines of the log found no room here)\n");
-            let _ = output.write_all(lost.as_bytes());
+            let _ = output.write_all(lost(dropped).as_bytes());
         }
         let _ = output.flush();
         state.waiting.fetch_sub(line.len(), Ordering::Release);
@@ -145,7 +151,7 @@ mod tests {
     fn what_finds_no_room_is_counted_and_nobody_waits() {
         let (go, told) = channel();
         let (written, lines) = channel();
-        let queue = Queue::new(Box::new(Slow(told, written)));
+        let queue = Queue::new(Box::new(Slow(told, written)), |lines| format!("({lines} lines)"));
         for n in 0..LINES + 100 {
             queue.push(format!("{n}\n").as_bytes());
         }
@@ -164,7 +170,7 @@ mod tests {
     fn memory_is_bounded() {
         let (_go, told) = channel();
         let (written, _lines) = channel();
-        let queue = Queue::new(Box::new(Slow(told, written)));
+        let queue = Queue::new(Box::new(Slow(told, written)), |_| String::new());
         for _ in 0..20 {
             queue.push(&vec![b'x'; 1 << 20]);
         }

@@ -15,3 +15,6 @@ pub use self::export::Traces;
 
 /// Target of the spans that are traced, and of no other.
 pub const TARGET: &str = "tandem::trace";
+
+/// Target of spans that only tell the log to what its lines belong.
+pub const LOG_TARGET: &str = "tandem::session";

@@ -19,6 +19,7 @@ pub(crate) mod in_process;
 mod in_words;
 mod limits;
 mod load;
+mod logs;
 mod long;
 mod many;
 mod mcp;

@@ -3,12 +3,17 @@
 
 use tandem_model::Finish;
 use tandem_model::provider::Provider;
-use tandem_trace::{TARGET, TraceContext};
+use tandem_trace::{LOG_TARGET, TARGET, TraceContext};
 use tracing::Span;
 use tracing::field::Empty;
 
 use super::engine::Engine;
 use super::event::{Answer, StopReason, ToolOutcome, TurnId};
+
+/// Returns the span of what is done for a session beside its turns, which is for the log alone.
+pub(super) fn session(id: &str) -> Span {
+    tracing::info_span!(target: LOG_TARGET, parent: None, "session", "gen_ai.conversation.id" = id)
+}
 
 /// Returns the span of a turn, within the request that it was queued by.
 pub(super) fn turn(engine: &Engine, turn: TurnId, caller: &TraceContext) -> Span {

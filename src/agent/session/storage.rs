@@ -8,12 +8,14 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
 
 use super::event::{Event, SessionStarted};
 use super::keep::{BesideLog, StoredProgress, keep_new, keep_on};
 use super::log::{Log, Shelf};
 use super::recover::StoredSession;
 use super::resumption::Resumption;
+use super::spans;
 use super::state::{CurrentState, SessionState};
 use super::store::{BatchSummary, Claim, Head, Secrets, Store};
 use crate::permission::Mode;
@@ -158,6 +160,7 @@ impl OpenedLog {
     /// Begins to keep the log, until the session is closed or dropped.
     pub(super) fn keep(self) -> Keeping {
         let (closed, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let span = spans::session(&self.id);
         let (log, closing) = (self.log, closed.clone());
         let beside = watch::Sender::new(BesideLog { port: None, secrets: self.secrets });
         let watched = beside.subscribe();
@@ -175,10 +178,10 @@ impl OpenedLog {
                     from: None,
                     tag: None,
                 };
-                tasks.spawn(keep_new(store, log, head, watched, closing));
+                tasks.spawn(keep_new(store, log, head, watched, closing).instrument(span));
             }
             Storing::Stored(claim, progress) => {
-                tasks.spawn(keep_on(claim, progress, log, watched, closing));
+                tasks.spawn(keep_on(claim, progress, log, watched, closing).instrument(span));
             }
         }
         tasks.close();
