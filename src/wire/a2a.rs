@@ -7,7 +7,7 @@ pub mod error;
 pub mod v03;
 pub mod v1;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::development_tool::{AgentThought, EventMetadata, ToolCall};
 
@@ -29,7 +29,7 @@ pub struct Task {
 }
 
 /// Outcome for a `contextId` that was not known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UnknownContext {
     /// It is the id of a new conversation.

@@ -57,7 +57,7 @@ pub struct Invalid {
 }
 
 /// Error object of a response.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Error {
     /// A code of the specification, or the peer's own.
     pub code: i64,
@@ -65,7 +65,7 @@ pub struct Error {
     pub message: Cow<'static, str>,
     /// Additional data, of any shape. Errors with details have `{"details": ...}`, the only shape
     /// that peers of ACP 0.0.9 read (acp-0.0.9.ts, `ErrorResponse`).
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Box<Value>>,
 }
 

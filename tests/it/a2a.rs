@@ -10,6 +10,7 @@ mod called;
 mod chaos;
 mod confined;
 mod contexts;
+mod elsewhere;
 mod ending;
 mod errors;
 mod guard;

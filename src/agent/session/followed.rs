@@ -94,11 +94,9 @@ impl FollowedSession {
         self.state.look(|state| look(&state.access))
     }
 
-    /// Returns `true` if something is to be done that only an owner does: a turn runs or waits, or an order
-    /// does.
-    pub fn needs_owner(&self) -> bool {
-        let is_busy = |state: &SessionState| state.running.is_some() || !state.waiting.is_empty();
-        self.asking.load(Ordering::Relaxed) > 0 || self.state.look(is_busy)
+    /// Returns `true` if an order waits for its reply.
+    pub fn is_asking(&self) -> bool {
+        self.asking.load(Ordering::Relaxed) > 0
     }
 
     /// Returns the store as nodes share it.

@@ -5,24 +5,30 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
-use serde::Serialize;
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::io::DuplexStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use super::audit::{client_address, for_client};
 use super::context::SessionContext;
 use super::contexts::{AgentSettings, VisibleContexts};
+use super::orders::OrderedCall;
 use super::principals::{self, DRIVE, Principal, SessionRight, WATCH};
 use super::requests::SessionId;
-use super::server::A2aServer;
+use super::server::{A2aServer, CallOrigin};
 use super::turns;
 use tandem_agent::session::{
-    Answer, AnswerError, Listed, Origin, PromptPart, PromptTags, Reader, StoreError, TurnId,
+    Answer, AnswerError, ClientName, Listed, Origin, PromptPart, PromptTags, Reader, Session,
+    StoreError, TurnId,
 };
 use tandem_agent::sessions::SessionSummary;
+use tandem_trace::TraceContext;
 use tandem_wire::attach::{
     ANSWER, AnswerParams, CANCEL, EVENTS, EventsParams, EventsResult, FILES, FilesParams,
     ListedSession, LogEntry, OPEN, OpenParams, OpenResult, OpenedSession, PROMPT, PROMPTS,
@@ -67,7 +73,8 @@ pub(super) async fn serve(server: Arc<A2aServer>, principal: Principal, stream: 
         ..rpc::ConnectionOptions::new(max_line)
     };
     let waiting = Arc::new(Semaphore::new(WAITING));
-    let seat = Seat { server, principal, joined: Arc::default(), waiting, ended };
+    let (joined, ordered) = (Arc::default(), Mutex::default());
+    let seat = Seat { server, principal, joined, waiting, ordered, ended };
     if let Err(err) = rpc::serve(input, output, options, |_| seat).await {
         tracing::debug!("an attached terminal has gone: {err:#}");
     }
@@ -80,6 +87,8 @@ struct Seat {
     /// The session, when one is opened.
     joined: Arc<OnceLock<JoinedSession>>,
     waiting: Arc<Semaphore>,
+    /// Fires when the last order is carried out that was left for another node.
+    ordered: Mutex<Option<oneshot::Receiver<()>>>,
     ended: CancellationToken,
 }
 
@@ -118,35 +127,28 @@ impl rpc::Handler for Seat {
         if let Err(error) = self.check(joined, method) {
             return responder.send(Err::<(), _>(error));
         }
-        let session = &joined.context.session;
+        if method == EVENTS {
+            return self.events(joined, params, responder);
+        }
+        let session = match joined.context.session() {
+            Ok(session) => Arc::clone(session),
+            Err(_) => return self.order(joined, method, params, responder),
+        };
         match method {
-            EVENTS => self.events(joined, params, responder),
-            FILES => self.files(joined, params, responder),
-            PROMPTS => self.prompts(joined, responder),
-            PROMPT => {
-                let taken = self.prompt(joined, params);
+            FILES => self.files(session, params, responder),
+            PROMPTS => self.prompts(session, responder),
+            _ => {
+                let done = self.actor(joined).act(&session, method, params);
+                if method != PROMPT {
+                    return responder.send(done);
+                }
                 let context = Arc::clone(&joined.context);
                 // A prompt that is accepted is not lost.
                 tokio::spawn(async move {
                     let promised = context.promised().await.map_err(|error| refused(error.message));
-                    responder.send(taken.and(promised));
+                    responder.send(done.and_then(|done| promised.map(|()| done)));
                 });
             }
-            SET_MODE => responder.send(self.set_mode(joined, params)),
-            CANCEL => {
-                let turn = params.parse::<TurnParams>();
-                self.act(joined, "cancel");
-                responder.send(turn.map(|turn| session.cancel(TurnId(turn.turn))));
-            }
-            TAKE_BACK => {
-                let turn = params.parse::<TurnParams>();
-                responder.send(turn.map(|turn| session.take_back(TurnId(turn.turn))));
-            }
-            ANSWER => {
-                let answer = params.parse::<AnswerParams<Answer>>();
-                responder.send(answer.map(|it| self.answer(joined, &it)));
-            }
-            _ => responder.send(Err::<(), _>(Error::method_not_found(method))),
         }
     }
 }
@@ -188,21 +190,16 @@ async fn open_session(
         Ok(context) => context,
         Err(all) => return Ok(OpenResult::Choose(all)),
     };
-    let session = &context.session;
-    let client = {
-        let mut terminals = context.terminals.lock();
-        let client = context.story(|story| terminals.client(&open.terminal, story));
-        client.of(principal.id().cloned())
+    let (opened, client) = match context.followed() {
+        None => take_in(server, principal, &context, &open.terminal)?,
+        Some(followed) => {
+            let caller = terminal_caller(principal, Origin::Terminal);
+            let call = TerminalCall::new(&context, OPEN, &open.terminal, Value::Null);
+            let taken_in = server.order(followed, OrderedCall::Terminal(call), &caller).await?;
+            taken_in.parse()?
+        }
     };
-    let opened = OpenedSession {
-        session: context.id.clone(),
-        number: client.number,
-        directory: directory(&context),
-        model: session.model(),
-        mode: session.mode().to_string(),
-        modes: session.modes().iter().map(ToString::to_string).collect(),
-        frame_bytes: server.options.body,
-    };
+    let opened = OpenedSession { frame_bytes: server.options.body, ..opened };
     context.attached.fetch_add(1, Ordering::Relaxed);
     let joined =
         JoinedSession { context, terminal: client.name.clone(), origin: Origin::Attached(client) };
@@ -210,6 +207,96 @@ async fn open_session(
         Ok(()) => Ok(OpenResult::Opened(opened)),
         Err(_) => Err(refused("a session is open already")),
     }
+}
+
+/// Gives a terminal its number in a session that this node has, and describes the session.
+fn take_in(
+    server: &A2aServer,
+    principal: &Principal,
+    context: &Arc<SessionContext>,
+    terminal: &str,
+) -> Result<(OpenedSession, ClientName), Error> {
+    let session = context.session()?;
+    let client = {
+        let mut terminals = context.terminals.lock();
+        let client = context.story(|story| terminals.client(terminal, story));
+        client.of(principal.id().cloned())
+    };
+    let opened = OpenedSession {
+        session: context.id.clone(),
+        number: client.number,
+        directory: directory(context),
+        model: session.model(),
+        mode: session.mode().to_string(),
+        modes: session.modes().iter().map(ToString::to_string).collect(),
+        frame_bytes: server.options.body,
+    };
+    Ok((opened, client))
+}
+
+/// A call of a terminal that has attached to a session that another node has.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct TerminalCall {
+    /// The session's own id.
+    session: String,
+    method: String,
+    params: Value,
+    /// Name of the terminal.
+    terminal: String,
+}
+
+impl TerminalCall {
+    fn new(context: &SessionContext, method: &str, terminal: &str, params: Value) -> Self {
+        let (session, method) = (context.session_id().to_owned(), method.to_owned());
+        Self { session, method, params, terminal: terminal.to_owned() }
+    }
+}
+
+fn terminal_caller(principal: &Principal, origin: Origin) -> CallOrigin {
+    let (principal, trace) = (principal.clone(), TraceContext::current());
+    CallOrigin { origin, principal, last_event: None, trace, order: None }
+}
+
+/// Carries out a call of a terminal that has attached at another node.
+pub(super) async fn obey(
+    server: &A2aServer,
+    call: &TerminalCall,
+    CallOrigin { principal, origin, .. }: &CallOrigin,
+) -> Result<Value, Error> {
+    let TerminalCall { session: id, method, params, terminal } = call;
+    let named = SessionId { task: None, context: Some(id) };
+    let context = server.load(principal, &named).await?;
+    let context = context.ok_or_else(|| refused(NOT_SHARED))?;
+    let session = Arc::clone(context.session()?);
+    let need = if method == OPEN { WATCH } else { needed(method) };
+    let checked = server.contexts.of(principal).check(&context, need);
+    checked.map_err(|error| refused(error.message))?;
+    let raw = to_raw_value(params).map_err(Error::internal)?;
+    let params = Params(Some(&raw));
+    match method.as_str() {
+        OPEN => to_value(take_in(server, principal, &context, terminal)?),
+        FILES => {
+            let most = params.parse::<FilesParams>()?.most.min(FILES_NAMED);
+            let named = spawn_blocking(move || session.mentionable(most)).await;
+            to_value(named.map_err(Error::internal)?)
+        }
+        PROMPTS => {
+            let commands = spawn_blocking(move || session.own_commands()).await;
+            to_value(commands.map_err(Error::internal)?)
+        }
+        _ => {
+            let actor = Actor { server, principal, context: &context, terminal, origin };
+            let done = actor.act(&session, method, params)?;
+            if method == PROMPT {
+                context.promised().await.map_err(|error| refused(error.message))?;
+            }
+            Ok(done)
+        }
+    }
+}
+
+fn to_value(value: impl Serialize) -> Result<Value, Error> {
+    serde_json::to_value(value).map_err(Error::internal)
 }
 
 /// The session that is meant; all there are if that is not clear, but not the oldest of very many.
@@ -288,7 +375,8 @@ impl Seat {
         let (context, ended) = (Arc::clone(&joined.context), self.ended.clone());
         let reader = self.principal.clone();
         tokio::spawn(async move {
-            let mut log = context.session.events(since.from);
+            let mut log = context.events(since.from);
+            let limit = || context.here().and_then(Session::input_limit);
             let cancelled = responder.cancellation();
             // A responder that is dropped says by itself why there are no events.
             tokio::select! {
@@ -297,9 +385,9 @@ impl Seat {
                     if !context.is_open_to(&reader) {
                         return responder.send(Err::<(), _>(refused(NOT_SHARED)));
                     }
-                    responder.send(happened(&mut log, since.bytes, context.session.input_limit()));
+                    responder.send(happened(&mut log, since.bytes, limit()));
                 }
-                () = context.session.taken_over() => {
+                () = context.moved() => {
                     responder.send(Err::<(), _>(refused(StoreError::TakenOver)));
                 }
                 () = ended.cancelled() => {}
@@ -309,22 +397,20 @@ impl Seat {
         });
     }
 
-    fn files(&self, joined: &JoinedSession, params: Params<'_>, responder: Responder) {
+    fn files(&self, session: Arc<Session>, params: Params<'_>, responder: Responder) {
         let (files, slot) = match self.asked::<FilesParams>(params) {
             Ok(asked) => asked,
             Err(error) => return responder.send(Err::<(), _>(error)),
         };
-        let session = Arc::clone(&joined.context.session);
         let most = files.most.min(FILES_NAMED);
         answer_blocking(responder, slot, move || session.mentionable(most));
     }
 
-    fn prompts(&self, joined: &JoinedSession, responder: Responder) {
+    fn prompts(&self, session: Arc<Session>, responder: Responder) {
         let slot = match self.slot() {
             Ok(slot) => slot,
             Err(error) => return responder.send(Err::<(), _>(error)),
         };
-        let session = Arc::clone(&joined.context.session);
         answer_blocking(responder, slot, move || session.own_commands());
     }
 
@@ -343,43 +429,6 @@ impl Seat {
         slot.map_err(|_| refused(format!("{WAITING} calls wait already")))
     }
 
-    fn prompt(&self, joined: &JoinedSession, params: Params<'_>) -> Result<(), Error> {
-        let prompt: PromptParams<PromptPart> = params.parse()?;
-        if prompt.parts.iter().any(|part| matches!(part, PromptPart::Shell(_))) {
-            self.trusted()?;
-        }
-        // Nobody has checked it, and one request with something in it that is none would fail, and all
-        // that follow.
-        if prompt.parts.iter().any(|part| matches!(part, PromptPart::Media(_))) {
-            return Err(refused("a terminal sends no media"));
-        }
-        self.server.check_open().map_err(|error| refused(error.message))?;
-        joined.context.used();
-        let context = &joined.context;
-        // It may have been taken, and the terminal not know. Of two at once, one is.
-        let mut terminals = context.terminals.lock();
-        if context.story(|story| terminals.is_new(&joined.terminal, prompt.number, story)) {
-            turns::check_room(&context.session).map_err(|error| refused(error.message))?;
-            let contexts = self.server.contexts.of(&self.principal);
-            let _room = contexts.check_turn(context).map_err(|error| refused(error.message))?;
-            let text = self.server.audit.text(&prompt.parts);
-            terminals.take(&joined.terminal, prompt.number);
-            let tags = PromptTags::key(prompt.number.to_string());
-            let turn = context.session.prompt_tagged(prompt.parts, joined.origin.clone(), tags);
-            let by = (&self.principal, &joined.origin);
-            self.server.audit.prompted(by, context, turn, text);
-        }
-        Ok(())
-    }
-
-    fn set_mode(&self, joined: &JoinedSession, params: Params<'_>) -> Result<(), Error> {
-        let SetModeParams { mode } = params.parse()?;
-        let mode = mode.parse().map_err(Error::invalid_params)?;
-        self.trusted()?;
-        self.act(joined, "mode");
-        joined.context.session.set_mode(mode).map_err(Error::invalid_params)
-    }
-
     /// Checks that the terminal may call a method now.
     fn check(&self, joined: &JoinedSession, method: &str) -> Result<(), Error> {
         let (server, id) = (&self.server, self.principal.id());
@@ -395,34 +444,130 @@ impl Seat {
         })
     }
 
-    fn answer(
+    /// Has the owner of the session carry a call out, after those that came before.
+    fn order(
         &self,
         joined: &JoinedSession,
-        given: &AnswerParams<Answer>,
-    ) -> Result<(), AnswerError> {
+        method: &str,
+        params: Params<'_>,
+        responder: Responder,
+    ) {
+        let params = match params.parse::<Value>() {
+            Ok(params) => params,
+            Err(error) => return responder.send(Err::<(), _>(error)),
+        };
+        let (done, is_done) = oneshot::channel::<()>();
+        let before = self.ordered.lock().replace(is_done);
+        let call = TerminalCall::new(&joined.context, method, &joined.terminal, params);
+        let caller = terminal_caller(&self.principal, joined.origin.clone());
+        let (server, context) = (Arc::clone(&self.server), Arc::clone(&joined.context));
+        tokio::spawn(async move {
+            if let Some(before) = before {
+                // It is told by its end.
+                let _ = before.await;
+            }
+            let _done = done;
+            let Some(followed) = context.followed() else { return };
+            let reply = server.order(followed, OrderedCall::Terminal(call), &caller).await;
+            responder.send(reply.and_then(|reply| reply.parse::<Value>()));
+        });
+    }
+
+    fn actor<'a>(&'a self, joined: &'a JoinedSession) -> Actor<'a> {
+        let JoinedSession { context, terminal, origin } = joined;
+        Actor { server: &self.server, principal: &self.principal, context, terminal, origin }
+    }
+}
+
+/// A terminal that acts in a session that this node has.
+struct Actor<'a> {
+    server: &'a A2aServer,
+    principal: &'a Principal,
+    context: &'a Arc<SessionContext>,
+    /// Name of the terminal.
+    terminal: &'a str,
+    origin: &'a Origin,
+}
+
+impl Actor<'_> {
+    fn act(&self, session: &Session, method: &str, params: Params<'_>) -> Result<Value, Error> {
+        match method {
+            PROMPT => self.prompt(session, params).map(|()| Value::Null),
+            SET_MODE => self.set_mode(session, params).map(|()| Value::Null),
+            CANCEL => {
+                let turn = params.parse::<TurnParams>();
+                self.note("cancel");
+                turn.map(|turn| session.cancel(TurnId(turn.turn)).into())
+            }
+            TAKE_BACK => {
+                let turn = params.parse::<TurnParams>()?;
+                Ok(session.take_back(TurnId(turn.turn)).into())
+            }
+            ANSWER => to_value(self.answer(session, &params.parse::<AnswerParams<Answer>>()?)),
+            _ => Err(Error::method_not_found(method)),
+        }
+    }
+
+    fn prompt(&self, session: &Session, params: Params<'_>) -> Result<(), Error> {
+        let prompt: PromptParams<PromptPart> = params.parse()?;
+        if prompt.parts.iter().any(|part| matches!(part, PromptPart::Shell(_))) {
+            self.trusted()?;
+        }
+        // Nobody has checked it, and one request with something in it that is none would fail, and all
+        // that follow.
+        if prompt.parts.iter().any(|part| matches!(part, PromptPart::Media(_))) {
+            return Err(refused("a terminal sends no media"));
+        }
+        self.server.check_open().map_err(|error| refused(error.message))?;
+        let context = self.context;
+        context.used();
+        // It may have been taken, and the terminal not know. Of two at once, one is.
+        let mut terminals = context.terminals.lock();
+        if context.story(|story| terminals.is_new(self.terminal, prompt.number, story)) {
+            turns::check_room(session).map_err(|error| refused(error.message))?;
+            let contexts = self.server.contexts.of(self.principal);
+            let _room = contexts.check_turn(context).map_err(|error| refused(error.message))?;
+            let text = self.server.audit.text(&prompt.parts);
+            terminals.take(self.terminal, prompt.number);
+            let tags = PromptTags::key(prompt.number.to_string());
+            let turn = session.prompt_tagged(prompt.parts, self.origin.clone(), tags);
+            let by = (self.principal, self.origin);
+            self.server.audit.prompted(by, context, turn, text);
+        }
+        Ok(())
+    }
+
+    fn set_mode(&self, session: &Session, params: Params<'_>) -> Result<(), Error> {
+        let SetModeParams { mode } = params.parse()?;
+        let mode = mode.parse().map_err(Error::invalid_params)?;
+        self.trusted()?;
+        self.note("mode");
+        session.set_mode(mode).map_err(Error::invalid_params)
+    }
+
+    fn answer(&self, session: &Session, given: &AnswerParams<Answer>) -> Result<(), AnswerError> {
         // A saved rule counts for everybody here.
         let saves = matches!(given.answer, Answer::AlwaysAndSave(_));
         if saves && !self.principal.changes_for_all() {
             return Err(AnswerError::NotOffered);
         }
-        let by = joined.origin.clone();
-        joined.context.session.answer(&given.call, given.answer.clone(), by)?;
-        let by = (&self.principal, &joined.origin);
-        self.server.audit.answered(by, &joined.context, &given.call, &given.answer);
+        session.answer(&given.call, given.answer.clone(), self.origin.clone())?;
+        let by = (self.principal, self.origin);
+        self.server.audit.answered(by, self.context, &given.call, &given.answer);
         Ok(())
     }
 
     /// Notes in the audit log what a terminal does.
-    fn act(&self, joined: &JoinedSession, event: &str) {
-        let by = (&self.principal, &joined.origin);
-        self.server.audit.act(event, by, &joined.context, |_| {});
+    fn note(&self, event: &str) {
+        let by = (self.principal, self.origin);
+        self.server.audit.act(event, by, self.context, |_| {});
     }
 
     /// Returns an error unless more is allowed than any client of A2A may do, which is to say
     /// something, to cancel, and to answer what is asked: everybody on this machine can attach if
     /// there is no token.
     fn trusted(&self) -> Result<(), Error> {
-        let trusted = self.principal != Principal::Anyone;
+        let trusted = *self.principal != Principal::Anyone;
         let why = "only an agent with a token (--a2a-token-file) takes this from here";
         if trusted { Ok(()) } else { Err(refused(why)) }
     }
@@ -474,7 +619,7 @@ fn is_named(id: &str, part: &str) -> bool {
 }
 
 fn directory(context: &SessionContext) -> String {
-    context.session.roots().first().map(|root| root.display().to_string()).unwrap_or_default()
+    context.directory().map(|root| root.display().to_string()).unwrap_or_default()
 }
 
 /// A session as a terminal is shown it in the list.

@@ -93,7 +93,7 @@ impl Audit {
     pub(super) fn begun(&self, principal: &Principal, context: &SessionContext) {
         self.record("session", |record| {
             add_session(record, principal, context);
-            let directory = context.session.roots().first();
+            let directory = context.directory();
             record["directory"] = json!(directory.map(|it| it.display().to_string()));
         });
     }
@@ -193,7 +193,7 @@ impl Audit {
 fn add_session(record: &mut Value, principal: &Principal, context: &SessionContext) {
     record["principal"] = json!(principal.name());
     record["tenant"] = json!(principal.id().map(|id| &id.tenant));
-    record["session"] = json!(context.session.id());
+    record["session"] = json!(context.session_id());
     record["context"] = json!(context.id);
 }
 

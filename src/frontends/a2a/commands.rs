@@ -98,11 +98,11 @@ impl A2aServer {
         let named = session.context.as_deref().filter(|_| session.task.is_none());
         let unknown = self.contexts.of(&caller.principal).unknown(named);
         let known = self.known(session, &caller.principal);
-        let own = known.as_ref().map(|context| &*context.session);
+        let own = known.as_ref().and_then(|context| context.here());
         let (id, status, message) = match self.commands.prompt(&path, args, own) {
             Ok(prompt) => {
                 let (context, room) = self.commanded(session, &caller.principal)?;
-                let turn = self.command(&context, room, prompt, caller).await;
+                let turn = self.command(&context, room, prompt, caller).await?;
                 (context.execution(turn), "STARTED", String::new())
             }
             Err(why) => (String::new(), "FAILED_TO_START", why.to_string()),
@@ -141,7 +141,7 @@ impl A2aServer {
             Some(task) => contexts.task(task, DRIVE)?.0,
             None => contexts.context(session.context.as_deref(), &session.settings)?,
         };
-        turns::check_room(&context.session)?;
+        turns::check_room(context.session()?)?;
         let room = contexts.check_turn(&context)?;
         Ok((context, room))
     }
@@ -153,14 +153,24 @@ impl A2aServer {
         room: Option<Reservation>,
         prompt: String,
         caller: &CallOrigin,
-    ) -> TurnId {
+    ) -> Result<TurnId, Error> {
+        let session = context.session()?;
+        // The node that had the session before may have begun it.
+        let begun = caller
+            .order
+            .as_ref()
+            .and_then(|key| context.story(|story| story.sent(key).map(|turn| turn.id)));
+        if let Some(begun) = begun {
+            return Ok(begun);
+        }
         let prompt = vec![PromptPart::Text(prompt)];
-        let (text, tags) = (self.audit.text(&prompt), PromptTags { key: None, own_task: true });
-        let turn = context.session.prompt_tagged(prompt, caller.origin.clone(), tags);
+        let tags = PromptTags { key: caller.order.clone(), own_task: true };
+        let text = self.audit.text(&prompt);
+        let turn = session.prompt_tagged(prompt, caller.origin.clone(), tags);
         drop(room);
         self.audit.prompted((&caller.principal, &caller.origin), context, turn, text);
-        context.session.synced().await;
-        turn
+        session.synced().await;
+        Ok(turn)
     }
 }
 

@@ -1,6 +1,7 @@
 //! A session as A2A sees it: a context, with its tasks.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -17,17 +18,19 @@ use super::terminals::AttachedTerminals;
 use super::tool_call::question;
 use super::updates::{artifact, explanation, source, timestamp};
 use parking_lot::Mutex;
-use tandem_agent::session::{Session, StoreError, TaskEvent, TurnId, TurnRecord};
-use tandem_agent::sessions::{LastUse, LoadedSession, SessionView};
+use tandem_agent::session::{
+    FollowedSession, Reader, Session, SessionAccess, StoreError, TaskEvent, TurnId, TurnRecord,
+};
+use tandem_agent::sessions::{LastUse, LoadedSession, SessionView, stored_id};
 pub(super) use tandem_wire::a2a::UnknownContext;
-use tandem_wire::a2a::{Message, Part, Role, Task, TaskState, TaskStatus};
+use tandem_wire::a2a::{Message, Part, Role, Task, TaskState, TaskStatus, error};
 use tandem_wire::development_tool::URI;
 use tandem_wire::jsonrpc::Error;
 
 /// One session.
 pub(super) struct SessionContext {
     pub(super) id: String,
-    pub(super) session: Arc<Session>,
+    host: SessionHost,
     pub(super) frames: Frames,
     pub(super) push: Push,
     /// Those that have attached.
@@ -47,6 +50,15 @@ pub(super) struct SessionContext {
     pub(super) attached: AtomicUsize,
 }
 
+/// Node that has a session. What is only read is the same for both; whatever acts in a session asks for
+/// [`SessionContext::session`].
+enum SessionHost {
+    /// This one.
+    Here(Arc<Session>),
+    /// Another one, which carries out what clients of this one want.
+    Elsewhere(Arc<FollowedSession>),
+}
+
 impl SessionContext {
     /// The context of a session in the registry.
     pub(super) fn of(loaded: &LoadedSession) -> Arc<Self> {
@@ -55,31 +67,184 @@ impl SessionContext {
 
     fn new(loaded: &LoadedSession) -> Arc<Self> {
         let session = Arc::clone(loaded.session());
-        let story = Arc::new(Mutex::new(Story::new(session.events(0))));
-        let keeping = story::keep_up(Arc::clone(&story), session.events(0));
         // The registry has a session that a principal owns under an id that no other principal can name.
         let is_owned = session.with_access(|access| access.owner.is_some());
         let name = is_owned.then(|| session.context_name()).flatten();
+        let id = name.unwrap_or_else(|| loaded.id().to_owned());
+        let logs = (session.events(0), session.events(0));
+        let restores_from = loaded.stored_before();
+        let last_use = Arc::clone(loaded.last_use());
+        Self::of_host(id, SessionHost::Here(session), logs, (restores_from, last_use))
+    }
+
+    /// The context of a session that another node has.
+    pub(super) fn elsewhere(session: FollowedSession) -> Arc<Self> {
+        let name = session.look(|state| state.context_name.clone());
+        // Clients may ask for it by the store's id, or by their own.
+        let is_owned = session.with_access(|access| access.owner.is_some());
+        let name = name.filter(|name| is_owned || stored_id(name) == session.id());
+        let id = name.unwrap_or_else(|| session.id().to_owned());
+        let logs = (session.events(0), session.events(0));
+        let host = SessionHost::Elsewhere(Arc::new(session));
+        Self::of_host(id, host, logs, (None, Arc::new(LastUse::now())))
+    }
+
+    fn of_host(
+        id: String,
+        host: SessionHost,
+        (log, more): (Reader, Reader),
+        (restores_from, last_use): (Option<usize>, Arc<LastUse>),
+    ) -> Arc<Self> {
+        let story = Arc::new(Mutex::new(Story::new(log)));
+        let keeping = story::keep_up(Arc::clone(&story), more);
         Arc::new(Self {
-            id: name.unwrap_or_else(|| loaded.id().to_owned()),
-            session,
+            id,
+            host,
             frames: Frames::default(),
             push: Push::default(),
             terminals: Mutex::default(),
             story,
             _keeps_up: AbortOnDropHandle::new(tokio::spawn(keeping)),
             cancelling: tokio::sync::Mutex::default(),
-            restores_from: Mutex::new(loaded.stored_before()),
-            last_use: Arc::clone(loaded.last_use()),
+            restores_from: Mutex::new(restores_from),
+            last_use,
             asking: Mutex::default(),
             attached: AtomicUsize::new(0),
         })
     }
 
+    /// Returns the session, if this node has it.
+    pub(super) fn session(&self) -> Result<&Arc<Session>, Error> {
+        let SessionHost::Here(session) = &self.host else {
+            let message = "another node has the session; ask again";
+            return Err(Error::new(error::UNSUPPORTED_OPERATION, message));
+        };
+        Ok(session)
+    }
+
+    /// Returns the session, if this node has it, for whoever does without.
+    pub(super) fn here(&self) -> Option<&Session> {
+        self.session().ok().map(|session| &**session)
+    }
+
+    /// Returns the session as this node reads it, if another one has it.
+    pub(super) fn followed(&self) -> Option<&Arc<FollowedSession>> {
+        match &self.host {
+            SessionHost::Here(_) => None,
+            SessionHost::Elsewhere(followed) => Some(followed),
+        }
+    }
+
+    /// Returns `true` if this is the same session as another context: this node may have got it from another
+    /// one meanwhile, and whoever reads it goes on as before.
+    pub(super) fn is_of(&self, other: &Self) -> bool {
+        self.session_id() == other.session_id()
+    }
+
+    /// Returns the session's own id, which no other session has.
+    pub(super) fn session_id(&self) -> &str {
+        match &self.host {
+            SessionHost::Here(session) => session.id(),
+            SessionHost::Elsewhere(followed) => followed.id(),
+        }
+    }
+
+    /// Returns a reader of all events from the index `from` on that are kept, past and to come.
+    pub(super) fn events(&self, from: usize) -> Reader {
+        match &self.host {
+            SessionHost::Here(session) => session.events(from),
+            SessionHost::Elsewhere(followed) => followed.events(from),
+        }
+    }
+
+    /// Returns the index after the last event that is kept.
+    pub(super) fn position(&self) -> usize {
+        match &self.host {
+            SessionHost::Here(session) => session.position(),
+            SessionHost::Elsewhere(followed) => followed.position(),
+        }
+    }
+
+    /// Returns the id of the model that answers.
+    pub(super) fn model(&self) -> String {
+        match &self.host {
+            SessionHost::Here(session) => session.model(),
+            SessionHost::Elsewhere(followed) => followed.look(|state| state.model.clone()),
+        }
+    }
+
+    /// Looks at the owner, and at those with whom the session is shared.
+    pub(super) fn with_access<T>(&self, look: impl FnOnce(&SessionAccess) -> T) -> T {
+        match &self.host {
+            SessionHost::Here(session) => session.with_access(look),
+            SessionHost::Elsewhere(followed) => followed.with_access(look),
+        }
+    }
+
+    /// Returns the name that a client has given the session, if one has.
+    pub(super) fn context_name(&self) -> Option<String> {
+        match &self.host {
+            SessionHost::Here(session) => session.context_name(),
+            SessionHost::Elsewhere(followed) => followed.look(|state| state.context_name.clone()),
+        }
+    }
+
+    /// Returns `true` if the question about a call still waits for its answer.
+    pub(super) fn asks(&self, call: &str) -> bool {
+        match &self.host {
+            SessionHost::Here(session) => session.asks(call),
+            SessionHost::Elsewhere(followed) => {
+                followed.look(|state| state.open_questions.contains(call))
+            }
+        }
+    }
+
+    /// Returns the turn that runs, although clients may not have been told yet.
+    pub(super) fn running_now(&self) -> Option<TurnId> {
+        match &self.host {
+            SessionHost::Here(session) => session.running(),
+            SessionHost::Elsewhere(followed) => followed.look(|state| state.running),
+        }
+    }
+
+    /// Returns the directory that the session starts in, if that is known here.
+    pub(super) fn directory(&self) -> Option<PathBuf> {
+        self.here()?.roots().first().cloned()
+    }
+
+    /// Waits until nothing further can be read here: whoever reads goes on elsewhere, or asks again.
+    pub(super) async fn moved(&self) {
+        match &self.host {
+            SessionHost::Here(session) => session.taken_over().await,
+            SessionHost::Elsewhere(followed) => followed.ended().await,
+        }
+    }
+
+    /// Returns `true` if nothing further can be read here.
+    pub(super) fn has_moved(&self) -> bool {
+        match &self.host {
+            SessionHost::Here(session) => session.is_taken_over(),
+            SessionHost::Elsewhere(followed) => followed.has_ended(),
+        }
+    }
+
+    /// Waits until all that has happened up to now outlives a loss of power. What is read of another node's
+    /// session does.
+    pub(super) async fn synced(&self) {
+        if let SessionHost::Here(session) = &self.host {
+            session.synced().await;
+        }
+    }
+
+    /// Returns the time of the last use.
+    pub(super) fn used_at(&self) -> Instant {
+        self.last_use.at()
+    }
+
     /// Returns what a principal may do here; `None` if there is no such session as far as the principal
     /// is told.
     pub(super) fn right(&self, principal: &Principal) -> Option<SessionRight> {
-        right(&self.session, principal)
+        self.with_access(|access| principal.right(access))
     }
 
     /// Returns `true` if a principal may read what happens here.
@@ -95,14 +260,14 @@ impl SessionContext {
     /// Waits until all that has happened up to now outlives a loss of power: what a client is promised
     /// must. An error if another process has taken the session over.
     pub(super) async fn promised(&self) -> Result<(), Error> {
-        self.session.synced().await;
+        self.synced().await;
         self.check_own()
     }
 
     /// Returns an error if another process has taken the session over: what has happened here since is
     /// nothing.
     pub(super) fn check_own(&self) -> Result<(), Error> {
-        if self.session.is_taken_over() {
+        if self.has_moved() {
             return Err(Error::new(Error::INTERNAL, StoreError::TakenOver.to_string()));
         }
         Ok(())
@@ -116,8 +281,9 @@ impl SessionContext {
     /// Ends the turn whose question nobody has answered within this time; while a terminal is
     /// attached, it does not run.
     pub(super) fn expire_questions(&self, limit: Duration) {
+        let Ok(session) = self.session() else { return };
         let now = Instant::now();
-        let open = self.session.questions();
+        let open = session.questions();
         let mut asking = self.asking.lock();
         asking.retain(|call, _| open.iter().any(|asked| asked.call.id == *call));
         let attended = self.attached.load(Ordering::Relaxed) > 0;
@@ -126,7 +292,7 @@ impl SessionContext {
             if attended {
                 *since = now;
             } else if now.saturating_duration_since(*since) >= limit
-                && self.session.expire(&asked.call.id, limit)
+                && session.expire(&asked.call.id, limit)
             {
                 self.last_use.abandon();
             }
@@ -134,13 +300,13 @@ impl SessionContext {
     }
 
     /// Notes that the task was cancelled after the last turn had ended. False if it was already.
-    pub(super) async fn cancel_ended(&self, turn: TurnId) -> bool {
+    pub(super) async fn cancel_ended(&self, session: &Session, turn: TurnId) -> bool {
         let _cancelling = self.cancelling.lock().await;
         let is_new = self.story(|story| story.canceled() != Some(turn));
         if is_new {
-            self.session.record(TaskEvent::Cancelled { turn });
+            session.record(TaskEvent::Cancelled { turn });
             // From then on it is in the story.
-            self.session.synced().await;
+            session.synced().await;
         }
         is_new
     }

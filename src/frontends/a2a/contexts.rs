@@ -1,6 +1,6 @@
 //! The sessions that a server offers: the one it shares, or as many as clients begin.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::future::{pending, ready};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use parking_lot::Mutex;
 
 use super::audit::Audit;
 use super::context::{self, SessionContext, UnknownContext};
@@ -17,8 +18,8 @@ use super::quotas::{Meter, QuotaError, Reservation};
 use super::servers::{self, Allowed};
 use super::story::Story;
 use tandem_agent::session::{
-    Head, Listed, Orphan, PrincipalId, ServerConfig, Session, SessionAccess, SessionState,
-    StoreError, TaskEvent, TurnId, read_stored,
+    FollowedSession, Head, Listed, Orphan, PrincipalId, ServerConfig, Session, SessionAccess,
+    SessionState, Store, StoreError, TaskEvent, TurnId, read_stored,
 };
 use tandem_agent::sessions::{
     CreateError, LoadError, LoadedSession, SessionRequest, SessionSummary, Sessions, owned_id,
@@ -69,6 +70,10 @@ pub(super) struct Contexts {
     served: ServedSessions,
     /// The context of the shared session.
     shared: Option<Arc<SessionContext>>,
+    /// The sessions that other nodes have and that clients of this one have asked for, by the store's ids.
+    followed: Mutex<HashMap<String, Arc<SessionContext>>>,
+    /// Held while one is begun to be followed, so that two requests for one get the same.
+    following: tokio::sync::Mutex<()>,
     /// The MCP servers that clients may bring.
     servers: Allowed,
     /// Port of the server, at which others can join a session.
@@ -92,7 +97,8 @@ impl Contexts {
             }
             ServedSessions::PerContext { .. } => None,
         };
-        Self { served, shared, servers, port, meter, audit }
+        let (followed, following) = (Mutex::default(), tokio::sync::Mutex::default());
+        Self { served, shared, followed, following, servers, port, meter, audit }
     }
 
     /// The registry that all sessions are in.
@@ -209,8 +215,10 @@ impl Contexts {
     /// Waits until no turn runs, and readers can be told of all that has happened.
     pub(super) async fn idle_all(&self) {
         for context in self.all() {
-            context.session.idle().await;
-            context.session.synced().await;
+            if let Ok(session) = context.session() {
+                session.idle().await;
+                session.synced().await;
+            }
         }
     }
 
@@ -221,10 +229,11 @@ impl Contexts {
             return self.idle_all().await;
         }
         let leaving = self.all().into_iter().map(async |context| {
+            let Ok(session) = context.session() else { return };
             loop {
-                context.session.idle().await;
-                context.session.synced().await;
-                if context.session.close_if_idle() {
+                session.idle().await;
+                session.synced().await;
+                if session.close_if_idle() {
                     return;
                 }
             }
@@ -244,9 +253,11 @@ impl Contexts {
         let Some(sessions) = self.sessions() else { return };
         sessions.delete(&context.id);
         if let Some(store) = sessions.store() {
-            context.session.saved().await;
-            if let Err(error) = store.delete(context.session.id()).await {
-                tracing::warn!(id = context.session.id(), "a session cannot be deleted: {error}");
+            if let Ok(session) = context.session() {
+                session.saved().await;
+            }
+            if let Err(error) = store.delete(context.session_id()).await {
+                tracing::warn!(id = context.session_id(), "a session cannot be deleted: {error}");
             }
         }
     }
@@ -260,6 +271,74 @@ impl Contexts {
         });
         self.meter.count_all(sessions);
         sessions.unload_idle();
+        self.leave_unused(sessions.limits().idle.unwrap_or(*question));
+    }
+
+    /// Follows the sessions no longer that nobody has used for some time.
+    fn leave_unused(&self, idle: Duration) {
+        let is_used = |context: &Arc<SessionContext>| {
+            // One holder is the list itself.
+            !context.has_moved()
+                && (Arc::strong_count(context) > 1 || context.used_at().elapsed() < idle)
+        };
+        self.followed.lock().retain(|_, context| is_used(context));
+    }
+
+    /// Returns the store, if it is one that nodes share.
+    pub(super) fn shared_store(&self) -> Option<&Arc<dyn Store>> {
+        let store = self.sessions()?.store()?;
+        store.shared().is_some().then_some(store)
+    }
+
+    /// Returns the ids of the followed sessions whose owners are to carry out orders of this node.
+    pub(super) fn asking(&self) -> Vec<String> {
+        let followed = self.followed.lock();
+        let sessions = followed.values().filter_map(|context| context.followed());
+        let asking = sessions.filter(|session| session.is_asking());
+        asking.map(|session| session.id().to_owned()).collect()
+    }
+}
+
+/// The sessions that other nodes have.
+impl Contexts {
+    /// Returns `true` if another node that lives has a followed session.
+    async fn has_owner(&self, followed: &SessionContext) -> bool {
+        let Some(store) = self.shared_store().and_then(|store| store.shared()) else {
+            return false;
+        };
+        let unowned = store.unowned_by_others(&[followed.session_id()]).await;
+        !followed.has_moved() && unowned.is_ok_and(|unowned| unowned.is_empty())
+    }
+
+    /// Follows a session that cannot be loaded because another node has it, from now on.
+    async fn follow(
+        &self,
+        sessions: &Sessions,
+        id: &str,
+        error: LoadError,
+    ) -> Result<Arc<SessionContext>, Error> {
+        let (LoadError::Store(StoreError::Held(..)), Some(store)) = (&error, self.shared_store())
+        else {
+            return Err(unloadable(error));
+        };
+        let _following = self.following.lock().await;
+        let known = self.followed.lock().get(id).filter(|context| !context.has_moved()).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let most = sessions.limits().loaded;
+        if self.followed.lock().len() >= most {
+            self.leave_unused(Duration::ZERO);
+        }
+        if self.followed.lock().len() >= most {
+            return Err(refused(CreateError::Full(most)));
+        }
+        let followed = FollowedSession::open(store, id, sessions.limits().log_bytes).await;
+        let followed = followed.map_err(|error| unloadable(LoadError::Store(error)))?;
+        let followed = followed.ok_or_else(|| unloadable(error))?;
+        let context = SessionContext::elsewhere(followed);
+        self.followed.lock().insert(id.to_owned(), Arc::clone(&context));
+        Ok(context)
     }
 }
 
@@ -313,7 +392,7 @@ impl<'a> VisibleContexts<'a> {
         &self,
         context: &SessionContext,
     ) -> Result<Option<Reservation>, Error> {
-        let owner = context.session.with_access(|access| access.owner.clone());
+        let owner = context.with_access(|access| access.owner.clone());
         let Some(owner) = owner else { return Ok(None) };
         self.within_quota(&context.id, self.all.meter.turn(&owner, self.all.registry())).map(Some)
     }
@@ -425,17 +504,22 @@ impl<'a> VisibleContexts<'a> {
         Some((name, story))
     }
 
-    /// Loads the session of an id, unless it is loaded. It stays loaded as long as the caller holds
-    /// it; nothing if there is none, or it is the shared one.
-    pub(super) async fn load(&self, id: &str) -> Result<Option<Arc<LoadedSession>>, Error> {
+    /// Loads the session of an id, unless it is loaded; one that another node has is followed. It stays
+    /// loaded as long as the caller holds it; nothing if there is none, or it is the shared one.
+    pub(super) async fn load(&self, id: &str) -> Result<Option<Arc<SessionContext>>, Error> {
         let ServedSessions::PerContext { sessions, .. } = &self.all.served else {
             return Ok(None);
         };
         if let Some(loaded) = self.find_loaded(id, Naming::Any) {
-            return Ok(Some(loaded));
+            self.all.followed.lock().remove(loaded.session().id());
+            return Ok(Some(SessionContext::of(&loaded)));
         }
+        let candidates = match self.find_followed(id, Naming::Any) {
+            Some(followed) if self.all.has_owner(&followed).await => return Ok(Some(followed)),
+            Some(followed) => vec![followed.session_id().to_owned()],
+            None => self.candidates(id),
+        };
         let prepare = |session: &Session| self.all.prepare(session);
-        let candidates = self.candidates(id);
         for (n, id) in candidates.into_iter().enumerate() {
             match sessions.head(&id).await {
                 Some(head) if self.sees_stored(&head).await => {}
@@ -443,17 +527,19 @@ impl<'a> VisibleContexts<'a> {
                 None if n == 0 => {}
                 _ => continue,
             }
-            let loaded = sessions.load(&id, Vec::new(), prepare).await.map_err(unloadable)?;
-            if let Some(loaded) = loaded.filter(|loaded| self.sees(loaded)) {
-                return Ok(Some(loaded));
+            let context = match sessions.load(&id, Vec::new(), prepare).await {
+                Ok(Some(loaded)) => {
+                    self.all.followed.lock().remove(loaded.session().id());
+                    SessionContext::of(&loaded)
+                }
+                Ok(None) => continue,
+                Err(error) => self.all.follow(sessions, &stored_id(&id), error).await?,
+            };
+            if context.is_open_to(self.principal) {
+                return Ok(Some(context));
             }
         }
         Ok(None)
-    }
-
-    /// Returns the session of an id, if it is loaded.
-    pub(super) fn loaded(&self, id: &str) -> Option<Arc<LoadedSession>> {
-        self.find_loaded(id, Naming::Any)
     }
 
     /// Returns the loaded session that the principal calls so.
@@ -463,17 +549,9 @@ impl<'a> VisibleContexts<'a> {
         if let Some(found) = found {
             return Some(found).filter(|found| self.sees(found));
         }
-        // As its owner calls it, which is what its events say.
         let is_meant = |loaded: &Arc<LoadedSession>| {
             let session = loaded.session();
-            let right = context::right(session, self.principal);
-            let may_name = match right {
-                Some(SessionRight::Shared(_)) => true,
-                Some(SessionRight::Own) => naming == Naming::Any,
-                None => false,
-            };
-            may_name
-                && session.with_access(|access| access.owner.is_some())
+            session.with_access(|access| self.may_name(access, naming))
                 && session.context_name().as_deref() == Some(id)
         };
         registry.look(|loaded| {
@@ -483,15 +561,49 @@ impl<'a> VisibleContexts<'a> {
         })
     }
 
+    /// Returns `true` if a session of this access can be named as its owner calls it, which is what its events
+    /// say.
+    fn may_name(&self, access: &SessionAccess, naming: Naming) -> bool {
+        access.owner.is_some()
+            && match self.principal.right(access) {
+                Some(SessionRight::Shared(_)) => true,
+                Some(SessionRight::Own) => naming == Naming::Any,
+                None => false,
+            }
+    }
+
+    /// Returns the followed session that the principal calls so.
+    fn find_followed(&self, id: &str, naming: Naming) -> Option<Arc<SessionContext>> {
+        let followed = self.all.followed.lock();
+        let candidates = self.candidates(id);
+        let is_there = |context: &&Arc<SessionContext>| !context.has_moved();
+        let found = candidates.iter().find_map(|id| followed.get(&stored_id(id)).filter(is_there));
+        if let Some(found) = found {
+            return Some(found).filter(|found| found.is_open_to(self.principal)).cloned();
+        }
+        let mut named = followed.values().filter(is_there).filter(|context| {
+            context.with_access(|access| self.may_name(access, naming))
+                && context.context_name().as_deref() == Some(id)
+        });
+        let first = named.next()?;
+        named.next().is_none().then(|| Arc::clone(first))
+    }
+
+    /// Returns the session that the principal calls so, if it is loaded or followed.
+    fn find_known(&self, id: &str, naming: Naming) -> Option<Arc<SessionContext>> {
+        let loaded = self.find_loaded(id, naming).map(|loaded| SessionContext::of(&loaded));
+        loaded.or_else(|| self.find_followed(id, naming))
+    }
+
     /// Returns the context of exactly this id.
     pub(super) fn get(&self, id: &str) -> Option<Arc<SessionContext>> {
         self.opened(id, Naming::Any)
     }
 
     fn opened(&self, id: &str, naming: Naming) -> Option<Arc<SessionContext>> {
-        let loaded = self.find_loaded(id, naming)?;
-        loaded.last_use().used();
-        Some(SessionContext::of(&loaded))
+        let context = self.find_known(id, naming)?;
+        context.used();
+        Some(context)
     }
 
     /// The task of that id, in a session in which the principal may do something: its context, and its
@@ -515,7 +627,7 @@ impl<'a> VisibleContexts<'a> {
 
     /// Returns the outcome for a context that a client names, if that context is not known.
     pub(super) fn unknown(&self, id: Option<&str>) -> Option<UnknownContext> {
-        if self.find_loaded(id?, Naming::Shared).is_some() {
+        if self.find_known(id?, Naming::Shared).is_some() {
             return None;
         }
         Some(match &self.all.served {
@@ -552,10 +664,11 @@ impl<'a> VisibleContexts<'a> {
         };
         if !is_new {
             self.check(&context, DRIVE)?;
+            let session = context.session()?;
             if let Some(workspace) = &settings.workspace {
-                context.session.works_in(workspace).map_err(error::invalid_params)?;
+                session.works_in(workspace).map_err(error::invalid_params)?;
             }
-            servers::add(&settings.servers, &context.session, self.all.servers);
+            servers::add(&settings.servers, session, self.all.servers);
         }
         Ok(context)
     }

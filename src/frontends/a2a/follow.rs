@@ -20,7 +20,7 @@ pub(super) struct Follow {
 impl Follow {
     pub(super) fn new(context: &Arc<SessionContext>, from: usize, dialect: Dialect) -> Self {
         Self {
-            log: context.session.events(from),
+            log: context.events(from),
             context: Arc::clone(context),
             dialect,
             made: Arc::new([]),
@@ -56,7 +56,7 @@ impl Follow {
         if self.next >= self.made.len() {
             tokio::select! {
                 () = self.log.ready() => {}
-                () = self.context.session.taken_over() => {}
+                () = self.context.moved() => {}
             }
         }
     }
@@ -92,7 +92,7 @@ impl Follow {
 }
 
 fn make(context: &SessionContext, entry: &Entry, dialect: Dialect) -> Vec<Frame> {
-    let model = context.session.model();
+    let model = context.model();
     let updates = context.story(|story| {
         let task = |turn| context.task_of(story, turn, dialect);
         updates::of(entry, story, &TaskNames { context: &context.id, task: &task, model: &model })

@@ -20,8 +20,9 @@ use super::dialect::{Dialect, version};
 use super::envelope::{envelope, failure};
 use super::methods::{self, Reply, named};
 use super::principals::Principal;
+use super::read::{MessageForm, ReceivedMessage};
 use super::server::{A2aServer, CallOrigin};
-use super::{busy, card, guard, http_json, monitoring, read, rest, sse, ws};
+use super::{busy, card, guard, http_json, monitoring, rest, sse, ws};
 use tandem_wire::a2a::error;
 use tandem_wire::development_tool::URI;
 use tandem_wire::jsonrpc::{Envelope, Error};
@@ -156,7 +157,7 @@ async fn call(server: &A2aServer, principal: Principal, request: Request, bare: 
     {
         return match unknown {
             Some(error) => json_body(failure("null", &error)),
-            None => bare_stream(server, &body, &caller).await,
+            None => bare_stream(server, body, &caller).await,
         };
     }
     let (id, method, params) = match envelope(&body) {
@@ -178,9 +179,9 @@ async fn call(server: &A2aServer, principal: Principal, request: Request, bare: 
     }
 }
 
-async fn bare_stream(server: &A2aServer, body: &Value, caller: &CallOrigin) -> Response {
-    let streaming = match read::bare_message(body) {
-        Ok(sent) => server.stream(sent, caller, Dialect::V03).await,
+async fn bare_stream(server: &A2aServer, body: Value, caller: &CallOrigin) -> Response {
+    let streaming = match ReceivedMessage::read(MessageForm::Bare, body) {
+        Ok(message) => server.stream(message, caller, Dialect::V03).await,
         Err(error) => Err(error),
     };
     match streaming {

@@ -11,7 +11,8 @@
 //!   one, `follow` and `subscription` read its events, `audit` records who did what;
 //! - state: `turns` begins turns and answers questions, `messages` remembers what was sent, `server`
 //!   holds it all, `takeover` goes on with what other processes have left;
-//! - methods: `methods` is what can be called, with `list`, `push`, `commands` and `card`;
+//! - methods: `methods` is what can be called, with `list`, `push`, `commands` and `card`; `orders` has the
+//!   node that has a session carry out what is called here;
 //! - network: `network` is where the server is and what it is called, `forwarded` who comes by a proxy;
 //! - transports: `http`, `http_json`, `rest`, `sse`, `ws` and `attach`, behind `guard`; `webhook` on
 //!   the way out; `monitoring`, beside it.
@@ -44,6 +45,7 @@ mod monitoring;
 mod network;
 mod notifiers;
 mod oidc;
+mod orders;
 mod patience;
 mod principals;
 mod proxy;
@@ -170,6 +172,7 @@ pub async fn serve(
         ended.run_until_cancelled(takeover::run(&notifying)).await;
     };
     let _notifies = AbortOnDropHandle::new(tokio::spawn(notifying));
+    let _orders = AbortOnDropHandle::new(tokio::spawn(orders::run(Arc::clone(&server))));
     tokio::select! {
         () = door.accept() => {}
         () = sweeping(&server) => {}

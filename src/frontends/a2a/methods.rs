@@ -13,8 +13,9 @@ use super::fields;
 use super::follow::Follow;
 use super::frames::StreamEnd;
 use super::messages::{MessageEffect, MessageKey};
+use super::orders::OrderedCall;
 use super::principals::{ANSWER, DRIVE, SessionRight, WATCH};
-use super::read::{self, Configuration, Sent, SentContent};
+use super::read::{Configuration, MessageForm, ReceivedMessage, Sent, SentContent};
 use super::requests::{
     self, Execute, GetTask, ListTasks, PushName, SessionId, SessionName, Subscribe, push_task,
     set_push, task_id,
@@ -43,6 +44,28 @@ pub(super) enum Method {
     ExtendedCard,
     Commands,
     Execute,
+}
+
+impl Method {
+    /// Returns `true` if only the node that has the session carries the method out. Messages are looked at
+    /// where they are read.
+    fn needs_owner(self) -> bool {
+        match self {
+            Self::Cancel
+            | Self::SetPush
+            | Self::GetPush
+            | Self::ListPush
+            | Self::DeletePush
+            | Self::Commands
+            | Self::Execute => true,
+            Self::Send
+            | Self::Stream
+            | Self::Get
+            | Self::Subscribe
+            | Self::List
+            | Self::ExtendedCard => false,
+        }
+    }
 }
 
 /// Returns the method and the version that a name stands for.
@@ -104,15 +127,21 @@ impl A2aServer {
             Method::Send | Method::Stream | Method::List | Method::ExtendedCard => Ok(None),
             _ => self.load(&caller.principal, &requests::named(&params)).await,
         };
-        let _stays_loaded = loaded.map_err(|error| dialect.error(error))?;
+        let open = loaded.map_err(|error| dialect.error(error))?;
+        if let Some(followed) = open.as_ref().and_then(|context| context.followed())
+            && method.needs_owner()
+        {
+            let call = OrderedCall::Method { name: name.to_owned(), params };
+            return self.order(followed, call, caller).await?.value();
+        }
         let reply = match method {
             Method::Send => {
-                let sent = read::message(&params)?;
-                self.send(sent, caller, dialect).await
+                let message = ReceivedMessage::read(MessageForm::Parameters, params)?;
+                self.send(message, caller, dialect).await
             }
             Method::Stream => {
-                let sent = read::message(&params)?;
-                self.stream(sent, caller, dialect).await.map(Reply::Stream)
+                let message = ReceivedMessage::read(MessageForm::Parameters, params)?;
+                self.stream(message, caller, dialect).await.map(Reply::Stream)
             }
             Method::Get => self.get(&GetTask::read(&params)?, caller, dialect),
             Method::Cancel => self.cancel(&task_id(&params)?, caller, dialect).await,
@@ -139,7 +168,7 @@ impl A2aServer {
                 .map(|()| value(&Value::Null)),
             Method::Commands => {
                 let known = self.known(&SessionName::read(&params), &caller.principal);
-                let session = known.as_ref().map(|context| &*context.session);
+                let session = known.as_ref().and_then(|context| context.here());
                 Ok(value(&commands::all(&self.commands, session)))
             }
             Method::Execute => {
@@ -154,12 +183,22 @@ impl A2aServer {
     /// process. What was sent before has begun already.
     pub(super) async fn stream(
         &self,
-        sent: Sent,
+        message: ReceivedMessage,
         caller: &CallOrigin,
         dialect: Dialect,
     ) -> Result<Streaming, Error> {
+        let ReceivedMessage { form, params, sent } = message;
         let named = SessionId { task: sent.task.as_deref(), context: sent.context.as_deref() };
-        let _stays_loaded = self.load(&caller.principal, &named).await?;
+        let open = self.load(&caller.principal, &named).await?;
+        if let Some(context) = &open
+            && let Some(followed) = context.followed()
+        {
+            let dialect_name = dialect.name().to_owned();
+            let call = OrderedCall::Message { form, params, dialect: dialect_name };
+            let (span, unknown) = self.order(followed, call, caller).await?.stream()?;
+            let (context, reader) = (Arc::clone(context), caller.principal.clone());
+            return Ok(Streaming { context, span, dialect, unknown, reader });
+        }
         Ok(self.begin(sent, caller, dialect)?.promised().await)
     }
 
@@ -244,12 +283,12 @@ impl A2aServer {
 
     async fn send(
         &self,
-        sent: Sent,
+        message: ReceivedMessage,
         caller: &CallOrigin,
         dialect: Dialect,
     ) -> Result<Reply, Error> {
-        let (history, at_once) = (sent.configuration.history, sent.configuration.at_once);
-        let streaming = self.stream(sent, caller, dialect).await?;
+        let Configuration { history, at_once, .. } = message.sent.configuration;
+        let streaming = self.stream(message, caller, dialect).await?;
         let (context, turn) = (Arc::clone(&streaming.context), streaming.span.turn);
         let unknown = streaming.unknown;
         if !at_once {
@@ -322,7 +361,7 @@ impl A2aServer {
     ) -> Result<Reply, Error> {
         let (context, turn) = self.contexts.of(&caller.principal).task(id, DRIVE)?;
         self.audit.act("cancel", (&caller.principal, &caller.origin), &context, |_| {});
-        let session = &context.session;
+        let session = context.session()?;
         let ended = || {
             let message = format!("Task cannot be canceled: {id} has ended");
             Error::new(error::TASK_NOT_CANCELABLE, message)
@@ -333,14 +372,16 @@ impl A2aServer {
                 context.check_own()?;
                 if turn.is_none() {
                     // The session's task can be cancelled once.
-                    context.cancel_ended(running).await;
+                    context.cancel_ended(session, running).await;
                 }
             }
             Some(_) => return Err(ended()),
             None => {
                 let last = context
                     .story(|story| story.projection().latest().map_or(TurnId(0), |turn| turn.id));
-                if context.state(None) == TaskState::Canceled || !context.cancel_ended(last).await {
+                if context.state(None) == TaskState::Canceled
+                    || !context.cancel_ended(session, last).await
+                {
                     return Err(ended());
                 }
             }

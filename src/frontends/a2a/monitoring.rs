@@ -101,13 +101,13 @@ fn request_span(request: &Request, route: &str) -> Span {
     span
 }
 
-/// Returns the span of a call that comes over a WebSocket, within the span of whoever opened that.
-pub(super) fn call_span(caller: &CallOrigin) -> Span {
+/// Returns the span of a call that is no request, such as one that comes over a WebSocket, within the caller's.
+pub(super) fn call_span(caller: &CallOrigin, name: &'static str) -> Span {
     let span = tracing::info_span!(
         target: TARGET,
         parent: None,
         "call",
-        "otel.name" = "WebSocket call",
+        "otel.name" = name,
         "otel.kind" = "server",
         "rpc.system" = Empty,
         "rpc.method" = Empty,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
@@ -41,7 +42,7 @@ impl AccessOptions {
 }
 
 /// Caller of a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Principal {
     /// Anybody, where nobody has to show who they are: as good as the user of the machine.
     Anyone,
@@ -52,19 +53,21 @@ pub(super) enum Principal {
 }
 
 /// A person or a service that the server knows by name.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct NamedPrincipal {
     pub(super) id: PrincipalId,
     pub(super) role: PrincipalRole,
+    #[serde(skip)]
     credential: Credential,
 }
 
 /// Reason why a named principal is believed to be who it is.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 enum Credential {
     /// A token of the file; its hash.
     Token { sha256: String },
-    /// The proxy's word.
+    /// The word of the proxy, or of the node that was called.
+    #[default]
     Proxy,
     /// A token of the issuer, which counts until then.
     Jwt { until: Instant },

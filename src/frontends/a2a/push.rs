@@ -42,7 +42,7 @@ impl A2aServer {
         dialect: Dialect,
     ) -> Result<(), Error> {
         let key = (dialect != Dialect::V1).then(|| format!("{}/{}", context.id, config.id));
-        context.push.room(&context.session, key.as_deref())
+        context.push.room(context.session()?, key.as_deref())
     }
 
     /// Notifies from now on. Returns the configuration with the task's own id.
@@ -56,7 +56,8 @@ impl A2aServer {
         let task =
             turn.map_or_else(|| context.id.clone(), |turn| dialect.task_id(&context.id, turn));
         let key = format!("{task}/{}", config.id);
-        context.push.room(&context.session, Some(&key))?;
+        let session = context.session()?;
+        context.push.room(session, Some(&key))?;
         let follow = Follow::new(context, from, dialect);
         let notifies = self.notify(follow, &key, turn, config)?;
         let set = TaskPushNotificationConfig { task_id: task.clone(), config: config.clone() };
@@ -65,8 +66,8 @@ impl A2aServer {
         let secret = json!(v03::PushNotificationConfig::from(config));
         let config = PushConfig { task, turn, protocol, set: Value::Null };
         let mut push = context.push.0.lock();
-        context.session.set_secret(&key, Some(secret));
-        context.session.record(TaskEvent::PushConfigSet { key: key.clone(), config });
+        session.set_secret(&key, Some(secret));
+        session.record(TaskEvent::PushConfigSet { key: key.clone(), config });
         push.insert(key, notifies);
         Ok(set)
     }
@@ -170,8 +171,9 @@ impl A2aServer {
             let mut push = context.push.0.lock();
             let notified = push.remove(&key).is_some();
             if notified || context.story(|story| story.push().contains_key(&key)) {
-                context.session.set_secret(&key, None);
-                context.session.record(TaskEvent::PushConfigDeleted { key: key.clone() });
+                let session = context.session()?;
+                session.set_secret(&key, None);
+                session.record(TaskEvent::PushConfigDeleted { key: key.clone() });
             }
         }
         self.webhooks.forget(&lane(&context, &key));
@@ -193,7 +195,7 @@ impl A2aServer {
 /// Returns the key of a configuration's deliveries among those of all sessions: contexts of different
 /// owners may have the same id.
 fn lane(context: &SessionContext, key: &str) -> String {
-    format!("{}/{key}", context.session.id())
+    format!("{}/{key}", context.session_id())
 }
 
 fn not_there(key: &str) -> Error {
@@ -214,7 +216,8 @@ fn stored(
 /// secret by itself, and its credentials.
 fn receiver(context: &SessionContext, key: &str, config: &PushConfig) -> Value {
     // An older tandem wrote it into the log.
-    context.session.secret(key).unwrap_or_else(|| config.set.clone())
+    let secret = context.here().and_then(|session| session.secret(key));
+    secret.unwrap_or_else(|| config.set.clone())
 }
 
 /// Returns the headers of a notification that show its receiver who sends it.
@@ -236,7 +239,7 @@ fn headers(config: &PushNotificationConfig) -> Vec<(String, String)> {
 fn from(context: &SessionContext, turn: Option<TurnId>) -> usize {
     let turn = turn.or_else(|| context.running());
     let queued = turn.and_then(|id| context.story(|story| Some(story.turn(id)?.queued.0)));
-    queued.unwrap_or_else(|| context.session.position())
+    queued.unwrap_or_else(|| context.position())
 }
 
 /// Notifies one receiver of one task.
@@ -272,7 +275,7 @@ impl Notify {
             let mut headers = self.headers.clone();
             headers.push(("Content-Type".to_owned(), kind.to_owned()));
             let (key, target) = (self.lane.clone(), self.target.clone());
-            let session = self.follow.context.session.id().to_owned();
+            let session = self.follow.context.session_id().to_owned();
             self.webhooks.send(Delivery { key, session, target, headers, body });
             if frame.end == StreamEnd::Turn && self.turn.is_some() {
                 return;

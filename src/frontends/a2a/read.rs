@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::contexts::AgentSettings;
@@ -57,8 +58,37 @@ pub(super) struct ConfirmationAnswer {
     pub(super) content: Option<String>,
 }
 
+/// Form in which a message comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum MessageForm {
+    /// Parameters of `message/send` and `message/stream`.
+    Parameters,
+    /// Those of a client of the first server or an early implementation.
+    Early,
+    /// The bare body of `POST /message/stream`.
+    Bare,
+}
+
+/// A message as it came, and as it was read.
+pub(super) struct ReceivedMessage {
+    pub(super) form: MessageForm,
+    pub(super) params: Value,
+    pub(super) sent: Sent,
+}
+
+impl ReceivedMessage {
+    pub(super) fn read(form: MessageForm, params: Value) -> Result<Self, Error> {
+        let sent = match form {
+            MessageForm::Parameters => message(&params)?,
+            MessageForm::Early => early_message(&params)?,
+            MessageForm::Bare => bare_message(&params)?,
+        };
+        Ok(Self { form, params, sent })
+    }
+}
+
 /// The parameters of `message/send` and `message/stream`.
-pub(super) fn message(params: &Value) -> Result<Sent, Error> {
+fn message(params: &Value) -> Result<Sent, Error> {
     let message = params
         .get("message")
         .filter(|message| message.is_object())
@@ -77,7 +107,7 @@ pub(super) fn message(params: &Value) -> Result<Sent, Error> {
 
 /// The same, from a client of the first server or an early implementation: `content` in place of
 /// parts, and no id.
-pub(super) fn early_message(params: &Value) -> Result<Sent, Error> {
+fn early_message(params: &Value) -> Result<Sent, Error> {
     let message = params.get("message").filter(|message| message.is_object());
     let early = message.and_then(|message| message.get("content"));
     let (Some(message), Some(early)) = (message, early) else { return self::message(params) };
@@ -94,7 +124,7 @@ pub(super) fn early_message(params: &Value) -> Result<Sent, Error> {
 }
 
 /// The bare body of `POST /message/stream` (`a2a-server.md`, "Responding to confirmations").
-pub(super) fn bare_message(body: &Value) -> Result<Sent, Error> {
+fn bare_message(body: &Value) -> Result<Sent, Error> {
     let said = body.get("userMessage").unwrap_or(&Value::Null);
     let content = match said {
         Value::String(text) if !text.is_empty() => {

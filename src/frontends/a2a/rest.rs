@@ -8,18 +8,20 @@ use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::body::{body, json_response, used_up};
 use super::context::SessionContext;
 use super::dialect::Dialect;
+use super::orders::OrderedCall;
 use super::principals::{Principal, WATCH};
-use super::requests::{ExecuteCommand, LARGEST_PAGE, PAGE, SessionId};
+use super::requests::{ExecuteCommand, LARGEST_PAGE, PAGE, SessionId, SessionName};
 use super::server::{A2aServer, CallOrigin};
 use super::subscription::{Span, Subscription};
 use super::{commands, fields, read, sse};
 use tandem_agent::commands::PathError;
-use tandem_agent::session::ServerStatus;
+use tandem_agent::session::{ServerStatus, TurnId};
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
 
@@ -85,7 +87,7 @@ async fn describe(
 
 /// `GET /listCommands`.
 async fn list_commands(State(server): State<Arc<A2aServer>>) -> Response {
-    let shared = server.contexts.shared().map(|context| &*context.session);
+    let shared = server.contexts.shared().and_then(|context| context.here());
     json_response(StatusCode::OK, &commands::listed(&server.commands, shared))
 }
 
@@ -112,8 +114,22 @@ fn refusal(error: &Error) -> Response {
     let after = error.data.as_ref().and_then(|data| data.get("retryAfterSeconds")?.as_u64());
     match after.filter(|_| error.code == error::QUOTA_EXCEEDED) {
         Some(after) => used_up(&error.message, after),
+        None if error.code == Error::METHOD_NOT_FOUND => {
+            json_response(StatusCode::NOT_FOUND, &json!({ "error": error.message }))
+        }
         None => bad(&error.message),
     }
+}
+
+/// A command that was begun.
+#[derive(Serialize, Deserialize)]
+pub(super) struct BegunCommand {
+    name: String,
+    turn: TurnId,
+    /// Position in the log where it begins.
+    from: usize,
+    /// `true` if it asks the model, so that its answer is a stream.
+    asks_model: bool,
 }
 
 fn bad(why: &str) -> Response {
@@ -181,20 +197,22 @@ const NEXT_PAGE: HeaderName = HeaderName::from_static("x-next-page-token");
 
 /// `a2a-server.md`, "Task metadata".
 fn metadata(context: &SessionContext) -> Value {
-    let tools = context.session.tools();
-    let tools = tools.iter().map(|tool| {
+    let session = context.here();
+    let tools = session.map(|session| session.tools());
+    let tools = tools.iter().flat_map(|tools| tools.iter()).map(|tool| {
         json!({
             "name": tool.name,
             "description": tool.description,
             "parameterSchema": tool.parameters,
         })
     });
+    let servers = session.map(|session| session.servers()).unwrap_or_default();
     json!({
         "id": context.id,
         "contextId": context.id,
         "taskState": context.state(None).name(),
-        "model": context.session.model(),
-        "mcpServers": context.session.servers().iter().map(server).collect::<Vec<_>>(),
+        "model": context.model(),
+        "mcpServers": servers.iter().map(server).collect::<Vec<_>>(),
         "availableTools": tools.collect::<Vec<_>>(),
     })
 }
@@ -219,36 +237,13 @@ fn server(server: &ServerStatus) -> Value {
 impl A2aServer {
     /// Runs the command that a body names.
     pub(super) async fn execute_command(&self, body: &Value, caller: &CallOrigin) -> Response {
-        let failed = |status, why: String| json_response(status, &json!({ "error": why }));
-        let request = match ExecuteCommand::read(body) {
-            Ok(request) => request,
-            Err(why) => return failed(StatusCode::BAD_REQUEST, why.to_owned()),
-        };
-        let ExecuteCommand { command: name, args, session: named } = &request;
-        let id = SessionId { task: named.task.as_deref(), context: named.context.as_deref() };
-        let _stays_loaded = match self.load(&caller.principal, &id).await {
-            Ok(loaded) => loaded,
-            Err(error) => return failed(StatusCode::BAD_REQUEST, error.message.into_owned()),
-        };
-        let known = self.known(named, &caller.principal);
-        let session = known.as_ref().map(|context| &*context.session);
-        let asks_model = commands::asks_model(&self.commands, name, session);
-        let prompt = match self.commands.prompt(&[name], args, session) {
-            Ok(prompt) => prompt,
-            Err(why @ PathError::Unknown(_)) => {
-                return failed(StatusCode::NOT_FOUND, why.to_string());
-            }
-            Err(why @ PathError::Usage(_)) => {
-                return failed(StatusCode::BAD_REQUEST, why.to_string());
-            }
-        };
-        let (context, room) = match self.commanded(named, &caller.principal) {
-            Ok(commanded) => commanded,
+        let named = SessionName::read(body);
+        let (context, begun) = match self.begin_command(body, caller).await {
+            Ok(begun) => begun,
             Err(error) => return refusal(&error),
         };
-        let turn = self.command(&context, room, prompt, caller).await;
-        let queued = context.story(|story| story.turn(turn).map_or(0, |turn| turn.queued.0));
-        let (span, reader) = (Span::begun(turn, queued, None), caller.principal.clone());
+        let BegunCommand { name, turn, from, asks_model } = begun;
+        let (span, reader) = (Span::begun(turn, from, None), caller.principal.clone());
         let events = Subscription::new(&context, span, Dialect::V03, reader);
         if asks_model {
             return sse::response(Some("null".to_owned()), events, self);
@@ -260,5 +255,38 @@ impl A2aServer {
             self.contexts.forget(&context).await;
         }
         json_response(StatusCode::OK, &json!({ "name": name, "data": said.unwrap_or_default() }))
+    }
+
+    /// Begins the command that a body names, in the session where that is to be.
+    pub(super) async fn begin_command(
+        &self,
+        body: &Value,
+        caller: &CallOrigin,
+    ) -> Result<(Arc<SessionContext>, BegunCommand), Error> {
+        let request = ExecuteCommand::read(body).map_err(error::invalid_params)?;
+        let ExecuteCommand { command: name, args, session: named } = &request;
+        let id = SessionId { task: named.task.as_deref(), context: named.context.as_deref() };
+        let open = self.load(&caller.principal, &id).await?;
+        if let Some(context) = open.filter(|context| context.followed().is_some())
+            && let Some(followed) = context.followed()
+        {
+            let call = OrderedCall::Command { body: body.clone() };
+            let begun = self.order(followed, call, caller).await?.command()?;
+            return Ok((context, begun));
+        }
+        let known = self.known(named, &caller.principal);
+        let session = known.as_ref().and_then(|context| context.here());
+        let asks_model = commands::asks_model(&self.commands, name, session);
+        let prompt = self.commands.prompt(&[name], args, session).map_err(|why| {
+            let code = match why {
+                PathError::Unknown(_) => Error::METHOD_NOT_FOUND,
+                PathError::Usage(_) => Error::INVALID_PARAMS,
+            };
+            Error::new(code, why.to_string())
+        })?;
+        let (context, room) = self.commanded(named, &caller.principal)?;
+        let turn = self.command(&context, room, prompt, caller).await?;
+        let from = context.story(|story| story.turn(turn).map_or(0, |turn| turn.queued.0));
+        Ok((context, BegunCommand { name: name.clone(), turn, from, asks_model }))
     }
 }

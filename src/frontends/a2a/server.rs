@@ -21,7 +21,6 @@ use super::requests::SessionId;
 use super::webhook::Webhooks;
 use tandem_agent::commands::Registry;
 use tandem_agent::session::{ClientName, Origin};
-use tandem_agent::sessions::LoadedSession;
 use tandem_telemetry::Metrics;
 use tandem_trace::TraceContext;
 use tandem_wire::jsonrpc::Error;
@@ -140,27 +139,30 @@ pub(super) struct CallOrigin {
     pub(super) last_event: Option<String>,
     /// Place of the caller in a trace, if it said so.
     pub(super) trace: TraceContext,
+    /// Key of the order that the call is, if it was made at another node.
+    pub(super) order: Option<String>,
 }
 
 impl A2aServer {
     /// Loads the session that a call is about, if it is stored and not loaded, and goes on with its
-    /// notifications: the one place for it. The session stays loaded as long as the caller holds it.
+    /// notifications: the one place for it. One that another node has is followed. The session stays loaded
+    /// as long as the caller holds it.
     pub(super) async fn load(
         &self,
         principal: &Principal,
         named: &SessionId<'_>,
-    ) -> Result<Option<Arc<LoadedSession>>, Error> {
+    ) -> Result<Option<Arc<SessionContext>>, Error> {
         let Some(id) = named.id() else { return Ok(None) };
         let visible = self.contexts.of(principal);
         if self.ending.draining() {
             // What is let go is for others.
-            return Ok(visible.loaded(id));
+            return Ok(visible.get(id));
         }
-        let loaded = visible.load(id).await?;
-        if let Some(loaded) = &loaded {
-            self.restore_push(&SessionContext::of(loaded));
+        let open = visible.load(id).await?;
+        if let Some(context) = &open {
+            self.restore_push(context);
         }
-        Ok(loaded)
+        Ok(open)
     }
 
     /// Loads the sessions in which turns were interrupted, so that their clients are notified of that
@@ -182,7 +184,8 @@ impl A2aServer {
         let client = ClientName::new(number, agent.unwrap_or_default());
         let origin = Origin::A2a(client.of(principal.id().cloned()));
         let trace = trace(headers);
-        CallOrigin { origin, principal, last_event: last.map(ToOwned::to_owned), trace }
+        let last_event = last.map(ToOwned::to_owned);
+        CallOrigin { origin, principal, last_event, trace, order: None }
     }
 
     /// Refuses what would begin a turn when the agent ends.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use super::context::{SessionContext, UnknownContext};
 use super::dialect::Dialect;
@@ -12,6 +13,7 @@ use super::principals::Principal;
 use tandem_agent::session::TurnId;
 
 /// Events that a stream is made of.
+#[derive(Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a question of its own about the stream")]
 pub(super) struct Span {
     pub(super) turn: TurnId,
@@ -20,6 +22,7 @@ pub(super) struct Span {
     /// From which entry on the stream may end: questions before are answered.
     pub(super) ends_from: usize,
     /// Event that the stream begins with, before those of the log.
+    #[serde(with = "json_text")]
     pub(super) first: Option<Bytes>,
     /// `true` if the stream begins with the task as it was begun.
     pub(super) describes: bool,
@@ -55,7 +58,7 @@ impl Span {
             let asking = story.turn(turn).and_then(|turn| turn.questions.last());
             asking.and_then(|call| story.call(call)).and_then(|call| call.index)
         });
-        let now = context.session.position();
+        let now = context.position();
         let ends_from = ends_from.filter(|index| *index >= from).unwrap_or(now);
         Self { ends_from, ..Self::begun(turn, from, None) }
     }
@@ -89,6 +92,26 @@ impl Span {
     }
 }
 
+/// JSON as the text that it is.
+mod json_text {
+    use bytes::Bytes;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        json: &Option<Bytes>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let text = json.as_ref().map(|json| String::from_utf8_lossy(json));
+        text.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Bytes>, D::Error> {
+        Ok(Option::<String>::deserialize(deserializer)?.map(Bytes::from))
+    }
+}
+
 /// A stream that has not begun to be read.
 pub(super) struct Streaming {
     pub(super) context: Arc<SessionContext>,
@@ -104,7 +127,7 @@ impl Streaming {
     /// Waits until what the client is promised outlives the process, and describes the task that the
     /// stream begins with. What is dropped while it waits has begun all the same.
     pub(super) async fn promised(mut self) -> Self {
-        self.context.session.synced().await;
+        self.context.synced().await;
         if self.span.describes {
             let begun = self.context.begun(self.dialect, self.span.turn, self.unknown);
             self.span.first = Some(self.dialect.first(&begun));
@@ -147,11 +170,11 @@ impl Subscription {
             return Some(first);
         }
         while !self.ended {
-            let taken_over = self.follow.context.session.taken_over();
+            let context = Arc::clone(&self.follow.context);
             let frame = tokio::select! {
                 biased;
                 frame = self.follow.next() => frame,
-                () = taken_over => return None,
+                () = context.moved() => return None,
             };
             if let Some(json) = self.take(&frame) {
                 return Some(json);

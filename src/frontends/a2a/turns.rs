@@ -41,7 +41,7 @@ pub(super) fn begin(
     target: &MessageTarget,
     dialect: Dialect,
 ) -> Result<Span, Error> {
-    let session = &context.session;
+    let session = context.session()?;
     check_room(session)?;
     // In 0.3 there is one task, which this message goes on with. In 1.0 it may be another task.
     if dialect == Dialect::V03 || (target.turn.is_some() && target.turn == session.running()) {
@@ -118,7 +118,7 @@ pub(super) fn answer(
                 "a saved rule counts for everybody here, so only the operator saves one: answer `{ALWAYS}`"
             )));
         }
-        let answered = context.session.answer(&given.call, answer.clone(), by.1.clone());
+        let answered = context.session()?.answer(&given.call, answer.clone(), by.1.clone());
         answered.map_err(|error| stale(given, &error))?;
         audit.answered(by, context, &given.call, &answer);
         span = span.or(call.turn.zip(call.index.map(|index| index + 1)));
@@ -139,7 +139,7 @@ pub(super) fn answered(
     let earlier = context.story(|story| {
         let asking = story.turn(turn).map_or(&[][..], |turn| &turn.questions);
         // What was answered just now may still stand there.
-        let mut open = asking.iter().filter(|call| context.session.asks(call));
+        let mut open = asking.iter().filter(|call| context.asks(call));
         open.any(|call| story.call(call).is_some_and(|call| call.index < Some(from)))
     });
     if !earlier {
@@ -158,15 +158,14 @@ pub(super) fn in_words(
     turn: Option<TurnId>,
     prompt: &[PromptPart],
 ) -> Result<Option<ConfirmationAnswer>, Error> {
-    let ([PromptPart::Text(said)], Some(turn)) =
-        (prompt, turn.or_else(|| context.session.running()))
+    let ([PromptPart::Text(said)], Some(turn)) = (prompt, turn.or_else(|| context.running_now()))
     else {
         return Ok(None);
     };
     let said = said.trim();
     context.story(|story| {
         let asking = story.turn(turn).map_or(&[][..], |turn| &turn.questions);
-        let open = asking.iter().filter(|call| context.session.asks(call));
+        let open = asking.iter().filter(|call| context.asks(call));
         let open: Vec<_> = open.filter_map(|call| Some(&story.call(call)?.started)).collect();
         let means = |started: &CallStarted, word: &str| {
             let option = chosen(started, word)?.to_owned();

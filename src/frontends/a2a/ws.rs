@@ -23,6 +23,7 @@ use tracing::Instrument as _;
 
 use self::heartbeat::{Due, Heartbeat};
 use self::out::{GOING_AWAY, MOVED, Out, Over, POLICY, REVOKED, SILENT, TOO_BIG, UNSUPPORTED};
+use super::attach;
 use super::audit::{client_address, for_client};
 use super::context::SessionContext;
 use super::dialect::Dialect;
@@ -32,9 +33,9 @@ use super::frames::Frame;
 use super::methods::{Method, Reply, named};
 use super::monitoring::call_span;
 use super::principals::Principal;
+use super::read::{MessageForm, ReceivedMessage};
 use super::server::{A2aServer, CallOrigin, ConnectionSlot};
 use super::subscription::{Span, Streaming};
-use super::{attach, read};
 use tandem_wire::jsonrpc::Error;
 
 /// Time that a connection stays open after a bad frame, for the client to read the reason.
@@ -230,9 +231,9 @@ impl SocketClient {
         if !context.is_open_to(&self.caller.principal) {
             return Ok(());
         }
-        let now = context.session.position();
+        let now = context.position();
         let mut asked: Vec<usize> = context.story(|story| {
-            let open = context.session.questions();
+            let open = context.session().map(|session| session.questions()).unwrap_or_default();
             open.iter().filter_map(|asked| story.call(&asked.call.id)?.index).collect()
         });
         asked.sort_unstable();
@@ -266,7 +267,7 @@ impl SocketClient {
                 self.deliver(&context, &frame).await?;
             }
         }
-        if self.follows.iter().any(|follow| follow.context.session.is_taken_over()) {
+        if self.follows.iter().any(|follow| follow.context.has_moved()) {
             return Err(self.out.close(GOING_AWAY, MOVED).await);
         }
         self.leave().await?;
@@ -290,9 +291,8 @@ impl SocketClient {
         if self.flat {
             return self.out.send(frame.json.to_vec()).await;
         }
-        let of_turn = |stream: &Active| {
-            Arc::ptr_eq(&stream.context, context) && stream.span.turn == frame.turn
-        };
+        let of_turn =
+            |stream: &Active| stream.context.is_of(context) && stream.span.turn == frame.turn;
         if !self.streams.iter().any(of_turn) {
             return self.out.event(&frame.json).await;
         }
@@ -398,7 +398,7 @@ impl SocketClient {
         self.carry_out(
             begins,
             Box::pin(async move {
-                let span = call_span(&caller);
+                let span = call_span(&caller, "WebSocket call");
                 let reply = server.call(&method, params, &caller).instrument(span).await;
                 Called { id: Some(id), begins, reply }
             }),
@@ -450,13 +450,13 @@ impl SocketClient {
             tracing::debug!("a notification could not be carried out: too many calls");
             return Ok(());
         }
-        let sent = read::early_message(params);
+        let message = ReceivedMessage::read(MessageForm::Early, params.clone());
         let (server, caller) = (Arc::clone(&self.server), self.caller.clone());
         self.carry_out(
             true,
             Box::pin(async move {
-                let reply = match sent {
-                    Ok(sent) => server.stream(sent, &caller, Dialect::V03).await,
+                let reply = match message {
+                    Ok(message) => server.stream(message, &caller, Dialect::V03).await,
                     Err(error) => Err(error),
                 };
                 Called { id: None, begins: true, reply: reply.map(Reply::Stream) }
@@ -487,7 +487,7 @@ impl SocketClient {
     /// Sees to it that the client is told of a session; from the stream's beginning, if it was not.
     fn follow(&mut self, streaming: &Streaming) {
         let context = &streaming.context;
-        if !self.follows.iter().any(|follow| Arc::ptr_eq(&follow.context, context)) {
+        if !self.follows.iter().any(|follow| follow.context.is_of(context)) {
             self.follows.push(Follow::new(context, streaming.span.from, self.dialect()));
         }
     }
@@ -499,7 +499,7 @@ impl SocketClient {
         if let Some(first) = span.first.take() {
             self.out.result(&id, &first).await?;
         }
-        let told = self.follows.iter().find(|follow| Arc::ptr_eq(&follow.context, &context));
+        let told = self.follows.iter().find(|follow| follow.context.is_of(&context));
         let told = told.map_or(0, Follow::position);
         if span.again {
             let mut again = Follow::new(&context, span.from, self.dialect());

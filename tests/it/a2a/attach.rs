@@ -15,39 +15,43 @@ fn hello() -> Setup {
 }
 
 /// A terminal that has opened the session.
-struct Seat {
-    socket: Socket,
-    opened: Value,
+pub(super) struct Seat {
+    pub(super) socket: Socket,
+    pub(super) opened: Value,
     next: usize,
 }
 
 impl Seat {
     async fn open(client: Client, name: &str) -> Self {
+        Self::open_session(client, name, json!({ "only": "" })).await
+    }
+
+    pub(super) async fn open_session(client: Client, name: &str, session: Value) -> Self {
         let mut socket = attach(client).await;
-        let opened = socket.call(0, "attach/open", open(name, json!({ "only": "" }))).await;
+        let opened = socket.call(0, "attach/open", open(name, session)).await;
         let opened = opened["result"]["opened"].clone();
         assert!(opened.is_object(), "{opened}");
         Self { socket, opened, next: 0 }
     }
 
-    async fn result(&mut self, method: &str, params: Value) -> Value {
+    pub(super) async fn result(&mut self, method: &str, params: Value) -> Value {
         let answer = self.socket.call(method, method, params).await;
         assert!(answer.get("error").is_none(), "{method}: {answer}");
         answer["result"].clone()
     }
 
     /// Returns the error of a call that is refused.
-    async fn refused(&mut self, method: &str, params: Value) -> String {
+    pub(super) async fn refused(&mut self, method: &str, params: Value) -> String {
         let answer = self.socket.call(method, method, params).await;
         answer["error"]["data"]["details"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
     }
 
-    async fn prompt(&mut self, number: u64, part: Value) -> Value {
+    pub(super) async fn prompt(&mut self, number: u64, part: Value) -> Value {
         self.result("attach/prompt", json!({ "number": number, "parts": [part] })).await
     }
 
     /// Reads on until an event is found; it, and all before it.
-    async fn until(&mut self, found: impl Fn(&Value) -> bool) -> Vec<Value> {
+    pub(super) async fn until(&mut self, found: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut all = Vec::new();
         loop {
             let since = json!({ "from": self.next, "bytes": 1_000_000 });
@@ -63,7 +67,7 @@ impl Seat {
         }
     }
 
-    async fn turn(&mut self) -> Vec<Value> {
+    pub(super) async fn turn(&mut self) -> Vec<Value> {
         self.until(|event| event.get("TurnFinished").is_some()).await
     }
 }
@@ -81,7 +85,7 @@ fn said(events: &[Value]) -> String {
     events.iter().filter_map(|event| event["Text"].as_str()).collect()
 }
 
-fn text(text: &str) -> Value {
+pub(super) fn text(text: &str) -> Value {
     json!({ "Text": text })
 }
 

@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use tandem_a2a::tokens::PrincipalRole;
 use tandem_agent::sessions::owned_id;
 
-use super::super::server::{answer, prompt, within};
+use super::super::server::{answer, prompt, serve, within};
 use super::super::socket::Socket;
 use super::{Office, Person, asking, in_context};
+use crate::postgres::server::{Cluster, skip};
 
 const NAME: &str = "alices-own-name";
 
@@ -287,4 +288,31 @@ async fn nobody_finds_a_session_of_somebody_else() {
     }
     let alice = Person { port, ..alice };
     assert_eq!(alice.result("ListTasks", json!({})).await["totalSize"], 2);
+}
+
+#[tokio::test]
+async fn nobody_finds_a_session_of_somebody_else_that_another_node_has() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path().to_str().unwrap();
+    let setup = asking().arg("--store").arg(&database.url).arg("--workspace-root").arg(root);
+    let setup = setup.arg("--limit").arg("principal-requests=100000");
+    let office = Office::open(setup.clone()).await;
+    let other = serve(&setup.arg("--tokens").arg(office.file().to_str().unwrap())).await;
+    let port = other.client.port;
+    let alice = office.member("alice");
+    let strangers = [office.member("bob"), office.add("other", "root", PrincipalRole::Admin)];
+    alice.begin(NAME).await;
+    // It is followed there, and she is answered.
+    let elsewhere = Person { port, ..alice.clone() };
+    let task = elsewhere.result("tasks/get", json!({ "id": NAME })).await;
+    assert_eq!(task["status"]["state"], "input-required");
+    let ids = [NAME.to_owned(), format!("{NAME}.1"), owned_id(&alice.id, NAME)];
+    for stranger in strangers {
+        check(&Person { port, ..stranger }, &ids).await;
+    }
+    let answered = within(&json!(NAME), answer(&json!("write_file-1"), "proceed_once"));
+    let done = elsewhere.result("message/send", answered).await;
+    assert_eq!(done["status"]["state"], "completed", "{done}");
 }
