@@ -326,8 +326,14 @@ impl Sessions {
             let storage = Storage::Stored(Box::new(stored));
             self.add(Some(&name), &request, storage, prepare).map_err(LoadError::Create)?
         };
-        loaded.session.catch_up().await;
-        loaded.session.go_on();
+        // Also if whoever asks for it goes away now: its turns must not wait for ever.
+        let session = Arc::clone(&loaded.session);
+        let begun = tokio::spawn(async move {
+            session.catch_up().await;
+            session.go_on();
+        });
+        // If it could not be begun, the agent is ending.
+        let _ = begun.await;
         // So that nobody is shown as open what the last process left open.
         loaded.session.synced().await;
         Ok(loaded)

@@ -47,7 +47,7 @@ impl StoredSession {
             return Err(StoreError::Checkpoint(tag));
         }
         let claim = store.claim(id).await?;
-        Self::read(store, (head, claim), log_bytes, policy).await
+        Self::read(store, head, claim, log_bytes, policy).await
     }
 
     /// Claims a session that nobody has any more although a turn runs or waits in it, and reads its log as
@@ -60,12 +60,13 @@ impl StoredSession {
     ) -> Result<Self, StoreError> {
         let head = store.head(&orphan.id).await?;
         let claim = store.claim_orphan(orphan).await?;
-        Self::read(store, (head, claim), log_bytes, policy).await
+        Self::read(store, head, claim, log_bytes, policy).await
     }
 
     async fn read(
         store: &Arc<dyn Store>,
-        (head, claim): (Head, Box<dyn Claim>),
+        head: Head,
+        claim: Box<dyn Claim>,
         log_bytes: usize,
         policy: ResumePolicy,
     ) -> Result<Self, StoreError> {

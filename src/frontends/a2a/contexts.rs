@@ -228,17 +228,25 @@ impl Contexts {
         if self.sessions().is_none() {
             return self.idle_all().await;
         }
-        let leaving = self.all().into_iter().map(async |context| {
-            let Ok(session) = context.session() else { return };
-            loop {
-                session.idle().await;
-                session.synced().await;
-                if session.close_if_idle() {
-                    return;
+        loop {
+            let all = self.all();
+            let count = all.len();
+            let leaving = all.into_iter().map(async |context| {
+                let Ok(session) = context.session() else { return };
+                loop {
+                    session.idle().await;
+                    session.synced().await;
+                    if session.close_if_idle() {
+                        return;
+                    }
                 }
+            });
+            join_all(leaving).await;
+            // One that was just being loaded came later.
+            if self.all().len() <= count {
+                return;
             }
-        });
-        join_all(leaving).await;
+        }
     }
 
     /// Waits until nobody has to be notified of anything more. The server must be over.

@@ -167,10 +167,8 @@ pub async fn serve(
         options,
     });
     let mut door = Door::new(&server, listener);
-    let (notifying, ended) = (Arc::clone(&server), ending.drain.clone());
-    let notifying = async move {
-        ended.run_until_cancelled(takeover::run(&notifying)).await;
-    };
+    let notifying = Arc::clone(&server);
+    let notifying = async move { takeover::run(&notifying).await };
     let _notifies = AbortOnDropHandle::new(tokio::spawn(notifying));
     let _orders = AbortOnDropHandle::new(tokio::spawn(orders::run(Arc::clone(&server))));
     tokio::select! {

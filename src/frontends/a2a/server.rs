@@ -160,6 +160,11 @@ impl A2aServer {
         }
         let open = visible.load(id).await?;
         if let Some(context) = &open {
+            if self.ending.draining()
+                && let Ok(session) = context.session()
+            {
+                session.close_if_idle();
+            }
             self.restore_push(context);
         }
         Ok(open)

@@ -16,7 +16,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// Time after which a store that does not answer is asked again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Takes over what other processes have left, and then whenever one ends. Runs until it is dropped.
+/// Takes over what other processes have left, and then whenever one ends, until the server begins to end.
 pub(super) async fn run(server: &A2aServer) {
     let mut refused: HashMap<Orphan, Instant> = HashMap::new();
     let mut is_first = true;
@@ -26,14 +26,19 @@ pub(super) async fn run(server: &A2aServer) {
         if std::mem::take(&mut is_first) {
             server.notify_interrupted().await;
         }
-        match taken {
-            // There may be more.
-            Ok(1..) => {}
-            Ok(0) => server.contexts.orphaned().await,
-            Err(error) => {
-                tracing::debug!("sessions that nobody has are not known: {error}");
-                tokio::time::sleep(PAUSE).await;
+        let waiting = async {
+            match taken {
+                // There may be more.
+                Ok(1..) => {}
+                Ok(0) => server.contexts.orphaned().await,
+                Err(error) => {
+                    tracing::debug!("sessions that nobody has are not known: {error}");
+                    tokio::time::sleep(PAUSE).await;
+                }
             }
+        };
+        if server.ending.drain.run_until_cancelled(waiting).await.is_none() {
+            return;
         }
     }
 }
@@ -47,6 +52,9 @@ async fn take_over_some(
     let mut orphans = server.contexts.orphans().await?;
     orphans.retain(|orphan| !refused.contains_key(orphan));
     for orphan in &orphans {
+        if server.ending.draining() {
+            break;
+        }
         match server.contexts.take_over(orphan).await {
             Ok(loaded) => server.restore_push(&SessionContext::of(&loaded)),
             // Another node has been faster.
