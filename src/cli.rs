@@ -28,6 +28,7 @@ use tandem_model::provider::Provider;
 use tandem_sandbox::{Mechanism, SandboxMode};
 use tandem_settings::limits::{self, Change};
 use tandem_settings::{Override, SettingOrigin};
+use tandem_tui::AgentAddress;
 
 pub(crate) use self::oidc::OidcArgs;
 pub(crate) use self::serve::{ServeCommand, TokenCommand, TokensFile};
@@ -88,8 +89,8 @@ pub(crate) enum Command {
     },
     /// Serve other agents and tools over A2A, without an editor
     Serve(Box<ServeArgs>),
-    /// Attach this terminal to a session of another tandem on this machine: one started with
-    /// --a2a-port, or `tandem serve`
+    /// Attach this terminal to a session of another tandem: one started with --a2a-port, or
+    /// `tandem serve`, also on another machine
     Attach(AttachArgs),
     /// List, show, search, export, copy and delete stored sessions
     Sessions(SessionsArgs),
@@ -163,9 +164,9 @@ pub(crate) struct SandboxArgs {
 /// Session that a terminal attaches to.
 #[derive(Args)]
 pub(crate) struct AttachArgs {
-    /// The port, or the address that the agent prints
-    #[arg(value_name = "PORT", value_parser = port)]
-    pub(crate) port: u16,
+    /// The port, or the URL that the agent prints: on this machine, or https
+    #[arg(value_name = "PORT|URL")]
+    pub(crate) agent: AgentAddress,
     /// The session's id, or its beginning or end, if there are several
     #[arg(long, value_name = "ID", conflicts_with = "new")]
     pub(crate) session: Option<String>,
@@ -566,19 +567,6 @@ fn paths(paths: &[PathBuf]) -> Option<Value> {
 fn list(texts: impl Iterator<Item = String>) -> Option<Value> {
     let list: Vec<_> = texts.map(Value::String).collect();
     (!list.is_empty()).then_some(Value::Array(list))
-}
-
-/// A port of this machine: a number, or an address.
-fn port(text: &str) -> Result<u16, String> {
-    let address = text.split_once("://").map_or(text, |(_, rest)| rest);
-    let address = address.split('/').next().unwrap_or_default();
-    let (host, port) = address.rsplit_once(':').unwrap_or(("localhost", address));
-    if !["localhost", "127.0.0.1", "[::1]"].contains(&host) {
-        return Err("only an agent on this machine can be attached to: use a port, such as 41242"
-            .to_owned());
-    }
-    let port = port.parse().ok().filter(|port| *port > 0);
-    port.ok_or_else(|| "must be a port, such as 41242, or http://127.0.0.1:41242/".to_owned())
 }
 
 /// Reads the turns that go on after a process was killed.

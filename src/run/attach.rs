@@ -1,4 +1,4 @@
-//! A terminal on a session of a tandem that runs elsewhere on this machine.
+//! A terminal on a session of a tandem that runs elsewhere.
 
 use std::io::{Write as _, stderr};
 use std::path::Path;
@@ -10,7 +10,9 @@ use super::terminal;
 use crate::cli::AttachArgs;
 use tandem_content::visible::visible_line;
 use tandem_settings::{Settings, read_settings};
-use tandem_tui::{self as tui, Attached, Conversation, ListedSession, LocalAgent, SessionSelector};
+use tandem_tui::{
+    self as tui, AttachableAgent, Attached, Conversation, ListedSession, SessionSelector,
+};
 
 /// Exit code if the person has to say which session.
 const CHOOSE: i32 = 2;
@@ -23,8 +25,8 @@ pub(crate) async fn attach(attach: &AttachArgs) -> anyhow::Result<ExitReason> {
     let mut signals = EndSignals::listen()?;
     let credentials = credentials()?;
     let env = credentials.env();
-    let agent = LocalAgent {
-        port: attach.port,
+    let agent = AttachableAgent {
+        address: attach.agent.clone(),
         token: token(attach.a2a_token_file.as_deref(), &credentials)?,
         line_bytes: Settings::default().limits(&attach.limits).line_bytes,
     };

@@ -19,7 +19,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 
-pub use self::agent::LocalAgent;
+pub use self::agent::{AgentAddress, AttachableAgent};
 use self::link::{ENVELOPE, Link, PendingRequest, open};
 use self::socket::SocketConnection;
 use super::news::{News, Reply};
@@ -44,7 +44,7 @@ pub enum Attached {
 }
 
 /// Attaches to a session. The error says, for people, why that cannot be done.
-pub async fn attach(agent: LocalAgent, wanted: SessionSelector) -> anyhow::Result<Attached> {
+pub async fn attach(agent: AttachableAgent, wanted: SessionSelector) -> anyhow::Result<Attached> {
     let terminal = uuid::Uuid::new_v4().to_string();
     let ask = OpenParams { version: VERSION, terminal: terminal.clone(), session: wanted };
     let connection =
@@ -74,7 +74,7 @@ pub async fn attach(agent: LocalAgent, wanted: SessionSelector) -> anyhow::Resul
 
 /// A session that is attached to.
 pub struct Remote {
-    agent: LocalAgent,
+    agent: AttachableAgent,
     opened: OpenedSession,
     /// Name of this terminal.
     terminal: String,

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 
 use super::super::news::News;
-use super::agent::LocalAgent;
+use super::agent::AttachableAgent;
 use super::socket::{AttachError, SocketConnection};
 use tandem_agent::session::{Entry, Event};
 use tandem_net::Backoff;
@@ -40,7 +40,7 @@ type CallResult = Result<Box<RawValue>, CallError>;
 
 /// State of the link to the session.
 pub(super) struct Link {
-    agent: LocalAgent,
+    agent: AttachableAgent,
     open: OpenParams,
     news: mpsc::Sender<News>,
     input_limit: Arc<AtomicU64>,
@@ -55,7 +55,7 @@ pub(super) struct Link {
 /// Joins a session.
 pub(super) async fn open(
     connection: &SocketConnection,
-    agent: &LocalAgent,
+    agent: &AttachableAgent,
     ask: &OpenParams,
 ) -> Result<OpenResult, AttachError> {
     connection.peer.call(OPEN, ask).await.map_err(|error| match error {
@@ -69,7 +69,7 @@ pub(super) async fn open(
 
 impl Link {
     pub(super) fn new(
-        agent: LocalAgent,
+        agent: AttachableAgent,
         open: OpenParams,
         news: mpsc::Sender<News>,
         input_limit: Arc<AtomicU64>,

@@ -1,7 +1,9 @@
 //! One connection to the agent: a WebSocket, and the JSON-RPC calls that go over it.
 
+use std::error::Error;
 use std::io;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{SinkExt as _, StreamExt as _};
@@ -9,6 +11,9 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStrea
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::http::header::AUTHORIZATION;
@@ -17,15 +22,20 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+use tokio_util::either::Either;
 use tokio_util::task::AbortOnDropHandle;
+use url::Url;
 
-use super::agent::LocalAgent;
+use super::agent::{AgentAddress, AttachableAgent};
 use tandem_wire::attach::PATH;
-use tandem_wire::jsonrpc::{Error, Params};
+use tandem_wire::jsonrpc::{self, Params};
 use tandem_wire::rpc::{self, Peer, Responder};
 
 /// Maximum time for the agent to accept a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Port of https.
+const HTTPS: u16 = 443;
 
 /// Bytes on their way between the socket and the calls.
 const BUFFER: usize = 64 << 10;
@@ -43,7 +53,7 @@ pub(super) enum AttachError {
 
 impl AttachError {
     /// For people.
-    pub(super) fn why(self, agent: &LocalAgent) -> String {
+    pub(super) fn why(self, agent: &AttachableAgent) -> String {
         match self {
             Self::Nobody => format!(
                 "nothing listens on {agent}: give the port of a tandem that runs, or start one \
@@ -63,14 +73,10 @@ pub(super) struct SocketConnection {
 }
 
 impl SocketConnection {
-    /// Connects to an agent of this machine.
-    pub(super) async fn open(agent: &LocalAgent) -> Result<Self, AttachError> {
+    /// Connects to an agent.
+    pub(super) async fn open(agent: &AttachableAgent) -> Result<Self, AttachError> {
         let opening = async {
-            let address = (Ipv4Addr::LOCALHOST, agent.port);
-            let stream =
-                TcpStream::connect(address).await.map_err(|err| unreachable(&err, agent))?;
-            // A key that is pressed is to be seen at once.
-            let _ = stream.set_nodelay(true);
+            let stream = connect(agent).await?;
             let most = Some(agent.line_bytes);
             let limits = WebSocketConfig::default().max_message_size(most).max_frame_size(most);
             let opened = client_async_with_config(request(agent)?, stream, Some(limits)).await;
@@ -114,8 +120,43 @@ impl SocketConnection {
     }
 }
 
-fn request(agent: &LocalAgent) -> Result<Request<()>, AttachError> {
-    let url = format!("ws://127.0.0.1:{}{PATH}", agent.port);
+/// Stream of bytes to an agent, with TLS or without.
+type AgentStream = Either<TcpStream, TlsStream<TcpStream>>;
+
+async fn connect(agent: &AttachableAgent) -> Result<AgentStream, AttachError> {
+    let connected = match &agent.address {
+        AgentAddress::Port(port) => TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).await,
+        AgentAddress::Url(url) => {
+            TcpStream::connect((host(url), url.port_or_known_default().unwrap_or(HTTPS))).await
+        }
+    };
+    let stream = connected.map_err(|err| unreachable(&err, agent))?;
+    // A key that is pressed is to be seen at once.
+    let _ = stream.set_nodelay(true);
+    let AgentAddress::Url(url) = &agent.address else { return Ok(Either::Left(stream)) };
+    let distrusted = |err: &dyn Error| AttachError::Final(format!("{agent} is not trusted: {err}"));
+    let config = tandem_net::tls().map_err(|err| distrusted(&err))?;
+    let name = ServerName::try_from(host(url).to_owned()).map_err(|err| distrusted(&err))?;
+    let secured = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
+    secured.map(Either::Right).map_err(|err| match tandem_net::tls_error(&err) {
+        Some(err) => distrusted(err),
+        None => unreachable(&err, agent),
+    })
+}
+
+/// Returns the host of a URL as it is looked up.
+fn host(url: &Url) -> &str {
+    url.host_str().unwrap_or_default().trim_matches(['[', ']'])
+}
+
+fn request(agent: &AttachableAgent) -> Result<Request<()>, AttachError> {
+    let url = match &agent.address {
+        AgentAddress::Port(port) => format!("ws://127.0.0.1:{port}{PATH}"),
+        AgentAddress::Url(url) => {
+            let url = url.as_str().trim_end_matches('/');
+            format!("{}{PATH}", url.replacen("https", "wss", 1))
+        }
+    };
     let mut request =
         url.into_client_request().map_err(|err| AttachError::Final(err.to_string()))?;
     if let Some(token) = &agent.token {
@@ -128,7 +169,7 @@ fn request(agent: &LocalAgent) -> Result<Request<()>, AttachError> {
     Ok(request)
 }
 
-fn unreachable(err: &io::Error, agent: &LocalAgent) -> AttachError {
+fn unreachable(err: &io::Error, agent: &AttachableAgent) -> AttachError {
     if err.kind() == io::ErrorKind::ConnectionRefused {
         return AttachError::Nobody;
     }
@@ -136,7 +177,7 @@ fn unreachable(err: &io::Error, agent: &LocalAgent) -> AttachError {
 }
 
 /// Interprets the failure of the first request.
-fn refused(err: &tungstenite::Error, agent: &LocalAgent) -> AttachError {
+fn refused(err: &tungstenite::Error, agent: &AttachableAgent) -> AttachError {
     let tungstenite::Error::Http(response) = err else {
         // An agent that is ending closes the connection within the handshake.
         let other = match err {
@@ -155,7 +196,8 @@ fn refused(err: &tungstenite::Error, agent: &LocalAgent) -> AttachError {
         StatusCode::UNAUTHORIZED => AttachError::Final(format!(
             "the agent on {agent} wants a token: --a2a-token-file FILE, or TANDEM_A2A_TOKEN"
         )),
-        StatusCode::SERVICE_UNAVAILABLE => {
+        // Of a proxy, too, which finds no agent while that is started anew.
+        StatusCode::SERVICE_UNAVAILABLE | StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => {
             AttachError::ForNow(format!("{agent} is busy: try again later"))
         }
         status => AttachError::Final(format!(
@@ -167,7 +209,7 @@ fn refused(err: &tungstenite::Error, agent: &LocalAgent) -> AttachError {
 
 /// Carries lines between the calls and the socket until one of them ends; whether the agent has
 /// said that it ends.
-async fn carry(socket: WebSocketStream<TcpStream>, stream: &mut DuplexStream) -> bool {
+async fn carry(socket: WebSocketStream<AgentStream>, stream: &mut DuplexStream) -> bool {
     let (mut out, mut input) = socket.split();
     let (from, mut to) = tokio::io::split(stream);
     let reading = async {
@@ -208,7 +250,7 @@ struct Deaf;
 
 impl rpc::Handler for Deaf {
     fn request(&self, method: &str, _: Params<'_>, responder: Responder) {
-        responder.send(Err::<(), _>(Error::method_not_found(method)));
+        responder.send(Err::<(), _>(jsonrpc::Error::method_not_found(method)));
     }
 }
 
@@ -218,7 +260,8 @@ mod tests {
 
     #[track_caller]
     fn check(error: ProtocolError, is_final: bool) {
-        let agent = LocalAgent { port: 1, token: None, line_bytes: 1 };
+        let address = AgentAddress::Port(1);
+        let agent = AttachableAgent { address, token: None, line_bytes: 1 };
         let failure = refused(&tungstenite::Error::Protocol(error), &agent);
         assert_eq!(matches!(failure, AttachError::Final(_)), is_final);
     }
