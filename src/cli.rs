@@ -19,7 +19,7 @@ use clap_complete::Shell;
 use serde_json::Value;
 
 use crate::logging::LogFormat;
-use tandem_a2a::{AddressRange, AllowedHost, PublicUrl};
+use tandem_a2a::{AddressRange, AllowedHost, AllowedOrigin, PublicUrl};
 use tandem_agent::permission::Mode;
 use tandem_agent::session::ResumePolicy;
 use tandem_agent::sessions::WantedSession;
@@ -277,6 +277,17 @@ pub(crate) struct ServeArgs {
     /// repeated. Requests for other names are refused
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<AllowedHost>,
+    /// Let web pages of this origin (`https://pages.example`) use the server, too; may be repeated. They
+    /// need a token like all others
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) allow_origin: Vec<AllowedOrigin>,
+    /// Serve https with the certificate in this file (PEM; after it those of the authorities between it
+    /// and a root). A file that is replaced counts for new connections
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The private key of the certificate (PEM, without a passphrase)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
     /// Serve a network without TLS: everybody on the way can read tokens and sessions
     #[arg(long)]
     pub(crate) allow_plain_http: bool,

@@ -25,7 +25,7 @@ use super::{store, tokens};
 use crate::cli::{A2aArgs, AgentArgs, OidcArgs, ServeArgs};
 use tandem_a2a::{
     self as a2a, AccessOptions, AuditOptions, NetworkOptions, OidcOptions, Quotas, ServeAcp,
-    ServedSessions, ServerOptions, TrustedProxy,
+    ServedSessions, ServerOptions, Tls, TlsFiles, TrustedProxy,
 };
 use tandem_acp::{self as acp, OwnSession};
 use tandem_agent::permission::Mode;
@@ -136,7 +136,7 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     options.programs = serve.allow_auto_execute;
     options.audit = audit(serve)?;
     options.access.proxy = proxy(serve, options.access.token.is_some())?;
-    options.network = network(serve);
+    options.network = network(serve)?;
     options.access.oidc = oidc(&serve.oidc)?;
     trace(serve, &making);
     let ending = a2a::Ending::default();
@@ -218,13 +218,17 @@ async fn monitoring(
 }
 
 /// Returns the network that the user wants to serve.
-fn network(serve: &ServeArgs) -> NetworkOptions {
-    NetworkOptions {
+fn network(serve: &ServeArgs) -> anyhow::Result<NetworkOptions> {
+    let files = serve.tls_cert.clone().zip(serve.tls_key.clone());
+    let files = files.map(|(certificate, key)| TlsFiles { certificate, key });
+    Ok(NetworkOptions {
         public_url: serve.public_url.clone(),
         hosts: serve.allow_host.clone(),
+        origins: serve.allow_origin.clone(),
         proxies: serve.trust_proxy.clone(),
         plain_http: serve.allow_plain_http,
-    }
+        tls: files.map(Tls::read).transpose()?.map(Arc::new),
+    })
 }
 
 /// Prepares for traces: who is told of them, and what commands of the model must not know of the collector.
@@ -337,6 +341,7 @@ fn options(
         body: limits.body_bytes,
         connections: limits.connections,
         requests: limits.requests,
+        streams: limits.streams,
         head_time: limits.head_time,
         patience: limits.patience,
         ping: limits.ping,

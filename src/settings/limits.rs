@@ -60,6 +60,8 @@ pub struct A2aLimits {
     pub connections: usize,
     /// Requests under way at once.
     pub requests: usize,
+    /// Requests under way at once on one connection of HTTP/2, streams among them.
+    pub streams: usize,
     /// Bytes of a body or a frame.
     pub body_bytes: usize,
     /// Maximum time for the head of a request.
@@ -91,6 +93,7 @@ impl Default for A2aLimits {
         Self {
             connections: 64,
             requests: 64,
+            streams: 64,
             body_bytes: 4 << 20,
             head_time: Duration::from_secs(10),
             patience: Duration::from_secs(30),
@@ -499,6 +502,11 @@ const NAMED: &[Named] = &[
         name: "a2a-requests",
         what: "A2A requests under way at once",
         field: Field::Count(|limits| &mut limits.a2a.requests),
+    },
+    Named {
+        name: "a2a-streams",
+        what: "A2A requests under way at once on one connection of HTTP/2, streams among them",
+        field: Field::Count(|limits| &mut limits.a2a.streams),
     },
     Named {
         name: "a2a-body-bytes",

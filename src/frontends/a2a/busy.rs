@@ -1,13 +1,19 @@
 //! Refusals of connections and requests for which there is no room, or which come when the agent ends.
 
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::http::header::{CONNECTION, RETRY_AFTER};
 use axum::response::{IntoResponse as _, Response};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+
+use super::connection::secure;
+use super::tls::Tls;
 
 /// Time after which to try again, in seconds.
 const LATER: &str = "1";
@@ -28,7 +34,8 @@ pub(super) fn response(why: &'static str) -> Response {
 
 /// Refuses a connection, for which there is no room beside so many others.
 pub(super) async fn refuse(
-    mut stream: TcpStream,
+    stream: TcpStream,
+    tls: Option<Arc<Tls>>,
     (connections, bytes): (usize, usize),
     _place: OwnedSemaphorePermit,
 ) {
@@ -38,12 +45,22 @@ pub(super) async fn refuse(
          content-length: {}\r\nretry-after: {LATER}\r\nconnection: close\r\n\r\n{why}",
         why.len()
     );
-    let told = async {
-        stream.write_all(answer.as_bytes()).await?;
-        stream.shutdown().await?;
-        let most = u64::try_from(bytes).unwrap_or(u64::MAX);
-        tokio::io::copy(&mut (&mut stream).take(most), &mut tokio::io::sink()).await
-    };
+    let most = u64::try_from(bytes).unwrap_or(u64::MAX);
     // It may have gone: then nobody is told.
-    let _ = tokio::time::timeout(LINGER, told).await;
+    let _ = match tls {
+        None => timeout(LINGER, tell(stream, &answer, most)).await,
+        Some(tls) => match secure(&tls, stream, false, LINGER).await {
+            Ok(stream) => timeout(LINGER, tell(stream, &answer, most)).await,
+            Err(err) => Ok(Err(err)),
+        },
+    };
+}
+
+async fn tell<S>(mut stream: S, answer: &str, most: u64) -> io::Result<u64>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    stream.write_all(answer.as_bytes()).await?;
+    stream.shutdown().await?;
+    tokio::io::copy(&mut (&mut stream).take(most), &mut tokio::io::sink()).await
 }

@@ -46,7 +46,7 @@ pub(super) async fn keep_out_web_pages(
     let client = server.network.client(peer, headers);
     let host = client.host.as_deref().or_else(|| only(headers, &HOST));
     let names = &server.network.names;
-    let scheme = client.scheme.as_deref().unwrap_or(server.network.scheme());
+    let scheme = client.scheme.as_deref().unwrap_or(server.network.scheme);
     if !host.is_some_and(|host| names.has_host(host, scheme)) || uri.authority().is_some() {
         let why = format!("this server is called {}\n", names.list());
         return (StatusCode::MISDIRECTED_REQUEST, why).into_response();

@@ -44,10 +44,12 @@ pub(super) fn router(server: &Arc<A2aServer>) -> Router {
         .nest(card::HTTP_JSON, http_json::routes())
         .fallback(rest::not_found)
         .layer(from_fn_with_state(Arc::clone(server), guard::authorize));
-    cards
-        .merge(calls)
-        .layer(from_fn_with_state(Arc::clone(server), begin))
-        .layer(from_fn_with_state(Arc::clone(server), guard::keep_out_web_pages))
+    let all = cards.merge(calls).layer(from_fn_with_state(Arc::clone(server), begin));
+    let all = match server.network.cors() {
+        Some(cors) => all.layer(cors),
+        None => all,
+    };
+    all.layer(from_fn_with_state(Arc::clone(server), guard::keep_out_web_pages))
         .layer(from_fn(http_json::refusals))
         .layer(from_fn_with_state(Arc::clone(server), monitoring::observe))
         .with_state(Arc::clone(server))

@@ -13,9 +13,10 @@
 //!   holds it all, `takeover` goes on with what other processes have left;
 //! - methods: `methods` is what can be called, with `list`, `push`, `commands` and `card`; `orders` has the
 //!   node that has a session carry out what is called here;
-//! - network: `network` is where the server is and what it is called, `forwarded` who comes by a proxy;
-//! - transports: `http`, `http_json`, `rest`, `sse`, `ws` and `attach`, behind `guard`; `webhook` on
-//!   the way out; `monitoring`, beside it.
+//! - network: `network` is where the server is and what it is called, with `tls`; `forwarded` who comes
+//!   by a proxy;
+//! - transports: `http`, `http_json`, `rest`, `sse`, `ws` and `attach`, behind `guard`; `connection`
+//!   carries them, with `http2`; `webhook` on the way out; `monitoring`, beside it.
 
 pub mod tokens;
 pub mod webhook;
@@ -26,6 +27,7 @@ mod body;
 mod busy;
 mod card;
 mod commands;
+mod connection;
 mod context;
 mod contexts;
 mod dialect;
@@ -37,6 +39,7 @@ mod forwarded;
 mod frames;
 mod guard;
 mod http;
+mod http2;
 mod http_json;
 mod list;
 mod messages;
@@ -61,6 +64,7 @@ mod story;
 mod subscription;
 mod takeover;
 mod terminals;
+mod tls;
 mod tool_call;
 mod turns;
 mod updates;
@@ -73,16 +77,10 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use axum::Router;
-use axum::body::Body;
-use axum::http::Request;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
-use tower::ServiceExt as _;
 
 use self::audit::Audit;
 pub use self::audit::{AuditOptions, check as check_audit};
@@ -91,9 +89,8 @@ pub use self::contexts::{IsShown, ServedSessions};
 use self::messages::Messages;
 pub use self::monitoring::monitor;
 use self::network::ServerNetwork;
-pub use self::network::{AllowedHost, NetworkOptions, PublicUrl};
+pub use self::network::{AllowedHost, AllowedOrigin, NetworkOptions, PublicUrl};
 pub use self::oidc::OidcOptions;
-use self::patience::Patience;
 pub use self::principals::AccessOptions;
 use self::principals::Principals;
 use self::proxy::PeerAddress;
@@ -103,6 +100,7 @@ pub use self::quotas::Quotas;
 use self::server::{A2aServer, ConnectionSlot};
 pub use self::server::{Ending, ServeAcp, ServerOptions};
 use self::servers::Allowed;
+pub use self::tls::{Tls, TlsFiles};
 use self::webhook::Webhooks;
 use tandem_agent::commands::Registry;
 use tandem_net::Reach;
@@ -175,6 +173,7 @@ pub async fn serve(
         () = door.accept() => {}
         () = sweeping(&server) => {}
         () = server.principals.keep_looking() => {}
+        () = server.network.keep_looking() => {}
         () = ending.drain.cancelled() => {}
         () = ending.now.cancelled() => {}
     }
@@ -183,6 +182,7 @@ pub async fn serve(
         () = door.accept() => {}
         () = server.contexts.let_go() => {}
         () = server.principals.keep_looking() => {}
+        () = server.network.keep_looking() => {}
         () = ending.now.cancelled() => {}
     }
     server.contexts.close(CLOSING);
@@ -242,10 +242,11 @@ impl Door {
             let slot = ConnectionSlot::new(slot, &options.connected);
             let server = Arc::clone(&self.server);
             let client = (stream, PeerAddress(peer));
-            self.serving.spawn(connection(server, self.router.clone(), client, slot));
+            self.serving.spawn(connection::serve(server, self.router.clone(), client, slot));
         } else if let Ok(slot) = Arc::clone(&self.refusals).try_acquire_owned() {
             let limits = (options.connections, options.body);
-            self.serving.spawn(busy::refuse(stream, limits, slot));
+            let tls = self.server.network.tls.clone();
+            self.serving.spawn(busy::refuse(stream, tls, limits, slot));
         }
     }
 }
@@ -256,42 +257,5 @@ async fn sweeping(server: &A2aServer) {
     loop {
         tokio::time::sleep(patience.clamp(SWEEP / 60, SWEEP)).await;
         server.contexts.sweep();
-    }
-}
-
-/// Serves one connection.
-async fn connection(
-    server: Arc<A2aServer>,
-    router: Router,
-    (stream, peer): (TcpStream, PeerAddress),
-    slot: ConnectionSlot,
-) {
-    // Small events are to leave at once.
-    let _ = stream.set_nodelay(true);
-    let slot = Arc::new(slot);
-    let (head_time, patience) = (server.options.head_time, server.options.patience);
-    let over = server.over.clone();
-    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
-        // A WebSocket outlives this connection, and keeps its slot.
-        request.extensions_mut().insert(Arc::clone(&slot));
-        request.extensions_mut().insert(peer);
-        router.clone().oneshot(http::without_empty_segments(request.map(Body::new)))
-    });
-    let mut talk = std::pin::pin!(
-        http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(head_time)
-            .serve_connection(TokioIo::new(Patience::new(stream, patience)), service)
-            .with_upgrades()
-    );
-    let ended = tokio::select! {
-        ended = &mut talk => ended,
-        () = over.cancelled() => {
-            talk.as_mut().graceful_shutdown();
-            talk.await
-        }
-    };
-    if let Err(err) = ended {
-        tracing::debug!("a connection ended: {err}");
     }
 }

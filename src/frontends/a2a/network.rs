@@ -2,12 +2,15 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
+use std::sync::Arc;
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use tower_http::cors::{AllowOrigin, CorsLayer};
 use url::Url;
 
 use super::forwarded::{self, ForwardedClient};
 use super::proxy::AddressRange;
+use super::tls::Tls;
 
 /// Names of the machine itself, as they stand in the `Host` header.
 const LOOPBACK: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
@@ -19,18 +22,33 @@ pub struct NetworkOptions {
     pub public_url: Option<PublicUrl>,
     /// More names by which the server is called.
     pub hosts: Vec<AllowedHost>,
+    /// Origins of other web pages that may use the server.
+    pub origins: Vec<AllowedOrigin>,
     /// Addresses of the proxies through which clients come.
     pub proxies: Vec<AddressRange>,
     /// `true` if tokens may cross the network in the clear.
     pub plain_http: bool,
+    /// TLS, if the server itself has it.
+    pub tls: Option<Arc<Tls>>,
 }
 
 impl NetworkOptions {
     /// Checks that a server that listens there gives nothing away. `are_callers_asked`: callers must show
     /// who they are. The error says what to do.
     pub fn check(&self, address: SocketAddr, are_callers_asked: bool) -> Result<(), String> {
-        if let Some(url) = &self.public_url
-            && !url.is_private()
+        let elsewhere = self.public_url.as_ref().filter(|url| !url.is_loopback());
+        if address.ip().is_loopback() && elsewhere.is_none() {
+            return Ok(());
+        }
+        if !are_callers_asked {
+            return Err(format!(
+                "everybody who reaches {} could use this server: make tokens with `tandem serve token add \
+                 NAME`, or give --a2a-token-file",
+                self.url(address)
+            ));
+        }
+        if let Some(url) = elsewhere
+            && !url.is_https()
             && !self.plain_http
         {
             return Err(format!(
@@ -42,17 +60,11 @@ impl NetworkOptions {
         if address.ip().is_loopback() {
             return Ok(());
         }
-        if !are_callers_asked {
+        if self.tls.is_none() && !self.plain_http && self.proxies.is_empty() {
             return Err(format!(
-                "everybody who reaches {address} could use this server: make tokens with `tandem serve \
-                 token add NAME`, or give --a2a-token-file"
-            ));
-        }
-        if !self.plain_http && self.proxies.is_empty() {
-            return Err(format!(
-                "everybody between {address} and its clients could read the tokens: listen on 127.0.0.1 \
-                 behind a proxy that has TLS, name a proxy on another machine by --trust-proxy, or give \
-                 --allow-plain-http for a network that you trust"
+                "everybody between {address} and its clients could read the tokens: give --tls-cert and \
+                 --tls-key; or listen on 127.0.0.1 behind a proxy that has TLS, name a proxy on another \
+                 machine by --trust-proxy, or give --allow-plain-http for a network that you trust"
             ));
         }
         if address.ip().is_unspecified() && self.public_url.is_none() {
@@ -72,9 +84,13 @@ impl NetworkOptions {
         }
     }
 
+    fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
     /// Returns the URL of the address itself.
     pub fn own_url(&self, address: SocketAddr) -> String {
-        format!("http://{address}/")
+        format!("{}://{address}/", self.scheme())
     }
 }
 
@@ -108,11 +124,15 @@ impl FromStr for PublicUrl {
 }
 
 impl PublicUrl {
-    /// Returns `true` if nobody else can read what is sent there.
-    fn is_private(&self) -> bool {
+    fn is_https(&self) -> bool {
+        self.origin.starts_with("https:")
+    }
+
+    /// Returns `true` if the URL leads only clients on this machine to the server.
+    fn is_loopback(&self) -> bool {
         let host = authority(&self.origin);
         let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-        self.origin.starts_with("https:") || LOOPBACK.contains(&name) || LOOPBACK.contains(&host)
+        LOOPBACK.contains(&name) || LOOPBACK.contains(&host)
     }
 }
 
@@ -133,6 +153,24 @@ impl FromStr for AllowedHost {
     }
 }
 
+/// Origin of web pages that may use the server: scheme, host and port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AllowedOrigin(HeaderValue);
+
+impl FromStr for AllowedOrigin {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is no origin of web pages such as https://pages.example");
+        let origin = Url::parse(text).map_err(|_| wrong())?.origin();
+        let origin = origin.ascii_serialization();
+        // Browsers compare it letter by letter.
+        let is_same = origin == text.to_ascii_lowercase();
+        let value = HeaderValue::from_str(&origin).ok().filter(|_| is_same);
+        value.map(Self).ok_or_else(wrong)
+    }
+}
+
 /// Network of a server that listens.
 pub(super) struct ServerNetwork {
     /// URL by which clients reach the server.
@@ -142,7 +180,22 @@ pub(super) struct ServerNetwork {
     proxies: Vec<AddressRange>,
     /// `true` if nobody but a proxy may reach the server from the network.
     only_proxies: bool,
+    /// Scheme of the server's own URL.
+    pub(super) scheme: &'static str,
+    pub(super) tls: Option<Arc<Tls>>,
 }
+
+/// Headers that pages of other origins send and read, beside those that every page may.
+const SENT: [&str; 6] = [
+    "authorization",
+    "content-type",
+    "a2a-version",
+    "a2a-extensions",
+    "x-a2a-extensions",
+    "last-event-id",
+];
+const READ: [&str; 5] =
+    ["a2a-extensions", "x-a2a-extensions", "link", "retry-after", "x-next-page-token"];
 
 impl ServerNetwork {
     /// Describes the network of a server that listens there.
@@ -151,8 +204,12 @@ impl ServerNetwork {
             url: options.url(address),
             names: ServerNames::new(&options, address),
             port: address.port(),
-            only_proxies: !address.ip().is_loopback() && !options.plain_http,
+            only_proxies: !address.ip().is_loopback()
+                && !options.plain_http
+                && options.tls.is_none(),
+            scheme: options.scheme(),
             proxies: options.proxies,
+            tls: options.tls,
         }
     }
 
@@ -163,10 +220,23 @@ impl ServerNetwork {
         host.find('/').map_or("/", |at| &host[at..])
     }
 
-    /// Returns the scheme of the server's own URL.
-    #[expect(clippy::unused_self, reason = "TLS follows")]
-    pub(super) fn scheme(&self) -> &'static str {
-        "http"
+    /// Looks from time to time whether there is another certificate.
+    pub(super) async fn keep_looking(&self) {
+        match &self.tls {
+            Some(tls) => tls.keep_looking().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Returns what tells browsers which pages of other origins may use the server; `None` if none may.
+    pub(super) fn cors(&self) -> Option<CorsLayer> {
+        let origins = self.names.origins.iter().map(|origin| origin.0.clone());
+        let layer = CorsLayer::new()
+            .allow_origin(AllowOrigin::list(origins))
+            .allow_methods([Method::GET, Method::POST, Method::DELETE])
+            .allow_headers(SENT.map(HeaderName::from_static))
+            .expose_headers(READ.map(HeaderName::from_static));
+        (!self.names.origins.is_empty()).then_some(layer)
     }
 
     /// Returns `true` if requests from an address are served.
@@ -188,18 +258,26 @@ pub(super) struct ServerNames {
     own: Vec<String>,
     public: Option<PublicUrl>,
     hosts: Vec<AllowedHost>,
+    origins: Vec<AllowedOrigin>,
 }
 
 impl ServerNames {
     /// Returns the names of a server that listens there.
     pub(super) fn new(options: &NetworkOptions, address: SocketAddr) -> Self {
-        let mut own = LOOPBACK.map(|name| host_and_port(name, address.port())).to_vec();
-        let literal = host_and_port(&literal(address.ip()), address.port());
+        let with_port = |name: &str| {
+            without_default_port(&format!("{name}:{}", address.port()), options.scheme())
+        };
+        let mut own = LOOPBACK.map(with_port).to_vec();
+        let literal = with_port(&literal(address.ip()));
         if !address.ip().is_unspecified() && !own.contains(&literal) {
             own.push(literal);
         }
-        let (public, hosts) = (options.public_url.clone(), options.hosts.clone());
-        Self { own, public, hosts }
+        Self {
+            own,
+            public: options.public_url.clone(),
+            hosts: options.hosts.clone(),
+            origins: options.origins.clone(),
+        }
     }
 
     /// Returns `true` if a `Host` header names the server. `scheme`: of the URL that the client has.
@@ -209,9 +287,10 @@ impl ServerNames {
             || self.public.as_ref().is_some_and(|public| authority(&public.origin) == host)
     }
 
-    /// Returns `true` if pages of an origin are the server's own.
+    /// Returns `true` if pages of an origin may use the server: its own, and those that are allowed to.
     pub(super) fn has_origin(&self, origin: &str, scheme: &str) -> bool {
-        if self.public.as_ref().is_some_and(|public| public.origin == origin) {
+        let is_allowed = self.origins.iter().any(|allowed| allowed.0 == origin);
+        if is_allowed || self.public.as_ref().is_some_and(|public| public.origin == origin) {
             return true;
         }
         let host = origin.strip_prefix(scheme).and_then(|rest| rest.strip_prefix("://"));
@@ -228,10 +307,6 @@ impl ServerNames {
         let names = self.own.iter().map(String::as_str).chain(public);
         names.chain(self.hosts.iter().map(|host| host.0.as_str())).collect::<Vec<_>>().join(", ")
     }
-}
-
-fn host_and_port(name: &str, port: u16) -> String {
-    without_default_port(&format!("{name}:{port}"), "http")
 }
 
 /// Returns the host and the port as they are compared: without a port that the scheme implies.
@@ -295,11 +370,12 @@ mod tests {
         check(&behind, "[::]:41242", true, Some("--public-url"));
         let url = "https://tandem.example/";
         check(&NetworkOptions { plain_http: true, ..public(url) }, all, true, None);
-        check(&public(url), here, false, None);
+        check(&public(url), here, true, None);
+        check(&public(url), here, false, Some("token"));
         check(&public("http://localhost:8080/"), here, false, None);
-        check(&public("http://tandem.example/"), here, false, Some("--allow-plain-http"));
+        check(&public("http://tandem.example/"), here, true, Some("--allow-plain-http"));
         let trusted = NetworkOptions { plain_http: true, ..public("http://tandem.example/") };
-        check(&trusted, here, false, None);
+        check(&trusted, here, true, None);
     }
 
     #[test]
@@ -367,6 +443,16 @@ mod tests {
         }
         for wrong in ["", "a/b", "a b", "http://a", "u@a", "a:b", "a:80"] {
             assert!(wrong.parse::<AllowedHost>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_one_as_browsers_send_it() {
+        for right in ["https://pages.example", "http://localhost:3000", "https://Pages.example"] {
+            assert!(right.parse::<AllowedOrigin>().is_ok(), "{right}");
+        }
+        for wrong in ["", "null", "*", "pages.example", "https://pages.example/", "file:///a"] {
+            assert!(wrong.parse::<AllowedOrigin>().is_err(), "{wrong}");
         }
     }
 

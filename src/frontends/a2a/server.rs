@@ -42,6 +42,8 @@ pub struct ServerOptions {
     pub connections: usize,
     /// Maximum number of requests under way.
     pub requests: usize,
+    /// Maximum number of requests under way on one connection of HTTP/2.
+    pub streams: usize,
     /// Maximum time for a client to send the head of a request.
     pub head_time: Duration,
     /// Maximum time for which a client takes nothing of what it is sent.

@@ -50,6 +50,7 @@ impl Server {
             body: 1 << 20,
             connections: 64,
             requests: 64,
+            streams: 64,
             head_time: LONG,
             patience: Duration::from_secs(30),
             ping: LONG,

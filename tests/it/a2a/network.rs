@@ -29,15 +29,14 @@ async fn status(it: &Served, headers: &[&str]) -> u16 {
     get(it, "/listCommands", &[&[TOKEN], headers].concat()).await.status
 }
 
-/// The addresses of the clients in the records of this kind, as soon as there are as many.
-async fn addresses(it: &Served, event: &str, count: usize) -> Vec<Value> {
+/// The records of this kind in the audit log, as soon as there are as many.
+pub(super) async fn records(it: &Served, event: &str, count: usize) -> Vec<Value> {
     let file = it.home.path().join("workspace/audit.jsonl");
     let written = async {
         loop {
             let log = std::fs::read_to_string(&file).unwrap_or_default();
             let records = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-            let records = records.filter(|record| record["event"] == event);
-            let found: Vec<Value> = records.map(|record| record["address"].clone()).collect();
+            let found: Vec<_> = records.filter(|record| record["event"] == event).collect();
             if found.len() >= count {
                 return found;
             }
@@ -45,6 +44,12 @@ async fn addresses(it: &Served, event: &str, count: usize) -> Vec<Value> {
         }
     };
     timeout(HANG, written).await.expect("nothing is written")
+}
+
+/// The addresses of the clients in these.
+async fn addresses(it: &Served, event: &str, count: usize) -> Vec<Value> {
+    let records = records(it, event, count).await;
+    records.iter().map(|record| record["address"].clone()).collect()
 }
 
 const CARD: &str = "/.well-known/agent-card.json";
@@ -79,7 +84,8 @@ async fn the_public_url_is_in_cards_and_links_and_is_announced() {
     assert_eq!((&card["url"], &card["provider"]["url"]), (&json!(url), &json!(url)));
     for card in [card, get(&it, "/v1/.well-known/agent-card.json", &[HERE]).await.json()] {
         let interfaces = card["supportedInterfaces"].as_array().unwrap();
-        assert!(interfaces.iter().all(|interface| interface["url"] == url), "{card}");
+        let mut urls = interfaces.iter().map(|interface| interface["url"].as_str().unwrap());
+        assert!(urls.all(|it| it == url || it == format!("{url}v1")), "{card}");
     }
     let kind = "Content-Type: application/json";
     for _ in 0..2 {
@@ -112,6 +118,37 @@ async fn hosts_and_origins_follow_the_public_url_and_what_is_allowed() {
     let headers = [("host", "tandem.example"), ("origin", "https://tandem.example")];
     let socket = Socket::open(it.client.port, "/ws?token=t0ken", &headers).await;
     assert_eq!(socket.map(drop), Ok(()));
+}
+
+#[tokio::test]
+async fn pages_of_an_origin_that_is_allowed_are_served_and_their_browser_is_told() {
+    let it = server(&["--allow-origin", "https://pages.example"]).await;
+    let asks = [HERE, "Access-Control-Request-Method: POST"];
+    let asks =
+        [&asks[..], &["Access-Control-Request-Headers: authorization,content-type"]].concat();
+    let preflight = async |origin: &str| {
+        let origin = format!("Origin: {origin}");
+        let headers = [&asks[..], &[&origin]].concat();
+        let port = it.client.port.to_string();
+        let headers: Vec<String> = headers.iter().map(|it| it.replace("PORT", &port)).collect();
+        let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
+        request(it.client.port, "OPTIONS /", &headers, b"").await.whole().await
+    };
+    let allowed = preflight("https://pages.example").await;
+    assert_eq!(allowed.status, 200);
+    assert_eq!(allowed.header("access-control-allow-origin"), "https://pages.example");
+    assert!(allowed.header("access-control-allow-headers").contains("authorization"));
+    let other = preflight("https://evil.example").await;
+    assert_eq!((other.status, other.header("access-control-allow-origin")), (403, ""));
+    let page = "Origin: https://pages.example";
+    for (headers, status) in [(&[HERE, TOKEN, page][..], 200), (&[HERE, page], 401)] {
+        let served = get(&it, "/listCommands", headers).await;
+        assert_eq!(served.status, status);
+        assert_eq!(served.header("access-control-allow-origin"), "https://pages.example");
+    }
+    // A program that is no browser is told nothing.
+    let served = get(&it, "/listCommands", &[HERE, TOKEN]).await;
+    assert_eq!((served.status, served.header("access-control-allow-origin")), (200, ""));
 }
 
 #[tokio::test]

@@ -1,18 +1,22 @@
 //! The other end of a WebSocket.
 
 use futures::{SinkExt as _, StreamExt as _};
+use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::http::{HeaderName, HeaderValue};
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
+use tokio_util::either::Either;
 
 use crate::agent::HANG;
 
 pub(crate) struct Socket {
-    pub(crate) stream: WebSocketStream<TcpStream>,
+    pub(crate) stream: WebSocketStream<Either<TcpStream, TlsStream<TcpStream>>>,
 }
 
 impl Socket {
@@ -20,7 +24,27 @@ impl Socket {
     /// of the refusal.
     pub(crate) async fn open(port: u16, path: &str, headers: &[(&str, &str)]) -> Result<Self, u16> {
         let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-        let mut request = format!("ws://127.0.0.1:{port}{path}").into_client_request().unwrap();
+        Self::over(Either::Left(stream), &format!("ws://127.0.0.1:{port}{path}"), headers).await
+    }
+
+    /// The same over TLS, with a server of this name.
+    pub(crate) async fn open_secure(
+        (name, port): (&'static str, u16),
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<Self, u16> {
+        let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        let connector = TlsConnector::from(super::tls::client());
+        let stream = connector.connect(ServerName::try_from(name).unwrap(), stream).await.unwrap();
+        Self::over(Either::Right(stream), &format!("wss://{name}:{port}{path}"), headers).await
+    }
+
+    async fn over(
+        stream: Either<TcpStream, TlsStream<TcpStream>>,
+        url: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<Self, u16> {
+        let mut request = url.into_client_request().unwrap();
         for (name, value) in headers {
             let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
             request.headers_mut().insert(name, HeaderValue::from_str(value).unwrap());

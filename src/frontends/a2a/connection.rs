@@ -1,0 +1,140 @@
+//! One connection: TLS, if the server has it, and then the version of HTTP that the client has chosen.
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::server::TlsStream;
+use tower::ServiceExt as _;
+
+use super::http::without_empty_segments;
+use super::http2::{OpenRequests, with_host};
+use super::patience::Patience;
+use super::proxy::PeerAddress;
+use super::server::{A2aServer, ConnectionSlot};
+use super::tls::{self, Tls};
+
+/// Bytes of a response over HTTP/2 that wait for the client to take them.
+const SEND_BUFFER: usize = 64 << 10;
+
+/// Client of a connection.
+#[derive(Clone)]
+struct Client {
+    router: Router,
+    peer: PeerAddress,
+    slot: Arc<ConnectionSlot>,
+}
+
+impl Client {
+    async fn respond(self, mut request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+        // A WebSocket outlives this connection, and keeps its slot.
+        request.extensions_mut().insert(self.slot);
+        request.extensions_mut().insert(self.peer);
+        self.router.oneshot(without_empty_segments(request.map(Body::new))).await
+    }
+}
+
+/// Serves a connection.
+pub(super) async fn serve(
+    server: Arc<A2aServer>,
+    router: Router,
+    (stream, peer): (TcpStream, PeerAddress),
+    slot: ConnectionSlot,
+) {
+    // Small events are to leave at once.
+    let _ = stream.set_nodelay(true);
+    let client = Client { router, peer, slot: Arc::new(slot) };
+    let stream = Patience::new(stream, server.options.patience);
+    let ended = match &server.network.tls {
+        None => over_http1(&server, client, stream).await.map_err(io::Error::other),
+        Some(tls) => match secure(tls, stream, true, server.options.head_time).await {
+            Ok(stream) if tls::is_http2(&stream) => {
+                over_http2(&server, client, stream).await.map_err(io::Error::other)
+            }
+            Ok(stream) => over_http1(&server, client, stream).await.map_err(io::Error::other),
+            Err(err) => Err(err),
+        },
+    };
+    if let Err(err) = ended {
+        tracing::debug!("a connection of {} ended: {err}", peer.0);
+    }
+}
+
+/// Begins TLS within a time.
+pub(super) async fn secure<S: AsyncRead + AsyncWrite + Unpin>(
+    tls: &Tls,
+    stream: S,
+    may_multiplex: bool,
+    most: Duration,
+) -> io::Result<TlsStream<S>> {
+    timeout(most, tls.accept(stream, may_multiplex)).await?
+}
+
+async fn over_http1<S>(server: &A2aServer, client: Client, stream: S) -> hyper::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut talk = pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(server.options.head_time)
+            .serve_connection(
+                TokioIo::new(stream),
+                service_fn(move |request| client.clone().respond(request)),
+            )
+            .with_upgrades()
+    );
+    tokio::select! {
+        ended = &mut talk => ended,
+        () = server.over.cancelled() => {
+            talk.as_mut().graceful_shutdown();
+            talk.await
+        }
+    }
+}
+
+async fn over_http2<S>(server: &A2aServer, client: Client, stream: S) -> hyper::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let options = &server.options;
+    let open = OpenRequests::none();
+    let counted = open.clone();
+    let service = service_fn(move |request| {
+        let (request, open) = (with_host(request), counted.begin());
+        let response = client.clone().respond(request);
+        async move { response.await.map(|response| open.answer(response)) }
+    });
+    let mut talk = pin!(
+        http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(u32::try_from(options.streams).unwrap_or(u32::MAX))
+            .max_send_buf_size(SEND_BUFFER)
+            .keep_alive_interval(options.ping)
+            .keep_alive_timeout(options.pong)
+            .serve_connection(TokioIo::new(stream), service)
+    );
+    tokio::select! {
+        ended = &mut talk => return ended,
+        () = server.over.cancelled() => {}
+        () = open.idle(options.head_time) => {}
+    }
+    talk.as_mut().graceful_shutdown();
+    tokio::select! {
+        ended = &mut talk => ended,
+        // A client that does not say that it has seen this, or has never said anything.
+        () = open.idle(options.head_time) => Ok(()),
+    }
+}

@@ -1,0 +1,150 @@
+//! TLS of the server, with a certificate from files that are read again when they change.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use parking_lot::Mutex;
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::tokens::{Stamp, stamp};
+
+/// Names of the versions of HTTP in a TLS handshake.
+const HTTP_2: &[u8] = b"h2";
+const HTTP_1_1: &[u8] = b"http/1.1";
+
+/// Maximum number of bytes of a file of certificates, or of a key.
+const LARGEST_FILE: u64 = 1 << 20;
+
+/// Time between two looks at the files.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Files of a certificate and its key, in PEM form.
+#[derive(Debug, Clone)]
+pub struct TlsFiles {
+    /// The certificate, and after it those of the authorities between it and a root.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+/// TLS with the certificate that was in the files last.
+#[derive(Debug)]
+pub struct Tls {
+    files: TlsFiles,
+    current: Mutex<Current>,
+}
+
+#[derive(Debug)]
+struct Current {
+    config: Arc<ServerConfig>,
+    /// Identities of the files when they were read last, with success or without.
+    stamps: Stamps,
+}
+
+type Stamps = [Option<Stamp>; 2];
+
+impl Tls {
+    /// Reads the files.
+    pub fn read(files: TlsFiles) -> anyhow::Result<Self> {
+        let stamps = files.stamps();
+        let config = files.config()?;
+        Ok(Self { files, current: Mutex::new(Current { config, stamps }) })
+    }
+
+    /// Takes a client's half of a connection, and returns the connection as both see it. `may_multiplex`:
+    /// the client may choose HTTP/2.
+    pub(super) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        stream: S,
+        may_multiplex: bool,
+    ) -> io::Result<TlsStream<S>> {
+        let mut config = Arc::clone(&self.current.lock().config);
+        if !may_multiplex {
+            Arc::make_mut(&mut config).alpn_protocols.retain(|name| name != HTTP_2);
+        }
+        TlsAcceptor::from(config).accept(stream).await
+    }
+
+    /// Looks at the files from time to time.
+    pub(super) async fn keep_looking(self: &Arc<Self>) {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let tls = Arc::clone(self);
+            // If it panics, the next look may not.
+            let _ = tokio::task::spawn_blocking(move || tls.look()).await;
+        }
+    }
+
+    /// Reads the files if they have changed. If they cannot be read, or do not fit together, what was read
+    /// before still counts: one of them may have been replaced before the other.
+    fn look(&self) {
+        let stamps = self.files.stamps();
+        if self.current.lock().stamps == stamps {
+            return;
+        }
+        let config = self.files.config();
+        let mut current = self.current.lock();
+        current.stamps = stamps;
+        match config {
+            // Sessions of TLS that were begun with the old certificate are not resumed with the new one.
+            Ok(config) => {
+                current.config = config;
+                tracing::info!("new connections get the certificate that is in the file now");
+            }
+            Err(err) => tracing::warn!("new connections get the certificate as it was: {err:#}"),
+        }
+    }
+}
+
+/// Returns `true` if the client has chosen HTTP/2.
+pub(super) fn is_http2<S>(stream: &TlsStream<S>) -> bool {
+    stream.get_ref().1.alpn_protocol() == Some(HTTP_2)
+}
+
+impl TlsFiles {
+    fn stamps(&self) -> Stamps {
+        // A file that cannot be looked at cannot be read either.
+        [&self.certificate, &self.key].map(|path| stamp(path).ok().flatten())
+    }
+
+    fn config(&self) -> anyhow::Result<Arc<ServerConfig>> {
+        let (certificate, key) = (self.certificate.display(), self.key.display());
+        let bytes = read(&self.certificate)?;
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+        let chain =
+            chain.with_context(|| format!("cannot read the certificates in {certificate}"))?;
+        ensure!(!chain.is_empty(), "there is no certificate in PEM form in {certificate}");
+        let private = PrivateKeyDer::from_pem_slice(&read(&self.key)?).with_context(|| {
+            format!("there is no private key in PEM form, without a passphrase, in {key}")
+        })?;
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(chain, private);
+        let mut config = config.with_context(|| {
+            format!("the certificate in {certificate} cannot be used with the key in {key}")
+        })?;
+        config.alpn_protocols = vec![HTTP_2.to_vec(), HTTP_1_1.to_vec()];
+        Ok(Arc::new(config))
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let wrong = || format!("cannot read {}", path.display());
+    let file = File::open(path).with_context(wrong)?;
+    let mut bytes = Vec::new();
+    file.take(LARGEST_FILE + 1).read_to_end(&mut bytes).with_context(wrong)?;
+    let is_whole = bytes.len() as u64 <= LARGEST_FILE;
+    ensure!(is_whole, "{}: the file has more than {LARGEST_FILE} bytes", path.display());
+    Ok(bytes)
+}
