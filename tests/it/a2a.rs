@@ -32,6 +32,7 @@ mod nodes;
 mod odd_agent;
 mod permissions;
 mod principals;
+mod proxies;
 mod races;
 mod rest;
 mod retries;

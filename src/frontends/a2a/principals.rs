@@ -37,7 +37,7 @@ impl AccessOptions {
     /// Returns `true` if callers must show who they are.
     pub fn are_callers_asked(&self) -> bool {
         let has_file = self.tokens.as_ref().is_some_and(|file| file.exists());
-        self.token.is_some() || self.proxy.is_some() || has_file
+        self.token.is_some() || self.proxy.is_some() || self.oidc.is_some() || has_file
     }
 }
 

@@ -1,0 +1,214 @@
+//! nginx and Caddy in front of `tandem serve`, set up as the manual says.
+//!
+//! Where one of them is not installed, its test does nothing and says so; `.ci/run` installs both.
+
+use std::fs;
+use std::io::{Write as _, stderr};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use super::curl::Curl;
+use super::network::records;
+use super::server::{Served, ends, kind, prompt, serve};
+use super::socket::Socket;
+use super::tls::{fixture, models};
+use crate::agent::HANG;
+
+/// The page with the settings.
+const PAGE: &str = include_str!("../../../docs/serving.md");
+
+/// A hash of `secret` that is quickly computed.
+const HASH: &str = "$2b$04$TxR5mWhX2xIKNqBJSiqgDOET7urLwv8hr5vKyAQuhDX4DM6hhbQCq";
+
+/// Way in which clients show who they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// Clients have tokens of their own.
+    Tokens,
+    /// The proxy says who its users are.
+    Users,
+}
+
+/// Returns the n-th block of the page in a language.
+fn block(language: &str, n: usize) -> &'static str {
+    let fence = format!("```{language}\n");
+    PAGE.split(fence.as_str()).nth(n + 1).unwrap().split_once("```").unwrap().0
+}
+
+/// Returns a program, if it is installed. Where it must be, the test fails.
+fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    // Where Debian has servers, whose users need not have it in their path.
+    let directories = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
+    let found = directories.map(|directory| directory.join(name)).find(|path| path.exists());
+    if found.is_none() {
+        let must = std::env::var_os("TANDEM_REQUIRE_PROXIES").is_some();
+        assert!(!must, "there is no {name}: install the package {name}");
+        let _ = writeln!(stderr(), "skipped: no {name}");
+    }
+    found
+}
+
+/// A proxy that runs, and the server behind it.
+struct Proxied {
+    server: Served,
+    port: u16,
+    _proxy: Child,
+    _home: TempDir,
+}
+
+/// Directory and ports for which a proxy is set up.
+struct Site {
+    home: TempDir,
+    server: u16,
+    port: u16,
+}
+
+impl Site {
+    /// Returns settings of the manual for these ports and files.
+    fn settings(&self, text: &str) -> String {
+        let users = self.home.path().join("users");
+        fs::write(&users, "alice:{PLAIN}secret\n").unwrap();
+        text.replace("listen 443", &format!("listen 127.0.0.1:{}", self.port))
+            .replace("tandem.example {", &format!("https://tandem.example:{} {{", self.port))
+            .replace("127.0.0.1:41242", &format!("127.0.0.1:{}", self.server))
+            .replace("/etc/ssl/tandem.example.pem", fixture("first.pem").to_str().unwrap())
+            .replace("/etc/ssl/private/tandem.example.key", fixture("first.key").to_str().unwrap())
+            .replace("/etc/nginx/tandem.users", users.to_str().unwrap())
+            .replace("HASH", HASH)
+    }
+
+    fn nginx(&self, access: Access) -> Option<Command> {
+        let mut site = block("nginx", 0).to_owned();
+        if access == Access::Users {
+            let end = site.rfind("    }\n}").unwrap();
+            site.insert_str(end, &block("nginx", 1).replace("TOKEN", "t0ken"));
+        }
+        let home = self.home.path().display();
+        let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .map(|name| format!("{name}_temp_path {home}/{name};\n"))
+            .concat();
+        let settings = format!(
+            "daemon off; master_process off; pid {home}/pid; error_log {home}/error.log;\n\
+             events {{}}\nhttp {{\naccess_log off;\n{temporary}{}}}\n",
+            self.settings(&site)
+        );
+        let file = self.home.path().join("nginx.conf");
+        fs::write(&file, settings).unwrap();
+        let mut command = Command::new(program("nginx")?);
+        command.arg("-p").arg(self.home.path()).arg("-c").arg(file);
+        Some(command)
+    }
+
+    fn caddy(&self, access: Access) -> Option<Command> {
+        let mut site = block("caddyfile", 0).to_owned();
+        if access == Access::Users {
+            let at = site.find("\thandle_path").unwrap();
+            site = format!("{}{}}}\n", &site[..at], block("caddyfile", 1));
+        }
+        let options = "{\n\tadmin off\n\tauto_https disable_redirects\n}\n";
+        let file = self.home.path().join("Caddyfile");
+        fs::write(&file, options.to_owned() + &self.settings(&site)).unwrap();
+        let mut command = Command::new(program("caddy")?);
+        command.args(["run", "--adapter", "caddyfile", "--config"]).arg(file);
+        command.env("HOME", self.home.path()).env("TOKEN", "t0ken");
+        command.env_remove("XDG_CONFIG_HOME").env_remove("XDG_DATA_HOME");
+        Some(command)
+    }
+}
+
+impl Proxied {
+    /// Starts both; none if there is no such proxy.
+    async fn start(
+        access: Access,
+        proxy: impl Fn(&Site, Access) -> Option<Command>,
+    ) -> Option<Self> {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let url = format!("https://tandem.example:{port}/agent/");
+        let setup = models().file("token", "t0ken").arg("--a2a-token-file").arg("token");
+        let setup = setup.arg("--public-url").arg(&url).arg("--trust-proxy").arg("127.0.0.1");
+        let setup = match access {
+            Access::Tokens => setup,
+            Access::Users => setup.arg("--proxy-user-header").arg("X-Forwarded-User"),
+        };
+        let server = serve(&setup.arg("--audit").arg("audit.jsonl")).await;
+        let home = tempfile::tempdir().unwrap();
+        let site = Site { home, server: server.client.port, port };
+        let mut command = proxy(&site, access)?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let proxy = command.kill_on_drop(true).spawn().unwrap();
+        let listens = async {
+            while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(HANG, listens).await.expect("the proxy does not listen");
+        Some(Self { server, port, _proxy: proxy, _home: site.home })
+    }
+
+    fn url(&self) -> String {
+        format!("https://tandem.example:{}/agent", self.port)
+    }
+
+    fn curl(&self) -> Curl {
+        let resolve = format!("tandem.example:{}:127.0.0.1", self.port);
+        Curl::new(&self.url()).with(&["--http2", "--resolve", &resolve])
+    }
+
+    /// Checks what every client does, with what it shows that it may.
+    async fn check(&self, client: &Curl, authorization: &str) {
+        let card = client.get("/.well-known/agent-card.json").await.unwrap();
+        assert_eq!((card.status.as_str(), card.version.as_str()), ("200", "2"), "{}", card.body);
+        assert!(card.body.contains(&format!("\"url\":\"{}/\"", self.url())), "{}", card.body);
+        // An event comes although the stream goes on.
+        let mut stream = client.call("message/stream", prompt("hang")).await;
+        let begun = stream.until(|event| kind(event) == "TEXT_CONTENT").await;
+        client.result("tasks/cancel", json!({ "id": begun[0]["id"] })).await;
+        stream.until(ends).await;
+        assert_eq!(stream.next().await, None);
+        let (name, headers) = (("tandem.example", self.port), [("authorization", authorization)]);
+        let mut socket = Socket::open_secure(name, "/agent/ws", &headers).await.unwrap();
+        let got = socket.call(1, "tasks/get", json!({ "id": begun[0]["id"] })).await;
+        assert_eq!(got["result"]["status"]["state"], "canceled");
+        let page = ("origin", "https://evil.example");
+        let refused = Socket::open_secure(name, "/agent/ws", &[headers[0], page]).await;
+        assert_eq!(refused.map(drop), Err(403));
+        let own = format!("https://tandem.example:{}", self.port);
+        let own = Socket::open_secure(name, "/agent/ws", &[headers[0], ("origin", &own)]).await;
+        assert_eq!(own.map(drop), Ok(()));
+    }
+}
+
+async fn check(proxy: impl Fn(&Site, Access) -> Option<Command> + Copy) {
+    let Some(it) = Proxied::start(Access::Tokens, proxy).await else { return };
+    let bearer = "Bearer t0ken";
+    it.check(&it.curl().header(&format!("Authorization: {bearer}")), bearer).await;
+    assert_eq!(it.curl().get("/listCommands").await.unwrap().status, "401");
+    let other = it.curl().header("Host: evil.example").get("/.well-known/agent-card.json").await;
+    assert!(!other.unwrap().body.contains("\"name\""));
+
+    let Some(it) = Proxied::start(Access::Users, proxy).await else { return };
+    let alice = it.curl().with(&["-u", "alice:secret", "-H", "X-Forwarded-User: bob"]);
+    it.check(&alice, "Basic YWxpY2U6c2VjcmV0").await;
+    let token = it.curl().header(&format!("Authorization: {bearer}"));
+    assert_eq!(token.get("/listCommands").await.unwrap().status, "401");
+    assert_eq!(it.server.client.send("GET /listCommands", &[], b"").await.status, 401);
+    assert_eq!(records(&it.server, "prompt", 1).await[0]["principal"], "alice");
+}
+
+#[tokio::test]
+async fn clients_reach_it_through_nginx() {
+    check(Site::nginx).await;
+}
+
+#[tokio::test]
+async fn clients_reach_it_through_caddy() {
+    check(Site::caddy).await;
+}
