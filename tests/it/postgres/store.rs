@@ -423,3 +423,36 @@ async fn people_are_told_what_is_wrong_and_what_to_do_without_the_password() {
 fn database_name(database: &Database<'_>) -> String {
     database.url.rsplit('/').next().unwrap().to_owned()
 }
+
+#[tokio::test]
+async fn a_node_needs_to_own_nothing() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    drop(database.connect().await);
+    let role = format!("node_{:08x}", fastrand::u32(..));
+    let grants = include_str!("../../../docs/deploy/roles.sql");
+    database.sql(&grants.replace("tandem_node", &role));
+    let address = database.url.replace("tandem@", &format!("{role}@"));
+    let store = PostgresStore::connect(&address.parse().unwrap(), LIMITS).await.unwrap();
+    let id = new_id();
+    let mut claim = store.create(&head(&id)).await.unwrap();
+    claim.append(vec![batch(0, 2)]).await.unwrap();
+    claim.keep_secrets(&[("a".to_owned(), json!(1))].into()).await.unwrap();
+    claim.renew().await.unwrap();
+    claim.append(vec![batch(0, 3)]).await.unwrap();
+    claim.sync().await.unwrap();
+    assert_eq!(indexes(&store, &id).await, [0, 1, 2]);
+    assert!(store.opened().await.unwrap().contains(&id));
+    claim.release().await;
+    drop(claim);
+    store.delete(&id).await.unwrap();
+    // Nothing is left of it, and the tables are out of its reach.
+    assert_eq!(database.sql("select count(*) from tandem.batch"), "0");
+    let owned =
+        "select count(*) from pg_tables where schemaname = 'tandem' and tableowner <> 'tandem'";
+    assert_eq!(database.sql(owned), "0");
+    let may = |right: &str| {
+        database.sql(&format!("select has_schema_privilege('{role}', 'tandem', '{right}')"))
+    };
+    assert_eq!((may("usage").as_str(), may("create").as_str()), ("t", "f"));
+}
