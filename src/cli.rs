@@ -88,7 +88,7 @@ pub(crate) enum Command {
         provider: Provider,
     },
     /// Serve other agents and tools over A2A, without an editor
-    Serve(Box<ServeArgs>),
+    Serve(Box<ServeLine>),
     /// Attach this terminal to a session of another tandem: one started with --a2a-port, or
     /// `tandem serve`, also on another machine
     Attach(AttachArgs),
@@ -254,13 +254,21 @@ pub(crate) struct AgentArgs {
     pub a2a: A2aArgs,
 }
 
-/// A server of sessions for other agents and tools, over A2A.
+/// `tandem serve`, or one of its subcommands.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct ServeArgs {
+pub(crate) struct ServeLine {
     /// Subcommand.
     #[command(subcommand)]
     pub(crate) command: Option<ServeCommand>,
+    /// The server, without a subcommand.
+    #[command(flatten)]
+    pub(crate) serve: ServeArgs,
+}
+
+/// A server of sessions for other agents and tools, over A2A.
+#[derive(Args)]
+pub(crate) struct ServeArgs {
     /// The port, on 127.0.0.1; 0: any free port, printed on standard error. Other users of this
     /// machine can reach it too: see --a2a-token-file
     #[arg(long, value_name = "PORT", default_value = "41242")]

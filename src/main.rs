@@ -87,7 +87,7 @@ fn start(cli: &Cli) -> anyhow::Result<ExitReason> {
 /// the sessions of many.
 fn runtime(cli: &Cli) -> std::io::Result<Runtime> {
     let threads = match &cli.command {
-        Some(Command::Serve(serve)) if serve.command.is_none() => serve.threads(),
+        Some(Command::Serve(serve)) if serve.command.is_none() => serve.serve.threads(),
         _ => 1,
     };
     let mut builder = match threads {
@@ -110,7 +110,8 @@ fn subcommand(command: &Command, runtime: Runtime, terminal: bool) -> anyhow::Re
         Command::Logout { provider } => run::logout(*provider).map(|()| ExitReason::Done),
         Command::Serve(serve) => match &serve.command {
             Some(ServeCommand::Token(token)) => run::tokens(token).map(|()| ExitReason::Done),
-            None => runtime.block_on(run::serve(serve)),
+            Some(ServeCommand::Check(serve)) => runtime.block_on(run::check(serve)),
+            None => runtime.block_on(run::serve(&serve.serve)),
         },
         Command::Attach(attach) => {
             anyhow::ensure!(

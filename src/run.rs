@@ -3,6 +3,7 @@
 mod a2a;
 mod agents;
 mod attach;
+mod check;
 mod editor;
 mod ending;
 mod generate;
@@ -31,6 +32,7 @@ use anyhow::Context as _;
 
 pub(crate) use self::a2a::serve;
 pub(crate) use self::attach::attach;
+pub(crate) use self::check::check;
 pub(crate) use self::editor::editor;
 pub(crate) use self::ending::{BAD_INPUT, ExitReason, outlive_size_limit};
 pub(crate) use self::generate::{completions, manual};

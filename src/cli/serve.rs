@@ -1,9 +1,11 @@
-//! `tandem serve token`: its subcommands and flags.
+//! The subcommands of `tandem serve`, and their flags.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use tandem_a2a::tokens::PrincipalRole;
+
+use super::ServeArgs;
 
 /// Subcommand of `tandem serve`.
 #[derive(Subcommand)]
@@ -14,6 +16,11 @@ pub(crate) enum ServeCommand {
     /// their own. A server that runs notices a change at once.
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Tell what is wrong with a set-up before anybody uses it
+    ///
+    /// With the flags that the server is to have; nothing is served. A line for each finding: ok,
+    /// warning, wrong. Exit status: 1 if something is wrong, and the server would not start or not work.
+    Check(Box<ServeArgs>),
 }
 
 /// Subcommand of `tandem serve token`.

@@ -146,7 +146,7 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
         // What is wrong with it shows now.
         a2a::tokens::read(file)?;
     }
-    let address = serve.listen.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, serve.port).into());
+    let address = listened_at(serve);
     let checked = options.network.check(address, options.access.are_callers_asked());
     checked.map_err(anyhow::Error::msg)?;
     // What is wrong with the model shows now, not with the first session.
@@ -217,8 +217,13 @@ async fn monitoring(
     Ok(Some((address, AbortOnDropHandle::new(tokio::spawn(monitor)))))
 }
 
+/// Returns the address that the user wants the server to listen on.
+pub(super) fn listened_at(serve: &ServeArgs) -> SocketAddr {
+    serve.listen.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, serve.port).into())
+}
+
 /// Returns the network that the user wants to serve.
-fn network(serve: &ServeArgs) -> anyhow::Result<NetworkOptions> {
+pub(super) fn network(serve: &ServeArgs) -> anyhow::Result<NetworkOptions> {
     let files = serve.tls_cert.clone().zip(serve.tls_key.clone());
     let files = files.map(|(certificate, key)| TlsFiles { certificate, key });
     Ok(NetworkOptions {
@@ -240,7 +245,7 @@ fn trace(serve: &ServeArgs, making: &Making) {
 }
 
 /// Returns the proxy that the user trusts.
-fn proxy(serve: &ServeArgs, has_token: bool) -> anyhow::Result<Option<TrustedProxy>> {
+pub(super) fn proxy(serve: &ServeArgs, has_token: bool) -> anyhow::Result<Option<TrustedProxy>> {
     let Some(header) = &serve.proxy_user_header else { return Ok(None) };
     anyhow::ensure!(
         has_token,
@@ -252,7 +257,7 @@ fn proxy(serve: &ServeArgs, has_token: bool) -> anyhow::Result<Option<TrustedPro
 }
 
 /// Returns the issuer whose tokens count.
-fn oidc(oidc: &OidcArgs) -> anyhow::Result<Option<OidcOptions>> {
+pub(super) fn oidc(oidc: &OidcArgs) -> anyhow::Result<Option<OidcOptions>> {
     let Some(issuer) = oidc.oidc_issuer.clone() else { return Ok(None) };
     let options = OidcOptions {
         issuer,
@@ -266,7 +271,7 @@ fn oidc(oidc: &OidcArgs) -> anyhow::Result<Option<OidcOptions>> {
 }
 
 /// Returns the audit log that the user wants, which can be written.
-fn audit(serve: &ServeArgs) -> anyhow::Result<Option<AuditOptions>> {
+pub(super) fn audit(serve: &ServeArgs) -> anyhow::Result<Option<AuditOptions>> {
     let Some(file) = serve.audit.clone() else { return Ok(None) };
     let checked = a2a::check_audit(&file);
     checked.with_context(|| format!("cannot write the audit log {}", file.display()))?;
@@ -274,7 +279,7 @@ fn audit(serve: &ServeArgs) -> anyhow::Result<Option<AuditOptions>> {
 }
 
 /// Returns the directories that the user has named.
-fn allowed(serve: &ServeArgs, making: &Making) -> anyhow::Result<Workspace> {
+pub(super) fn allowed(serve: &ServeArgs, making: &Making) -> anyhow::Result<Workspace> {
     let directory = making.directory().to_owned();
     let roots: Vec<PathBuf> = match serve.workspace_root.as_slice() {
         [] => vec![directory],

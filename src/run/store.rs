@@ -30,20 +30,9 @@ pub(super) async fn store(
     making: &Making,
     limits: &Limits,
 ) -> anyhow::Result<Option<Arc<dyn Store>>> {
-    use tandem_model::Secret;
-    use tandem_store::{DatabaseAddress, PostgresLimits, PostgresStore};
+    use tandem_store::{PostgresLimits, PostgresStore};
 
-    let variable = making.env().var(STORE).filter(|address| !address.is_empty());
-    let Some(text) = serve.store.as_deref().or(variable) else { return Ok(making.store()) };
-    let mut address: DatabaseAddress = text.parse()?;
-    if let Some(password) = making.env().var(PASSWORD).filter(|password| !password.is_empty()) {
-        address.set_password(password);
-    }
-    // The model's commands could use it to read and change all sessions.
-    making.credentials.know(&Secret::new(text));
-    if let Some(password) = address.password() {
-        making.credentials.know(&Secret::new(&password));
-    }
+    let Some(address) = address(serve, making)? else { return Ok(making.store()) };
     let limits =
         PostgresLimits { patience: limits.store.patience, node_dead: limits.store.node_dead };
     let store = PostgresStore::connect(&address, limits).await;
@@ -57,6 +46,28 @@ pub(super) async fn store(
         store.node()
     );
     Ok(Some(Arc::new(store)))
+}
+
+/// Returns the address of the database that the user wants, if one is wanted. No command may read it.
+#[cfg(feature = "postgres")]
+pub(super) fn address(
+    serve: &ServeArgs,
+    making: &Making,
+) -> anyhow::Result<Option<tandem_store::DatabaseAddress>> {
+    use tandem_model::Secret;
+
+    let variable = making.env().var(STORE).filter(|address| !address.is_empty());
+    let Some(text) = serve.store.as_deref().or(variable) else { return Ok(None) };
+    let mut address: tandem_store::DatabaseAddress = text.parse()?;
+    if let Some(password) = making.env().var(PASSWORD).filter(|password| !password.is_empty()) {
+        address.set_password(password);
+    }
+    // The model's commands could use it to read and change all sessions.
+    making.credentials.know(&Secret::new(text));
+    if let Some(password) = address.password() {
+        making.credentials.know(&Secret::new(&password));
+    }
+    Ok(Some(address))
 }
 
 /// Returns the store, unless sessions are not to be stored.

@@ -57,6 +57,7 @@ mod replayed;
 mod sandbox;
 mod sandboxed;
 mod secrecy;
+mod serve_check;
 mod session;
 mod sessions;
 mod sessions_cli;

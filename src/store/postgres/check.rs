@@ -34,18 +34,14 @@ pub enum DatabaseFinding {
 
 use DatabaseFinding::{Doubtful, Good, Wrong};
 
-/// Rights of the user on what is in the schema that are missing.
+/// Rights of the user on what is in the schema that are missing. `case` says what is looked at first.
 const MISSING_RIGHTS: &str = "
-select right_name || ' on ' || relation from (
-  select c.relname as relation, r as right_name, c.oid
-  from pg_class c, unnest(array['select', 'insert', 'update', 'delete']) r
-  where c.relnamespace = to_regnamespace('tandem') and c.relkind in ('r', 'p')
-    and (c.relname <> 'schema_version' or r = 'select')
-) wanted where not has_table_privilege(oid, right_name)
-union all
-select 'usage on ' || c.relname from pg_class c
-where c.relnamespace = to_regnamespace('tandem') and c.relkind = 'S'
-  and not has_sequence_privilege(c.oid, 'usage')";
+select r || ' on ' || c.relname from pg_class c, unnest(array['select', 'insert', 'update', 'delete', 'usage']) r
+where c.relnamespace = to_regnamespace('tandem') and case
+  when c.relkind = 'S' then r = 'usage' and not has_sequence_privilege(c.oid, 'usage')
+  when c.relkind not in ('r', 'p') or r = 'usage' then false
+  else (c.relname <> 'schema_version' or r = 'select') and not has_table_privilege(c.oid, r)
+end order by 1";
 
 /// Settings on which it depends whether something that was acknowledged can be lost.
 const SETTINGS: &str = "
@@ -127,7 +123,7 @@ async fn tables(database: &Database) -> Result<Vec<DatabaseFinding>, StoreError>
         Good(format!("the tables (version {version}) are there, and can be used"))
     } else {
         let missing = missing.join(", ");
-        Wrong(format!("the user has no right to {missing} of the schema `tandem`: grant it"))
+        Wrong(format!("the user lacks rights in the schema `tandem`: {missing}; grant them"))
     }])
 }
 

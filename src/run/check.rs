@@ -1,0 +1,266 @@
+//! `tandem serve check`: what is wrong with a set-up, before anybody uses it.
+
+use std::fs;
+use std::io::{Write as _, stdout};
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use rustix::fs::{Access, access};
+use rustix::process::{Resource, getrlimit};
+
+use super::ending::ExitReason;
+use super::making::Making;
+use super::{a2a, parts, store, tokens};
+use crate::cli::ServeArgs;
+use tandem_a2a as server;
+use tandem_content::visible::visible;
+use tandem_settings::Settings;
+use tandem_settings::limits::Limits;
+use tandem_tools::command_sandbox::CommandSandbox;
+use tandem_tools::scratch::Scratch;
+
+/// Open files that a server needs beside its connections: logs, commands, the model.
+const OTHER_FILES: u64 = 256;
+
+/// Severity of a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Severity {
+    Ok,
+    Warning,
+    Wrong,
+}
+
+/// The findings, in order: severity, subject, and what is the case and what to do.
+#[derive(Default)]
+struct Findings(Vec<(Severity, &'static str, String)>);
+
+impl Findings {
+    fn ok(&mut self, subject: &'static str, text: impl Into<String>) {
+        self.0.push((Severity::Ok, subject, text.into()));
+    }
+
+    fn warn(&mut self, subject: &'static str, text: impl Into<String>) {
+        self.0.push((Severity::Warning, subject, text.into()));
+    }
+
+    fn wrong(&mut self, subject: &'static str, text: impl Into<String>) {
+        self.0.push((Severity::Wrong, subject, text.into()));
+    }
+
+    /// Notes the error that the server would end with at its start, if there is one.
+    fn checked<T>(&mut self, subject: &'static str, checked: anyhow::Result<T>) -> Option<T> {
+        checked.inspect_err(|error| self.wrong(subject, format!("{error:#}"))).ok()
+    }
+
+    /// Returns a line for each.
+    fn text(&self) -> String {
+        let line = |(severity, subject, text): &(Severity, &str, String)| {
+            let severity = match severity {
+                Severity::Ok => "ok",
+                Severity::Warning => "warning",
+                Severity::Wrong => "wrong",
+            };
+            // Some of it is what a database says.
+            format!("{severity:<8} {subject}: {}\n", visible(text))
+        };
+        self.0.iter().map(line).collect()
+    }
+}
+
+/// Looks at all that the server needs, and prints what it finds.
+pub(crate) async fn check(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
+    let (making, settings) = Making::new(&serve.work)?;
+    let limits = making.limits(&settings);
+    let mut findings = Findings::default();
+    check_model(&mut findings, &making, &settings);
+    check_directories(&mut findings, serve, &making);
+    check_sandbox(&mut findings, &making, &settings, &limits).await;
+    check_access(&mut findings, serve, &making);
+    check_audit(&mut findings, serve);
+    check_files(&mut findings, &limits);
+    check_store(&mut findings, serve, &making, &limits).await;
+    check_address(&mut findings, "address", a2a::listened_at(serve)).await;
+    if let Some(address) = serve.metrics {
+        check_address(&mut findings, "metrics", address).await;
+    }
+    stdout().write_all(findings.text().as_bytes()).context("standard output cannot be written")?;
+    let is_wrong = findings.0.iter().any(|(severity, ..)| *severity == Severity::Wrong);
+    Ok(if is_wrong { ExitReason::Failed(1) } else { ExitReason::Done })
+}
+
+fn check_model(findings: &mut Findings, making: &Making, settings: &Settings) {
+    let Some((model, _)) = findings.checked("model", making.model(settings)) else { return };
+    match model.ready() {
+        Ok(()) => findings.ok("model", format!("{} can be asked", model.id())),
+        Err(error) => findings.wrong("model", error.to_string()),
+    }
+}
+
+fn check_directories(findings: &mut Findings, serve: &ServeArgs, making: &Making) {
+    let Some(allowed) = findings.checked("directories", a2a::allowed(serve, making)) else {
+        return;
+    };
+    for root in allowed.roots() {
+        let shown = root.display();
+        match access(root, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK) {
+            Ok(()) => findings.ok("directories", format!("{shown} can be worked in")),
+            Err(_) => findings.warn(
+                "directories",
+                format!("{shown} cannot be changed by this user: sessions can only read there"),
+            ),
+        }
+    }
+}
+
+async fn check_sandbox(
+    findings: &mut Findings,
+    making: &Making,
+    settings: &Settings,
+    limits: &Limits,
+) {
+    let Some(setup) = parts::sandbox(settings, making.env(), &limits.tools) else {
+        return findings.warn("sandbox", "the settings switch it off: commands run without one");
+    };
+    let Ok(workspace) = tandem_tools::workspace::Workspace::new(making.directory(), &[]) else {
+        return;
+    };
+    let scratch = Arc::new(Scratch::new(making.env().state_dir()));
+    let probe = CommandSandbox::new(setup, Arc::new(workspace), scratch).probe().await;
+    match &probe.sandbox {
+        Some(sandbox) => {
+            findings.ok("sandbox", format!("commands run in one ({})", sandbox.mechanism()));
+        }
+        None => {
+            let why = probe.passed_over.iter().map(|it| format!("{}: {}", it.mechanism, it.why));
+            let why = why.collect::<Vec<_>>().join("; ");
+            findings.warn("sandbox", format!("commands run without one ({why})"));
+        }
+    }
+}
+
+/// Looks at the tokens, the proxy, and who is let in from where.
+fn check_access(findings: &mut Findings, serve: &ServeArgs, making: &Making) {
+    let file = serve.a2a.a2a_token_file.as_deref();
+    let token = findings.checked("token", a2a::token(file, &making.credentials));
+    let token = token.flatten();
+    if let Some(file) = file.filter(|_| token.is_some()) {
+        check_secret(findings, "token", file);
+    }
+    let mut has_tokens = false;
+    if let Some(file) = tokens::file(serve.tokens.as_deref(), making.env()) {
+        has_tokens = file.exists();
+        if has_tokens && let Some(list) = findings.checked("tokens", server::tokens::read(&file)) {
+            let count = list.iter().filter(|token| token.revoked.is_none()).count();
+            findings.ok("tokens", format!("{count} of people and services in {}", file.display()));
+        } else if serve.tokens.is_some() && !has_tokens {
+            let text = format!("{} does not exist: nobody is served by it", file.display());
+            findings.warn("tokens", text + "; `tandem serve token add` makes it");
+        }
+    }
+    let proxy = findings.checked("proxy", a2a::proxy(serve, token.is_some())).flatten();
+    if proxy.is_some()
+        && let Some(header) = &serve.proxy_user_header
+    {
+        findings.ok(
+            "proxy",
+            format!("names its users in {header}, and must take that out of what clients send"),
+        );
+    }
+    let oidc = findings.checked("oidc", a2a::oidc(&serve.oidc)).flatten();
+    if let Some(oidc) = &oidc {
+        findings.ok("oidc", format!("tokens of {} count", oidc.issuer));
+    }
+    let is_asked = token.is_some() || has_tokens || oidc.is_some();
+    if let Some(network) = findings.checked("network", a2a::network(serve)) {
+        let checked = network.check(a2a::listened_at(serve), is_asked);
+        findings.checked("network", checked.map_err(anyhow::Error::msg));
+    }
+    if !is_asked {
+        findings.warn(
+            "token",
+            "there is none: whoever reaches the port has all sessions; see `tandem serve token add`",
+        );
+    }
+}
+
+/// Looks whether others can read a file that has a secret.
+fn check_secret(findings: &mut Findings, subject: &'static str, file: &Path) {
+    let shown = file.display();
+    match fs::metadata(file).map(|metadata| metadata.permissions().mode()) {
+        Ok(mode) if mode & 0o077 != 0 => findings
+            .warn(subject, format!("others can read or change {shown}: `chmod 600 {shown}`")),
+        Ok(_) => findings.ok(subject, format!("{shown} is this user's alone")),
+        Err(error) => findings.wrong(subject, format!("cannot look at {shown}: {error}")),
+    }
+}
+
+fn check_audit(findings: &mut Findings, serve: &ServeArgs) {
+    if let Some(Some(audit)) = findings.checked("audit log", a2a::audit(serve)) {
+        findings.ok("audit log", format!("{} can be written", audit.file.display()));
+    }
+}
+
+/// Looks whether there may be as many open files as there are connections.
+fn check_files(findings: &mut Findings, limits: &Limits) {
+    let connections = limits.a2a.connections as u64;
+    let most = getrlimit(Resource::Nofile).current;
+    if most.is_some_and(|most| most < connections + OTHER_FILES) {
+        let (most, wanted) = (most.unwrap_or_default(), connections + OTHER_FILES);
+        findings.warn(
+            "open files",
+            format!("{most} may be open, and {connections} connections need about {wanted}: raise `ulimit -n`"),
+        );
+    }
+}
+
+async fn check_store(findings: &mut Findings, serve: &ServeArgs, making: &Making, limits: &Limits) {
+    #[cfg(feature = "postgres")]
+    {
+        use tandem_store::{DatabaseFinding, PostgresStore};
+
+        let Some(address) = findings.checked("database", store::address(serve, making)) else {
+            return;
+        };
+        if let Some(address) = address {
+            for finding in PostgresStore::check(&address, limits.store.patience).await {
+                match finding {
+                    DatabaseFinding::Good(text) => findings.ok("database", text),
+                    DatabaseFinding::Doubtful(text) => findings.warn("database", text),
+                    DatabaseFinding::Wrong(text) => findings.wrong("database", text),
+                }
+            }
+            return;
+        }
+    }
+    #[cfg(not(feature = "postgres"))]
+    if findings.checked("database", store::store(serve, making, limits).await).is_none() {
+        return;
+    }
+    check_sessions(findings, making.env().sessions_dir());
+}
+
+/// Looks at the directory of stored sessions.
+fn check_sessions(findings: &mut Findings, directory: Option<PathBuf>) {
+    let Some(directory) = directory else {
+        return findings.warn("sessions", "none is stored: they end with the server");
+    };
+    // It is made when the first session is.
+    let existing = directory.ancestors().find(|directory| directory.exists());
+    let is_writable =
+        existing.is_some_and(|it| access(it, Access::WRITE_OK | Access::EXEC_OK).is_ok());
+    let shown = directory.display();
+    if is_writable {
+        findings.ok("sessions", format!("stored in {shown}"));
+    } else {
+        findings.wrong("sessions", format!("{shown} cannot be written by this user"));
+    }
+}
+
+async fn check_address(findings: &mut Findings, subject: &'static str, address: SocketAddr) {
+    if findings.checked(subject, server::listen(address).await).is_some() {
+        findings.ok(subject, format!("{address} is free"));
+    }
+}

@@ -1,0 +1,172 @@
+//! `tandem serve check`, and the files of `docs/deploy`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use expect_test::{expect, expect_file};
+use regex::Regex;
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::time::timeout;
+
+use crate::agent::{HANG, Setup};
+use crate::postgres::server::{Cluster, skip};
+
+/// What `tandem serve check` prints with these flags, and its exit status. What depends on the machine is left
+/// out: how commands are fenced in, and how many files may be open.
+async fn check(home: &Path, flags: &[&str]) -> (String, i32) {
+    let setup = Setup::answers(json!([[{ "text": "hello" }]]));
+    let setup = ["serve", "check"].iter().chain(flags).fold(setup, |setup, flag| setup.arg(flag));
+    let child = setup.command(home).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let ran = timeout(HANG, child.wait_with_output()).await.expect("it does not end").unwrap();
+    assert_eq!(String::from_utf8(ran.stderr).unwrap(), "", "{flags:?}");
+    let printed = String::from_utf8(ran.stdout).unwrap();
+    let of_machine = |line: &&str| !line.contains(" sandbox: ") && !line.contains(" open files: ");
+    let lines: String = printed.lines().filter(of_machine).map(|it| format!("{it}\n")).collect();
+    let lines = lines.replace(home.to_str().unwrap(), "~");
+    let port = Regex::new(r"127\.0\.0\.1:\d\d+").unwrap();
+    (port.replace_all(&lines, "127.0.0.1:PORT").into_owned(), ran.status.code().unwrap())
+}
+
+#[tokio::test]
+async fn a_set_up_is_said_to_be_right_or_what_is_wrong_with_it_and_what_to_do() {
+    let home = TempDir::new().unwrap();
+    let path = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
+    fs::write(path("token"), "secret").unwrap();
+    fs::set_permissions(path("token"), fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(path("open"), "secret").unwrap();
+    fs::set_permissions(path("open"), fs::Permissions::from_mode(0o644)).unwrap();
+    fs::write(path("broken.json"), "{").unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let taken = taken.local_addr().unwrap();
+    let (taken, port) = (taken.to_string(), taken.port().to_string());
+    let mut said = String::new();
+    let mut say = async |title: &str, flags: &[&str], code: i32| {
+        let (text, status) = check(home.path(), flags).await;
+        assert_eq!(status, code, "{title}: {text}");
+        said += &format!("# {title}\n{text}\n");
+    };
+    let (token, audit) = (path("token"), path("audit"));
+    let flags = ["--port", "0", "--a2a-token-file", &token, "--audit", &audit];
+    say("all is well", &flags, 0).await;
+    say("nobody is asked who he is", &["--port", "0"], 0).await;
+    let (open, none) = (path("open"), path("none.json"));
+    say(
+        "others can read the token",
+        &["--port", "0", "--a2a-token-file", &open, "--tokens", &none],
+        0,
+    )
+    .await;
+    let (missing, broken) = (path("missing"), path("broken.json"));
+    let flags = ["--port", &port, "--a2a-token-file", &missing, "--tokens", &broken];
+    let more = ["--workspace-root", &missing, "--audit", "/dev/null/audit", "--metrics", &taken];
+    say("much is wrong", &[&flags[..], &more].concat(), 1).await;
+    say("open to a network", &["--listen", "0.0.0.0:0"], 1).await;
+    let proxy = ["--trust-proxy", "127.0.0.1", "--proxy-user-header", "X-Forwarded-User"];
+    say("a proxy without a token", &[&["--port", "0"], &proxy[..]].concat(), 1).await;
+    let flags = ["--port", "0", "--a2a-token-file", &token];
+    say("a proxy with one", &[&flags[..], &proxy].concat(), 0).await;
+    say("no key", &["--port", "0", "--model", "openai:gpt-5"], 1).await;
+    expect_file!["../../fixtures/command_line/serve_check.txt"].assert_eq(&said);
+}
+
+#[tokio::test]
+async fn a_database_is_said_to_be_right_or_what_it_lacks() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let home = TempDir::new().unwrap();
+    let version = Regex::new(r"is Postgres \d+").unwrap();
+    let mut said = String::new();
+    let mut say = async |title: &str, url: &str| {
+        let (text, _) = check(home.path(), &["--port", "0", "--store", url]).await;
+        let lines = text.lines().filter(|line| line.contains(" database: "));
+        let lines: String = lines.map(|it| format!("{it}\n")).collect();
+        said += &format!("# {title}\n{}", version.replace_all(&lines, "is Postgres N"));
+    };
+    say("new", &database.url).await;
+    drop(database.connect().await);
+    say("with tables", &database.url).await;
+    let role = format!("reader_{:08x}", fastrand::u32(..));
+    database.sql(&format!(
+        "create role {role} login; grant usage on schema tandem to {role}; \
+         grant all on all tables in schema tandem to {role}; \
+         grant all on all sequences in schema tandem to {role}; \
+         revoke delete on tandem.batch from {role}; revoke insert on tandem.session from {role}"
+    ));
+    say("without rights", &database.url.replace("tandem@", &format!("{role}@"))).await;
+    let name = database.url.rsplit('/').next().unwrap().to_owned();
+    database.sql(&format!("alter database {name} set synchronous_commit = off"));
+    say("careless", &database.url).await;
+    database.sql("update tandem.schema_version set version = 1000");
+    say("of a newer tandem", &database.url).await;
+    say("not there", "postgres://tandem@127.0.0.1:1/none").await;
+    let said = said.replace(&name, "NAME");
+    let port = Regex::new(r"127\.0\.0\.1:\d\d+").unwrap();
+    expect![[r##"
+        # new
+        ok       database: it answers, and is Postgres N
+        ok       database: the tables are made at the first start of `tandem serve`
+        ok       database: a connection stays one connection
+        ok       database: notifications come (LISTEN, NOTIFY)
+        ok       database: what it acknowledges is kept
+        # with tables
+        ok       database: it answers, and is Postgres N
+        ok       database: the tables (version 1) are there, and can be used
+        ok       database: a connection stays one connection
+        ok       database: notifications come (LISTEN, NOTIFY)
+        ok       database: what it acknowledges is kept
+        # without rights
+        ok       database: it answers, and is Postgres N
+        wrong    database: the user lacks rights in the schema `tandem`: delete on batch, insert on session; grant them
+        ok       database: a connection stays one connection
+        ok       database: notifications come (LISTEN, NOTIFY)
+        ok       database: what it acknowledges is kept
+        # careless
+        ok       database: it answers, and is Postgres N
+        ok       database: the tables (version 1) are there, and can be used
+        ok       database: a connection stays one connection
+        ok       database: notifications come (LISTEN, NOTIFY)
+        warning  database: `synchronous_commit` is off: when its machine fails, the last events are lost that clients have seen; set it to on
+        # of a newer tandem
+        ok       database: it answers, and is Postgres N
+        wrong    database: the database `NAME` at 127.0.0.1:PORT: a newer tandem made its tables (version 1000, and this program knows 1); update tandem
+        ok       database: a connection stays one connection
+        ok       database: notifications come (LISTEN, NOTIFY)
+        warning  database: `synchronous_commit` is off: when its machine fails, the last events are lost that clients have seen; set it to on
+        # not there
+        wrong    database: the database `none` at 127.0.0.1:1: it cannot be reached (Connection refused (os error 111)); is it running, and is its address right?
+    "##]].assert_eq(&port.replace_all(&said, "127.0.0.1:PORT"));
+}
+
+/// Returns the flags in words, but for those behind the name of another program.
+fn flags(words: &[String]) -> Vec<&str> {
+    words.iter().map(String::as_str).filter(|word| word.starts_with("--")).collect()
+}
+
+#[test]
+fn the_files_of_the_manual_start_servers_with_flags_that_there_are() {
+    let help =
+        Command::new(env!("CARGO_BIN_EXE_tandem")).args(["serve", "--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/deploy");
+    let unit = fs::read_to_string(deploy.join("tandem.service")).unwrap();
+    let starts = unit.lines().filter(|line| line.starts_with("ExecStart"));
+    let mut commands: Vec<Vec<String>> =
+        starts.map(|line| line.split(' ').map(ToOwned::to_owned).collect()).collect();
+    let compose = fs::read_to_string(deploy.join("compose.yaml")).unwrap();
+    let of_nodes = compose.lines().filter_map(|line| line.trim().strip_prefix("command: "));
+    commands.extend(of_nodes.map(|list| serde_json::from_str::<Vec<String>>(list).unwrap()));
+    assert_eq!(commands.len(), 4);
+    for command in &commands {
+        assert!(command.iter().any(|word| word == "serve"), "{command:?}");
+        for flag in flags(command) {
+            assert!(
+                help.contains(&format!("{flag} ")) || help.contains(&format!("{flag}\n")),
+                "{flag}"
+            );
+        }
+    }
+}
