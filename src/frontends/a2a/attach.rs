@@ -130,9 +130,8 @@ impl rpc::Handler for Seat {
         if method == EVENTS {
             return self.events(joined, params, responder);
         }
-        let session = match joined.context.session() {
-            Ok(session) => Arc::clone(session),
-            Err(_) => return self.order(joined, method, params, responder),
+        let Ok(session) = joined.context.session().map(Arc::clone) else {
+            return self.order(joined, method, params, responder);
         };
         match method {
             FILES => self.files(session, params, responder),

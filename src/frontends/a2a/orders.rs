@@ -29,7 +29,7 @@ use super::read::{MessageForm, ReceivedMessage};
 use super::requests::SessionId;
 use super::rest::BegunCommand;
 use super::server::{A2aServer, CallOrigin};
-use super::subscription::Span;
+use super::subscription::{Span, Streaming};
 use tandem_agent::session::{FollowedSession, Order, Origin, SharedStore, StoreError};
 use tandem_trace::TraceContext;
 use tandem_wire::jsonrpc::Error;
@@ -70,9 +70,26 @@ struct CallOrder {
 #[derive(Serialize, Deserialize)]
 pub(super) enum OrderReply {
     Value(Box<RawValue>),
-    Stream(Span, Option<UnknownContext>),
+    Stream(BegunStream),
     Command(BegunCommand),
     Failed(Error),
+}
+
+/// A stream that has begun at the owner.
+#[derive(Serialize, Deserialize)]
+pub(super) struct BegunStream {
+    span: Span,
+    /// The event that it begins with.
+    first: Option<String>,
+    unknown: Option<UnknownContext>,
+}
+
+impl BegunStream {
+    fn of(streaming: Streaming) -> Self {
+        let Streaming { mut span, unknown, .. } = streaming;
+        let first = span.first.take().map(|json| String::from_utf8_lossy(&json).into_owned());
+        Self { span, first, unknown }
+    }
 }
 
 impl OrderReply {
@@ -105,7 +122,9 @@ impl OrderReply {
     /// Returns the stream of a message.
     pub(super) fn stream(self) -> Result<(Span, Option<UnknownContext>), Error> {
         match self {
-            Self::Stream(span, unknown) => Ok((span, unknown)),
+            Self::Stream(BegunStream { span, first, unknown }) => {
+                Ok((Span { first: first.map(Bytes::from), ..span }, unknown))
+            }
             other => Err(other.error()),
         }
     }
@@ -162,34 +181,30 @@ impl A2aServer {
         let trace = TraceContext::read(|name| trace.get(name).map(String::as_str));
         let caller = CallOrigin { origin, principal, last_event: None, trace, order };
         let span = call_span(&caller, "call at another node");
-        for_client(address, self.obey_call(call, caller)).instrument(span).await
+        for_client(address, self.obey_call(call, &caller)).instrument(span).await
     }
 
-    async fn obey_call(&self, call: OrderedCall, caller: CallOrigin) -> Result<OrderReply, Error> {
+    async fn obey_call(&self, call: OrderedCall, caller: &CallOrigin) -> Result<OrderReply, Error> {
         match call {
-            OrderedCall::Method { name, params } => {
-                match self.call(&name, params, &caller).await? {
-                    Reply::Value(value) => serde_json::from_slice(&value)
-                        .map(OrderReply::Value)
-                        .map_err(Error::internal),
-                    Reply::Stream(streaming) => {
-                        Ok(OrderReply::Stream(streaming.span, streaming.unknown))
-                    }
+            OrderedCall::Method { name, params } => match self.call(&name, params, caller).await? {
+                Reply::Value(value) => {
+                    serde_json::from_slice(&value).map(OrderReply::Value).map_err(Error::internal)
                 }
-            }
+                Reply::Stream(streaming) => Ok(OrderReply::Stream(BegunStream::of(streaming))),
+            },
             OrderedCall::Message { form, params, dialect } => {
                 let dialect = Dialect::named(&dialect)
                     .ok_or_else(|| Error::internal(format!("there is no dialect `{dialect}`")))?;
                 let message = ReceivedMessage::read(form, params)?;
-                let streaming = self.stream(message, &caller, dialect).await?;
-                Ok(OrderReply::Stream(streaming.span, streaming.unknown))
+                let streaming = self.stream(message, caller, dialect).await?;
+                Ok(OrderReply::Stream(BegunStream::of(streaming)))
             }
             OrderedCall::Command { body } => {
-                let (_, begun) = self.begin_command(&body, &caller).await?;
+                let (_, begun) = self.begin_command(&body, caller).await?;
                 Ok(OrderReply::Command(begun))
             }
             OrderedCall::Terminal(call) => {
-                OrderReply::of_value(&attach::obey(self, &call, &caller).await?)
+                OrderReply::of_value(&attach::obey(self, &call, caller).await?)
             }
         }
     }

@@ -21,8 +21,8 @@ pub(super) struct Span {
     pub(super) from: usize,
     /// From which entry on the stream may end: questions before are answered.
     pub(super) ends_from: usize,
-    /// Event that the stream begins with, before those of the log.
-    #[serde(with = "json_text")]
+    /// Event that the stream begins with, before those of the log. Another node is told it beside the span.
+    #[serde(skip)]
     pub(super) first: Option<Bytes>,
     /// `true` if the stream begins with the task as it was begun.
     pub(super) describes: bool,
@@ -89,26 +89,6 @@ impl Span {
     /// Returns whether a frame is one that the client has not seen yet.
     fn is_new(&self, frame: &Frame) -> bool {
         self.after.is_none_or(|after| (frame.index, frame.n) > after)
-    }
-}
-
-/// JSON as the text that it is.
-mod json_text {
-    use bytes::Bytes;
-    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(
-        json: &Option<Bytes>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        let text = json.as_ref().map(|json| String::from_utf8_lossy(json));
-        text.serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Bytes>, D::Error> {
-        Ok(Option::<String>::deserialize(deserializer)?.map(Bytes::from))
     }
 }
 
