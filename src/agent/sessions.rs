@@ -285,6 +285,11 @@ impl Sessions {
             Err(StoreError::NotFound(_)) => return Ok(None),
             stored => stored.map_err(LoadError::Store)?,
         };
+        if stored.is_abandoned() {
+            drop(stored);
+            store.delete(&id).await.map_err(LoadError::Store)?;
+            return Ok(None);
+        }
         self.add_stored(stored, more, prepare).await.map(Some)
     }
 

@@ -97,6 +97,13 @@ impl StoredSession {
         Ok(Self { store, head, log, claim, state, directory, secrets, next, resumption, notices })
     }
 
+    /// Returns `true` if a client began the session and nothing of it was kept before its process ended: no
+    /// client was told anything, and not even the client's name for it is known. It is begun anew.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        // What cannot be read is no reason to delete it.
+        self.head.served && self.next == 0 && self.claim.next() == 0 && self.notices.is_empty()
+    }
+
     /// Returns the session's beginning.
     pub fn head(&self) -> &Head {
         &self.head
