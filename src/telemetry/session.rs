@@ -152,6 +152,14 @@ impl SessionCounts {
         self.queued.is_empty() && self.running.is_none()
     }
 
+    /// Counts a turn that goes on. What came of it in another process was counted there.
+    fn resumed(&mut self, turn: TurnId) {
+        if self.running.replace(turn).is_none() {
+            self.metrics.turns_running.inc();
+        }
+        self.model_told();
+    }
+
     fn count(&mut self, Entry { at, event, .. }: &Entry) {
         self.metrics.events.inc();
         self.metrics.kept_seconds.observe(seconds_since(*at));
@@ -170,13 +178,7 @@ impl SessionCounts {
                 let label = [("reason", reason.name())];
                 self.metrics.turns_finished.get_or_create(&label).inc();
             }
-            // What ran elsewhere was counted there.
-            Event::TurnResumed { turn } => {
-                if self.running.replace(*turn).is_none() {
-                    self.metrics.turns_running.inc();
-                }
-                self.model_told();
-            }
+            Event::TurnResumed { turn } => self.resumed(*turn),
             Event::MessageCompleted => self.model_told(),
             Event::Text(_) | Event::Thought(_) => self.model_answers(),
             Event::Retry(_) => _ = self.metrics.model_retries.inc(),

@@ -82,8 +82,7 @@ impl Parts {
             self.storage.open(overflow, |id| SessionStarted::now(id, roots, model, mode));
         let (id, log, state) = (opened.id.clone(), opened.log.clone(), opened.state.clone());
         let resumed = state.look_with_activity(std::clone::Clone::clone);
-        let resumed = resume(&resumed.0, resumed.1, &*self.model, (mode, self.mode));
-        for event in resumed {
+        for event in resume(&resumed.0, resumed.1, &*self.model, (mode, self.mode)) {
             log.append(event);
         }
         let (hub, consent, agents) = (self.servers, self.consent, self.agents);

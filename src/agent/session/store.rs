@@ -278,7 +278,7 @@ pub trait Store: Send + Sync {
     /// Waits until there may be orphans again; for ever in a store where only this process would make
     /// them.
     async fn orphaned(&self) {
-        future::pending().await
+        future::pending::<()>().await;
     }
 
     /// Returns whether a process has a session open now. Needs no claim, and is in the way of nobody

@@ -205,10 +205,7 @@ impl Transcript {
             }
             Event::TurnStarted { turn } => self.turn_started(*turn),
             Event::TurnResumed { .. } => self.turn_resumed(),
-            Event::CommandStarted { .. } => {
-                self.user.clear();
-                self.prompt = None;
-            }
+            Event::CommandStarted { .. } => self.command_started(),
             Event::Asked(prompt) if prompt.is_empty() => self.ask_again(),
             Event::Asked(prompt) => {
                 self.user.clone_from(prompt);
@@ -271,6 +268,12 @@ impl Transcript {
         self.user = user(&prompt);
         self.prompt = Some(self.user.clone());
         self.user_index = self.index;
+    }
+
+    /// The model is not told what the user said to a command.
+    fn command_started(&mut self) {
+        self.user.clear();
+        self.prompt = None;
     }
 
     /// Leaves out what was said of an answer that was not whole. If the prompt was not whole, what it

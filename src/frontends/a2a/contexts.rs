@@ -230,20 +230,10 @@ impl Contexts {
         }
         loop {
             let all = self.all();
-            let count = all.len();
-            let leaving = all.into_iter().map(async |context| {
-                let Ok(session) = context.session() else { return };
-                loop {
-                    session.idle().await;
-                    session.synced().await;
-                    if session.close_if_idle() {
-                        return;
-                    }
-                }
-            });
-            join_all(leaving).await;
+            let own = all.iter().filter_map(|context| context.session().ok());
+            join_all(own.map(|session| close_when_idle(session))).await;
             // One that was just being loaded came later.
-            if self.all().len() <= count {
+            if self.all().len() <= all.len() {
                 return;
             }
         }
@@ -733,6 +723,17 @@ impl<'a> VisibleContexts<'a> {
             self.all.audit.begun(self.principal, &context);
         }
         Ok((context, is_new))
+    }
+}
+
+/// Closes a session as soon as no turn runs or waits in it, and all of it is shown.
+async fn close_when_idle(session: &Session) {
+    loop {
+        session.idle().await;
+        session.synced().await;
+        if session.close_if_idle() {
+            return;
+        }
     }
 }
 

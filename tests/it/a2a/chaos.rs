@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::{StreamExt as _, stream};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tandem_agent::session::{Event, Query, StopReason, Store as _};
@@ -297,7 +298,7 @@ async fn check_stored(database: &Database<'_>, seen: &[SeenTurn]) -> (usize, usi
 }
 
 /// Checks that a client has seen exactly what somebody sees who reads the turn now.
-async fn check_seen(ports: &Ports, rng: &mut fastrand::Rng, seen: &SeenTurn) {
+async fn check_seen(ports: &Ports, mut rng: fastrand::Rng, seen: &SeenTurn) {
     let SeenTurn { session, message, events, .. } = seen;
     let ids: Vec<_> = events.iter().map(|(id, _)| *id).collect();
     assert!(ids.is_sorted_by(|a, b| a < b), "{message}: an event came twice: {ids:?}");
@@ -305,7 +306,7 @@ async fn check_seen(ports: &Ports, rng: &mut fastrand::Rng, seen: &SeenTurn) {
     let begun = Instant::now();
     let again = loop {
         assert!(begun.elapsed() < CALM, "{message}: nobody says what happened");
-        let port = anyone(ports, rng).unwrap();
+        let port = anyone(ports, &mut rng).unwrap();
         let mut reply = call(port, "tasks/resubscribe", &task, Some(first)).await;
         if let Reply::Elsewhere(port) = reply {
             reply = call(port, "tasks/resubscribe", &task, Some(first)).await;
@@ -400,12 +401,13 @@ async fn nothing_is_lost_or_doubled_when_nodes_and_the_database_are_killed_and_f
     }
     let mut seen = Vec::new();
     for client in clients {
-        seen.extend(timeout(CALM, client).await.expect("a turn has no end").unwrap());
+        let left = || database.sql("select id, owner, epoch, next from tandem.session where busy");
+        let turns = timeout(CALM, client).await;
+        seen.extend(turns.unwrap_or_else(|_| panic!("a turn has no end: {}", left())).unwrap());
     }
     let (events, resumed, interrupted) = check_stored(&database, &seen).await;
-    for turn in &seen {
-        check_seen(&ports, &mut rng, turn).await;
-    }
+    let checks = seen.iter().map(|turn| check_seen(&ports, rng.fork(), turn));
+    stream::iter(checks).buffer_unordered(16).collect::<()>().await;
     let said = seen.iter().filter(|it| it.events.last().unwrap().1["status"]["state"] == "failed");
     let connections: usize = seen.iter().map(|it| it.connections).sum();
     let _ = writeln!(
