@@ -48,10 +48,11 @@ pub(super) struct IssuerKeys {
     fetches: tokio::sync::Mutex<Fetches>,
 }
 
-/// Number of fetches since a time.
+/// Number of fetches since a time, and the end of the last.
 struct Fetches {
     since: Instant,
     count: u32,
+    ended: Option<Instant>,
 }
 
 /// A key with which tokens are signed.
@@ -69,7 +70,11 @@ impl IssuerKeys {
             discovery: format!("{base}/.well-known/openid-configuration"),
             issuer,
             keys: Mutex::default(),
-            fetches: tokio::sync::Mutex::new(Fetches { since: Instant::now(), count: 0 }),
+            fetches: tokio::sync::Mutex::new(Fetches {
+                since: Instant::now(),
+                count: 0,
+                ended: None,
+            }),
         }
     }
 
@@ -88,17 +93,17 @@ impl IssuerKeys {
         if let Some(key) = self.known(id, algorithm) {
             return Ok(key);
         }
+        let asked = Instant::now();
         let mut fetches = self.fetches.lock().await;
-        // Somebody else may have fetched it meanwhile.
-        if let Some(key) = self.known(id, algorithm) {
-            return Ok(key);
-        }
         if fetches.since.elapsed() > PERIOD {
-            *fetches = Fetches { since: Instant::now(), count: 0 };
+            (fetches.since, fetches.count) = (Instant::now(), 0);
         }
-        if fetches.count < FETCHES {
+        // One that has ended meanwhile has fetched it, or nobody does.
+        let is_late = fetches.ended.is_some_and(|ended| ended > asked);
+        if !is_late && fetches.count < FETCHES {
             fetches.count += 1;
             self.refresh().await;
+            fetches.ended = Some(Instant::now());
         }
         drop(fetches);
         let is_known = self.keys.lock().is_some();
