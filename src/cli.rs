@@ -1,6 +1,7 @@
 //! The command line.
 
 mod absent;
+mod card;
 mod oidc;
 mod serve;
 mod sessions;
@@ -30,6 +31,7 @@ use tandem_settings::limits::{self, Change};
 use tandem_settings::{Override, SettingOrigin};
 use tandem_tui::AgentAddress;
 
+pub(crate) use self::card::CardArgs;
 pub(crate) use self::oidc::OidcArgs;
 pub(crate) use self::serve::{ServeCommand, TokenCommand, TokensFile};
 pub(crate) use self::sessions::{ExportFormat, ListArgs, SessionsArgs, SessionsCommand};
@@ -329,6 +331,9 @@ pub(crate) struct ServeArgs {
     /// The tenant of the proxy's users
     #[arg(long, value_name = "TENANT", default_value = "default")]
     pub(crate) proxy_tenant: String,
+    /// Signatures of the agent card.
+    #[command(flatten)]
+    pub(crate) card: CardArgs,
     /// Tokens of an OIDC issuer.
     #[command(flatten)]
     pub(crate) oidc: OidcArgs,

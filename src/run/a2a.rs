@@ -22,10 +22,10 @@ use super::keys::EditorLogin;
 use super::making::{Making, NewSession, OpenedSession};
 use super::models::first_provider;
 use super::{store, tokens};
-use crate::cli::{A2aArgs, AgentArgs, OidcArgs, ServeArgs};
+use crate::cli::{A2aArgs, AgentArgs, CardArgs, OidcArgs, ServeArgs};
 use tandem_a2a::{
-    self as a2a, AccessOptions, AuditOptions, NetworkOptions, OidcOptions, Quotas, ServeAcp,
-    ServedSessions, ServerOptions, Tls, TlsFiles, TrustedProxy,
+    self as a2a, AccessOptions, AuditOptions, CardKey, NetworkOptions, OidcOptions, Quotas,
+    ServeAcp, ServedSessions, ServerOptions, Tls, TlsFiles, TrustedProxy,
 };
 use tandem_acp::{self as acp, OwnSession};
 use tandem_agent::permission::Mode;
@@ -138,6 +138,7 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     options.access.proxy = proxy(serve, options.access.token.is_some())?;
     options.network = network(serve)?;
     options.access.oidc = oidc(&serve.oidc)?;
+    options.card_key = card_key(&serve.card)?;
     trace(serve, &making);
     let ending = a2a::Ending::default();
     let monitoring = monitoring(serve, &mut options, &ending).await?;
@@ -256,6 +257,15 @@ pub(super) fn proxy(serve: &ServeArgs, has_token: bool) -> anyhow::Result<Option
     TrustedProxy::new(addresses, header, tenant).map(Some).map_err(anyhow::Error::msg)
 }
 
+/// Returns the key that signs the card.
+fn card_key(card: &CardArgs) -> anyhow::Result<Option<CardKey>> {
+    let Some(file) = &card.card_key else { return Ok(None) };
+    let wrong = || format!("cannot read the key in {}", file.display());
+    let pem = fs::read(file).with_context(wrong)?;
+    let key = CardKey::read(&pem, card.card_key_id.clone(), card.card_jku.clone());
+    key.map(Some).map_err(anyhow::Error::msg).with_context(wrong)
+}
+
 /// Returns the issuer whose tokens count.
 pub(super) fn oidc(oidc: &OidcArgs) -> anyhow::Result<Option<OidcOptions>> {
     let Some(issuer) = oidc.oidc_issuer.clone() else { return Ok(None) };
@@ -354,6 +364,7 @@ fn options(
         acp: None,
         programs: false,
         audit: None,
+        card_key: None,
         quotas: Quotas {
             sessions: limits.principal_sessions,
             turns: limits.principal_turns,

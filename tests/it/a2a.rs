@@ -6,6 +6,7 @@ mod acp_v1;
 mod attach;
 mod attached;
 mod called;
+mod card_signature;
 #[cfg(feature = "postgres")]
 mod chaos;
 mod confined;

@@ -53,47 +53,58 @@ pub(super) fn card(server: &A2aServer, v1: bool) -> Value {
             { "url": url, "protocolBinding": "JSONRPC", "protocolVersion": "0.3" },
         ],
     });
-    if !v1 {
-        card["url"] = json!(url);
-        card["preferredTransport"] = json!("JSONRPC");
-        card["protocolVersion"] = json!("0.3.0");
-        card["capabilities"]["stateTransitionHistory"] = json!(true);
-        card["supportsAuthenticatedExtendedCard"] = json!(authenticates);
-    } else if let Some(interfaces) = card["supportedInterfaces"].as_array_mut() {
+    if v1 && let Some(interfaces) = card["supportedInterfaces"].as_array_mut() {
         interfaces.retain(|interface| interface["protocolVersion"] == "1.0");
     }
     if authenticates {
-        secure(&mut card, server, v1);
+        secure(&mut card, server);
+    }
+    // What is signed is what 1.0 defines: who reads the card as that sees nothing else.
+    if let Some(key) = &server.options.card_key {
+        key.sign(&mut card);
+    }
+    if !v1 {
+        add_old_fields(&mut card, url, authenticates);
     }
     card
 }
 
 /// Adds to the card that callers must show who they are, and how: by any of the schemes.
-fn secure(card: &mut Value, server: &A2aServer, v1: bool) {
+fn secure(card: &mut Value, server: &A2aServer) {
     let principals = &server.principals;
     let mut schemes = Map::new();
     if let Some(url) = principals.openid_connect_url() {
         let scheme = json!({ "openIdConnectSecurityScheme": { "openIdConnectUrl": url } });
-        let old = json!({ "type": "openIdConnect", "openIdConnectUrl": url });
-        schemes.insert("openIdConnect".to_owned(), both(scheme, old, v1));
+        schemes.insert("openIdConnect".to_owned(), scheme);
     }
     if principals.have_tokens() || schemes.is_empty() {
         let scheme = json!({ "httpAuthSecurityScheme": { "scheme": "bearer" } });
-        let old = json!({ "type": "http", "scheme": "bearer" });
-        schemes.insert("bearer".to_owned(), both(scheme, old, v1));
+        schemes.insert("bearer".to_owned(), scheme);
     }
     let requirements = schemes.keys().map(|name| json!({ "schemes": { name: { "list": [] } } }));
     card["securityRequirements"] = requirements.collect();
-    if !v1 {
-        card["security"] = schemes.keys().map(|name| json!({ name: [] })).collect();
-    }
     card["securitySchemes"] = schemes.into();
 }
 
-/// Returns a scheme in the form of 1.0, and unless the card is for that alone, in that of 0.3 as well.
-fn both(mut scheme: Value, old: Value, v1: bool) -> Value {
-    if let (Some(scheme), Value::Object(old), false) = (scheme.as_object_mut(), old, v1) {
-        scheme.extend(old);
+/// Adds what only clients of 0.3 read.
+fn add_old_fields(card: &mut Value, url: &str, authenticates: bool) {
+    card["url"] = json!(url);
+    card["preferredTransport"] = json!("JSONRPC");
+    card["protocolVersion"] = json!("0.3.0");
+    card["capabilities"]["stateTransitionHistory"] = json!(true);
+    card["supportsAuthenticatedExtendedCard"] = json!(authenticates);
+    let schemes = card.get_mut("securitySchemes").and_then(Value::as_object_mut);
+    let Some(schemes) = schemes else { return };
+    for scheme in schemes.values_mut() {
+        for (name, kind) in
+            [("openIdConnectSecurityScheme", "openIdConnect"), ("httpAuthSecurityScheme", "http")]
+        {
+            // The same fields, beside the type and not below it.
+            if let Some(Value::Object(fields)) = scheme.get(name).cloned() {
+                scheme["type"] = json!(kind);
+                scheme.as_object_mut().into_iter().for_each(|scheme| scheme.extend(fields.clone()));
+            }
+        }
     }
-    scheme
+    card["security"] = schemes.keys().map(|name| json!({ name: [] })).collect();
 }

@@ -22,7 +22,7 @@ use super::methods::{self, Reply, named};
 use super::principals::Principal;
 use super::read::{MessageForm, ReceivedMessage};
 use super::server::{A2aServer, CallOrigin};
-use super::{busy, card, guard, http_json, monitoring, rest, sse, ws};
+use super::{busy, card, guard, http_json, monitoring, rest, sse, tokens, ws};
 use tandem_wire::a2a::error;
 use tandem_wire::development_tool::URI;
 use tandem_wire::jsonrpc::{Envelope, Error};
@@ -33,7 +33,8 @@ pub(super) fn router(server: &Arc<A2aServer>) -> Router {
     let cards = Router::new()
         .route("/.well-known/agent-card.json", get(agent_card))
         .route("/.well-known/agent.json", get(agent_card))
-        .route("/v1/.well-known/agent-card.json", get(agent_card_v1));
+        .route("/v1/.well-known/agent-card.json", get(agent_card_v1))
+        .route("/.well-known/jwks.json", get(card_keys));
     let calls = Router::new()
         .route("/", post(json_rpc))
         .route("/message/stream", post(message_stream))
@@ -106,8 +107,7 @@ async fn agent_card_v1(State(server): State<Arc<A2aServer>>, headers: HeaderMap)
 /// The card, with what caches need.
 fn card_response(server: &A2aServer, headers: &HeaderMap, v1: bool) -> Response {
     let body = card::card(server, v1).to_string();
-    let kind = 2 * u8::from(server.principals.are_asked()) + u8::from(v1);
-    let etag = format!("\"{}-{}-{kind}\"", env!("CARGO_PKG_VERSION"), server.network.port);
+    let etag = format!("\"{}\"", tokens::hash(&body));
     let known = headers.get(IF_NONE_MATCH).and_then(|known| known.to_str().ok());
     let headers = [
         (ETAG, etag.clone()),
@@ -120,6 +120,14 @@ fn card_response(server: &A2aServer, headers: &HeaderMap, v1: bool) -> Response 
         return (StatusCode::NOT_MODIFIED, headers).into_response();
     }
     (headers, body).into_response()
+}
+
+/// The key that the card is signed with.
+async fn card_keys(State(server): State<Arc<A2aServer>>) -> Response {
+    match &server.options.card_key {
+        Some(key) => json_body(key.public_set().to_string()),
+        None => rest::not_found().await,
+    }
 }
 
 /// `POST /`.

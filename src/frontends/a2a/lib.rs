@@ -11,8 +11,8 @@
 //!   one, `follow` and `subscription` read its events, `audit` records who did what;
 //! - state: `turns` begins turns and answers questions, `messages` remembers what was sent, `server`
 //!   holds it all, `takeover` goes on with what other processes have left;
-//! - methods: `methods` is what can be called, with `list`, `push`, `commands` and `card`; `orders` has the
-//!   node that has a session carry out what is called here;
+//! - methods: `methods` is what can be called, with `list`, `push`, `commands`, `card` and
+//!   `card_signature`; `orders` has the node that has a session carry out what is called here;
 //! - network: `network` is where the server is and what it is called, with `tls`; `forwarded` who comes
 //!   by a proxy;
 //! - transports: `http`, `http_json`, `rest`, `sse`, `ws` and `attach`, behind `guard`; `connection`
@@ -26,6 +26,7 @@ mod audit;
 mod body;
 mod busy;
 mod card;
+mod card_signature;
 mod commands;
 mod connection;
 mod context;
@@ -84,6 +85,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use self::audit::Audit;
 pub use self::audit::{AuditOptions, check as check_audit};
+pub use self::card_signature::CardKey;
 use self::contexts::Contexts;
 pub use self::contexts::{IsShown, ServedSessions};
 use self::messages::Messages;

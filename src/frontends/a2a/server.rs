@@ -11,6 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::audit::{Audit, AuditOptions};
+use super::card_signature::CardKey;
 use super::context::SessionContext;
 use super::contexts::Contexts;
 use super::messages::Messages;
@@ -58,6 +59,8 @@ pub struct ServerOptions {
     pub programs: bool,
     /// The audit log, if one is wanted.
     pub audit: Option<AuditOptions>,
+    /// Key that signs the agent card, if it is to be signed.
+    pub card_key: Option<CardKey>,
     /// Amounts that each principal may use.
     pub quotas: Quotas,
     /// Number of connections there are.

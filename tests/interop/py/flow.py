@@ -164,6 +164,8 @@ async def main():
         uris = [each.uri for each in capabilities.extensions]
         must(URI in uris, f'no extension {URI} in {uris}')
         same(re.search(r'/v(\d+(?:\.\d+)*)/', URI)[1], '0', 'the version in the URI')
+        if sdk.VERSION == '1.0':
+            await sdk.check_signature(BASE)
 
     async def greeting():
         events = await read(prompt('say hello'))

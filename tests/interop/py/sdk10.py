@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from uuid import uuid4
 
+import httpx
 from a2a.client import create_client
 from a2a.types.a2a_pb2 import (
     CancelTaskRequest, DeleteTaskPushNotificationConfigRequest,
@@ -10,7 +11,9 @@ from a2a.types.a2a_pb2 import (
     ListTasksRequest, Role, SendMessageRequest, SubscribeToTaskRequest, TaskPushNotificationConfig, TaskState,
 )
 from a2a.utils.errors import TaskNotFoundError
+from a2a.utils.signing import create_signature_verifier
 from google.protobuf.json_format import MessageToDict, ParseDict
+from jwt import PyJWK
 
 VERSION = '1.0'
 CAN_SAY_LAST_EVENT = False  # SubscribeToTaskRequest has no metadata
@@ -70,6 +73,15 @@ def config_of(push, **more):
 
 async def connect(base):
     return Client(await create_client(base))
+
+
+async def check_signature(base):
+    """Fails unless the card is signed by a key of the server."""
+    async with httpx.AsyncClient() as http:
+        keys = (await http.get(f'{base}/.well-known/jwks.json')).json()['keys']
+    by_id = {key['kid']: PyJWK(key) for key in keys}
+    verifier = create_signature_verifier(lambda kid, _: by_id[kid], ['EdDSA'])
+    await create_client(base, signature_verifier=verifier)
 
 
 class Client:

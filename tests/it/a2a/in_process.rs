@@ -58,6 +58,7 @@ impl Server {
             acp: Some(acp),
             programs: false,
             audit: None,
+            card_key: None,
             quotas: Quotas::default(),
             connected: tokio::sync::watch::Sender::new(0),
             metrics: None,

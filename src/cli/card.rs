@@ -1,0 +1,20 @@
+//! Flags of `tandem serve` for signatures of the agent card.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Key that signs the agent card.
+#[derive(Args)]
+pub(crate) struct CardArgs {
+    /// Sign the agent card with the private key in this file: PEM (PKCS#8), for ECDSA with P-256 or
+    /// Ed25519. `/.well-known/jwks.json` has the public key
+    #[arg(long, value_name = "FILE")]
+    pub(crate) card_key: Option<PathBuf>,
+    /// The key's id in signatures [default: its thumbprint]
+    #[arg(long, value_name = "ID", requires = "card_key")]
+    pub(crate) card_key_id: Option<String>,
+    /// Address of a set of keys that has the public key, for the signatures to name
+    #[arg(long, value_name = "URL", requires = "card_key")]
+    pub(crate) card_jku: Option<String>,
+}
