@@ -1,6 +1,8 @@
 //! The HTTP+JSON binding of A2A 1.0.
 
 use serde_json::{Value, json};
+use tandem_a2a::tokens::{self, PrincipalRole};
+use tandem_agent::session::PrincipalId;
 
 use super::http::{Response, Sse, request};
 use super::server::{Client, serve, write};
@@ -265,10 +267,10 @@ async fn a_token_is_asked_for_and_brings_the_extended_card() {
 #[tokio::test]
 async fn who_has_used_up_a_quota_is_told_when_to_try_again() {
     let limit = ["--limit", "principal-requests=1"];
-    let tokens = tempfile::tempdir().unwrap();
-    let file = tokens.path().join("tokens.json");
-    let id = tandem_agent::session::PrincipalId { tenant: "acme".into(), name: "alice".into() };
-    let (token, _) = tandem_a2a::tokens::add(&file, &id, Default::default()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("tokens.json");
+    let id = PrincipalId { tenant: "acme".into(), name: "alice".into() };
+    let (token, _) = tokens::add(&file, &id, PrincipalRole::Member).unwrap();
     let setup = limit.iter().fold(hello(), |setup, arg| setup.arg(arg));
     let it = serve(&setup.arg("--tokens").arg(file.to_str().unwrap())).await;
     let token = format!("Authorization: Bearer {token}");
