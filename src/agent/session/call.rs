@@ -9,7 +9,7 @@ use futures::FutureExt as _;
 use futures::future::join_all;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 
 use super::connections::Connections;
 use super::engine::{CurrentTurn, Engine};
@@ -57,7 +57,7 @@ pub(super) async fn run_all(engine: &Engine, turn: CurrentTurn<'_>, calls: Vec<C
         let prepared = join_all(prepared).await;
         // Polled in order, and so announced in order.
         let run = |ready: Ready| {
-            let span = spans::tool(engine, &ready.call.name, &ready.call.id);
+            let span = ready.span(engine);
             run(engine, turn, ready, Caller::Model, room).instrument(span)
         };
         join_all(prepared.into_iter().map(run)).await;
@@ -76,7 +76,7 @@ pub(super) async fn run_for_command(engine: &Engine, turn: CurrentTurn<'_>, call
 
 async fn run_one(engine: &Engine, turn: CurrentTurn<'_>, call: Call, caller: Caller) {
     let ready = prepare(engine, call, turn.cancel).await;
-    let span = spans::tool(engine, &ready.call.name, &ready.call.id);
+    let span = ready.span(engine);
     run(engine, turn, ready, caller, room_for(engine, 1)).instrument(span).await;
 }
 
@@ -86,6 +86,13 @@ struct Ready {
     kind: ToolKind,
     tool: Tooling,
     invocation: Result<Invocation, ToolError>,
+}
+
+impl Ready {
+    fn span(&self, engine: &Engine) -> Span {
+        let known = engine.tools.find(&self.call.name).map(|(_, spec)| spec);
+        spans::tool(known.as_ref().map(|spec| spec.name.as_str()), &self.call.id)
+    }
 }
 
 /// Properties of a call's tool that rules look at.

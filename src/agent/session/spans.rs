@@ -7,7 +7,6 @@ use tandem_trace::{LOG_TARGET, TARGET, TraceContext};
 use tracing::Span;
 use tracing::field::Empty;
 
-use super::engine::Engine;
 use super::event::{Answer, StopReason, ToolOutcome, TurnId};
 
 /// Returns the span of what is done for a session beside its turns, which is for the log alone.
@@ -16,7 +15,7 @@ pub(super) fn session(id: &str) -> Span {
 }
 
 /// Returns the span of a turn, within the request that it was queued by.
-pub(super) fn turn(engine: &Engine, turn: TurnId, caller: &TraceContext) -> Span {
+pub(super) fn turn(session: &str, turn: TurnId, caller: &TraceContext) -> Span {
     let span = tracing::info_span!(
         target: TARGET,
         parent: None,
@@ -25,7 +24,7 @@ pub(super) fn turn(engine: &Engine, turn: TurnId, caller: &TraceContext) -> Span
         "otel.status_code" = Empty,
         "gen_ai.operation.name" = "invoke_agent",
         "gen_ai.agent.name" = "tandem",
-        "gen_ai.conversation.id" = engine.id,
+        "gen_ai.conversation.id" = session,
         "tandem.turn" = turn.0,
         "tandem.stop_reason" = Empty,
     );
@@ -82,10 +81,9 @@ pub(super) fn failed() {
     Span::current().record("otel.status_code", "ERROR");
 }
 
-/// Returns the span of a call, of a tool that there is: the model may make up names.
-pub(super) fn tool(engine: &Engine, name: &str, call: &str) -> Span {
-    let known = engine.tools.find(name).map(|(_, spec)| spec.name.clone());
-    let name = known.as_deref().unwrap_or("unknown");
+/// Returns the span of a call. `name`: of a tool that there is, because the model may make up others.
+pub(super) fn tool(name: Option<&str>, call: &str) -> Span {
+    let name = name.unwrap_or("unknown");
     tracing::info_span!(
         target: TARGET,
         "execute_tool",
