@@ -267,6 +267,32 @@ async fn the_callers_trace_goes_on_at_the_model_and_at_an_mcp_server() {
 }
 
 #[tokio::test]
+async fn the_trace_of_an_agent_that_is_called_goes_on_there() {
+    let collector = Collector::start().await;
+    let reviews = Setup::answers(json!([[{ "text": "a fault" }]]));
+    let reviewer = serve(&collector.watching(reviews)).await;
+    let url = format!("http://127.0.0.1:{}", reviewer.client.port);
+    let settings = json!({ "a2aServers": { "reviewer": { "url": url, "trust": true } } });
+    let args = json!({ "agent": "reviewer", "message": "review" });
+    let call = json!({ "call": { "name": "call_agent", "args": args } });
+    let setup = Setup::answers(json!([[call], [{ "text": "whole" }]]))
+        .file("../.gemini/settings.json", &settings.to_string());
+    let served = serve(&collector.watching(setup)).await;
+    let header = traced();
+    let headers = [header.as_str()];
+    let stream = served.client.stream_with("message/stream", prompt("go"), &headers);
+    let events = stream.await.rest().await;
+    assert!(format!("{events:?}").contains("a fault"), "{events:#?}");
+    assert_eq!(end(served).await, Some(143));
+    assert_eq!(end(reviewer).await, Some(143));
+    let spans = collector.spans();
+    let caller = spans.iter().find(|span| span.name == "execute_tool call_agent").unwrap();
+    let there = tree(&spans, &caller.id, 0);
+    let turn = [" invoke_agent tandem", "  chat replay"];
+    assert!(there.windows(2).any(|lines| lines == turn), "{there:?}");
+}
+
+#[tokio::test]
 async fn without_a_collector_turns_run_and_the_server_ends_in_time() {
     // Nobody listens there any more.
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
