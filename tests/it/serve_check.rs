@@ -15,8 +15,8 @@ use tokio::time::timeout;
 use crate::agent::{HANG, Setup};
 use crate::postgres::server::{Cluster, skip};
 
-/// What `tandem serve check` prints with these flags, and its exit status. What depends on the machine is left
-/// out: how commands are fenced in, and how many files may be open.
+/// Runs `tandem serve check` with these flags; returns what it prints, and its exit status. What depends on the
+/// machine is left out: how commands are fenced in, and how many files may be open.
 async fn check(home: &Path, flags: &[&str]) -> (String, i32) {
     let setup = Setup::answers(json!([[{ "text": "hello" }]]));
     let setup = ["serve", "check"].iter().chain(flags).fold(setup, |setup, flag| setup.arg(flag));
@@ -141,7 +141,7 @@ async fn a_database_is_said_to_be_right_or_what_it_lacks() {
     "##]].assert_eq(&port.replace_all(&said, "127.0.0.1:PORT"));
 }
 
-/// Returns the flags in words, but for those behind the name of another program.
+/// Returns the flags of a command line.
 fn flags(words: &[String]) -> Vec<&str> {
     words.iter().map(String::as_str).filter(|word| word.starts_with("--")).collect()
 }
