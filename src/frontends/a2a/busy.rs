@@ -12,7 +12,6 @@ use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-use super::connection::secure;
 use super::tls::Tls;
 
 /// Time after which to try again, in seconds.
@@ -49,7 +48,7 @@ pub(super) async fn refuse(
     // It may have gone: then nobody is told.
     let _ = match tls {
         None => timeout(LINGER, tell(stream, &answer, most)).await,
-        Some(tls) => match secure(&tls, stream, false, LINGER).await {
+        Some(tls) => match tls.accept(stream, false, LINGER).await {
             Ok(stream) => timeout(LINGER, tell(stream, &answer, most)).await,
             Err(err) => Ok(Err(err)),
         },

@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -15,8 +14,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
-use tokio_rustls::server::TlsStream;
 use tower::ServiceExt as _;
 
 use super::http::without_empty_segments;
@@ -24,7 +21,7 @@ use super::http2::{OpenRequests, with_host};
 use super::patience::Patience;
 use super::proxy::PeerAddress;
 use super::server::{A2aServer, ConnectionSlot};
-use super::tls::{self, Tls};
+use super::tls;
 
 /// Bytes of a response over HTTP/2 that wait for the client to take them.
 const SEND_BUFFER: usize = 64 << 10;
@@ -59,7 +56,7 @@ pub(super) async fn serve(
     let stream = Patience::new(stream, server.options.patience);
     let ended = match &server.network.tls {
         None => over_http1(&server, client, stream).await.map_err(io::Error::other),
-        Some(tls) => match secure(tls, stream, true, server.options.head_time).await {
+        Some(tls) => match tls.accept(stream, true, server.options.head_time).await {
             Ok(stream) if tls::is_http2(&stream) => {
                 over_http2(&server, client, stream).await.map_err(io::Error::other)
             }
@@ -70,16 +67,6 @@ pub(super) async fn serve(
     if let Err(err) = ended {
         tracing::debug!("a connection of {} ended: {err}", peer.0);
     }
-}
-
-/// Begins TLS within a time.
-pub(super) async fn secure<S: AsyncRead + AsyncWrite + Unpin>(
-    tls: &Tls,
-    stream: S,
-    may_multiplex: bool,
-    most: Duration,
-) -> io::Result<TlsStream<S>> {
-    timeout(most, tls.accept(stream, may_multiplex)).await?
 }
 
 async fn over_http1<S>(server: &A2aServer, client: Client, stream: S) -> hyper::Result<()>

@@ -13,6 +13,7 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -61,18 +62,18 @@ impl Tls {
         Ok(Self { files, current: Mutex::new(Current { config, stamps }) })
     }
 
-    /// Takes a client's half of a connection, and returns the connection as both see it. `may_multiplex`:
-    /// the client may choose HTTP/2.
+    /// Begins TLS on a connection, within a time. `may_multiplex`: the client may choose HTTP/2.
     pub(super) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         stream: S,
         may_multiplex: bool,
+        most: Duration,
     ) -> io::Result<TlsStream<S>> {
         let mut config = Arc::clone(&self.current.lock().config);
         if !may_multiplex {
             Arc::make_mut(&mut config).alpn_protocols.retain(|name| name != HTTP_2);
         }
-        TlsAcceptor::from(config).accept(stream).await
+        timeout(most, TlsAcceptor::from(config).accept(stream)).await?
     }
 
     /// Looks at the files from time to time.
