@@ -33,7 +33,7 @@ use tandem_tui::AgentAddress;
 
 pub(crate) use self::card::CardArgs;
 pub(crate) use self::oidc::OidcArgs;
-pub(crate) use self::serve::{ServeCommand, TokenCommand, TokensFile};
+pub(crate) use self::serve::{TokenCommand, TokensFile};
 pub(crate) use self::sessions::{ExportFormat, ListArgs, SessionsArgs, SessionsCommand};
 
 /// A coding agent for your editor and your terminal.
@@ -254,6 +254,22 @@ pub(crate) struct AgentArgs {
     /// Access over A2A.
     #[command(flatten)]
     pub a2a: A2aArgs,
+}
+
+/// Subcommand of `tandem serve`.
+#[derive(Subcommand)]
+pub(crate) enum ServeCommand {
+    /// Make, list and revoke the tokens by which `tandem serve` knows people and services
+    ///
+    /// As soon as there is a token, whoever has none is not served, and everybody has sessions of
+    /// their own. A server that runs notices a change at once.
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Tell what is wrong with a set-up before anybody uses it
+    ///
+    /// With the flags that the server is to have; nothing is served. A line for each finding: ok,
+    /// warning, wrong. Exit status: 1 if something is wrong, and the server would not start or not work.
+    Check(Box<ServeArgs>),
 }
 
 /// `tandem serve`, or one of its subcommands.

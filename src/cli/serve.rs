@@ -1,27 +1,9 @@
-//! The subcommands of `tandem serve`, and their flags.
+//! `tandem serve token`: its subcommands and flags.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use tandem_a2a::tokens::PrincipalRole;
-
-use super::ServeArgs;
-
-/// Subcommand of `tandem serve`.
-#[derive(Subcommand)]
-pub(crate) enum ServeCommand {
-    /// Make, list and revoke the tokens by which `tandem serve` knows people and services
-    ///
-    /// As soon as there is a token, whoever has none is not served, and everybody has sessions of
-    /// their own. A server that runs notices a change at once.
-    #[command(subcommand)]
-    Token(TokenCommand),
-    /// Tell what is wrong with a set-up before anybody uses it
-    ///
-    /// With the flags that the server is to have; nothing is served. A line for each finding: ok,
-    /// warning, wrong. Exit status: 1 if something is wrong, and the server would not start or not work.
-    Check(Box<ServeArgs>),
-}
 
 /// Subcommand of `tandem serve token`.
 #[derive(Subcommand)]

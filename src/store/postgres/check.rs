@@ -9,8 +9,9 @@ use tokio::time::timeout;
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{AsyncMessage, Client, NoTls, Row, SimpleQueryMessage, Socket};
 
+use super::address::DatabaseAddress;
 use super::connection::{Database, Failure, get};
-use super::{DatabaseAddress, schema};
+use super::schema;
 
 /// Time for a notification to come.
 const HEARS: Duration = Duration::from_secs(3);
