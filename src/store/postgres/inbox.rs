@@ -1,7 +1,8 @@
 //! The inbox: what the owners of sessions are to carry out for clients of other nodes.
 //!
 //! A row is an order. The node that asks puts it there, waits for the reply, and removes it. Orders of a
-//! node that has died are removed by whoever meets them: nobody waits for what they would bring.
+//! node that seems dead are carried out all the same: it may have been frozen, and wait. Rows of nodes that
+//! have died are removed by the next node that starts.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,7 +12,6 @@ use tokio::runtime::Handle;
 
 use super::connection::get;
 use super::news::inbox_of;
-use super::nodes::Life;
 use super::shared::Shared;
 
 /// Maximum number of orders that are taken at once.
@@ -79,20 +79,16 @@ pub(super) async fn orders(
     let mut news = shared.news.subscribe(&inbox_of(own));
     loop {
         news.forget();
-        let sql = "select i.session, i.key, i.asker, i.body, s.epoch from tandem.inbox i \
+        let sql = "select i.session, i.key, i.body, s.epoch from tandem.inbox i \
                    join tandem.session s on s.id = i.session \
                    where s.owner = $1 and i.reply is null and i.key <> all($2) order by i.id limit $3";
         let known: Vec<&str> = under_way.iter().map(|order| order.key.as_str()).collect();
         let rows = shared.database.query(sql, &[&own, &known, &MOST]).await?;
         let mut orders = Vec::new();
         for row in &rows {
-            let (session, asker): (String, String) = (get(row, 0)?, get(row, 2)?);
-            let epoch = get(row, 4)?;
-            if asker != own && shared.nodes.life(&asker) == Life::Dead {
-                let sql = "delete from tandem.inbox where asker = $1";
-                shared.database.query(sql, &[&asker]).await?;
-            } else if shared.held.lock().get(&session).is_some_and(|held| held.epoch == epoch) {
-                orders.push(Order { session, key: get(row, 1)?, body: get(row, 3)?, epoch });
+            let (session, epoch): (String, i64) = (get(row, 0)?, get(row, 3)?);
+            if shared.held.lock().get(&session).is_some_and(|held| held.epoch == epoch) {
+                orders.push(Order { session, key: get(row, 1)?, body: get(row, 2)?, epoch });
             }
         }
         if !orders.is_empty() {
