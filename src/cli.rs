@@ -54,7 +54,7 @@ pub(crate) struct Cli {
     /// Write logs here instead of to standard error
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) log_file: Option<PathBuf>,
-    /// Write logs as text for people, or as a JSON object a line; TANDEM_LOG_FORMAT has the same effect
+    /// Write logs as text for people, or as a JSON object a line; `TANDEM_LOG_FORMAT` has the same effect
     #[arg(long, value_name = "FORMAT", global = true)]
     pub(crate) log_format: Option<LogFormat>,
     /// Log in detail, unless `TANDEM_LOG` or `RUST_LOG` is set. In a terminal the logs go to a file,

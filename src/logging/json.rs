@@ -12,7 +12,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Dispatch, Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::registry::{LookupSpan, Scope};
 
 use super::queue::Queue;
 
@@ -77,7 +77,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
         // Some libraries only name an event.
         let message = fields.shift_remove("message");
         add("message", message.unwrap_or_else(|| metadata.name().into()));
-        for span in context.event_scope(event).into_iter().flat_map(|spans| spans.from_root()) {
+        for span in context.event_scope(event).into_iter().flat_map(Scope::from_root) {
             if let Some(SpanFields(known)) = span.extensions().get() {
                 known.iter().for_each(|(name, value)| add(name, value.clone()));
             }

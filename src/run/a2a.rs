@@ -132,21 +132,10 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     let (making, settings) = Making::new(&serve.work)?;
     let supervisor = Arc::clone(&making.supervisor);
     let limits = making.limits(&settings);
-    let mut options = options(&serve.a2a, &limits, &making.credentials)?;
-    options.programs = serve.allow_auto_execute;
-    options.audit = audit(serve)?;
-    options.access.proxy = proxy(serve, options.access.token.is_some())?;
-    options.network = network(serve)?;
-    options.access.oidc = oidc(&serve.oidc)?;
-    options.card_key = card_key(&serve.card)?;
+    let mut options = serve_options(serve, &making, &limits)?;
     trace(serve, &making);
     let ending = a2a::Ending::default();
     let monitoring = monitoring(serve, &mut options, &ending).await?;
-    options.access.tokens = tokens::file(serve.tokens.as_deref(), making.credentials.env());
-    if let Some(file) = &options.access.tokens {
-        // What is wrong with it shows now.
-        a2a::tokens::read(file)?;
-    }
     let address = listened_at(serve);
     let checked = options.network.check(address, options.access.are_callers_asked());
     checked.map_err(anyhow::Error::msg)?;
@@ -197,6 +186,27 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     drop(monitoring);
     served.context("the server failed")??;
     Ok(ExitReason::Signal(signal))
+}
+
+/// Returns the options of a server that serves nobody's own session. What is wrong with the files that they
+/// name shows now.
+fn serve_options(
+    serve: &ServeArgs,
+    making: &Making,
+    limits: &Limits,
+) -> anyhow::Result<ServerOptions> {
+    let mut options = options(&serve.a2a, limits, &making.credentials)?;
+    options.programs = serve.allow_auto_execute;
+    options.audit = audit(serve)?;
+    options.access.proxy = proxy(serve, options.access.token.is_some())?;
+    options.network = network(serve)?;
+    options.access.oidc = oidc(&serve.oidc)?;
+    options.card_key = card_key(&serve.card)?;
+    options.access.tokens = tokens::file(serve.tokens.as_deref(), making.credentials.env());
+    if let Some(file) = &options.access.tokens {
+        a2a::tokens::read(file)?;
+    }
+    Ok(options)
 }
 
 /// Serves the figures of the server as long as the handle lives, if the user wants them. Also returns

@@ -45,7 +45,7 @@ pub(crate) async fn attach(attach: &AttachArgs) -> anyhow::Result<ExitReason> {
     };
     let directory = remote.directory().to_owned();
     let settings = read_settings(env, env.directory(), &[]);
-    let session = Conversation::There(remote);
+    let session = Conversation::There(Box::new(remote));
     let service = terminal::service(session, Path::new(&directory), &credentials, &settings);
     tokio::select! {
         served = tui::run(service) => {

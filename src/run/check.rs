@@ -129,15 +129,12 @@ async fn check_sandbox(
     };
     let scratch = Arc::new(Scratch::new(making.env().state_dir()));
     let probe = CommandSandbox::new(setup, Arc::new(workspace), scratch).probe().await;
-    match &probe.sandbox {
-        Some(sandbox) => {
-            findings.ok("sandbox", format!("commands run in one ({})", sandbox.mechanism()));
-        }
-        None => {
-            let why = probe.passed_over.iter().map(|it| format!("{}: {}", it.mechanism, it.why));
-            let why = why.collect::<Vec<_>>().join("; ");
-            findings.warn("sandbox", format!("commands run without one ({why})"));
-        }
+    if let Some(sandbox) = &probe.sandbox {
+        findings.ok("sandbox", format!("commands run in one ({})", sandbox.mechanism()));
+    } else {
+        let why = probe.passed_over.iter().map(|it| format!("{}: {}", it.mechanism, it.why));
+        let why = why.collect::<Vec<_>>().join("; ");
+        findings.warn("sandbox", format!("commands run without one ({why})"));
     }
 }
 

@@ -40,9 +40,9 @@ async fn a_set_up_is_said_to_be_right_or_what_is_wrong_with_it_and_what_to_do() 
     fs::write(path("open"), "secret").unwrap();
     fs::set_permissions(path("open"), fs::Permissions::from_mode(0o644)).unwrap();
     fs::write(path("broken.json"), "{").unwrap();
-    let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let taken = taken.local_addr().unwrap();
-    let (taken, port) = (taken.to_string(), taken.port().to_string());
+    let occupied = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let occupied = occupied.local_addr().unwrap();
+    let (occupied, port) = (occupied.to_string(), occupied.port().to_string());
     let mut said = String::new();
     let mut say = async |title: &str, flags: &[&str], code: i32| {
         let (text, status) = check(home.path(), flags).await;
@@ -62,7 +62,7 @@ async fn a_set_up_is_said_to_be_right_or_what_is_wrong_with_it_and_what_to_do() 
     .await;
     let (missing, broken) = (path("missing"), path("broken.json"));
     let flags = ["--port", &port, "--a2a-token-file", &missing, "--tokens", &broken];
-    let more = ["--workspace-root", &missing, "--audit", "/dev/null/audit", "--metrics", &taken];
+    let more = ["--workspace-root", &missing, "--audit", "/dev/null/audit", "--metrics", &occupied];
     say("much is wrong", &[&flags[..], &more].concat(), 1).await;
     say("open to a network", &["--listen", "0.0.0.0:0"], 1).await;
     let proxy = ["--trust-proxy", "127.0.0.1", "--proxy-user-header", "X-Forwarded-User"];

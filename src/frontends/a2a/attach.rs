@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::audit::{client_address, for_client};
 use super::context::SessionContext;
 use super::contexts::{AgentSettings, VisibleContexts};
-use super::orders::OrderedCall;
+use super::orders::{OrderReply, OrderedCall};
 use super::principals::{self, DRIVE, Principal, SessionRight, WATCH};
 use super::requests::SessionId;
 use super::server::{A2aServer, CallOrigin};
@@ -468,7 +468,7 @@ impl Seat {
             let _done = done;
             let Some(followed) = context.followed() else { return };
             let reply = server.order(followed, OrderedCall::Terminal(call), &caller).await;
-            responder.send(reply.and_then(|reply| reply.parse::<Value>()));
+            responder.send(reply.and_then(OrderReply::parse::<Value>));
         });
     }
 

@@ -265,7 +265,9 @@ impl Contexts {
     pub(super) fn sweep(&self) {
         let ServedSessions::PerContext { sessions, question, .. } = &self.served else { return };
         sessions.look(|loaded| {
-            loaded.iter().for_each(|it| SessionContext::of(it).expire_questions(*question));
+            for it in loaded {
+                SessionContext::of(&it).expire_questions(*question);
+            }
         });
         self.meter.count_all(sessions);
         sessions.unload_idle();

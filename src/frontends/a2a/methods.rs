@@ -134,7 +134,19 @@ impl A2aServer {
             let call = OrderedCall::Method { name: name.to_owned(), params };
             return self.order(followed, call, caller).await?.value();
         }
-        let reply = match method {
+        let reply = self.carry_out_here(method, dialect, params, caller).await;
+        reply.map_err(|error| dialect.error(error))
+    }
+
+    /// Carries out a call of a session that this node has, or of none.
+    async fn carry_out_here(
+        &self,
+        method: Method,
+        dialect: Dialect,
+        params: Value,
+        caller: &CallOrigin,
+    ) -> Result<Reply, Error> {
+        match method {
             Method::Send => {
                 let message = ReceivedMessage::read(MessageForm::Parameters, params)?;
                 self.send(message, caller, dialect).await
@@ -175,8 +187,7 @@ impl A2aServer {
                 self.execute(&Execute::read(&params)?, caller).await.map(|found| value(&found))
             }
             Method::ExtendedCard => self.extended_card(dialect),
-        };
-        reply.map_err(|error| dialect.error(error))
+        }
     }
 
     /// Begins what a message asks for, and gives all that comes of it, when that outlives the

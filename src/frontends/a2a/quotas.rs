@@ -163,7 +163,7 @@ impl Meter {
     ) -> Result<Reservation, QuotaError> {
         let most = self.quotas.sessions;
         let (room, beginning) = self.reserve(owner, QuotaKind::Sessions);
-        while owned(sessions, owner, |owned| owned.len()) + beginning > most {
+        while owned(sessions, owner, <[_]>::len) + beginning > most {
             let is_theirs =
                 |loaded: &LoadedSession| loaded.session().with_access(|it| it.is_owner(owner));
             if !sessions.unload_unused(is_theirs) {

@@ -21,7 +21,7 @@ use super::server::{A2aServer, CallOrigin};
 use super::subscription::{Span, Subscription};
 use super::{commands, fields, read, sse};
 use tandem_agent::commands::PathError;
-use tandem_agent::session::{ServerStatus, TurnId};
+use tandem_agent::session::{ServerStatus, Session, TurnId};
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
 
@@ -198,7 +198,7 @@ const NEXT_PAGE: HeaderName = HeaderName::from_static("x-next-page-token");
 /// `a2a-server.md`, "Task metadata".
 fn metadata(context: &SessionContext) -> Value {
     let session = context.here();
-    let tools = session.map(|session| session.tools());
+    let tools = session.map(Session::tools);
     let tools = tools.iter().flat_map(|tools| tools.iter()).map(|tool| {
         json!({
             "name": tool.name,
@@ -206,7 +206,7 @@ fn metadata(context: &SessionContext) -> Value {
             "parameterSchema": tool.parameters,
         })
     });
-    let servers = session.map(|session| session.servers()).unwrap_or_default();
+    let servers = session.map(Session::servers).unwrap_or_default();
     json!({
         "id": context.id,
         "contextId": context.id,

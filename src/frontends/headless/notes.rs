@@ -45,7 +45,7 @@ impl<'a> Notes<'a> {
                 self.say("* ", &explain_retry(retry, *restarts));
             }
             UpdateKind::TurnResumed { restarts } => {
-                self.say("tandem: ", &explain_resumed(*restarts))
+                self.say("tandem: ", &explain_resumed(*restarts));
             }
             _ => {}
         }

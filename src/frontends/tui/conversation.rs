@@ -22,7 +22,7 @@ pub enum Conversation {
     /// One of this process.
     Here(Arc<Session>, Reader),
     /// One of another.
-    There(Remote),
+    There(Box<Remote>),
 }
 
 impl Conversation {

@@ -63,7 +63,10 @@ impl News {
     pub(super) fn hear(&self, topics: &str) {
         let waiting = self.waiting.lock();
         if topics == ANYTHING {
-            return waiting.values().for_each(|changes| _ = changes.send_replace(()));
+            for changes in waiting.values() {
+                changes.send_replace(());
+            }
+            return;
         }
         for changes in topics.split(' ').filter_map(|topic| waiting.get(topic)) {
             changes.send_replace(());

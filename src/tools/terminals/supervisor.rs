@@ -423,23 +423,26 @@ pub(super) fn test_group(group: i32) -> bool {
 mod tests {
     use std::collections::HashSet;
     use std::path::Path;
+    use std::sync::Arc;
 
     use super::Supervisor;
     use crate::terminals::{EnvironmentFilter, Terminals};
+
+    /// Starts commands as long as that is possible; returns their groups.
+    async fn start(terminals: Arc<Terminals>) -> Vec<i32> {
+        let mut groups = Vec::new();
+        while let Ok(it) = terminals.start("exec sleep 1000", Path::new("/"), &[], None) {
+            groups.push(it.group);
+            tokio::task::yield_now().await;
+        }
+        groups
+    }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn what_is_started_while_the_agent_ends_is_ended() {
         let supervisor = Supervisor::new();
         let starting = [(); 3].map(|()| {
-            let terminals = Terminals::new(&supervisor, EnvironmentFilter::default());
-            tokio::spawn(async move {
-                let mut groups = Vec::new();
-                while let Ok(it) = terminals.start("exec sleep 1000", Path::new("/"), &[], None) {
-                    groups.push(it.group);
-                    tokio::task::yield_now().await;
-                }
-                groups
-            })
+            tokio::spawn(start(Terminals::new(&supervisor, EnvironmentFilter::default())))
         });
         while supervisor.groups.lock().len() < 10 {
             tokio::task::yield_now().await;

@@ -32,7 +32,7 @@ const SESSIONS: usize = 300;
 const SILENCE: Duration = Duration::from_secs(8);
 
 /// Time for all turns to end when nothing happens to the nodes any more.
-const CALM: Duration = Duration::from_secs(240);
+const CALM: Duration = Duration::from_mins(4);
 
 /// Ports of the nodes that are not known to have ended.
 type Ports = Arc<Mutex<[Option<u16>; NODES]>>;
@@ -399,23 +399,25 @@ async fn nothing_is_lost_or_doubled_when_nodes_and_the_database_are_killed_and_f
         sleep(Duration::from_millis(rng.u64(300..2500))).await;
         stage.strike(&mut nodes, cluster, &mut rng, &mut blows).await;
     }
-    let mut seen = Vec::new();
+    let mut turns_seen = Vec::new();
     for client in clients {
         let left = || database.sql("select id, owner, epoch, next from tandem.session where busy");
         let turns = timeout(CALM, client).await;
-        seen.extend(turns.unwrap_or_else(|_| panic!("a turn has no end: {}", left())).unwrap());
+        turns_seen
+            .extend(turns.unwrap_or_else(|_| panic!("a turn has no end: {}", left())).unwrap());
     }
-    let (events, resumed, interrupted) = check_stored(&database, &seen).await;
-    let checks = seen.iter().map(|turn| check_seen(&ports, rng.fork(), turn));
+    let (events, resumed, interrupted) = check_stored(&database, &turns_seen).await;
+    let checks = turns_seen.iter().map(|turn| check_seen(&ports, rng.fork(), turn));
     stream::iter(checks).buffer_unordered(16).collect::<()>().await;
-    let said = seen.iter().filter(|it| it.events.last().unwrap().1["status"]["state"] == "failed");
-    let connections: usize = seen.iter().map(|it| it.connections).sum();
+    let said =
+        turns_seen.iter().filter(|it| it.events.last().unwrap().1["status"]["state"] == "failed");
+    let connections: usize = turns_seen.iter().map(|it| it.connections).sum();
     let _ = writeln!(
         stderr(),
         "{blows:?}; {} turns over {connections} streams, {events} events; lost 0, doubled 0, missing 0; \
          went on {resumed} times, interrupted {interrupted}, of which clients were told {}",
-        seen.len(),
+        turns_seen.len(),
         said.count(),
     );
-    assert!(blows.killed + blows.frozen > 0 && !seen.is_empty());
+    assert!(blows.killed + blows.frozen > 0 && !turns_seen.is_empty());
 }

@@ -172,12 +172,12 @@ async fn receivers_of_notifications_are_set_shown_and_deleted() {
     let configs =
         format!("/tasks/{}/pushNotificationConfigs", sent["task"]["id"].as_str().unwrap());
     let config = json!({ "id": "a", "url": "http://127.0.0.1:9/", "token": "t" });
-    let set = it.client.done(&format!("POST {configs}"), &config).await;
-    assert_eq!((&set["taskId"], &set["id"]), (&sent["task"]["id"], &json!("a")));
+    let config_set = it.client.done(&format!("POST {configs}"), &config).await;
+    assert_eq!((&config_set["taskId"], &config_set["id"]), (&sent["task"]["id"], &json!("a")));
     let one = format!("{configs}/a");
-    assert_eq!(it.client.done(&format!("GET {one}"), &Value::Null).await, set);
+    assert_eq!(it.client.done(&format!("GET {one}"), &Value::Null).await, config_set);
     let all = it.client.done(&format!("GET {configs}"), &Value::Null).await;
-    assert_eq!(all["configs"], json!([set]));
+    assert_eq!(all["configs"], json!([config_set]));
     assert_eq!(it.client.done(&format!("DELETE {one}"), &Value::Null).await, json!({}));
     assert_eq!(it.client.refused(&format!("GET {one}"), &Value::Null).await.0, 404);
     let wrong = json!({ "id": "b", "url": "nonsense" });

@@ -140,21 +140,23 @@ async fn many_sessions_at_once_lose_and_mix_nothing_on_several_threads() {
     let expected: String = (0..CHUNKS).map(|n| format!("{n} ")).collect();
     let turns = (0..SESSIONS).map(|n| {
         let expected = expected.clone();
-        tokio::spawn(async move {
+        let run = async move |turn| {
             let mut sent = prompt("go");
             sent["message"]["contextId"] = json!(format!("c{n}"));
-            for turn in 1..=2 {
-                sent["message"]["messageId"] = json!(format!("m{turn}"));
-                let mut stream = client.stream("message/stream", sent.clone()).await;
-                let events = stream.until(ends).await;
-                assert_eq!(text(&events), expected, "session {n}");
-                let of_others = events.iter().filter(|it| it["contextId"] != format!("c{n}"));
-                assert_eq!(of_others.count(), 0, "session {n}");
-                // Whoever looks at all of them holds each for a moment.
-                if n % 8 == 0 {
-                    client.result("tasks/list", json!({})).await;
-                }
+            sent["message"]["messageId"] = json!(format!("m{turn}"));
+            let mut stream = client.stream("message/stream", sent).await;
+            let events = stream.until(ends).await;
+            assert_eq!(text(&events), expected, "session {n}");
+            let of_others = events.iter().filter(|it| it["contextId"] != format!("c{n}"));
+            assert_eq!(of_others.count(), 0, "session {n}");
+            // Whoever looks at all of them holds each for a moment.
+            if n % 8 == 0 {
+                client.result("tasks/list", json!({})).await;
             }
+        };
+        tokio::spawn(async move {
+            run(1).await;
+            run(2).await;
         })
     });
     futures::future::try_join_all(turns).await.unwrap();

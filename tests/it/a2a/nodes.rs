@@ -251,12 +251,12 @@ async fn nodes_are_replaced_one_after_the_other_and_no_turn_is_interrupted() {
             })
         })
         .collect();
-    for n in 0..2 {
+    for (n, node) in nodes.iter_mut().enumerate() {
         let next = start().await;
-        nodes[n].signal(Signal::TERM);
-        timeout(HANG, nodes[n].child.wait()).await.unwrap().unwrap();
+        node.signal(Signal::TERM);
+        timeout(HANG, node.child.wait()).await.unwrap().unwrap();
         clients.lock().unwrap()[n] = next.client;
-        nodes[n] = next;
+        *node = next;
     }
     over.cancel();
     for caller in callers {

@@ -173,20 +173,20 @@ async fn check(first: First) {
 
 #[tokio::test]
 async fn an_editor_answers_first() {
-    check(First::Editor).await;
+    Box::pin(check(First::Editor)).await;
 }
 
 #[tokio::test]
 async fn a_terminal_answers_first() {
-    check(First::Terminal).await;
+    Box::pin(check(First::Terminal)).await;
 }
 
 #[tokio::test]
 async fn an_a2a_client_answers_first() {
-    check(First::A2a).await;
+    Box::pin(check(First::A2a)).await;
 }
 
 #[tokio::test]
 async fn an_editor_of_the_old_protocol_answers_first() {
-    check(First::OldEditor).await;
+    Box::pin(check(First::OldEditor)).await;
 }

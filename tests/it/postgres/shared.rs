@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use futures::StreamExt as _;
-use tandem_agent::session::{Claim, SharedStore, Store as _, StoreError, Stored, StoredLog};
+use tandem_agent::session::{Claim, SharedStore as _, Store as _, StoreError, Stored, StoredLog};
 use tandem_store::PostgresStore;
 use tokio::time::timeout;
 
@@ -108,10 +108,9 @@ async fn an_order_is_carried_out_by_the_owner_and_replied_to_whoever_has_put_it(
             let mut under_way = HashSet::new();
             let mut bodies = Vec::new();
             while bodies.len() < 2 {
-                for order in owner.orders(&under_way).await.unwrap() {
-                    bodies.push(order.body.clone());
-                    under_way.insert(order);
-                }
+                let taken = owner.orders(&under_way).await.unwrap();
+                bodies.extend(taken.iter().map(|order| order.body.clone()));
+                under_way.extend(taken);
             }
             for order in under_way {
                 owner.reply(&order, &order.body.to_uppercase()).await.unwrap();
@@ -147,7 +146,7 @@ async fn an_order_that_its_owner_has_not_replied_to_is_for_the_next_owner() {
     let going_on = async {
         let order = first.orders(&HashSet::new()).await.unwrap().remove(0);
         claim.release().await;
-        assert_eq!(second.unowned_by_others(&[&id]).await.unwrap(), [id.clone()]);
+        assert_eq!(second.unowned_by_others(&[&id]).await.unwrap(), std::slice::from_ref(&id));
         let _claim = second.claim(&id).await.unwrap();
         assert_eq!(first.unowned_by_others(&[&id]).await.unwrap(), [] as [String; 0]);
         // It has the session no longer.

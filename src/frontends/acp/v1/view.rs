@@ -157,26 +157,12 @@ impl View {
                 self.say(turn, Voice::Thought, &text);
             }
             UpdateKind::Retry { retry, restarts } => {
-                if self.client.kind.has_notices {
-                    self.notice(NoticeSeverity::Warning, &retry.to_string());
-                } else {
-                    self.say(turn, Voice::Thought, &format!("**{retry}**\n"));
-                }
-                // The editor cannot take back what is shown.
-                if *restarts {
-                    self.say(turn, Voice::Text, &format!("\n\n{}\n\n", retry.interruption()));
-                }
+                let restart = restarts.then(|| retry.interruption());
+                self.begins_again(turn, &retry.to_string(), restart.as_deref());
             }
             UpdateKind::TurnResumed { restarts } => {
-                if self.client.kind.has_notices {
-                    self.notice(NoticeSeverity::Warning, &explain_resumed(*restarts));
-                } else {
-                    let text = format!("**{}**\n", explain_resumed(*restarts));
-                    self.say(turn, Voice::Thought, &text);
-                }
-                if *restarts {
-                    self.say(turn, Voice::Text, &format!("\n\n{ANSWER_RESTARTS}\n\n"));
-                }
+                let restart = restarts.then_some(ANSWER_RESTARTS);
+                self.begins_again(turn, &explain_resumed(*restarts), restart);
             }
             UpdateKind::Note { compressed: Some(compressed), .. }
                 if self.client.kind.has_compactions =>
@@ -208,6 +194,19 @@ impl View {
             | UpdateKind::CommandAsked
             | UpdateKind::Forgotten
             | UpdateKind::Rewound(_) => {}
+        }
+    }
+
+    /// Shows that the model is asked again. `restart`: what is said where the answer begins anew, as the
+    /// editor cannot take back what is shown.
+    fn begins_again(&mut self, turn: Option<TurnId>, why: &str, restart: Option<&str>) {
+        if self.client.kind.has_notices {
+            self.notice(NoticeSeverity::Warning, why);
+        } else {
+            self.say(turn, Voice::Thought, &format!("**{why}**\n"));
+        }
+        if let Some(restart) = restart {
+            self.say(turn, Voice::Text, &format!("\n\n{restart}\n\n"));
         }
     }
 

@@ -52,7 +52,7 @@ fn calls(id: &str) -> Vec<Call> {
         Method("tasks/list", json!({ "contextId": id })),
         Method(
             "tasks/pushNotificationConfig/set",
-            json!({ "taskId": id, "pushNotificationConfig": push.clone() }),
+            json!({ "taskId": id, "pushNotificationConfig": push }),
         ),
         Method("tasks/pushNotificationConfig/get", json!({ "id": id })),
         Method(

@@ -155,7 +155,7 @@ impl Issuer {
 
     /// From now on it names itself so.
     pub(super) fn rename(&self, name: &str) {
-        self.state.lock().unwrap().name = name.to_owned();
+        name.clone_into(&mut self.state.lock().unwrap().name);
     }
 
     pub(super) fn fetched(&self) -> usize {
