@@ -56,17 +56,14 @@ fn event_id(event: &Value) -> Option<EventId> {
     Some((index.parse().ok()?, n.parse().ok()?))
 }
 
-/// A stream, or why there is none.
-enum Reply {
-    Stream(BufReader<TcpStream>),
-    /// The session is at the node that serves this port.
-    Elsewhere(u16),
-    /// Another attempt may do better.
-    Refused,
-}
-
-/// Calls a method whose answer is a stream. In HTTP 1.0, so that its body is the stream alone.
-async fn call(port: u16, method: &str, params: &Value, last: Option<EventId>) -> Reply {
+/// Calls a method whose answer is a stream; nothing if it is refused. In HTTP 1.0, so that its body is the stream
+/// alone.
+async fn call(
+    port: u16,
+    method: &str,
+    params: &Value,
+    last: Option<EventId>,
+) -> Option<BufReader<TcpStream>> {
     let calling = async {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
@@ -91,17 +88,9 @@ async fn call(port: u16, method: &str, params: &Value, last: Option<EventId>) ->
                 line => is_stream |= line.to_ascii_lowercase().contains("text/event-stream"),
             }
         }
-        if is_stream {
-            return Some(Reply::Stream(stream));
-        }
-        let mut body = String::new();
-        while stream.read_line(&mut body).await.ok()? > 0 {}
-        let port = body
-            .split_once("which serves port ")
-            .and_then(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok());
-        Some(port.map_or(Reply::Refused, Reply::Elsewhere))
+        is_stream.then_some(stream)
     };
-    timeout(SILENCE, calling).await.ok().flatten().unwrap_or(Reply::Refused)
+    timeout(SILENCE, calling).await.ok().flatten()
 }
 
 /// Reads the next event of a stream; nothing if it ends or is silent.
@@ -137,9 +126,8 @@ async fn turn(ports: &Ports, rng: &mut fastrand::Rng, session: usize, number: us
         "parts": [{ "kind": "text", "text": text }],
     } });
     let mut seen = SeenTurn { session, message, ..SeenTurn::default() };
-    let mut ask = None;
     loop {
-        let Some(port) = ask.take().or_else(|| anyone(ports, rng)) else {
+        let Some(port) = anyone(ports, rng) else {
             sleep(Duration::from_millis(100)).await;
             continue;
         };
@@ -149,17 +137,9 @@ async fn turn(ports: &Ports, rng: &mut fastrand::Rng, session: usize, number: us
             None => call(port, "message/stream", &prompt, None).await,
             Some(_) => call(port, "tasks/resubscribe", &json!({ "id": context }), last).await,
         };
-        let mut stream = match reply {
-            Reply::Stream(stream) => stream,
-            Reply::Elsewhere(port) => {
-                ask = Some(port).filter(|port| ports.lock().unwrap().contains(&Some(*port)));
-                sleep(Duration::from_millis(rng.u64(20..200))).await;
-                continue;
-            }
-            Reply::Refused => {
-                sleep(Duration::from_millis(rng.u64(50..300))).await;
-                continue;
-            }
+        let Some(mut stream) = reply else {
+            sleep(Duration::from_millis(rng.u64(50..300))).await;
+            continue;
         };
         seen.connections += 1;
         while let Some(event) = next(&mut stream).await {
@@ -307,11 +287,8 @@ async fn check_seen(ports: &Ports, mut rng: fastrand::Rng, seen: &SeenTurn) {
     let again = loop {
         assert!(begun.elapsed() < CALM, "{message}: nobody says what happened");
         let port = anyone(ports, &mut rng).unwrap();
-        let mut reply = call(port, "tasks/resubscribe", &task, Some(first)).await;
-        if let Reply::Elsewhere(port) = reply {
-            reply = call(port, "tasks/resubscribe", &task, Some(first)).await;
-        }
-        let Reply::Stream(mut stream) = reply else {
+        let reply = call(port, "tasks/resubscribe", &task, Some(first)).await;
+        let Some(mut stream) = reply else {
             sleep(Duration::from_millis(50)).await;
             continue;
         };
