@@ -53,6 +53,7 @@ mod store;
 mod toolbox;
 mod transcript;
 mod turn;
+mod turn_progress;
 mod undo;
 mod user_questions;
 
@@ -87,8 +88,7 @@ pub use self::projection::{
 };
 pub use self::question::AnswerError;
 use self::queue::TurnQueue;
-pub use self::recover::{StoredSession, read_stored};
-pub use self::resumption::ResumePolicy;
+pub use self::recover::{StoredSession, find_orphans, read_stored};
 pub use self::rewind::{EarlierPrompt, EarlierPrompts};
 pub use self::state::SessionState;
 use self::storage::Keeping;
@@ -97,6 +97,7 @@ pub use self::store::{
     Batch, BatchSummary, Claim, ForkPoint, Head, Holder, Listed, Order, Orphan, Query, Secrets,
     SharedStore, Store, StoreError, Stored, StoredLog,
 };
+pub use self::turn_progress::ResumePolicy;
 pub use self::undo::{CallChange, Selection};
 use crate::permission::Permissions;
 pub use crate::permission::{Mode, Question, RuleName, Saved, Scope};

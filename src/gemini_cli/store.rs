@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use futures::StreamExt as _;
 use futures::stream;
 use tandem_agent::session::{
-    Batch, Claim, Head, Listed, Query, Secrets, Store, StoreError, Stored, StoredLog,
+    Batch, Claim, Head, Listed, Orphan, Query, Secrets, Store, StoreError, Stored, StoredLog,
 };
 use tandem_agent::sessions::create_whole;
 
@@ -87,6 +87,10 @@ impl Store for WithGeminiCli {
         let batches = batches(self.chat(id).await?).await?;
         let pieces = batches.into_iter().map(|batch| Ok(vec![Stored::Batch(batch)]));
         Ok(stream::iter(pieces).boxed())
+    }
+
+    async fn orphans(&self) -> Result<Vec<Orphan>, StoreError> {
+        self.own.orphans().await
     }
 
     async fn opened(&self) -> Result<Vec<String>, StoreError> {

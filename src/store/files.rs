@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use futures::stream::{self, StreamExt as _};
 use tandem_agent::session::{
-    Claim, Head, Listed, Query, Secrets, Store, StoreError, Stored, StoredLog,
+    Claim, Head, Listed, Orphan, Query, Secrets, Store, StoreError, Stored, StoredLog, find_orphans,
 };
 use tokio::sync::mpsc;
 
@@ -105,6 +105,10 @@ impl Store for FileStore {
         let (pieces, read) = mpsc::channel(2);
         tokio::task::spawn_blocking(move || read_pieces(log, &pieces));
         Ok(stream::unfold(read, async |mut read| Some((read.recv().await?, read))).boxed())
+    }
+
+    async fn orphans(&self) -> Result<Vec<Orphan>, StoreError> {
+        find_orphans(self).await
     }
 
     async fn opened(&self) -> Result<Vec<String>, StoreError> {

@@ -24,8 +24,9 @@ use tokio::runtime::{Builder, Runtime};
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::{Layer, Registry};
 
+use super::counts;
 use super::sampler::sampler;
-use super::{TARGET, counts};
+use super::target::TARGET;
 
 /// Maximum time for the last spans when the process ends.
 const LAST_SPANS: Duration = Duration::from_secs(3);

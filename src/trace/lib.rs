@@ -8,13 +8,9 @@ mod context;
 mod counts;
 mod export;
 mod sampler;
+mod target;
 
 pub use self::context::{TraceContext, add_to, outgoing, send_to};
 pub use self::counts::{SpanCounts, span_counts};
 pub use self::export::Traces;
-
-/// Target of the spans that are traced, and of no other.
-pub const TARGET: &str = "tandem::trace";
-
-/// Target of spans that only tell the log to what its lines belong.
-pub const LOG_TARGET: &str = "tandem::session";
+pub use self::target::{LOG_TARGET, TARGET};

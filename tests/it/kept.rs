@@ -16,9 +16,9 @@ use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use serde_json::json;
 use tandem_agent::session::{
-    Batch, Claim, Event, Head, Holder, Listed, Origin, Parts, PromptTags, Query, ResumePolicy,
-    Secrets, Session, StopReason, Store, StoreError, Stored, StoredLog, ToolOutcome, TurnId,
-    read_stored,
+    Batch, Claim, Event, Head, Holder, Listed, Origin, Orphan, Parts, PromptTags, Query,
+    ResumePolicy, Secrets, Session, StopReason, Store, StoreError, Stored, StoredLog, ToolOutcome,
+    TurnId, read_stored,
 };
 use tandem_agent::sessions::{LoadError, LoadedSession, SessionLimits, SessionRequest, Sessions};
 use tandem_model::replay::Replay;
@@ -465,6 +465,10 @@ impl Store for Faulty {
 
     async fn read(&self, id: &str) -> Result<StoredLog, StoreError> {
         self.inner.read(id).await
+    }
+
+    async fn orphans(&self) -> Result<Vec<Orphan>, StoreError> {
+        self.inner.orphans().await
     }
 
     async fn opened(&self) -> Result<Vec<String>, StoreError> {

@@ -9,9 +9,10 @@ use tokio::runtime::Handle;
 
 use super::event::{Event, StopReason, TaskEvent, ToolOutcome};
 use super::log::{self, Log, Millis, Shelf};
-use super::resumption::{self, ResumePolicy, Resumption};
+use super::resumption::{self, Resumption};
 use super::state::{CurrentState, SessionState};
 use super::store::{Claim, Head, Orphan, Secrets, Store, StoreError, Stored, StoredLog};
+use super::turn_progress::ResumePolicy;
 use crate::permission::Mode;
 use tandem_model::Model;
 use tandem_tools::scratch::Scratch;
@@ -144,8 +145,9 @@ pub async fn read_stored(
     Ok(log)
 }
 
-/// Finds orphans by reading the logs of the sessions that a process has left behind.
-pub(super) async fn orphans<S: Store + ?Sized>(store: &S) -> Result<Vec<Orphan>, StoreError> {
+/// Finds orphans by reading the logs of the sessions that a process has left behind, for stores that have no
+/// quicker way.
+pub async fn find_orphans(store: &dyn Store) -> Result<Vec<Orphan>, StoreError> {
     let mut orphans = Vec::new();
     for id in store.opened().await? {
         // One that cannot be read hides none of the others. What a person has begun goes on where a
@@ -161,7 +163,7 @@ pub(super) async fn orphans<S: Store + ?Sized>(store: &S) -> Result<Vec<Orphan>,
 }
 
 /// Returns whether a turn runs or waits at the end of a stored log.
-async fn is_busy<S: Store + ?Sized>(store: &S, id: &str) -> Result<bool, StoreError> {
+async fn is_busy(store: &dyn Store, id: &str) -> Result<bool, StoreError> {
     let (mut pieces, mut state) = (store.read(id).await?, SessionState::default());
     while let Some(piece) = pieces.next().await {
         for stored in piece? {

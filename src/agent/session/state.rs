@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::event::{Event, Origin, PromptPart, TaskEvent, TurnId};
 use super::log::{Millis, Reader};
 use super::principal::SessionAccess;
-use super::resumption::TurnProgress;
 use super::spending::ChargedRequest;
+use super::turn_progress::TurnProgress;
 use crate::permission::{Mode, Scope};
 use parking_lot::Mutex;
 

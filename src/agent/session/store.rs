@@ -15,7 +15,6 @@ use serde_json::Value;
 use super::event::Event;
 use super::log::Millis;
 use super::principal::{PrincipalId, SessionAccess, Shares};
-use super::recover;
 
 /// Description of a session from its beginning: the first line of a stored log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -271,9 +270,7 @@ pub trait Store: Send + Sync {
 
     /// Returns some of the sessions of A2A clients in which a turn runs or waits although no process that
     /// lives has them, in an order that no other process is likely to have.
-    async fn orphans(&self) -> Result<Vec<Orphan>, StoreError> {
-        recover::orphans(self).await
-    }
+    async fn orphans(&self) -> Result<Vec<Orphan>, StoreError>;
 
     /// Waits until there may be orphans again; for ever in a store where only this process would make
     /// them.

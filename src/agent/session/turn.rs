@@ -11,7 +11,7 @@ use super::command::{CommandEnd, Commands, NotForModel};
 use super::engine::{CurrentTurn, Engine};
 use super::event::{Event, PromptPart, StopReason};
 use super::loops::{Loop, LoopDetector};
-use super::resumption::ResumePlace;
+use super::turn_progress::ResumePlace;
 use super::{call, command, compress, consent, mention, resources, spans};
 use tandem_model::{self as model, Call, Chunk, Finish, FinishReason, Prompt};
 

@@ -10,8 +10,8 @@ use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use tandem_a2a::ServedSessions;
 use tandem_agent::session::{
-    Batch, Claim, Event, Head, Listed, Millis, Origin, PromptPart, PromptTags, Query, Secrets,
-    Shares, StopReason, Store, StoreError, Stored, StoredLog, TurnId,
+    Batch, Claim, Event, Head, Listed, Millis, Origin, Orphan, PromptPart, PromptTags, Query,
+    Secrets, Shares, StopReason, Store, StoreError, Stored, StoredLog, TurnId,
 };
 use tandem_agent::sessions::{SessionLimits, Sessions};
 
@@ -99,6 +99,10 @@ impl Store for ManySessions {
         let events = events.into_iter().map(|event| (changed(n), Arc::new(event))).collect();
         let batch = Stored::Batch(Batch { first: 0, events, summary: None });
         Ok(stream::iter([Ok(vec![batch])]).boxed())
+    }
+
+    async fn orphans(&self) -> Result<Vec<Orphan>, StoreError> {
+        Ok(Vec::new())
     }
 
     async fn opened(&self) -> Result<Vec<String>, StoreError> {
