@@ -31,7 +31,7 @@ fn main() {
     }
     // `cargo bench NAME` runs what has the name in it.
     let wanted = args.iter().skip(1).find(|arg| !arg.starts_with('-'));
-    let measures: [(&str, Measure); 25] = [
+    let measures: [(&str, Measure); 26] = [
         ("start", start::start),
         ("idle memory", start::idle_memory),
         ("stream", stream::stream),
@@ -45,6 +45,7 @@ fn main() {
         ("ACP 1: questions", editors::questions),
         ("requests to the client", peers::compare),
         ("subscribers", subscribers::subscribers),
+        ("sessions at once", subscribers::sessions),
         ("idle sessions", subscribers::idle_sessions),
         ("terminal: first frame", terminal::first_frame),
         ("terminal: key to screen", terminal::keystroke),

@@ -1,4 +1,4 @@
-//! Many who follow one session over A2A, and one of them that never reads.
+//! Many clients over A2A: some follow one session, and one of them never reads; others have sessions of their own.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -49,7 +49,7 @@ pub(crate) fn subscribers() -> Value {
 async fn measure(count: usize) -> Cost {
     let home = TempDir::new().unwrap();
     let gate = home.path().join("gate");
-    let (agent, port) = serve(home.path(), &gated(&gate)).await;
+    let (agent, port) = serve(home.path(), &gated(&gate), &[]).await;
     let sent = json!({
         "message": { "messageId": "m", "role": "user", "parts": [{ "kind": "text", "text": "go" }] },
         "configuration": { "blocking": false },
@@ -81,6 +81,69 @@ async fn measure(count: usize) -> Cost {
     }
 }
 
+/// 1 to 1000 sessions that run at once, each with a client of its own: events a second, and the time until a
+/// client has the first one, on one thread and on as many as there are processors.
+pub(crate) fn sessions() -> Value {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let threads = std::thread::available_parallelism().unwrap().to_string();
+    let mut result = json!({ "threads": threads });
+    for count in [1, 100, 1000] {
+        for (name, threads) in [("one thread", "1"), ("all threads", &*threads)] {
+            result[format!("{count}, {name}")] = runtime.block_on(together(count, threads));
+        }
+    }
+    result
+}
+
+/// Prompts in this many sessions at once, with as many chunks in all as one answer has elsewhere here.
+async fn together(count: usize, threads: &str) -> Value {
+    let home = TempDir::new().unwrap();
+    let chunks = CHUNKS / count;
+    let answer = json!([{ "repeat": { "text": "some words {n}, ", "times": chunks } }]);
+    let script = json!({ "when": "", "answers": [answer] });
+    let (agent, port) = serve(home.path(), &script, &["--threads", threads]).await;
+    // The first also pays for what all share.
+    let mut first = call(port, "message/stream", &go_in(0)).await;
+    read_all(&mut first).await;
+    let before = (Instant::now(), agent.cpu());
+    let clients: Vec<_> = (1..=count)
+        .map(|n| {
+            tokio::spawn(async move {
+                let begun = Instant::now();
+                let mut stream = call(port, "message/stream", &go_in(n)).await;
+                stream.readable().await.unwrap();
+                let waited = begun.elapsed().as_secs_f64() * 1e3;
+                (waited, read_all(&mut stream).await)
+            })
+        })
+        .collect();
+    let (mut waits, mut events) = (Vec::new(), 0);
+    for client in clients {
+        let (waited, read) = client.await.unwrap();
+        waits.push(waited);
+        events += read;
+    }
+    let (seconds, cpu) = (before.0.elapsed().as_secs_f64(), agent.cpu() - before.1);
+    assert!(events >= count * chunks, "events are missing");
+    waits.sort_by(f64::total_cmp);
+    let of_waits = |percent: usize| round(waits[(waits.len() - 1) * percent / 100]);
+    json!({
+        "seconds": round(seconds),
+        "events a second": (events as f64 / seconds).round(),
+        "CPU, s": round(cpu),
+        "first event, ms, p50": of_waits(50),
+        "first event, ms, p99": of_waits(99),
+    })
+}
+
+/// A prompt in a session of its own.
+fn go_in(n: usize) -> Value {
+    json!({ "message": {
+        "messageId": "m", "contextId": format!("c{n}"), "role": "user",
+        "parts": [{ "kind": "text", "text": "go" }],
+    } })
+}
+
 /// Memory of a server for each session that has had one turn and is idle.
 pub(crate) fn idle_sessions() -> Value {
     const SESSIONS: u64 = 300;
@@ -88,7 +151,7 @@ pub(crate) fn idle_sessions() -> Value {
     let kib = runtime.block_on(async {
         let home = TempDir::new().unwrap();
         let script = json!({ "when": "", "answers": [[{ "text": "Hello there." }]] });
-        let (agent, port) = serve(home.path(), &script).await;
+        let (agent, port) = serve(home.path(), &script, &[]).await;
         // The first also pays for what all share.
         say_in(port, 0).await;
         let before = agent.memory("VmRSS");
@@ -125,8 +188,8 @@ fn gated(gate: &Path) -> Value {
     ] })
 }
 
-/// A server whose model plays the script.
-async fn serve(home: &Path, script: &Value) -> (Process, u16) {
+/// A server whose model plays the script, with more flags.
+async fn serve(home: &Path, script: &Value, more: &[&str]) -> (Process, u16) {
     let path = home.join("script.jsonl");
     fs::write(&path, script.to_string()).unwrap();
     // Free now, and hardly taken in the next moment.
@@ -139,6 +202,7 @@ async fn serve(home: &Path, script: &Value) -> (Process, u16) {
         &["--limit", "a2a-connections=2000", "--limit", "a2a-requests=2000", "--limit", "rounds=9"],
         // The gate that the model's command waits for is in /tmp, of which the sandbox has another one.
         &["--sandbox", "danger-full-access"],
+        more,
     ];
     let agent = tandem(&args.concat(), &[]);
     while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_err() {
