@@ -241,7 +241,7 @@ impl Door {
     fn admit(&self, stream: TcpStream, peer: IpAddr) {
         let options = &self.server.options;
         if let Ok(slot) = Arc::clone(&self.room).try_acquire_owned() {
-            let slot = ConnectionSlot::new(slot, &options.connected);
+            let slot = ConnectionSlot::new(slot, &options.connected, self.serving.token());
             let server = Arc::clone(&self.server);
             let client = (stream, PeerAddress(peer));
             self.serving.spawn(connection::serve(server, self.router.clone(), client, slot));

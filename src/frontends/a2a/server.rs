@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use tokio::io::DuplexStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::audit::{Audit, AuditOptions};
 use super::card_signature::CardKey;
@@ -120,12 +121,18 @@ pub(super) struct A2aServer {
 pub(super) struct ConnectionSlot {
     connected: watch::Sender<usize>,
     _slot: OwnedSemaphorePermit,
+    /// Waited for when the server ends: a WebSocket is closed after its connection has become one.
+    _served: TaskTrackerToken,
 }
 
 impl ConnectionSlot {
-    pub(super) fn new(slot: OwnedSemaphorePermit, connected: &watch::Sender<usize>) -> Self {
+    pub(super) fn new(
+        slot: OwnedSemaphorePermit,
+        connected: &watch::Sender<usize>,
+        served: TaskTrackerToken,
+    ) -> Self {
         connected.send_modify(|count| *count += 1);
-        Self { connected: connected.clone(), _slot: slot }
+        Self { connected: connected.clone(), _slot: slot, _served: served }
     }
 }
 
