@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -253,7 +254,11 @@ async fn carry_out(server: &Arc<A2aServer>, shared: &dyn SharedStore) {
 /// Carries out an order, and replies; returns the order, unless it is left for the next owner.
 fn obey(server: Arc<A2aServer>, order: Order) -> BoxFuture<'static, Option<Order>> {
     async move {
-        let reply = OrderReply::of(server.obey(&order).await);
+        // Whatever goes wrong, somebody waits for a reply, and other orders come.
+        let obeyed = AssertUnwindSafe(server.obey(&order)).catch_unwind().await;
+        let reply = OrderReply::of(
+            obeyed.unwrap_or_else(|_| Err(Error::internal("the owner of the session panicked"))),
+        );
         if matches!(reply, OrderReply::Failed(_)) && server.check_open().is_err() {
             // The session is let go soon: what nothing has come of here may be done there.
             return None;
