@@ -5,6 +5,7 @@
 //! have died are removed by the next node that starts.
 
 use std::collections::HashSet;
+use std::io;
 use std::sync::Arc;
 
 use tandem_agent::session::{Order, StoreError};
@@ -43,9 +44,18 @@ pub(super) async fn ask(
                 return Ok(reply);
             }
             Some(None) => _ = news.wait().await,
-            // With its session.
-            None => return Err(StoreError::NotFound(session.to_owned())),
+            None => return Err(lost_order(shared, session).await),
         }
+    }
+}
+
+/// Returns why an order is gone: its session is, or somebody has taken the order out.
+async fn lost_order(shared: &Shared, session: &str) -> StoreError {
+    match shared.owner(session).await {
+        Ok(_) => StoreError::Io(io::Error::other(
+            "the call for the owner of the session was lost before it was answered; try again",
+        )),
+        Err(error) => error,
     }
 }
 

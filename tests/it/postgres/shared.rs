@@ -186,6 +186,22 @@ async fn orders_that_nobody_waits_for_are_removed() {
 }
 
 #[tokio::test]
+async fn an_order_that_is_gone_is_told_apart_from_a_session_that_is_gone() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let (owner, other) = (database.connect().await, database.connect().await);
+    let (id, _claim) = owned(&owner).await;
+    let losing = async {
+        let order = owner.orders(&HashSet::new()).await.unwrap().remove(0);
+        database.sql("delete from tandem.inbox");
+        owner.reply(&order, "too late").await.unwrap();
+    };
+    let asked = async { tokio::join!(other.ask(&id, "go"), losing) };
+    let (reply, ()) = timeout(HANG, asked).await.unwrap();
+    assert!(matches!(reply, Err(StoreError::Io(_))));
+}
+
+#[tokio::test]
 async fn a_database_of_an_earlier_version_gets_the_inbox() {
     let Some(cluster) = Cluster::shared() else { return skip() };
     let database = cluster.database();
