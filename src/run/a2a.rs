@@ -268,7 +268,7 @@ pub(super) fn proxy(serve: &ServeArgs, has_token: bool) -> anyhow::Result<Option
 }
 
 /// Returns the key that signs the card.
-fn card_key(card: &CardArgs) -> anyhow::Result<Option<CardKey>> {
+pub(super) fn card_key(card: &CardArgs) -> anyhow::Result<Option<CardKey>> {
     let Some(file) = &card.card_key else { return Ok(None) };
     let wrong = || format!("cannot read the key in {}", file.display());
     let pem = fs::read(file).with_context(wrong)?;

@@ -170,6 +170,11 @@ fn check_access(findings: &mut Findings, serve: &ServeArgs, making: &Making) {
     if let Some(oidc) = &oidc {
         findings.ok("oidc", format!("tokens of {} count", oidc.issuer));
     }
+    if findings.checked("card", a2a::card_key(&serve.card)).flatten().is_some()
+        && let Some(file) = &serve.card.card_key
+    {
+        check_secret(findings, "card", file);
+    }
     let is_asked = token.is_some() || has_tokens || oidc.is_some();
     if let Some(network) = findings.checked("network", a2a::network(serve)) {
         let checked = network.check(a2a::listened_at(serve), is_asked);
