@@ -275,8 +275,8 @@ pub(super) async fn obey(
     match method.as_str() {
         OPEN => to_value(take_in(server, principal, &context, terminal)?),
         FILES => {
-            let most = params.parse::<FilesParams>()?.most.min(FILES_NAMED);
-            let named = spawn_blocking(move || session.mentionable(most)).await;
+            let files = params.parse::<FilesParams>()?;
+            let named = spawn_blocking(move || mentionable(&session, &files)).await;
             to_value(named.map_err(Error::internal)?)
         }
         PROMPTS => {
@@ -292,6 +292,11 @@ pub(super) async fn obey(
             Ok(done)
         }
     }
+}
+
+/// Returns the names of files that a prompt can mention.
+fn mentionable(session: &Session, files: &FilesParams) -> Vec<String> {
+    session.mentionable(files.most.min(FILES_NAMED))
 }
 
 fn to_value(value: impl Serialize) -> Result<Value, Error> {
@@ -401,8 +406,7 @@ impl Seat {
             Ok(asked) => asked,
             Err(error) => return responder.send(Err::<(), _>(error)),
         };
-        let most = files.most.min(FILES_NAMED);
-        answer_blocking(responder, slot, move || session.mentionable(most));
+        answer_blocking(responder, slot, move || mentionable(&session, &files));
     }
 
     fn prompts(&self, session: Arc<Session>, responder: Responder) {

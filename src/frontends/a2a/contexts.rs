@@ -694,12 +694,12 @@ impl<'a> VisibleContexts<'a> {
             auto_approve: settings.auto_execute,
         };
         let owner = self.principal.id();
-        let mut _room = None;
-        if let Some(owner) = owner {
+        let room = |owner| {
             let checked = self.all.meter.turn(owner, sessions);
             let checked = checked.and_then(|_| self.all.meter.session(owner, sessions));
-            _room = Some(self.within_quota("a session", checked)?);
-        }
+            self.within_quota("a session", checked)
+        };
+        let _room = owner.map(room).transpose()?;
         let prepare = |session: &Session| {
             // First of all: nobody sees it before it is known whose it is.
             if let Some(owner) = owner {
