@@ -76,7 +76,7 @@ pub(super) fn chat_ended(finish: &Finish) {
     }
 }
 
-/// Notes in the current span that it came to nothing.
+/// Marks the current span as failed.
 pub(super) fn failed() {
     Span::current().record("otel.status_code", "ERROR");
 }

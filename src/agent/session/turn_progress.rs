@@ -102,10 +102,10 @@ impl TurnProgress {
 /// Place in a turn from which it goes on.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ResumePlace {
-    /// What the prompt mentions is read first.
+    /// The beginning: the files that the prompt mentions are read first.
     Beginning,
-    /// The model is asked.
+    /// The next request to the model.
     Model,
-    /// All has been said, and the turn ends for this reason.
+    /// The end, for this reason: all has been said.
     End(FinishReason),
 }

@@ -31,7 +31,7 @@ const INVALID_TOKEN: HeaderValue =
 const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// Refuses what is sent to another name than this server's, by a page of another origin, or past the proxy.
-/// What the request is answered with knows the client's address.
+/// The client's address is known to the handlers behind.
 pub(super) async fn keep_out_web_pages(
     State(server): State<Arc<A2aServer>>,
     request: Request,

@@ -153,7 +153,7 @@ async fn turn(ports: &Ports, rng: &mut fastrand::Rng, session: usize, number: us
     }
 }
 
-/// What happened to the nodes and the database.
+/// Faults that the nodes and the database have had.
 #[derive(Debug, Default)]
 struct Blows {
     killed: usize,
@@ -161,7 +161,7 @@ struct Blows {
     drained: usize,
     crashes: usize,
     freezes: usize,
-    /// What is still to come of this round.
+    /// Kinds of faults still to come in this round.
     round: Vec<u32>,
 }
 

@@ -1,6 +1,6 @@
 //! nginx and Caddy in front of `tandem serve`, set up as the manual says.
 //!
-//! Where one of them is not installed, its test does nothing and says so; `.ci/run` installs both.
+//! The test of a proxy that is not installed does nothing, and says so; `.ci/run` installs both.
 
 use std::fs;
 use std::io::{Write as _, stderr};

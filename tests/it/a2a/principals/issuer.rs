@@ -17,16 +17,16 @@ use ring::signature::{
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
-/// What an issuer answers, and what was asked of it.
+/// Data that an issuer serves, and the number of requests for it.
 #[derive(Default)]
 struct State {
-    /// Its name in its metadata.
+    /// Name of the issuer in its metadata.
     name: String,
-    /// The address of its keys.
+    /// Address of the keys.
     keys_at: String,
     keys: Vec<Value>,
     is_down: bool,
-    /// How often the keys were fetched.
+    /// Number of times that the keys were fetched.
     fetched: usize,
 }
 
