@@ -1,7 +1,7 @@
 //! Settings, as the parts of a session take them.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use tandem_agent::commands::{CommandDirectory, CommandOwner, Custom, CustomLimits};
 use tandem_agent::session::{Memory, Places};
@@ -18,6 +18,10 @@ use tandem_tools::{self as tools, Host, NameList, Tool, ToolLimits, WebSearch, W
 
 /// Name of the setting that chooses the sandbox.
 const SANDBOX: &str = "tools.sandbox";
+
+/// Names of files that commands in a sandbox cannot write. Large: read once, by the first command.
+static PROTECTED: LazyLock<NameList> =
+    LazyLock::new(|| NameList::new(protected_files()).unwrap_or_default());
 
 /// Returns the tools that the model may call, but for what servers offer.
 pub(super) fn tools(
@@ -65,7 +69,7 @@ pub(super) fn sandbox_setup(settings: &Settings, env: &Env, limits: &ToolLimits)
         writable: settings.tools.sandbox_allowed_paths.clone(),
         network: settings.tools.sandbox_network_access,
         hosts: hosts(&settings.sandbox.network),
-        protected: NameList::new(protected_files()).unwrap_or_default(),
+        protected: &PROTECTED,
         taken_back: env.state_dir().map(|dir| dir.join("taken-back")),
         limits: Limits {
             processes: Some(limits.sandbox_processes),

@@ -11,7 +11,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use parking_lot::Mutex;
 use tandem_sandbox::{
@@ -81,7 +81,7 @@ pub struct SandboxSetup {
     pub hosts: NetworkSetup,
     /// Names of files that cannot be written in the workspace: they take effect without a person
     /// running them.
-    pub protected: NameList,
+    pub protected: &'static LazyLock<NameList>,
     /// Directory for files that were taken out of the workspace. `None`: one that ends with the session.
     pub taken_back: Option<PathBuf>,
     /// Bounds of what commands take.

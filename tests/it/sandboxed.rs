@@ -89,6 +89,8 @@ pub(crate) fn outside(command: &str) -> Value {
     with(command, json!({ "sandbox": "outside", "justification": REASON }))
 }
 
+static PROTECTED: LazyLock<NameList> = LazyLock::new(|| NameList::new(protected_files()).unwrap());
+
 /// A sandbox by the best mechanism there is, whose helper is the program.
 fn sandbox_setup(home: &Path) -> SandboxSetup {
     SandboxSetup {
@@ -99,7 +101,7 @@ fn sandbox_setup(home: &Path) -> SandboxSetup {
         writable: Vec::new(),
         network: false,
         hosts: NetworkSetup::default(),
-        protected: NameList::new(protected_files()).unwrap(),
+        protected: &PROTECTED,
         taken_back: Some(home.join("taken-back")),
         limits: Limits::default(),
     }

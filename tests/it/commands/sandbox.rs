@@ -2,6 +2,7 @@
 
 use std::io::{Write as _, stderr};
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use tandem_agent::permission::{Mode, Scope};
 use tandem_agent::session::Parts;
@@ -13,6 +14,8 @@ use tandem_tools::network::NetworkSetup;
 use super::{Stage, contains};
 use crate::fakes::host;
 
+static NO_NAMES: LazyLock<NameList> = LazyLock::new(NameList::default);
+
 /// A session whose commands have a sandbox that this program makes.
 fn stage(mode: Option<SandboxMode>, mechanism: Option<Mechanism>, helper: &str) -> Stage {
     let setup = SandboxSetup {
@@ -23,7 +26,7 @@ fn stage(mode: Option<SandboxMode>, mechanism: Option<Mechanism>, helper: &str) 
         writable: Vec::new(),
         network: false,
         hosts: NetworkSetup::default(),
-        protected: NameList::default(),
+        protected: &NO_NAMES,
         taken_back: None,
         limits: Limits::default(),
     };

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -22,6 +23,8 @@ use crate::sandboxed::mechanism;
 const USER: &str = "../.gemini/settings.json";
 const PROJECT: &str = ".gemini/settings.json";
 
+static NO_NAMES: LazyLock<NameList> = LazyLock::new(NameList::default);
+
 /// Returns a sandbox that does not work.
 pub(super) fn broken() -> SandboxSetup {
     SandboxSetup {
@@ -32,7 +35,7 @@ pub(super) fn broken() -> SandboxSetup {
         writable: Vec::new(),
         network: false,
         hosts: NetworkSetup::default(),
-        protected: NameList::default(),
+        protected: &NO_NAMES,
         taken_back: None,
         limits: Limits::default(),
     }
