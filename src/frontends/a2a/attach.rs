@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::io::DuplexStream;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::audit::{client_address, for_client};
 use super::context::SessionContext;
 use super::contexts::{AgentSettings, VisibleContexts};
-use super::orders::{OrderReply, OrderedCall};
+use super::orders::{OrderReply, OrderedCall, TerminalCall};
 use super::principals::{self, DRIVE, Principal, SessionRight, WATCH};
 use super::requests::SessionId;
 use super::server::{A2aServer, CallOrigin};
@@ -231,24 +231,6 @@ fn take_in(
         frame_bytes: server.options.body,
     };
     Ok((opened, client))
-}
-
-/// A call of a terminal that has attached to a session that another node has.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct TerminalCall {
-    /// The session's own id.
-    session: String,
-    method: String,
-    params: Value,
-    /// Name of the terminal.
-    terminal: String,
-}
-
-impl TerminalCall {
-    fn new(context: &SessionContext, method: &str, terminal: &str, params: Value) -> Self {
-        let (session, method) = (context.session_id().to_owned(), method.to_owned());
-        Self { session, method, params, terminal: terminal.to_owned() }
-    }
 }
 
 fn terminal_caller(principal: &Principal, origin: Origin) -> CallOrigin {

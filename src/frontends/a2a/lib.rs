@@ -16,7 +16,8 @@
 //! - network: `network` is where the server is and what it is called, with `tls`; `forwarded` who comes
 //!   by a proxy;
 //! - transports: `http`, `http_json`, `rest`, `sse`, `ws` and `attach`, behind `guard`; `connection`
-//!   carries them, with `http2`; `webhook` on the way out; `monitoring`, beside it.
+//!   carries them, with `http2`; `webhook` on the way out; `monitoring`, beside it; `order_executor` for
+//!   what clients of other nodes call.
 
 pub mod tokens;
 pub mod webhook;
@@ -49,6 +50,7 @@ mod monitoring;
 mod network;
 mod notifiers;
 mod oidc;
+mod order_executor;
 mod orders;
 mod patience;
 mod principals;
@@ -170,7 +172,7 @@ pub async fn serve(
     let notifying = Arc::clone(&server);
     let notifying = async move { takeover::run(&notifying).await };
     let _notifies = AbortOnDropHandle::new(tokio::spawn(notifying));
-    let _orders = AbortOnDropHandle::new(tokio::spawn(orders::run(Arc::clone(&server))));
+    let _orders = AbortOnDropHandle::new(tokio::spawn(order_executor::run(Arc::clone(&server))));
     tokio::select! {
         () = door.accept() => {}
         () = sweeping(&server) => {}

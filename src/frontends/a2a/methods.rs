@@ -132,7 +132,7 @@ impl A2aServer {
             && method.needs_owner()
         {
             let call = OrderedCall::Method { name: name.to_owned(), params };
-            return self.order(followed, call, caller).await?.value();
+            return self.order(followed, call, caller).await?.value().map(Reply::Value);
         }
         let reply = self.carry_out_here(method, dialect, params, caller).await;
         reply.map_err(|error| dialect.error(error))

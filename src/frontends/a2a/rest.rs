@@ -8,20 +8,19 @@ use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::body::{body, json_response, used_up};
 use super::context::SessionContext;
 use super::dialect::Dialect;
-use super::orders::OrderedCall;
+use super::orders::{BegunCommand, OrderedCall};
 use super::principals::{Principal, WATCH};
 use super::requests::{ExecuteCommand, LARGEST_PAGE, PAGE, SessionId, SessionName};
 use super::server::{A2aServer, CallOrigin};
 use super::subscription::{Span, Subscription};
 use super::{commands, fields, read, sse};
 use tandem_agent::commands::PathError;
-use tandem_agent::session::{ServerStatus, Session, TurnId};
+use tandem_agent::session::{ServerStatus, Session};
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
 
@@ -119,17 +118,6 @@ fn refusal(error: &Error) -> Response {
         }
         None => bad(&error.message),
     }
-}
-
-/// A command that was begun.
-#[derive(Serialize, Deserialize)]
-pub(super) struct BegunCommand {
-    name: String,
-    turn: TurnId,
-    /// Position in the log where it begins.
-    from: usize,
-    /// `true` if it asks the model, so that its answer is a stream.
-    asks_model: bool,
 }
 
 fn bad(why: &str) -> Response {
