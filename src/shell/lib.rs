@@ -167,6 +167,9 @@ fn table<T: DeserializeOwned>(text: &str) -> T {
     toml::from_str(text).unwrap_or_else(|error| panic!("a malformed table: {error}"))
 }
 
+/// Result of reading; an error says why the text cannot be made out.
+type Read<T> = Result<T, String>;
+
 /// Circumstances of a text that is read.
 #[derive(Debug, Clone, Copy, Default)]
 struct Around {

@@ -9,12 +9,9 @@ use std::ops::Range;
 use super::unwrap::unwrap;
 use super::word::{Dynamic, Partial, Quoting, Word, is_meta, is_name};
 use super::{
-    Around, Assignment, MAX_DEPTH, MAX_STEPS, Redirect, RedirectKind, SimpleCommand, Step, agree,
-    brief,
+    Around, Assignment, MAX_DEPTH, MAX_STEPS, Read, Redirect, RedirectKind, SimpleCommand, Step,
+    agree, brief,
 };
-
-/// Result of reading; an error says why the text cannot be made out.
-pub(super) type Read<T> = Result<T, String>;
 
 const MAX_DOCUMENTS: usize = 16;
 
@@ -523,7 +520,7 @@ impl Parser<'_> {
     fn emit(&mut self, mut command: SimpleCommand) -> Read<()> {
         command.conditional = self.around.conditional;
         command.repeated = self.around.repeated;
-        let steps = unwrap(command, self.around)?;
+        let steps = unwrap(command, self.around, |text, around| Parser::read(text, around))?;
         self.extend(steps)
     }
 }

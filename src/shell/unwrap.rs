@@ -6,9 +6,8 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::options::gives;
-use super::parser::{Parser, Read};
 use super::word::{Dynamic, Word};
-use super::{Around, Assignment, MAX_DEPTH, SimpleCommand, Step, table};
+use super::{Around, Assignment, MAX_DEPTH, Read, SimpleCommand, Step, table};
 
 static TABLE: LazyLock<Wrappers> = LazyLock::new(|| table(include_str!("wrappers.toml")));
 
@@ -49,8 +48,15 @@ pub fn is_shell(name: &str) -> bool {
     TABLE.shells.iter().any(|shell| shell == name)
 }
 
+/// Reads a command line, such as the argument of `bash -c`.
+pub(super) type ReadLine = fn(&str, Around) -> Read<Vec<Step>>;
+
 /// Returns the steps of a command without its wrappers.
-pub(super) fn unwrap(mut command: SimpleCommand, mut around: Around) -> Read<Vec<Step>> {
+pub(super) fn unwrap(
+    mut command: SimpleCommand,
+    mut around: Around,
+    read: ReadLine,
+) -> Read<Vec<Step>> {
     around.depth += 1;
     if around.depth > MAX_DEPTH {
         return Err("it is nested too deeply".to_owned());
@@ -58,19 +64,19 @@ pub(super) fn unwrap(mut command: SimpleCommand, mut around: Around) -> Read<Vec
     let name = command.name();
     let Some(wrapper) = TABLE.wrapper.iter().find(|wrapper| Some(wrapper.name.as_str()) == name)
     else {
-        return in_turn(command, around);
+        return in_turn(command, around, read);
     };
     let whole = command.words.clone();
     match take_off(wrapper, &mut command) {
         Ok(true) if matches!(wrapper.name.as_str(), "builtin" | "command") => {
             let mut steps = vec![Step::Wrapper(whole)];
-            steps.extend(unwrap(command, around)?);
+            steps.extend(unwrap(command, around, read)?);
             Ok(steps)
         }
         // Another process: where it goes is no matter to the shell.
         Ok(true) => {
             let mut steps = vec![Step::Enter, Step::Wrapper(whole)];
-            steps.extend(unwrap(command, around)?);
+            steps.extend(unwrap(command, around, read)?);
             steps.push(Step::Leave);
             Ok(steps)
         }
@@ -83,7 +89,7 @@ pub(super) fn unwrap(mut command: SimpleCommand, mut around: Around) -> Read<Vec
 }
 
 /// Returns the commands in the arguments of a command, if they are known; else the command itself.
-fn in_turn(command: SimpleCommand, around: Around) -> Read<Vec<Step>> {
+fn in_turn(command: SimpleCommand, around: Around, read: ReadLine) -> Read<Vec<Step>> {
     let mut steps = beside(&command);
     match command.name() {
         Some("eval") => {
@@ -92,12 +98,12 @@ fn in_turn(command: SimpleCommand, around: Around) -> Read<Vec<Step>> {
                 let fails = !command.redirects.is_empty();
                 steps.push(Step::Wrapper(command.words.clone()));
                 let around = Around { conditional: around.conditional || fails, ..around };
-                steps.extend(Parser::read(&texts.join(" "), around)?);
+                steps.extend(read(&texts.join(" "), around)?);
                 return Ok(steps);
             }
         }
         Some("find") => {
-            let executed = executed(&command, around)?;
+            let executed = executed(&command, around, read)?;
             return Ok(iter::once(Step::Command(command)).chain(executed).collect());
         }
         Some(name) if is_shell(name) => {
@@ -105,7 +111,7 @@ fn in_turn(command: SimpleCommand, around: Around) -> Read<Vec<Step>> {
                 let plain_shell = name != "bash";
                 let own_shell = Around { depth: around.depth, plain_shell, ..Around::default() };
                 steps.extend([Step::Enter, Step::Wrapper(command.words.clone())]);
-                steps.extend(Parser::read(script, own_shell)?);
+                steps.extend(read(script, own_shell)?);
                 steps.push(Step::Leave);
                 return Ok(steps);
             }
@@ -268,7 +274,7 @@ fn script(args: &[Word]) -> Option<&str> {
 }
 
 /// Returns the commands that `find` runs for each file.
-fn executed(find: &SimpleCommand, around: Around) -> Read<Vec<Step>> {
+fn executed(find: &SimpleCommand, around: Around, read: ReadLine) -> Read<Vec<Step>> {
     let mut steps = Vec::new();
     let is_exec =
         |word: &Word| matches!(word.text.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir");
@@ -294,7 +300,7 @@ fn executed(find: &SimpleCommand, around: Around) -> Read<Vec<Step>> {
                 ..SimpleCommand::default()
             };
             steps.push(Step::Enter);
-            steps.extend(unwrap(command, around)?);
+            steps.extend(unwrap(command, around, read)?);
             steps.push(Step::Leave);
         }
     }
