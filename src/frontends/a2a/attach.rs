@@ -17,9 +17,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::audit::{client_address, for_client};
 use super::context::SessionContext;
-use super::contexts::{AgentSettings, VisibleContexts};
+use super::contexts::VisibleContexts;
 use super::orders::{OrderReply, OrderedCall, TerminalCall};
 use super::principals::{self, DRIVE, Principal, SessionRight, WATCH};
+use super::read::AgentSettings;
 use super::requests::SessionId;
 use super::server::{A2aServer, CallOrigin};
 use super::turns;

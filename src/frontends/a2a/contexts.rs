@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::future::{pending, ready};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,10 +14,11 @@ use super::audit::Audit;
 use super::context::{self, SessionContext, UnknownContext};
 use super::principals::{DRIVE, Principal, SessionRight};
 use super::quotas::{Meter, QuotaError, Reservation};
+use super::read::AgentSettings;
 use super::servers::{self, Allowed};
 use super::story::Story;
 use tandem_agent::session::{
-    FollowedSession, Head, Listed, Orphan, PrincipalId, ServerConfig, Session, SessionAccess,
+    FollowedSession, Head, Listed, Orphan, PrincipalId, Session, SessionAccess,
     SessionState, Store, StoreError, TaskEvent, TurnId, read_stored,
 };
 use tandem_agent::sessions::{
@@ -27,17 +27,6 @@ use tandem_agent::sessions::{
 };
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
-
-/// Settings that a client wants for a session (RFC 3.2, `AgentSettings`).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct AgentSettings {
-    /// The directory to work in.
-    pub(super) workspace: Option<PathBuf>,
-    /// `true` if nothing is to be asked. Whoever started the server decides whether that counts.
-    pub(super) auto_execute: bool,
-    /// The MCP servers that it brings.
-    pub(super) servers: Vec<ServerConfig>,
-}
 
 /// Decides whether clients may know of a stored session.
 pub type IsShown = Arc<dyn Fn(&Head) -> bool + Send + Sync>;

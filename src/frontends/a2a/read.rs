@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::contexts::AgentSettings;
 use super::fields::{count, field, text};
 use super::servers;
 use super::tool_call::{CANCEL, ONCE, OPTIONS};
-use tandem_agent::session::PromptPart;
+use tandem_agent::session::{PromptPart, ServerConfig};
 use tandem_content::media::Media;
 use tandem_wire::a2a::{PushAuthentication, PushNotificationConfig, error};
 use tandem_wire::development_tool::{CODER_AGENT, URI};
@@ -28,6 +27,17 @@ pub(super) struct Sent {
     pub(super) content: SentContent,
     pub(super) settings: AgentSettings,
     pub(super) configuration: Configuration,
+}
+
+/// Settings that a client wants for a session (RFC 3.2, `AgentSettings`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct AgentSettings {
+    /// The directory to work in.
+    pub(super) workspace: Option<PathBuf>,
+    /// `true` if nothing is to be asked. Whoever started the server decides whether that counts.
+    pub(super) auto_execute: bool,
+    /// The MCP servers that it brings.
+    pub(super) servers: Vec<ServerConfig>,
 }
 
 /// Content of a message: a prompt, or answers to questions.

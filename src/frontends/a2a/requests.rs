@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-use super::contexts::AgentSettings;
 use super::fields::{count, field, text};
-use super::read;
+use super::read::{self, AgentSettings};
 use tandem_wire::a2a::{TaskPushNotificationConfig, error};
 use tandem_wire::jsonrpc::Error;
 
