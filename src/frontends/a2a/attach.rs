@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use parking_lot::Mutex;
-use serde::de::DeserializeOwned;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::io::DuplexStream;
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::audit::{client_address, for_client};
 use super::context::SessionContext;
-use super::contexts::VisibleContexts;
+use super::contexts::visible::VisibleContexts;
 use super::orders::{OrderReply, OrderedCall, TerminalCall};
 use super::principals::{self, DRIVE, Principal, SessionRight, WATCH};
 use super::read::AgentSettings;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::task::coop::consume_budget;
 
 use super::context::{self, SessionContext};
-use super::contexts::VisibleContexts;
+use super::contexts::visible::VisibleContexts;
 use super::dialect::Dialect;
 use super::requests::ListTasks;
 use super::story::Story;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::context::SessionContext;
-use super::contexts::VisibleContexts;
+use super::contexts::visible::VisibleContexts;
 use super::dialect::{Dialect, json as to_json};
 use super::fields;
 use super::follow::Follow;

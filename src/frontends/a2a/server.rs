@@ -185,7 +185,7 @@ impl A2aServer {
     /// Loads the sessions in which turns were interrupted, so that their clients are notified of that
     /// although nobody asks.
     pub(super) async fn notify_interrupted(&self) {
-        for id in self.contexts.interrupted().await {
+        for id in self.contexts.of(&Principal::Operator).interrupted().await {
             let named = SessionId { task: None, context: Some(&id) };
             if let Err(error) = self.load(&Principal::Operator, &named).await {
                 tracing::warn!(id, "nobody is notified of an interrupted turn: {error}");

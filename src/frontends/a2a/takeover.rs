@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::context::SessionContext;
+use super::principals::Principal;
 use super::server::A2aServer;
 use tandem_agent::session::{Orphan, StoreError};
 use tandem_agent::sessions::LoadError;
@@ -49,7 +50,7 @@ async fn take_over_some(
     server: &A2aServer,
     refused: &mut HashMap<Orphan, Instant>,
 ) -> Result<usize, StoreError> {
-    let mut orphans = server.contexts.orphans().await?;
+    let mut orphans = server.contexts.of(&Principal::Operator).orphans().await?;
     orphans.retain(|orphan| !refused.contains_key(orphan));
     for orphan in &orphans {
         if server.ending.draining() {

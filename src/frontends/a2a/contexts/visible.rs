@@ -1,0 +1,525 @@
+//! The sessions of a server as one principal sees them.
+
+use std::collections::HashSet;
+use std::future::ready;
+use std::sync::Arc;
+
+use futures::stream::BoxStream;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+
+use super::super::context::{self, SessionContext, UnknownContext};
+use super::super::principals::{DRIVE, Principal, SessionRight};
+use super::super::quotas::{QuotaError, Reservation};
+use super::super::read::AgentSettings;
+use super::super::servers;
+use super::super::story::Story;
+use super::{Contexts, ServedSessions};
+use tandem_agent::session::{
+    Head, Listed, Orphan, PrincipalId, Session, SessionAccess, SessionState, StoreError, TaskEvent,
+    TurnId, read_stored,
+};
+use tandem_agent::sessions::{
+    CreateError, LoadError, LoadedSession, SessionRequest, SessionSummary, Sessions, owned_id,
+    stored_id,
+};
+use tandem_wire::a2a::error;
+use tandem_wire::jsonrpc::Error;
+
+/// The longest id that a client may choose.
+const LONGEST_ID: usize = 128;
+
+impl Contexts {
+    /// Returns the sessions as a principal sees them. All methods that clients call go through this.
+    pub(in super::super) fn of<'a>(&'a self, principal: &'a Principal) -> VisibleContexts<'a> {
+        VisibleContexts { all: self, principal }
+    }
+}
+
+/// The sessions of a server as one principal sees them: for those that are not the principal's, there is
+/// no way through here, and what is answered is what would be answered if there were none.
+#[derive(Clone, Copy)]
+pub(in super::super) struct VisibleContexts<'a> {
+    all: &'a Contexts,
+    principal: &'a Principal,
+}
+
+impl<'a> VisibleContexts<'a> {
+    /// Returns `true` if a loaded session is one of these.
+    fn sees(&self, loaded: &LoadedSession) -> bool {
+        context::right(loaded.session(), self.principal).is_some()
+    }
+
+    /// Returns `true` if a stored session of this head is one of these, as far as the head tells.
+    fn may_see(&self, head: &Head) -> bool {
+        let ServedSessions::PerContext { is_shown, .. } = &self.all.served else { return false };
+        // Where nobody has to show who they are, every user of this machine is a client.
+        (head.served || *self.principal != Principal::Anyone) && is_shown(head)
+    }
+
+    /// Checks that the principal may do something in a session. One who may not even read it is told
+    /// what would be the answer if there were no such session.
+    pub(in super::super) fn check(
+        &self,
+        context: &SessionContext,
+        need: SessionRight,
+    ) -> Result<(), Error> {
+        let right = context.right(self.principal);
+        let right = right.ok_or_else(|| error::task_not_found(&context.id))?;
+        if right >= need {
+            return Ok(());
+        }
+        let SessionRight::Shared(role) = right else { return Ok(()) };
+        let why = "the role in which the session is shared does not allow it";
+        self.all.audit.denied(self.principal.id(), &context.id, why);
+        let message = match need {
+            SessionRight::Shared(need) => format!(
+                "the session is shared with you to {role}, and this needs the role {need}: ask its \
+                 owner for `/share`"
+            ),
+            SessionRight::Own => {
+                format!("the session is shared with you to {role}, and only its owner does this")
+            }
+        };
+        Err(Error::new(error::UNSUPPORTED_OPERATION, message))
+    }
+
+    /// Checks that the owner of a session has room for another turn; the room is reserved as long as the
+    /// caller holds it.
+    pub(in super::super) fn check_turn(
+        &self,
+        context: &SessionContext,
+    ) -> Result<Option<Reservation>, Error> {
+        let owner = context.with_access(|access| access.owner.clone());
+        let Some(owner) = owner else { return Ok(None) };
+        self.within_quota(&context.id, self.all.meter.turn(&owner, self.all.registry())).map(Some)
+    }
+
+    /// Notes in the audit log what a quota does not allow.
+    fn within_quota<T>(&self, what: &str, checked: Result<T, QuotaError>) -> Result<T, Error> {
+        checked.map_err(|used_up| {
+            self.all.audit.denied(self.principal.id(), what, &used_up.message());
+            used_up.into()
+        })
+    }
+
+    /// All that are loaded, in no order.
+    pub(in super::super) fn all(&self) -> Vec<Arc<SessionContext>> {
+        let loaded = self.all.registry().loaded().into_iter();
+        loaded.filter(|it| self.sees(it)).map(|it| SessionContext::of(&it)).collect()
+    }
+
+    /// Descriptions of those that are loaded, the last active first.
+    pub(in super::super) fn list(&self) -> Vec<SessionSummary> {
+        let ids: HashSet<_> = self.all.registry().look(|loaded| {
+            loaded.iter().filter(|it| self.sees(it)).map(|it| it.id().to_owned()).collect()
+        });
+        let mut list = self.all.registry().list();
+        list.retain(|summary| ids.contains(&summary.id));
+        list
+    }
+
+    /// Streams the stored sessions that are not loaded, the last changed first: no more of them is read
+    /// than is taken.
+    pub(in super::super) fn stored(self) -> BoxStream<'a, Result<Listed, Error>> {
+        let Some(sessions) = self.all.sessions() else { return stream::empty().boxed() };
+        sessions
+            .stored(None)
+            .map_err(|error| Error::new(Error::INTERNAL, error.to_string()))
+            .try_filter(move |listed| {
+                let is_theirs = self.principal.right(&listed.access()).is_some();
+                ready(is_theirs && self.may_see(&listed.head))
+            })
+            .boxed()
+    }
+
+    /// Returns the id by which the registry has, or would have, the stored session that the principal
+    /// calls so, if there is one that is not loaded.
+    pub(in super::super) async fn stored_id(&self, id: &str) -> Option<String> {
+        let sessions = self.all.sessions()?;
+        for id in self.candidates(id) {
+            if !sessions.contains(&id)
+                && let Some(head) = sessions.head(&id).await
+                && self.sees_stored(&head).await
+            {
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    /// Returns `true` if a stored session of this head is one of these. With whom it is shared only its
+    /// log tells.
+    async fn sees_stored(&self, head: &Head) -> bool {
+        if !self.may_see(head) {
+            return false;
+        }
+        let mut access = SessionAccess { owner: head.owner.clone(), ..SessionAccess::default() };
+        if self.principal.right(&access).is_some() {
+            return true;
+        }
+        let is_of_tenant =
+            |id: &PrincipalId| head.owner.as_ref().is_some_and(|owner| owner.tenant == id.tenant);
+        if !self.principal.id().is_some_and(is_of_tenant) {
+            return false;
+        }
+        let Some(sessions) = self.all.sessions() else { return false };
+        let Some(store) = sessions.store() else { return false };
+        let (bytes, policy) = (sessions.limits().log_bytes, sessions.resume_policy());
+        let Ok(log) = read_stored(&**store, &head.id, bytes, policy).await else {
+            return false;
+        };
+        let state = tokio::task::spawn_blocking(move || SessionState::of(&mut log.read(0))).await;
+        access.shares = state.map(|state| state.access.shares).unwrap_or_default();
+        self.principal.right(&access).is_some()
+    }
+
+    /// Returns the ids by which the registry may have a session that the principal calls so.
+    fn candidates(&self, id: &str) -> Vec<String> {
+        let Some(principal) = self.principal.id() else { return vec![id.to_owned()] };
+        let own = owned_id(principal, id);
+        // Names are each principal's own; a session's own id names it to everybody.
+        if stored_id(id) == id { vec![own, id.to_owned()] } else { vec![own] }
+    }
+
+    /// Reads the log of a stored session by the id that the store has for it; nothing if it cannot be
+    /// read. The session is not loaded by it. Also returns the id by which the principal knows the
+    /// session.
+    pub(in super::super) async fn read(&self, id: &str) -> Option<(String, Story)> {
+        let sessions = self.all.sessions()?;
+        let stored = sessions.store()?;
+        let (bytes, policy) = (sessions.limits().log_bytes, sessions.resume_policy());
+        let log = match read_stored(&**stored, id, bytes, policy).await {
+            Ok(log) => log,
+            Err(error) => {
+                tracing::debug!(id, "a stored session is not listed: {error}");
+                return None;
+            }
+        };
+        let story = Story::read(log.read(0)).await;
+        let named = |name: &&str| self.candidates(name).iter().any(|it| stored_id(it) == id);
+        let name = story.name().filter(named).unwrap_or(id).to_owned();
+        Some((name, story))
+    }
+
+    /// Returns the ids of the stored sessions in the middle of a turn of which their process ended, and
+    /// whose clients wait to be notified.
+    pub(in super::super) async fn interrupted(&self) -> Vec<String> {
+        let Some(store) = self.all.sessions().and_then(|sessions| sessions.store()) else {
+            return Vec::new();
+        };
+        let opened = store.opened().await.unwrap_or_else(|error| {
+            tracing::warn!("nobody is notified of turns that were interrupted: {error}");
+            Vec::new()
+        });
+        let mut interrupted = Vec::new();
+        for id in opened {
+            // Its receivers are secrets; most sessions have none.
+            if store.secrets(&id).await.is_ok_and(|secrets| !secrets.is_empty())
+                && self.stored_id(&id).await.is_some()
+                && let Some((_, story)) = self.read(&id).await
+                && !story.push().is_empty()
+                && story.was_interrupted()
+            {
+                interrupted.push(id);
+            }
+        }
+        interrupted
+    }
+
+    /// Returns some of the sessions that clients have begun in which a turn runs or waits although no
+    /// process that lives has them.
+    pub(in super::super) async fn orphans(&self) -> Result<Vec<Orphan>, StoreError> {
+        let Some(store) = self.all.sessions().and_then(|sessions| sessions.store()) else {
+            return Ok(Vec::new());
+        };
+        let mut shown = Vec::new();
+        for orphan in store.orphans().await? {
+            // Where its directory is not served, no session can be made of it.
+            if self.stored_id(&orphan.id).await.is_some() {
+                shown.push(orphan);
+            }
+        }
+        Ok(shown)
+    }
+
+    /// Loads the session of an id, unless it is loaded; one that another node has is followed. It stays
+    /// loaded as long as the caller holds it; nothing if there is none, or it is the shared one.
+    pub(in super::super) async fn load(
+        &self,
+        id: &str,
+    ) -> Result<Option<Arc<SessionContext>>, Error> {
+        let ServedSessions::PerContext { sessions, .. } = &self.all.served else {
+            return Ok(None);
+        };
+        if let Some(loaded) = self.find_loaded(id, Naming::Any) {
+            self.all.followed.remove(loaded.session().id());
+            return Ok(Some(SessionContext::of(&loaded)));
+        }
+        let candidates = match self.find_followed(id, Naming::Any) {
+            Some(followed) if self.has_owner(&followed).await => return Ok(Some(followed)),
+            Some(followed) => vec![followed.session_id().to_owned()],
+            None => self.candidates(id),
+        };
+        let prepare = |session: &Session| self.all.prepare(session);
+        for (n, id) in candidates.into_iter().enumerate() {
+            match sessions.head(&id).await {
+                Some(head) if self.sees_stored(&head).await => {}
+                // Whoever could have begun it is told why it cannot be read.
+                None if n == 0 => {}
+                _ => continue,
+            }
+            let context = match sessions.load(&id, Vec::new(), prepare).await {
+                Ok(Some(loaded)) => {
+                    self.all.followed.remove(loaded.session().id());
+                    SessionContext::of(&loaded)
+                }
+                Ok(None) => continue,
+                Err(error) => self.follow(sessions, &stored_id(&id), error).await?,
+            };
+            if context.is_open_to(self.principal) {
+                return Ok(Some(context));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns `true` if another node that lives has a followed session.
+    async fn has_owner(&self, followed: &SessionContext) -> bool {
+        let Some(store) = self.all.shared_store().and_then(|store| store.shared()) else {
+            return false;
+        };
+        let unowned = store.unowned_by_others(&[followed.session_id()]).await;
+        !followed.has_moved() && unowned.is_ok_and(|unowned| unowned.is_empty())
+    }
+
+    /// Follows a session that cannot be loaded because another node has it, from now on.
+    async fn follow(
+        &self,
+        sessions: &Sessions,
+        id: &str,
+        error: LoadError,
+    ) -> Result<Arc<SessionContext>, Error> {
+        let (LoadError::Store(StoreError::Held(..)), Some(store)) =
+            (&error, self.all.shared_store())
+        else {
+            return Err(unloadable(error));
+        };
+        let followed = self.all.followed.follow(store, id, sessions.limits()).await;
+        followed.map_err(unloadable)?.ok_or_else(|| unloadable(error))
+    }
+
+    /// Returns the loaded session that the principal calls so.
+    fn find_loaded(&self, id: &str, naming: Naming) -> Option<Arc<LoadedSession>> {
+        let registry = self.all.registry();
+        let found = self.candidates(id).iter().find_map(|id| registry.find_loaded(id));
+        if let Some(found) = found {
+            return Some(found).filter(|found| self.sees(found));
+        }
+        let is_meant = |loaded: &Arc<LoadedSession>| {
+            let session = loaded.session();
+            session.with_access(|access| self.may_name(access, naming))
+                && session.context_name().as_deref() == Some(id)
+        };
+        registry.look(|loaded| {
+            let mut named = loaded.into_iter().filter(is_meant);
+            let first = named.next()?;
+            named.next().is_none().then_some(first)
+        })
+    }
+
+    /// Returns `true` if a session of this access can be named as its owner calls it, which is what its events
+    /// say.
+    fn may_name(&self, access: &SessionAccess, naming: Naming) -> bool {
+        access.owner.is_some()
+            && match self.principal.right(access) {
+                Some(SessionRight::Shared(_)) => true,
+                Some(SessionRight::Own) => naming == Naming::Any,
+                None => false,
+            }
+    }
+
+    /// Returns the followed session that the principal calls so.
+    fn find_followed(&self, id: &str, naming: Naming) -> Option<Arc<SessionContext>> {
+        let candidates = self.candidates(id);
+        let is_there = |context: &&Arc<SessionContext>| !context.has_moved();
+        self.all.followed.look(|followed| {
+            let found =
+                candidates.iter().find_map(|id| followed.get(&stored_id(id)).filter(is_there));
+            if let Some(found) = found {
+                return Some(found).filter(|found| found.is_open_to(self.principal)).cloned();
+            }
+            let mut named = followed.values().filter(is_there).filter(|context| {
+                context.with_access(|access| self.may_name(access, naming))
+                    && context.context_name().as_deref() == Some(id)
+            });
+            let first = named.next()?;
+            named.next().is_none().then(|| Arc::clone(first))
+        })
+    }
+
+    /// Returns the session that the principal calls so, if it is loaded or followed.
+    fn find_known(&self, id: &str, naming: Naming) -> Option<Arc<SessionContext>> {
+        let loaded = self.find_loaded(id, naming).map(|loaded| SessionContext::of(&loaded));
+        loaded.or_else(|| self.find_followed(id, naming))
+    }
+
+    /// Returns the context of exactly this id.
+    pub(in super::super) fn get(&self, id: &str) -> Option<Arc<SessionContext>> {
+        self.opened(id, Naming::Any)
+    }
+
+    fn opened(&self, id: &str, naming: Naming) -> Option<Arc<SessionContext>> {
+        let context = self.find_known(id, naming)?;
+        context.used();
+        Some(context)
+    }
+
+    /// The task of that id, in a session in which the principal may do something: its context, and its
+    /// turn if it is the task of one.
+    pub(in super::super) fn task(
+        &self,
+        id: &str,
+        need: SessionRight,
+    ) -> Result<(Arc<SessionContext>, Option<TurnId>), Error> {
+        let of_turn = || {
+            let (context, turn) = id.rsplit_once('.')?;
+            let turn = TurnId(turn.parse().ok()?);
+            let context = self.get(context)?;
+            context.story(|story| story.turn(turn).is_some()).then_some((context, Some(turn)))
+        };
+        let whole = self.get(id).map(|context| (context, None));
+        let (context, turn) = whole.or_else(of_turn).ok_or_else(|| error::task_not_found(id))?;
+        self.check(&context, need)?;
+        Ok((context, turn))
+    }
+
+    /// Returns the outcome for a context that a client names, if that context is not known.
+    pub(in super::super) fn unknown(&self, id: Option<&str>) -> Option<UnknownContext> {
+        if self.find_known(id?, Naming::Shared).is_some() {
+            return None;
+        }
+        Some(match &self.all.served {
+            ServedSessions::Shared { .. } => UnknownContext::Shared,
+            ServedSessions::PerContext { .. } => UnknownContext::New,
+        })
+    }
+
+    /// The context of that id; else the shared one, if there is one.
+    pub(in super::super) fn find(&self, id: Option<&str>) -> Option<Arc<SessionContext>> {
+        id.and_then(|id| self.opened(id, Naming::Shared)).or_else(|| {
+            self.all.shared.as_ref().map(|shared| {
+                shared.used();
+                Arc::clone(shared)
+            })
+        })
+    }
+
+    /// The context that a message is for: by its id, or a new one. The principal may send prompts in it.
+    pub(in super::super) fn context(
+        &self,
+        id: Option<&str>,
+        settings: &AgentSettings,
+    ) -> Result<Arc<SessionContext>, Error> {
+        if let Some(sessions) = self.all.sessions() {
+            sessions.unload_idle();
+        }
+        let id = id.filter(|id| !id.is_empty());
+        let (context, is_new) = match (self.find(id), self.all.sessions()) {
+            (None, Some(sessions)) => self.begin(sessions, id, settings)?,
+            (Some(context), _) => (context, false),
+            // It was made with the server.
+            (None, None) => return Err(Error::new(Error::INTERNAL, "no session")),
+        };
+        if !is_new {
+            self.check(&context, DRIVE)?;
+            let session = context.session()?;
+            if let Some(workspace) = &settings.workspace {
+                session.works_in(workspace).map_err(error::invalid_params)?;
+            }
+            servers::add(&settings.servers, session, self.all.servers);
+        }
+        Ok(context)
+    }
+
+    /// Begins a session, of an id that the client may have chosen. Also returns whether it is new:
+    /// another request may have begun it meanwhile.
+    fn begin(
+        &self,
+        sessions: &Sessions,
+        chosen: Option<&str>,
+        settings: &AgentSettings,
+    ) -> Result<(Arc<SessionContext>, bool), Error> {
+        let is_wrong =
+            |id: &str| id.len() > LONGEST_ID || id.contains(|c: char| c.is_control() || c == '.');
+        if chosen.is_some_and(is_wrong) {
+            return Err(error::invalid_params(format!(
+                "`contextId` must have at most {LONGEST_ID} bytes, and no dots"
+            )));
+        }
+        let request = SessionRequest {
+            directory: settings.workspace.clone(),
+            more: Vec::new(),
+            auto_approve: settings.auto_execute,
+        };
+        let owner = self.principal.id();
+        let room = |owner| {
+            let checked = self.all.meter.turn(owner, sessions);
+            let checked = checked.and_then(|_| self.all.meter.session(owner, sessions));
+            self.within_quota("a session", checked)
+        };
+        let _room = owner.map(room).transpose()?;
+        let prepare = |session: &Session| {
+            // First of all: nobody sees it before it is known whose it is.
+            if let Some(owner) = owner {
+                session.record(TaskEvent::Owned { owner: owner.clone() });
+            }
+            session.announce(self.all.port);
+            servers::add(&settings.servers, session, self.all.servers);
+            session.start_servers();
+            if let Some(context) = chosen {
+                session.record(TaskEvent::ContextNamed { context: context.to_owned() });
+            }
+        };
+        let begun = match (chosen, owner) {
+            (Some(id), Some(owner)) => {
+                sessions.open_or_create(&owned_id(owner, id), &request, prepare)
+            }
+            (Some(id), None) => sessions.open_or_create(id, &request, prepare),
+            (None, _) => sessions.create(&request, prepare).map(|created| (created, true)),
+        };
+        let (loaded, is_new) = begun.map_err(refused)?;
+        let context = SessionContext::of(&loaded);
+        if is_new {
+            self.all.audit.begun(self.principal, &context);
+        }
+        Ok((context, is_new))
+    }
+}
+
+/// Sessions that can be named as their owners name them, by others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Naming {
+    /// Those that are shared with the one who names them.
+    Shared,
+    /// Also those that an administrator sees.
+    Any,
+}
+
+/// Returns the error for a stored session that cannot be loaded.
+fn unloadable(error: LoadError) -> Error {
+    match error {
+        LoadError::Create(error) => refused(error),
+        LoadError::Store(
+            error @ (StoreError::Held(..) | StoreError::Newer(_) | StoreError::Checkpoint(_)),
+        ) => Error::new(error::UNSUPPORTED_OPERATION, error.to_string()),
+        LoadError::Store(error) => Error::new(Error::INTERNAL, error.to_string()),
+    }
+}
+
+/// Returns the error for a session that cannot be.
+fn refused(error: CreateError) -> Error {
+    match error {
+        CreateError::Full(_) => Error::new(error::UNSUPPORTED_OPERATION, error.to_string()),
+        CreateError::Refused(why) => error::invalid_params(why),
+    }
+}
