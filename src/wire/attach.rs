@@ -8,7 +8,11 @@
 //!
 //! The session's own types (events, parts of prompts, answers) are the parameters `E`, `P`, `A`.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
+
+use crate::jsonrpc::Error;
 
 /// Path on the server.
 pub const PATH: &str = "/attach";
@@ -39,6 +43,11 @@ pub const PROMPTS: &str = "attach/prompts";
 
 /// Code of an error whose `data.details` tells the user why a call was refused.
 pub const REFUSED: i64 = -32000;
+
+/// Returns the error for a call that is refused.
+pub fn refused(why: impl fmt::Display) -> Error {
+    Error::detailed(REFUSED, "Refused", why)
+}
 
 /// The part of [`OpenParams`] that every version has.
 #[derive(Debug, Serialize, Deserialize)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 
-use super::attach;
+use super::attach::actor;
 use super::audit::for_client;
 use super::dialect::Dialect;
 use super::methods::Reply;
@@ -153,7 +153,7 @@ impl A2aServer {
                 Ok(OrderReply::Command(begun))
             }
             OrderedCall::Terminal(call) => {
-                OrderReply::of_value(&attach::obey(self, &call, caller).await?)
+                OrderReply::of_value(&actor::obey(self, &call, caller).await?)
             }
         }
     }

@@ -1,0 +1,213 @@
+//! Calls of a terminal, carried out in a session that this node has.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::to_raw_value;
+use tokio::task::spawn_blocking;
+
+use super::super::context::SessionContext;
+use super::super::orders::TerminalCall;
+use super::super::principals::{self, DRIVE, Principal, SessionRight, WATCH};
+use super::super::requests::SessionId;
+use super::super::server::{A2aServer, CallOrigin};
+use super::super::turns;
+use tandem_agent::session::{
+    Answer, AnswerError, ClientName, Origin, PromptPart, PromptTags, Session, TurnId,
+};
+use tandem_wire::attach::{
+    ANSWER, AnswerParams, CANCEL, EVENTS, FILES, FilesParams, OPEN, OpenedSession, PROMPT, PROMPTS,
+    PromptParams, SET_MODE, SetModeParams, TAKE_BACK, TurnParams, refused,
+};
+use tandem_wire::jsonrpc::{Error, Params};
+
+/// Message of a session that the owner shares no longer.
+pub(super) const NOT_SHARED: &str = "the session is not shared with you any more";
+
+/// Maximum number of files named in one answer.
+const FILES_NAMED: usize = 20_000;
+
+/// Returns the right that a call needs.
+pub(super) fn needed(method: &str) -> SessionRight {
+    match method {
+        EVENTS | FILES | PROMPTS => WATCH,
+        ANSWER => principals::ANSWER,
+        _ => DRIVE,
+    }
+}
+
+/// Gives a terminal its number in a session that this node has, and describes the session.
+pub(super) fn take_in(
+    server: &A2aServer,
+    principal: &Principal,
+    context: &Arc<SessionContext>,
+    terminal: &str,
+) -> Result<(OpenedSession, ClientName), Error> {
+    let session = context.session()?;
+    let client = {
+        let mut terminals = context.terminals.lock();
+        let client = context.story(|story| terminals.client(terminal, story));
+        client.of(principal.id().cloned())
+    };
+    let opened = OpenedSession {
+        session: context.id.clone(),
+        number: client.number,
+        directory: directory(context),
+        model: session.model(),
+        mode: session.mode().to_string(),
+        modes: session.modes().iter().map(ToString::to_string).collect(),
+        frame_bytes: server.options.body,
+    };
+    Ok((opened, client))
+}
+
+/// Carries out a call of a terminal that has attached at another node.
+pub(in super::super) async fn obey(
+    server: &A2aServer,
+    call: &TerminalCall,
+    CallOrigin { principal, origin, .. }: &CallOrigin,
+) -> Result<Value, Error> {
+    let TerminalCall { session: id, method, params, terminal } = call;
+    let named = SessionId { task: None, context: Some(id) };
+    let context = server.load(principal, &named).await?;
+    let context = context.ok_or_else(|| refused(NOT_SHARED))?;
+    let session = Arc::clone(context.session()?);
+    let need = if method == OPEN { WATCH } else { needed(method) };
+    let checked = server.contexts.of(principal).check(&context, need);
+    checked.map_err(|error| refused(error.message))?;
+    let raw = to_raw_value(params).map_err(Error::internal)?;
+    let params = Params(Some(&raw));
+    match method.as_str() {
+        OPEN => to_value(take_in(server, principal, &context, terminal)?),
+        FILES => {
+            let files = params.parse::<FilesParams>()?;
+            let named = spawn_blocking(move || mentionable(&session, &files)).await;
+            to_value(named.map_err(Error::internal)?)
+        }
+        PROMPTS => {
+            let commands = spawn_blocking(move || session.own_commands()).await;
+            to_value(commands.map_err(Error::internal)?)
+        }
+        _ => {
+            let actor = Actor { server, principal, context: &context, terminal, origin };
+            let done = actor.act(&session, method, params)?;
+            if method == PROMPT {
+                context.promised().await.map_err(|error| refused(error.message))?;
+            }
+            Ok(done)
+        }
+    }
+}
+
+/// Returns the names of files that a prompt can mention.
+pub(super) fn mentionable(session: &Session, files: &FilesParams) -> Vec<String> {
+    session.mentionable(files.most.min(FILES_NAMED))
+}
+
+fn to_value(value: impl Serialize) -> Result<Value, Error> {
+    serde_json::to_value(value).map_err(Error::internal)
+}
+
+/// A terminal that acts in a session that this node has.
+pub(super) struct Actor<'a> {
+    pub(super) server: &'a A2aServer,
+    pub(super) principal: &'a Principal,
+    pub(super) context: &'a Arc<SessionContext>,
+    /// Name of the terminal.
+    pub(super) terminal: &'a str,
+    pub(super) origin: &'a Origin,
+}
+
+impl Actor<'_> {
+    pub(super) fn act(
+        &self,
+        session: &Session,
+        method: &str,
+        params: Params<'_>,
+    ) -> Result<Value, Error> {
+        match method {
+            PROMPT => self.prompt(session, params).map(|()| Value::Null),
+            SET_MODE => self.set_mode(session, params).map(|()| Value::Null),
+            CANCEL => {
+                let turn = params.parse::<TurnParams>();
+                self.note("cancel");
+                turn.map(|turn| session.cancel(TurnId(turn.turn)).into())
+            }
+            TAKE_BACK => {
+                let turn = params.parse::<TurnParams>()?;
+                Ok(session.take_back(TurnId(turn.turn)).into())
+            }
+            ANSWER => to_value(self.answer(session, &params.parse::<AnswerParams<Answer>>()?)),
+            _ => Err(Error::method_not_found(method)),
+        }
+    }
+
+    fn prompt(&self, session: &Session, params: Params<'_>) -> Result<(), Error> {
+        let prompt: PromptParams<PromptPart> = params.parse()?;
+        if prompt.parts.iter().any(|part| matches!(part, PromptPart::Shell(_))) {
+            self.trusted()?;
+        }
+        // Nobody has checked it, and one request with something in it that is none would fail, and all
+        // that follow.
+        if prompt.parts.iter().any(|part| matches!(part, PromptPart::Media(_))) {
+            return Err(refused("a terminal sends no media"));
+        }
+        self.server.check_open().map_err(|error| refused(error.message))?;
+        let context = self.context;
+        context.used();
+        // It may have been taken, and the terminal not know. Of two at once, one is.
+        let mut terminals = context.terminals.lock();
+        if context.story(|story| terminals.is_new(self.terminal, prompt.number, story)) {
+            turns::check_room(session).map_err(|error| refused(error.message))?;
+            let contexts = self.server.contexts.of(self.principal);
+            let _room = contexts.check_turn(context).map_err(|error| refused(error.message))?;
+            let text = self.server.audit.text(&prompt.parts);
+            terminals.take(self.terminal, prompt.number);
+            let tags = PromptTags::key(prompt.number.to_string());
+            let turn = session.prompt_tagged(prompt.parts, self.origin.clone(), tags);
+            let by = (self.principal, self.origin);
+            self.server.audit.prompted(by, context, turn, text);
+        }
+        Ok(())
+    }
+
+    fn set_mode(&self, session: &Session, params: Params<'_>) -> Result<(), Error> {
+        let SetModeParams { mode } = params.parse()?;
+        let mode = mode.parse().map_err(Error::invalid_params)?;
+        self.trusted()?;
+        self.note("mode");
+        session.set_mode(mode).map_err(Error::invalid_params)
+    }
+
+    fn answer(&self, session: &Session, given: &AnswerParams<Answer>) -> Result<(), AnswerError> {
+        // A saved rule counts for everybody here.
+        let saves = matches!(given.answer, Answer::AlwaysAndSave(_));
+        if saves && !self.principal.changes_for_all() {
+            return Err(AnswerError::NotOffered);
+        }
+        session.answer(&given.call, given.answer.clone(), self.origin.clone())?;
+        let by = (self.principal, self.origin);
+        self.server.audit.answered(by, self.context, &given.call, &given.answer);
+        Ok(())
+    }
+
+    /// Notes in the audit log what a terminal does.
+    fn note(&self, event: &str) {
+        let by = (self.principal, self.origin);
+        self.server.audit.act(event, by, self.context, |_| {});
+    }
+
+    /// Returns an error unless more is allowed than any client of A2A may do, which is to say
+    /// something, to cancel, and to answer what is asked: everybody on this machine can attach if
+    /// there is no token.
+    fn trusted(&self) -> Result<(), Error> {
+        let trusted = *self.principal != Principal::Anyone;
+        let why = "only an agent with a token (--a2a-token-file) takes this from here";
+        if trusted { Ok(()) } else { Err(refused(why)) }
+    }
+}
+
+fn directory(context: &SessionContext) -> String {
+    context.directory().map(|root| root.display().to_string()).unwrap_or_default()
+}

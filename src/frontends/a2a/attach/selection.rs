@@ -1,0 +1,119 @@
+//! The choice of the session that a terminal attaches to.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures::{StreamExt as _, TryStreamExt as _};
+
+use super::super::context::SessionContext;
+use super::super::contexts::visible::VisibleContexts;
+use super::super::principals::Principal;
+use super::super::read::AgentSettings;
+use super::super::requests::SessionId;
+use super::super::server::A2aServer;
+use tandem_agent::session::Listed;
+use tandem_agent::sessions::SessionSummary;
+use tandem_wire::attach::{ListedSession, SessionSelector, refused};
+use tandem_wire::jsonrpc::Error;
+
+/// Maximum number of stored sessions that a terminal is shown to choose from.
+const STORED_LISTED: usize = 100;
+
+/// Number of characters of a prompt that a list shows.
+const BEGINNING: usize = 60;
+
+/// The session that is meant; all there are if that is not clear, but not the oldest of very many.
+/// One alone that is loaded is meant if none is named.
+pub(super) async fn wanted(
+    server: &A2aServer,
+    principal: &Principal,
+    wanted: &SessionSelector,
+) -> Result<Result<Arc<SessionContext>, Vec<ListedSession>>, Error> {
+    let contexts = server.contexts.of(principal);
+    let new = |directory: &str| {
+        let workspace = Some(PathBuf::from(directory));
+        let settings = AgentSettings { workspace, ..AgentSettings::default() };
+        contexts.context(None, &settings).map_err(|error| refused(error.message))
+    };
+    let list = contexts.list();
+    let found = match wanted {
+        SessionSelector::New(_) if server.contexts.shared().is_some() => {
+            return Err(refused("this agent begins no sessions for others"));
+        }
+        SessionSelector::New(directory) => return Ok(Ok(new(directory)?)),
+        SessionSelector::Only(directory) if list.is_empty() => return Ok(Ok(new(directory)?)),
+        SessionSelector::Only(_) => list.iter().map(|session| session.id.clone()).collect(),
+        SessionSelector::Id(id) => match open_exactly(server, principal, id).await? {
+            Some(exactly) => return Ok(Ok(exactly)),
+            None => named(contexts, &list, id).await?,
+        },
+    };
+    if let [id] = &found[..]
+        && let Some(context) = open_exactly(server, principal, id).await?
+    {
+        return Ok(Ok(context));
+    }
+    let stored = contexts.stored().map_ok(|stored| listed_stored(&stored)).take(STORED_LISTED);
+    let stored: Vec<_> = stored.try_collect().await.map_err(|error| refused(error.message))?;
+    Ok(Err(list.iter().map(listed).chain(stored).collect()))
+}
+
+/// Opens the session of exactly this id, which may have to be loaded.
+async fn open_exactly(
+    server: &A2aServer,
+    principal: &Principal,
+    id: &str,
+) -> Result<Option<Arc<SessionContext>>, Error> {
+    let session = SessionId { task: None, context: Some(id) };
+    let loaded = server.load(principal, &session).await;
+    let _stays_loaded = loaded.map_err(|error| refused(error.message))?;
+    Ok(server.contexts.of(principal).get(id))
+}
+
+/// Returns the ids of the sessions of which a part of the id is given, of stored ones only as many as
+/// show that it does not name one.
+async fn named(
+    contexts: VisibleContexts<'_>,
+    loaded: &[SessionSummary],
+    part: &str,
+) -> Result<Vec<String>, Error> {
+    let loaded = loaded.iter().map(|session| &session.id).filter(|id| is_named(id, part));
+    let mut found: Vec<_> = loaded.cloned().collect();
+    let mut stored = contexts.stored();
+    while found.len() < 2
+        && let Some(next) = stored.try_next().await.map_err(|error| refused(error.message))?
+    {
+        found.extend(Some(next.head.id).filter(|id| is_named(id, part)));
+    }
+    Ok(found)
+}
+
+/// Returns whether an id begins or ends so. The beginnings of two that were made one soon after the
+/// other are the same: it is the time.
+fn is_named(id: &str, part: &str) -> bool {
+    id.starts_with(part) || id.ends_with(part)
+}
+
+/// A session as a terminal is shown it in the list.
+fn listed(summary: &SessionSummary) -> ListedSession {
+    ListedSession {
+        id: summary.id.clone(),
+        directory: summary.directory.display().to_string(),
+        prompts: usize::try_from(summary.prompts).unwrap_or(usize::MAX),
+        last: summary.last_prompt.chars().take(BEGINNING).collect(),
+        at: summary.last_activity.unwrap_or_default(),
+        busy: summary.busy,
+    }
+}
+
+/// The same of a session that is stored and not loaded.
+fn listed_stored(stored: &Listed) -> ListedSession {
+    ListedSession {
+        id: stored.head.id.clone(),
+        directory: stored.head.directory.display().to_string(),
+        prompts: usize::try_from(stored.turns).unwrap_or(usize::MAX),
+        last: stored.title.chars().take(BEGINNING).collect(),
+        at: stored.changed,
+        busy: false,
+    }
+}
