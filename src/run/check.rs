@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use jiff::Timestamp;
 use rustix::fs::{Access, access};
 use rustix::process::{Resource, getrlimit};
 
@@ -15,7 +16,7 @@ use super::ending::ExitReason;
 use super::making::Making;
 use super::{a2a, parts, store, tokens};
 use crate::cli::ServeArgs;
-use tandem_a2a as server;
+use tandem_a2a::{self as server, CertificateState, ServerCertificate};
 use tandem_content::visible::visible;
 use tandem_settings::Settings;
 use tandem_settings::limits::Limits;
@@ -179,12 +180,54 @@ fn check_access(findings: &mut Findings, serve: &ServeArgs, making: &Making) {
     if let Some(network) = findings.checked("network", a2a::network(serve)) {
         let checked = network.check(a2a::listened_at(serve), is_asked);
         findings.checked("network", checked.map_err(anyhow::Error::msg));
+        check_certificate(findings, serve);
     }
     if !is_asked {
         findings.warn(
             "token",
             "there is none: whoever reaches the port has all sessions; see `tandem serve token add`",
         );
+    }
+}
+
+/// Looks at the certificate's dates, and whether it is for the host that clients call.
+fn check_certificate(findings: &mut Findings, serve: &ServeArgs) {
+    let Some(file) = &serve.tls_cert else { return };
+    let Some(certificate) = findings.checked("tls", ServerCertificate::read(file)) else { return };
+    let shown = file.display();
+    let day = |time: Timestamp| time.strftime("%Y-%m-%d");
+    let (begin, end) = (day(certificate.begin()), day(certificate.end()));
+    match certificate.state(Timestamp::now()) {
+        CertificateState::Good => {
+            findings.ok("tls", format!("the certificate in {shown} counts until {end}"));
+        }
+        CertificateState::EndsSoon => {
+            findings.warn("tls", format!("the certificate in {shown} ends on {end}: renew it"));
+        }
+        CertificateState::Expired => findings.wrong(
+            "tls",
+            format!(
+                "the certificate in {shown} has ended on {end}, and clients refuse it: renew it"
+            ),
+        ),
+        CertificateState::NotYet => findings.wrong(
+            "tls",
+            format!(
+                "the certificate in {shown} counts from {begin} on, and clients refuse it: look at \
+                 this machine's clock, or get another"
+            ),
+        ),
+    }
+    // Clients of a proxy see the proxy's.
+    if let Some(url) = serve.public_url.as_ref().filter(|_| serve.trust_proxy.is_empty())
+        && !certificate.is_for(url)
+    {
+        let host = url.host();
+        let text = format!(
+            "the certificate in {shown} is not for {host}, the host of --public-url, and clients refuse \
+             it: get one for {host}"
+        );
+        findings.wrong("tls", text);
     }
 }
 

@@ -15,6 +15,9 @@ use tokio::time::timeout;
 use crate::agent::{HANG, Setup};
 use crate::postgres::server::{Cluster, skip};
 
+/// Certificates for `localhost`, with the key `first.key`; `first.pem` is for `tandem.example`, too.
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/tls");
+
 /// Runs `tandem serve check` with these flags; returns what it prints, and its exit status. What depends on the
 /// machine is left out: how commands are fenced in, and how many files may be open.
 async fn check(home: &Path, flags: &[&str]) -> (String, i32) {
@@ -26,7 +29,7 @@ async fn check(home: &Path, flags: &[&str]) -> (String, i32) {
     let printed = String::from_utf8(ran.stdout).unwrap();
     let of_machine = |line: &&str| !line.contains(" sandbox: ") && !line.contains(" open files: ");
     let lines: String = printed.lines().filter(of_machine).map(|it| format!("{it}\n")).collect();
-    let lines = lines.replace(home.to_str().unwrap(), "~");
+    let lines = lines.replace(home.to_str().unwrap(), "~").replace(FIXTURES, "FIXTURES");
     let port = Regex::new(r"127\.0\.0\.1:\d\d+").unwrap();
     (port.replace_all(&lines, "127.0.0.1:PORT").into_owned(), ran.status.code().unwrap())
 }
@@ -69,6 +72,18 @@ async fn a_set_up_is_said_to_be_right_or_what_is_wrong_with_it_and_what_to_do() 
     say("a proxy without a token", &[&["--port", "0"], &proxy[..]].concat(), 1).await;
     let flags = ["--port", "0", "--a2a-token-file", &token];
     say("a proxy with one", &[&flags[..], &proxy].concat(), 0).await;
+    let key = format!("{FIXTURES}/first.key");
+    for (title, certificate, host, code) in [
+        ("a certificate", "first", "tandem.example", 0),
+        ("a certificate of another host", "first", "other.example", 1),
+        ("a certificate that has expired", "expired", "localhost", 1),
+        ("a certificate of the next century", "future", "127.0.0.1", 1),
+    ] {
+        let certificate = format!("{FIXTURES}/{certificate}.pem");
+        let url = format!("https://{host}/");
+        let tls = ["--tls-cert", &certificate, "--tls-key", &key, "--public-url", &url];
+        say(title, &[&flags[..], &tls].concat(), code).await;
+    }
     say("no key", &["--port", "0", "--model", "openai:gpt-5"], 1).await;
     expect_file!["../../fixtures/command_line/serve_check.txt"].assert_eq(&said);
 }

@@ -13,8 +13,8 @@
 //!   holds it all, `takeover` goes on with what other processes have left;
 //! - methods: `methods` is what can be called, with `list`, `push`, `commands`, `card` and
 //!   `card_signature`; `orders` has the node that has a session carry out what is called here;
-//! - network: `network` is where the server is and what it is called, with `tls`; `forwarded` who comes
-//!   by a proxy;
+//! - network: `network` is where the server is and what it is called, with `tls` and `certificate`;
+//!   `forwarded` who comes by a proxy;
 //! - transports: `http`, `http_json`, `rest`, `sse`, `ws` and `attach`, behind `guard`; `connection`
 //!   carries them, with `http2`; `webhook` on the way out; `monitoring`, beside it; `order_executor` for
 //!   what clients of other nodes call.
@@ -28,6 +28,7 @@ mod body;
 mod busy;
 mod card;
 mod card_signature;
+mod certificate;
 mod commands;
 mod connection;
 mod context;
@@ -88,6 +89,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use self::audit::Audit;
 pub use self::audit::{AuditOptions, check as check_audit};
 pub use self::card_signature::CardKey;
+pub use self::certificate::{CertificateState, ServerCertificate};
 use self::contexts::Contexts;
 pub use self::contexts::{IsShown, ServedSessions};
 use self::messages::Messages;

@@ -134,6 +134,13 @@ impl PublicUrl {
         let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
         LOOPBACK.contains(&name) || LOOPBACK.contains(&host)
     }
+
+    /// Returns the name or the address of the host.
+    pub fn host(&self) -> String {
+        let host = Url::parse(&self.url).ok().and_then(|url| url.host_str().map(str::to_owned));
+        let host = host.unwrap_or_default();
+        host.trim_start_matches('[').trim_end_matches(']').to_owned()
+    }
 }
 
 /// A name by which the server may be called: `name`, or `name:port`.

@@ -120,11 +120,7 @@ impl TlsFiles {
 
     fn config(&self) -> anyhow::Result<Arc<ServerConfig>> {
         let (certificate, key) = (self.certificate.display(), self.key.display());
-        let bytes = read(&self.certificate)?;
-        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
-        let chain =
-            chain.with_context(|| format!("cannot read the certificates in {certificate}"))?;
-        ensure!(!chain.is_empty(), "there is no certificate in PEM form in {certificate}");
+        let chain = chain(&self.certificate)?;
         let private = PrivateKeyDer::from_pem_slice(&read(&self.key)?).with_context(|| {
             format!("there is no private key in PEM form, without a passphrase, in {key}")
         })?;
@@ -138,6 +134,16 @@ impl TlsFiles {
         config.alpn_protocols = vec![HTTP_2.to_vec(), HTTP_1_1.to_vec()];
         Ok(Arc::new(config))
     }
+}
+
+/// Reads the certificates of a file; there is at least one.
+pub(super) fn chain(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let shown = file.display();
+    let bytes = read(file)?;
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    let chain = chain.with_context(|| format!("cannot read the certificates in {shown}"))?;
+    ensure!(!chain.is_empty(), "there is no certificate in PEM form in {shown}");
+    Ok(chain)
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {

@@ -1,0 +1,119 @@
+//! The server's certificate, as its clients will judge it.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use jiff::{SignedDuration, Timestamp};
+use rustls::client::verify_server_name;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::server::ParsedCertificate;
+use x509_cert::Certificate;
+use x509_cert::der::Decode as _;
+use x509_cert::time::Time;
+
+use super::network::PublicUrl;
+use super::tls;
+
+/// Time before its end in which a certificate should be renewed.
+const SOON: SignedDuration = SignedDuration::from_hours(14 * 24);
+
+/// A certificate of the server, with those of the authorities that stand in the same file.
+pub struct ServerCertificate {
+    own: CertificateDer<'static>,
+    /// Time from which all of them count.
+    begin: Timestamp,
+    /// Time until which all of them count.
+    end: Timestamp,
+}
+
+/// State of a certificate at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CertificateState {
+    /// It does not count yet.
+    NotYet,
+    /// It counts.
+    Good,
+    /// It counts, and should be renewed.
+    EndsSoon,
+    /// It counts no more.
+    Expired,
+}
+
+impl ServerCertificate {
+    /// Reads a file of certificates in PEM form, the server's own first.
+    pub fn read(file: &Path) -> anyhow::Result<Self> {
+        let chain = tls::chain(file)?;
+        let wrong = || format!("cannot read the dates of a certificate in {}", file.display());
+        let dates: Vec<_> =
+            chain.iter().map(dates).collect::<anyhow::Result<_>>().with_context(wrong)?;
+        let begin = dates.iter().map(|(begin, _)| *begin).max().with_context(wrong)?;
+        let end = dates.iter().map(|(_, end)| *end).min().with_context(wrong)?;
+        let own = chain.into_iter().next().with_context(wrong)?;
+        Ok(Self { own, begin, end })
+    }
+
+    /// Returns the time from which it counts.
+    pub fn begin(&self) -> Timestamp {
+        self.begin
+    }
+
+    /// Returns the time until which it counts.
+    pub fn end(&self) -> Timestamp {
+        self.end
+    }
+
+    /// Returns its state at a time.
+    pub fn state(&self, now: Timestamp) -> CertificateState {
+        state((self.begin, self.end), now)
+    }
+
+    /// Returns `true` if it is for the host of a URL.
+    pub fn is_for(&self, url: &PublicUrl) -> bool {
+        let host = ServerName::try_from(url.host());
+        let parsed = ParsedCertificate::try_from(&self.own);
+        parsed.is_ok_and(|own| host.is_ok_and(|host| verify_server_name(&own, &host).is_ok()))
+    }
+}
+
+fn dates(certificate: &CertificateDer<'_>) -> anyhow::Result<(Timestamp, Timestamp)> {
+    let time = |time: Time| {
+        let seconds = i64::try_from(time.to_unix_duration().as_secs())?;
+        anyhow::Ok(Timestamp::from_second(seconds)?)
+    };
+    let validity = Certificate::from_der(certificate)?.tbs_certificate.validity;
+    Ok((time(validity.not_before)?, time(validity.not_after)?))
+}
+
+fn state((begin, end): (Timestamp, Timestamp), now: Timestamp) -> CertificateState {
+    if now < begin {
+        CertificateState::NotYet
+    } else if now > end {
+        CertificateState::Expired
+    } else if end.duration_since(now) < SOON {
+        CertificateState::EndsSoon
+    } else {
+        CertificateState::Good
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_counts_from_its_first_moment_to_its_last_and_should_be_renewed_before() {
+        let day = |n: i64| Timestamp::from_second(n * 24 * 60 * 60).unwrap();
+        let second = SignedDuration::from_secs(1);
+        let dates = (day(10), day(100));
+        for (now, expected) in [
+            (day(10) - second, CertificateState::NotYet),
+            (day(10), CertificateState::Good),
+            (day(86), CertificateState::Good),
+            (day(86) + second, CertificateState::EndsSoon),
+            (day(100), CertificateState::EndsSoon),
+            (day(100) + second, CertificateState::Expired),
+        ] {
+            assert_eq!(state(dates, now), expected, "{now}");
+        }
+    }
+}
