@@ -2,11 +2,13 @@
 
 use std::process::Stdio;
 
+use futures::stream;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
+use super::http::until;
 use crate::agent::HANG;
 
 /// Certificate of the authority that has signed `first.pem` and `second.pem` beside it.
@@ -111,13 +113,7 @@ impl Events {
 
     /// Reads on until a result is found; it, and all before it.
     pub(super) async fn until(&mut self, found: impl Fn(&Value) -> bool) -> Vec<Value> {
-        let mut all = Vec::new();
-        while let Some(event) = self.next().await {
-            all.push(event);
-            if found(all.last().unwrap()) {
-                return all;
-            }
-        }
-        panic!("the stream has ended: {:?}", all.last());
+        let events = stream::unfold(self, |it| async move { Some((it.next().await?, it)) });
+        until(events, found).await
     }
 }

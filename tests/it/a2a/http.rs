@@ -1,7 +1,9 @@
 //! HTTP by hand, so that it can be done wrong.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 
+use futures::{Stream, StreamExt as _, stream};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
@@ -178,14 +180,8 @@ impl Sse {
 
     /// Reads on until a result is found; it, and all before it.
     pub(super) async fn until(&mut self, found: impl Fn(&Value) -> bool) -> Vec<Value> {
-        let mut all = Vec::new();
-        while let Some(event) = self.next().await {
-            all.push(event);
-            if found(all.last().unwrap()) {
-                return all;
-            }
-        }
-        panic!("the stream has ended: {:?}", all.last());
+        let events = stream::unfold(self, |it| async move { Some((it.next().await?, it)) });
+        until(events, found).await
     }
 
     /// All results to its end.
@@ -196,6 +192,21 @@ impl Sse {
         }
         all
     }
+}
+
+/// Reads results on until one is found; it, and all before it.
+pub(super) async fn until(
+    events: impl Stream<Item = Value>,
+    found: impl Fn(&Value) -> bool,
+) -> Vec<Value> {
+    let (mut events, mut all) = (pin!(events), Vec::new());
+    while let Some(event) = events.next().await {
+        all.push(event);
+        if found(all.last().unwrap()) {
+            return all;
+        }
+    }
+    panic!("the stream has ended: {:?}", all.last());
 }
 
 /// More of a body, in chunks or not.
