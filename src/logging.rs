@@ -98,7 +98,8 @@ pub(crate) fn start(options: &LogOptions<'_>) -> anyhow::Result<Logs> {
         let layer = fmt::layer().with_ansi(colour).with_writer(move || lines.clone());
         layer.with_filter(filter).with_filter(filter_fn(|metadata| !is_owner(metadata))).boxed()
     };
-    let layer = layer.with_filter(filter_fn(tells_no_secret));
+    let layer = layer
+        .with_filter(filter_fn(|metadata| tells_no_secret(metadata) && !is_lost_batch(metadata)));
     tracing_subscriber::registry().with(traces.map(Traces::layer)).with(layer).init();
     std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
     Ok(Logs(Some(queue)))
@@ -128,6 +129,12 @@ fn lost_json(lines: usize) -> String {
 /// Returns `true` if an event may be logged. rmcp's details on logins hold codes and tokens.
 fn tells_no_secret(metadata: &Metadata<'_>) -> bool {
     *metadata.level() <= Level::INFO || !metadata.target().starts_with("rmcp::transport::auth")
+}
+
+/// Returns `true` for a line that OpenTelemetry's library has for each batch that a collector does not take.
+/// `tandem_trace` has one for all.
+fn is_lost_batch(metadata: &Metadata<'_>) -> bool {
+    metadata.target() == "opentelemetry-otlp" && metadata.name().starts_with("Export.Failed")
 }
 
 /// Logs nothing, where there is no place that people could read it in.

@@ -4,7 +4,7 @@
 //! a span waits for nothing: one that finds no room is dropped.
 
 use std::env;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use async_trait::async_trait;
@@ -18,6 +18,7 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{
     BatchSpanProcessor, SdkTracerProvider, Span, SpanData, SpanExporter, SpanProcessor,
 };
+use parking_lot::Mutex;
 use reqwest::{Client, Url, redirect};
 use tandem_net as net;
 use tokio::runtime::{Builder, Runtime};
@@ -25,6 +26,7 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::{Layer, Registry};
 
 use super::counts;
+use super::outage::Outage;
 use super::sampler::sampler;
 use super::target::TARGET;
 
@@ -65,7 +67,7 @@ impl Traces {
         if !names_service {
             resource = resource.with_service_name(service);
         }
-        let batches = BatchSpanProcessor::builder(CountedExporter(exporter)).build();
+        let batches = BatchSpanProcessor::builder(CountedExporter::new(exporter)).build();
         let provider = SdkTracerProvider::builder()
             .with_sampler(sampler)
             .with_resource(resource.build())
@@ -187,28 +189,48 @@ impl HttpClient for CollectorClient {
     }
 }
 
-/// Counts spans that a collector has taken, or not.
+/// Counts spans that a collector has taken, or not, and tells the log when it takes none.
 #[derive(Debug)]
-struct CountedExporter(OtlpExporter);
+struct CountedExporter {
+    exporter: OtlpExporter,
+    outage: Mutex<Outage>,
+}
+
+impl CountedExporter {
+    fn new(exporter: OtlpExporter) -> Self {
+        Self { exporter, outage: Mutex::default() }
+    }
+}
 
 impl SpanExporter for CountedExporter {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let spans = batch.len();
-        let result = self.0.export(batch).await;
+        let result = self.exporter.export(batch).await;
         counts::exported(spans, result.is_ok());
-        result
+        let line = match result {
+            Ok(()) => self.outage.lock().sent(),
+            Err(error) => self.outage.lock().failed(spans, &error.to_string(), Instant::now()),
+        };
+        if let Some(line) = line {
+            tracing::warn!("{line}");
+        }
+        // Of an error, the library would write a line for each batch.
+        Ok(())
     }
 
     fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
-        self.0.shutdown_with_timeout(timeout)
+        if let Some(line) = self.outage.lock().ended() {
+            tracing::warn!("{line}");
+        }
+        self.exporter.shutdown_with_timeout(timeout)
     }
 
     fn force_flush(&self) -> OTelSdkResult {
-        self.0.force_flush()
+        self.exporter.force_flush()
     }
 
     fn set_resource(&mut self, resource: &Resource) {
-        self.0.set_resource(resource);
+        self.exporter.set_resource(resource);
     }
 }
 

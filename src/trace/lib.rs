@@ -7,6 +7,7 @@
 mod context;
 mod counts;
 mod export;
+mod outage;
 mod sampler;
 mod target;
 

@@ -1,11 +1,14 @@
 //! Traces of a server, as a collector gets them over OTLP.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::future::ready;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::Span;
@@ -13,6 +16,7 @@ use prost::Message as _;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -30,6 +34,10 @@ pub(super) struct Collector {
     url: String,
     requests: Arc<Mutex<Vec<ExportTraceServiceRequest>>>,
     keys: Arc<Mutex<Vec<String>>>,
+    /// `true` if it takes nothing.
+    refuses: Arc<AtomicBool>,
+    /// Number of requests that it has refused, and taken.
+    answered: watch::Receiver<(usize, usize)>,
     _serving: AbortOnDropHandle<()>,
 }
 
@@ -37,19 +45,34 @@ impl Collector {
     pub(super) async fn start() -> Self {
         let (requests, keys) = <(Arc<Mutex<Vec<_>>>, Arc<Mutex<Vec<_>>>)>::default();
         let (taken, seen) = (Arc::clone(&requests), Arc::clone(&keys));
+        let refuses = Arc::<AtomicBool>::default();
+        let (refusing, (count, answered)) = (Arc::clone(&refuses), watch::channel((0, 0)));
         let take = move |headers: HeaderMap, body: Bytes| {
+            if refusing.load(Ordering::SeqCst) {
+                count.send_modify(|(refused, _)| *refused += 1);
+                // One after which nobody tries again.
+                return ready(StatusCode::FORBIDDEN);
+            }
             taken.lock().unwrap().push(ExportTraceServiceRequest::decode(body).unwrap());
             let key = headers["x-key"].to_str().unwrap();
             seen.lock()
                 .unwrap()
                 .push(format!("{key} {}", headers["content-type"].to_str().unwrap()));
-            async {}
+            count.send_modify(|(_, taken)| *taken += 1);
+            ready(StatusCode::OK)
         };
         let router = Router::new().route("/v1/traces", post(take));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { url, requests, keys, _serving: AbortOnDropHandle::new(serving) }
+        let serving = AbortOnDropHandle::new(serving);
+        Self { url, requests, keys, refuses, answered, _serving: serving }
+    }
+
+    /// Waits until it has refused, and taken, so many requests.
+    async fn until(&self, fits: impl FnMut(&(usize, usize)) -> bool) {
+        let mut answered = self.answered.clone();
+        timeout(HANG, answered.wait_for(fits)).await.expect("no spans are sent").unwrap();
     }
 
     /// A server that sends its spans here, as soon as they have ended.
@@ -309,6 +332,32 @@ async fn without_a_collector_turns_run_and_the_server_ends_in_time() {
         assert_eq!(task["status"]["state"], "completed");
     }
     assert_eq!(end(served).await, Some(143));
+}
+
+#[tokio::test]
+async fn a_collector_that_takes_nothing_is_one_line_of_the_log_and_another_when_it_does_again() {
+    let collector = Collector::start().await;
+    collector.refuses.store(true, Ordering::SeqCst);
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let setup = Setup::answers(json!([[{ "text": "hi" }]]));
+    let setup = setup.arg("--log-file").arg(log.to_str().unwrap()).var("TANDEM_LOG", "warn");
+    let served = serve(&collector.watching(setup)).await;
+    for _ in 0..3 {
+        let (before, _) = *collector.answered.borrow();
+        served.client.result("message/send", prompt("go")).await;
+        collector.until(|(refused, _)| *refused > before).await;
+    }
+    collector.refuses.store(false, Ordering::SeqCst);
+    served.client.result("message/send", prompt("go")).await;
+    collector.until(|(_, taken)| *taken > 0).await;
+    assert_eq!(end(served).await, Some(143));
+    let log = fs::read_to_string(log).unwrap();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("spans of traces")).collect();
+    assert_eq!((lines.len(), log.lines().count()), (2, 2), "{log}");
+    assert!(lines[0].contains("are lost, because the collector takes none"), "{log}");
+    assert!(lines[0].contains("403"), "{log}");
+    assert!(lines[1].contains("takes spans of traces again; "), "{log}");
 }
 
 #[tokio::test]
