@@ -521,7 +521,7 @@ fn every() -> Vec<Event> {
     all.extend(prompt_parts().into_iter().map(|part| queued(vec![part], Origin::Editor, plain())));
     all.extend(origins().into_iter().map(|origin| queued(Vec::new(), origin, plain())));
     all.push(queued(Vec::new(), Origin::Editor, PromptTags::key("m-1")));
-    all.push(queued(Vec::new(), Origin::Editor, PromptTags { key: None, own_task: true }));
+    all.push(queued(Vec::new(), Origin::Editor, PromptTags { own_task: true, ..plain() }));
     all.extend([
         Event::TurnStarted { turn },
         Event::TurnResumed { turn },
@@ -568,6 +568,9 @@ fn every() -> Vec<Event> {
     all.extend(reasons().into_iter().map(|reason| Event::TurnFinished { turn, reason }));
     all.extend(tasks().into_iter().map(Event::Task));
     all.push(Event::Rewound { turn });
+    let trace = [("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")];
+    let trace = trace.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    all.push(queued(Vec::new(), Origin::Editor, PromptTags { trace, ..plain() }));
     all
 }
 

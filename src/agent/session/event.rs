@@ -6,6 +6,7 @@
 
 mod compressed;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -125,17 +126,21 @@ pub struct PromptTags {
     /// `true` if the turn is a task of its own where the others are one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub own_task: bool,
+    /// Place in the trace of the request that it came by, as the fields that carry it; nothing if that is not
+    /// traced.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub trace: BTreeMap<String, String>,
 }
 
 impl PromptTags {
     /// Tags with a client's own key.
     pub fn key(key: impl Into<String>) -> Self {
-        Self { key: Some(key.into()), own_task: false }
+        Self { key: Some(key.into()), ..Self::default() }
     }
 
     /// Returns whether there is nothing to know.
     pub fn is_empty(&self) -> bool {
-        self.key.is_none() && !self.own_task
+        self.key.is_none() && !self.own_task && self.trace.is_empty()
     }
 }
 

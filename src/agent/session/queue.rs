@@ -71,15 +71,9 @@ struct Pending {
 }
 
 impl From<ResumedTurn> for Pending {
-    fn from(ResumedTurn { turn, prompt, origin }: ResumedTurn) -> Self {
-        Self {
-            turn,
-            prompt,
-            origin,
-            cancel: CancellationToken::new(),
-            trace: TraceContext::default(),
-            unanswered: None,
-        }
+    fn from(ResumedTurn { turn, prompt, origin, trace }: ResumedTurn) -> Self {
+        let cancel = CancellationToken::new();
+        Self { turn, prompt, origin, cancel, trace, unanswered: None }
     }
 }
 
@@ -121,8 +115,10 @@ impl TurnQueue {
         self: &Arc<Self>,
         prompt: Vec<PromptPart>,
         origin: Origin,
-        tags: PromptTags,
+        mut tags: PromptTags,
     ) -> TurnId {
+        let trace = TraceContext::current();
+        tags.trace = trace.fields().into_iter().collect();
         // Held until the turn has started: turns are numbered, and in the log, in the order they run.
         let mut turns = self.turns.lock();
         let turn = TurnId(self.engine.state.look(|state| state.turns) + 1);
@@ -130,7 +126,7 @@ impl TurnQueue {
             Event::TurnQueued { turn, prompt: prompt.clone(), origin: origin.clone(), tags };
         self.engine.log.append(queued);
         let cancel = CancellationToken::new();
-        let (prompt, trace) = (prompt.into(), TraceContext::current());
+        let prompt = prompt.into();
         turns.queue.push_back(Pending { turn, prompt, origin, cancel, trace, unanswered: None });
         self.start_next(&mut turns);
         turn

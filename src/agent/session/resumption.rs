@@ -7,6 +7,7 @@ use super::event::{Event, Origin, PromptPart, TurnId};
 use super::log::Log;
 use super::state::SessionState;
 use super::turn_progress::{ResumePlace, ResumePolicy};
+use tandem_trace::TraceContext;
 
 /// Turns of a stored session that go on.
 #[derive(Default)]
@@ -21,6 +22,8 @@ pub(super) struct ResumedTurn {
     pub(super) turn: TurnId,
     pub(super) prompt: Arc<[PromptPart]>,
     pub(super) origin: Origin,
+    /// Place in the trace of the request that it was queued by.
+    pub(super) trace: TraceContext,
 }
 
 /// Returns whether the turns that have not ended go on. If the one that ran does not, no other does: what
@@ -37,11 +40,12 @@ pub(super) fn find(log: &Log, state: &SessionState) -> Resumption {
     let open: BTreeSet<TurnId> = state.running.iter().chain(&state.waiting).copied().collect();
     let (mut log, mut queued) = (log.read(0), BTreeMap::new());
     while let Some(entry) = log.try_next_entry() {
-        if let Event::TurnQueued { turn, prompt, origin, .. } = &*entry.event
+        if let Event::TurnQueued { turn, prompt, origin, tags } = &*entry.event
             && open.contains(turn)
         {
+            let trace = TraceContext::read(|name| tags.trace.get(name).map(String::as_str));
             let (turn, prompt, origin) = (*turn, prompt.clone().into(), origin.clone());
-            queued.insert(turn, ResumedTurn { turn, prompt, origin });
+            queued.insert(turn, ResumedTurn { turn, prompt, origin, trace });
         }
     }
     let running = state.running.and_then(|turn| queued.remove(&turn));

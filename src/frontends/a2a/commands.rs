@@ -164,7 +164,8 @@ impl A2aServer {
             return Ok(begun);
         }
         let prompt = vec![PromptPart::Text(prompt)];
-        let tags = PromptTags { key: caller.order.clone(), own_task: true };
+        let tags =
+            PromptTags { key: caller.order.clone(), own_task: true, ..PromptTags::default() };
         let text = self.audit.text(&prompt);
         let turn = session.prompt_tagged(prompt, caller.origin.clone(), tags);
         drop(room);

@@ -50,7 +50,7 @@ pub(super) fn begin(
             let _ = session.answer(&asked.call.id, Answer::Cancel, origin.clone());
         }
     }
-    let tags = PromptTags { key: target.id.clone(), own_task: false };
+    let tags = PromptTags { key: target.id.clone(), ..PromptTags::default() };
     // It is queued there or after: what is not on the disk yet is not in the story.
     let from = session.position();
     let turn = session.prompt_tagged(prompt, origin.clone(), tags);

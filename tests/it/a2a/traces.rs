@@ -361,6 +361,30 @@ async fn a_collector_that_takes_nothing_is_one_line_of_the_log_and_another_when_
 }
 
 #[tokio::test]
+async fn a_turn_that_another_process_goes_on_with_stays_in_the_trace_of_its_caller() {
+    let collector = Collector::start().await;
+    let begins = Setup::answers(json!([[{ "text": "one" }, { "hang": null }]]));
+    let it = serve(&collector.watching(begins)).await;
+    let mut sent = prompt("go");
+    sent["message"]["contextId"] = json!("c");
+    let header = traced();
+    let mut stream = it.client.stream_with("message/stream", sent, &[&header]).await;
+    stream.until(|event| event.to_string().contains("one")).await;
+    let whole = Setup::answers(json!([[{ "text": "whole" }]]));
+    let it = it.killed(&collector.watching(whole)).await;
+    let rest = it.client.stream("tasks/resubscribe", json!({ "id": "c" })).await.rest().await;
+    assert!(format!("{rest:?}").contains("whole"), "{rest:#?}");
+    assert_eq!(end(it).await, Some(143));
+    let spans = collector.spans();
+    let turn = spans.iter().find(|span| span.name == "invoke_agent tandem");
+    let turn = turn.unwrap_or_else(|| panic!("no turn in {spans:#?}"));
+    assert_eq!(turn.attributes["tandem.turn"], "1");
+    assert_eq!(tree(&spans, &turn.id, 0), ["chat replay"], "{spans:#?}");
+    // The request was the other process's.
+    assert_ne!(turn.parent, "");
+}
+
+#[tokio::test]
 async fn variables_that_are_wrong_are_named() {
     let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
     for (name, value) in [
