@@ -124,7 +124,7 @@ fn subcommand(command: &Command, runtime: Runtime, terminal: bool) -> anyhow::Re
         }
         Command::Replay(replay) => runtime.block_on(run::replay(replay)),
         Command::Sessions(sessions) => {
-            let done = runtime.block_on(run::sessions(&sessions.command()));
+            let done = runtime.block_on(run::sessions(sessions));
             done.map(|()| ExitReason::Done)
         }
         Command::Sandbox(sandbox) => runtime.block_on(run::sandbox(sandbox)),

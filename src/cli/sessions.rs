@@ -7,7 +7,6 @@ use clap::{Args, Subcommand};
 
 /// Arguments of `tandem sessions`, which lists if no subcommand is given.
 #[derive(Args)]
-#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct SessionsArgs {
     /// Subcommand.
     #[command(subcommand)]
@@ -15,12 +14,21 @@ pub(crate) struct SessionsArgs {
     /// Options of the list.
     #[command(flatten)]
     list: ListArgs,
+    /// Work with the sessions of servers in this Postgres database: `postgres://USER@HOST/DATABASE`.
+    /// `TANDEM_STORE` has the same effect, and `PGPASSWORD` has the password
+    #[cfg(feature = "postgres")]
+    #[arg(long, value_name = "URL", global = true)]
+    pub(crate) store: Option<String>,
 }
 
 impl SessionsArgs {
-    /// Returns what is to be done.
-    pub(crate) fn command(&self) -> SessionsCommand {
-        self.command.clone().unwrap_or_else(|| SessionsCommand::List(self.list.clone()))
+    /// Returns what is to be done; the error says which options are in the wrong place.
+    pub(crate) fn command(&self) -> Result<SessionsCommand, &'static str> {
+        match &self.command {
+            None => Ok(SessionsCommand::List(self.list.clone())),
+            Some(command) if self.list == ListArgs::default() => Ok(command.clone()),
+            Some(_) => Err("--all, --json and -n go behind the subcommand"),
+        }
     }
 }
 
@@ -72,7 +80,7 @@ pub(crate) enum SessionsCommand {
 }
 
 /// Options of the list.
-#[derive(Args, Clone)]
+#[derive(Args, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ListArgs {
     /// List the sessions of all directories
     #[arg(short, long)]

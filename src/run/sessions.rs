@@ -11,7 +11,9 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 use serde_json::{Value, json};
 
 use super::making::{env, personal_store};
-use crate::cli::{ExportFormat, ListArgs, SessionsCommand};
+#[cfg(feature = "postgres")]
+use super::store;
+use crate::cli::{ExportFormat, ListArgs, SessionsArgs, SessionsCommand};
 use tandem_agent::session::{Listed, Query, Store, StoreError, explain_age, now};
 use tandem_agent::sessions::{
     Conversation, SearchHit, WantedSession, find, fork, read_conversation, search, to_html,
@@ -19,7 +21,7 @@ use tandem_agent::sessions::{
 };
 use tandem_content::visible::{escaped_json, visible_line, visible_prose};
 use tandem_settings::Env;
-use tandem_store::FileStore;
+use tandem_store::{FileStore, log_lines};
 
 /// Characters of a title in a list.
 const TITLE: usize = 60;
@@ -30,21 +32,16 @@ const COLUMNS: usize = 6;
 /// The stored sessions, as a person in a directory sees them.
 struct StoredSessions {
     store: Arc<dyn Store>,
-    /// Those of them that are tandem's own.
-    own: FileStore,
+    /// Those of them that are tandem's own, unless they are in a database.
+    own: Option<FileStore>,
     env: Env,
 }
 
 /// Does what `tandem sessions` was asked for.
-pub(crate) async fn sessions(command: &SessionsCommand) -> anyhow::Result<()> {
-    let env = env()?;
-    let dir = env.sessions_dir().context(
-        "sessions are not stored: `TANDEM_SESSIONS` is empty, or there is no home directory",
-    )?;
-    let own = FileStore::new(dir);
-    let store = personal_store(Arc::new(own.clone()), &env);
-    let sessions = StoredSessions { store, own, env };
-    match command {
+pub(crate) async fn sessions(args: &SessionsArgs) -> anyhow::Result<()> {
+    let command = args.command().map_err(anyhow::Error::msg)?;
+    let sessions = StoredSessions::open(args).await?;
+    match &command {
         SessionsCommand::List(args) => sessions.list(args).await,
         SessionsCommand::Show { session } => {
             let conversation = sessions.read(session).await?;
@@ -55,6 +52,10 @@ pub(crate) async fn sessions(command: &SessionsCommand) -> anyhow::Result<()> {
             sessions.export(session, *format, output.as_deref()).await
         }
         SessionsCommand::Fork { session } => {
+            ensure!(
+                sessions.own.is_some(),
+                "a session of a database cannot be copied from here; a client of a server can, with `/fork`"
+            );
             let listed = sessions.find(session).await?;
             let fork = fork(&*sessions.store, &listed.head.id).await;
             let fork = fork.with_context(|| called(&listed, "cannot be copied"))?;
@@ -65,6 +66,23 @@ pub(crate) async fn sessions(command: &SessionsCommand) -> anyhow::Result<()> {
 }
 
 impl StoredSessions {
+    /// Opens the sessions of a database, if the user wants one, or else those of this machine.
+    async fn open(args: &SessionsArgs) -> anyhow::Result<Self> {
+        let env = env()?;
+        #[cfg(feature = "postgres")]
+        if let Some(store) = store::existing(args.store.as_deref(), &env).await? {
+            return Ok(Self { store, own: None, env });
+        }
+        #[cfg(not(feature = "postgres"))]
+        let _ = args;
+        let dir = env.sessions_dir().context(
+            "sessions are not stored: `TANDEM_SESSIONS` is empty, or there is no home directory",
+        )?;
+        let own = FileStore::new(dir);
+        let store = personal_store(Arc::new(own.clone()), &env);
+        Ok(Self { store, own: Some(own), env })
+    }
+
     async fn find(&self, name: &str) -> anyhow::Result<Listed> {
         let wanted = WantedSession::Named(name.to_owned());
         let found = find(&*self.store, self.env.directory(), &wanted).await;
@@ -113,10 +131,10 @@ impl StoredSessions {
         ]
     }
 
-    /// Returns the bytes on the disk of a session with its files; `None` if it is gone, or another
-    /// program's.
+    /// Returns the bytes on the disk of a session with its files; `None` if it is gone, another
+    /// program's, or in a database.
     fn size(&self, listed: &Listed) -> Option<u64> {
-        self.own.size(&listed.head.id).ok().filter(|_| listed.program.is_none())
+        self.own.as_ref()?.size(&listed.head.id).ok().filter(|_| listed.program.is_none())
     }
 
     fn as_json(&self, listed: &Listed, number: Option<usize>) -> Value {
@@ -175,24 +193,27 @@ impl StoredSessions {
         let listed = self.find(name).await?;
         let id = listed.head.id.clone();
         let mut log = None;
-        let mut text = String::new();
+        let mut text = Vec::new();
         match format {
             ExportFormat::Jsonl => {
                 if let Some(program) = listed.program {
                     return Err(StoreError::Foreign(program).into());
                 }
-                log = Some(self.own.log(&id)?);
+                match &self.own {
+                    Some(own) => log = Some(own.log(&id)?),
+                    None => text = log_lines(&*self.store, &id).await?,
+                }
             }
             ExportFormat::Markdown => {
-                text = to_markdown(&read_conversation(&*self.store, &listed).await?);
+                text = to_markdown(&read_conversation(&*self.store, &listed).await?).into_bytes();
             }
             ExportFormat::Html => {
-                text = to_html(&read_conversation(&*self.store, &listed).await?);
+                text = to_html(&read_conversation(&*self.store, &listed).await?).into_bytes();
             }
         }
         let write = |to: &mut dyn io::Write| match log {
             Some(mut log) => io::copy(&mut log, to).map(|_| ()),
-            None => to.write_all(text.as_bytes()),
+            None => to.write_all(&text),
         };
         let Some(path) = output else { return printed(write(&mut io::stdout())) };
         let mut file = new_file(path)?;

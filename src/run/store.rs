@@ -9,7 +9,11 @@ use anyhow::anyhow;
 use super::making::Making;
 use crate::cli::ServeArgs;
 use tandem_agent::session::Store;
+#[cfg(feature = "postgres")]
+use tandem_settings::Env;
 use tandem_settings::limits::Limits;
+#[cfg(feature = "postgres")]
+use tandem_store::{DatabaseAddress, PostgresLimits, PostgresStore};
 
 /// Name of the environment variable that has the address of a database.
 #[cfg(feature = "postgres")]
@@ -30,8 +34,6 @@ pub(super) async fn store(
     making: &Making,
     limits: &Limits,
 ) -> anyhow::Result<Option<Arc<dyn Store>>> {
-    use tandem_store::{PostgresLimits, PostgresStore};
-
     let Some(address) = address(serve, making)? else { return Ok(making.store()) };
     let limits =
         PostgresLimits { patience: limits.store.patience, node_dead: limits.store.node_dead };
@@ -53,21 +55,45 @@ pub(super) async fn store(
 pub(super) fn address(
     serve: &ServeArgs,
     making: &Making,
-) -> anyhow::Result<Option<tandem_store::DatabaseAddress>> {
+) -> anyhow::Result<Option<DatabaseAddress>> {
     use tandem_model::Secret;
 
-    let variable = making.env().var(STORE).filter(|address| !address.is_empty());
-    let Some(text) = serve.store.as_deref().or(variable) else { return Ok(None) };
-    let mut address: tandem_store::DatabaseAddress = text.parse()?;
-    if let Some(password) = making.env().var(PASSWORD).filter(|password| !password.is_empty()) {
-        address.set_password(password);
-    }
+    let Some(text) = wanted(serve.store.as_deref(), making.env()) else { return Ok(None) };
+    let address = parse(text, making.env())?;
     // The model's commands could use it to read and change all sessions.
     making.credentials.know(&Secret::new(text));
     if let Some(password) = address.password() {
         making.credentials.know(&Secret::new(&password));
     }
     Ok(Some(address))
+}
+
+/// Returns the store of a database's sessions, which is looked at from outside: no table is made, and no
+/// session taken over. `None` if the user wants no database.
+#[cfg(feature = "postgres")]
+pub(super) async fn existing(
+    flag: Option<&str>,
+    env: &Env,
+) -> anyhow::Result<Option<Arc<dyn Store>>> {
+    let Some(text) = wanted(flag, env) else { return Ok(None) };
+    let store = PostgresStore::open(&parse(text, env)?, PostgresLimits::default()).await;
+    Ok(Some(Arc::new(store.map_err(|error| anyhow!(error.to_string()))?)))
+}
+
+/// Returns the text of the address of a database, if one is wanted.
+#[cfg(feature = "postgres")]
+fn wanted<'a>(flag: Option<&'a str>, env: &'a Env) -> Option<&'a str> {
+    flag.or_else(|| env.var(STORE)).filter(|address| !address.is_empty())
+}
+
+/// Reads an address; the password may be in the environment.
+#[cfg(feature = "postgres")]
+fn parse(text: &str, env: &Env) -> anyhow::Result<DatabaseAddress> {
+    let mut address: DatabaseAddress = text.parse()?;
+    if let Some(password) = env.var(PASSWORD).filter(|password| !password.is_empty()) {
+        address.set_password(password);
+    }
+    Ok(address)
 }
 
 /// Returns the store, unless sessions are not to be stored.

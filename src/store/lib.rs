@@ -8,8 +8,27 @@ mod lines;
 #[cfg(feature = "postgres")]
 mod postgres;
 
+use futures::TryStreamExt as _;
+use tandem_agent::session::{Store, StoreError, Stored};
+
 pub use self::files::FileStore;
 #[cfg(feature = "postgres")]
 pub use self::postgres::{
     AddressError, DatabaseAddress, DatabaseFinding, PostgresLimits, PostgresStore,
 };
+
+/// Returns the log of a session in the lines that files have, the head first. What cannot be read is left
+/// out.
+pub async fn log_lines(store: &dyn Store, id: &str) -> Result<Vec<u8>, StoreError> {
+    let invalid = |error: serde_json::Error| StoreError::Io(error.into());
+    let mut out = lines::write_head(&store.head(id).await?).map_err(invalid)?;
+    let mut log = store.read(id).await?;
+    while let Some(pieces) = log.try_next().await? {
+        for piece in pieces {
+            if let Stored::Batch(batch) = piece {
+                lines::write_batch(&batch, &mut out).map_err(invalid)?;
+            }
+        }
+    }
+    Ok(out)
+}

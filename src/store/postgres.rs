@@ -78,24 +78,37 @@ impl PostgresStore {
         address: &DatabaseAddress,
         limits: PostgresLimits,
     ) -> Result<Self, StoreError> {
-        Self::join(address, limits, Heart::Thread).await
+        Self::join(database(address, limits)?, limits, Heart::Thread).await
     }
 
-    /// Does the same, but the node is only alive while the runtime is: where that is stopped, others take its
+    /// Does the same, but makes nothing: the tables must be there.
+    pub async fn open(
+        address: &DatabaseAddress,
+        limits: PostgresLimits,
+    ) -> Result<Self, StoreError> {
+        let database = database(address, limits)?;
+        if schema::version(&database).await?.is_none() {
+            return Err(
+                database.error("it has no sessions; `tandem serve --store` makes the tables")
+            );
+        }
+        Self::join(database, limits, Heart::Thread).await
+    }
+
+    /// Does the same as [`connect`](Self::connect), but the node is only alive while the runtime is: where that is stopped, others take its
     /// sessions over.
     pub async fn connect_in_runtime(
         address: &DatabaseAddress,
         limits: PostgresLimits,
     ) -> Result<Self, StoreError> {
-        Self::join(address, limits, Heart::Runtime).await
+        Self::join(database(address, limits)?, limits, Heart::Runtime).await
     }
 
     async fn join(
-        address: &DatabaseAddress,
+        database: Arc<Database>,
         limits: PostgresLimits,
         heart: Heart,
     ) -> Result<Self, StoreError> {
-        let database = Arc::new(Database::new(address, limits.patience)?);
         schema::prepare(&database).await?;
         let ending = CancellationToken::new();
         let nodes = Nodes::join(&database, limits.node_dead).await?;
@@ -132,6 +145,13 @@ impl PostgresStore {
     pub fn node(&self) -> &str {
         self.shared.nodes.own()
     }
+}
+
+fn database(
+    address: &DatabaseAddress,
+    limits: PostgresLimits,
+) -> Result<Arc<Database>, StoreError> {
+    Database::new(address, limits.patience).map(Arc::new)
 }
 
 #[async_trait]

@@ -31,6 +31,8 @@ mod network;
 #[cfg(feature = "postgres")]
 mod nodes;
 mod odd_agent;
+#[cfg(feature = "postgres")]
+mod outside;
 mod permissions;
 mod principals;
 mod proxies;

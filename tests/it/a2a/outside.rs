@@ -1,0 +1,69 @@
+//! `tandem sessions` looks at the sessions of nodes from outside.
+
+use serde_json::{Value, json};
+
+use super::nodes::{Node, in_context};
+use super::server::kind;
+use crate::agent::Setup;
+use crate::postgres::server::{Cluster, skip};
+use crate::sessions_cli::Place;
+
+#[tokio::test]
+async fn the_sessions_of_a_database_are_listed_shown_searched_exported_and_deleted() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let (database, place) = (cluster.database(), Place::new());
+    let setup = Setup::answers(json!([[{ "text": "It is a **project**." }]]));
+    let mut node = Node::start(&setup, place.home.path(), &database).await;
+    node.client.result("message/send", in_context("c", "What is this?")).await;
+    let id = database.sql("select id from tandem.session");
+    let url = database.url.as_str();
+    let out = |args: &[&str]| place.out(&[&["sessions"], args, &["--store", url]].concat());
+    let run = |args: &[&str]| place.run(&[&["sessions"], args, &["--store", url]].concat());
+
+    let list: Value = serde_json::from_str(&out(&["list", "--json"])).unwrap();
+    assert_eq!(list.as_array().map(Vec::len), Some(1), "{list}");
+    let listed = &list[0];
+    assert_eq!((&listed["id"], &listed["title"]), (&json!(id), &json!("What is this?")));
+    assert_eq!((&listed["turns"], &listed["bytes"]), (&json!(1), &Value::Null));
+    assert!(out(&["show", &id]).contains("It is a **project**."));
+    assert!(out(&["search", "PROJECT"]).contains(&id));
+    assert!(out(&["export", &id]).contains("# What is this?"));
+    let log = out(&["export", &id, "--format", "jsonl"]);
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&lines[0]["tandem"], &lines[0]["id"]), (&json!(1), &json!(id)));
+    assert!(log.contains("What is this?") && lines.len() > 1, "{log}");
+    assert!(place.out(&["sessions", "--store", url, "show", &id]).contains("It is a **project**."));
+    let misplaced = place.run(&["sessions", "--all", "show", &id]);
+    assert_eq!(misplaced.err, "tandem: --all, --json and -n go behind the subcommand\n");
+    let mut by_variable = place.command("workspace", &["sessions"]);
+    let by_variable = by_variable.env("TANDEM_STORE", url).output().unwrap();
+    assert!(String::from_utf8(by_variable.stdout).unwrap().contains(&id));
+    // This machine has none.
+    assert_eq!(place.run(&["sessions", "--all"]).err, "There is no stored session.\n");
+
+    let copied = run(&["fork", &id]);
+    assert!(copied.code == Some(1) && copied.err.contains("`/fork`"), "{}", copied.err);
+    let refused = run(&["delete", "--yes", &id]);
+    assert!(refused.code == Some(1) && refused.err.contains("open at node"), "{}", refused.err);
+    node.child.kill().await.unwrap();
+    assert!(out(&["delete", "--yes", &id]).contains("is deleted"));
+    assert_eq!(database.sql("select count(*) from tandem.session"), "0");
+}
+
+#[tokio::test]
+async fn whoever_looks_at_a_database_makes_no_tables_and_takes_no_session_over() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let (database, place) = (cluster.database(), Place::new());
+    let list = ["sessions", "list", "--all", "--store", &database.url];
+    let said = place.run(&list);
+    assert!(said.code == Some(1) && said.err.contains("it has no sessions"), "{}", said.err);
+    assert_eq!(database.sql("select to_regnamespace('tandem') is null"), "t");
+
+    let hangs = Setup::answers(json!([[{ "text": "one" }, { "hang": null }]]));
+    let mut node = Node::start(&hangs, place.home.path(), &database).await;
+    let mut stream = node.client.stream("message/stream", in_context("c", "go")).await;
+    stream.until(|event| kind(event) == "TEXT_CONTENT").await;
+    node.child.kill().await.unwrap();
+    assert!(place.out(&list).contains("1 turn "));
+    assert_eq!(database.sql("select epoch, busy from tandem.session"), "1|t");
+}
