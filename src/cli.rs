@@ -5,6 +5,7 @@ mod card;
 mod oidc;
 mod serve;
 mod sessions;
+mod trace;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -35,6 +36,7 @@ pub(crate) use self::card::CardArgs;
 pub(crate) use self::oidc::OidcArgs;
 pub(crate) use self::serve::{TokenCommand, TokensFile};
 pub(crate) use self::sessions::{ExportFormat, ListArgs, SessionsArgs, SessionsCommand};
+pub(crate) use self::trace::TraceArgs;
 
 /// A coding agent for your editor and your terminal.
 ///
@@ -376,10 +378,9 @@ pub(crate) struct ServeArgs {
     /// `/livez` and `/readyz`), to whoever reaches it
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<SocketAddr>,
-    /// Tell these hosts, beside those of the own network, to which trace a request belongs
-    /// (`traceparent`): models, MCP servers, agents; `*` for all
-    #[arg(long, value_name = "HOST", value_delimiter = ',')]
-    pub(crate) trace_to: Vec<String>,
+    /// Traces.
+    #[command(flatten)]
+    pub(crate) trace: TraceArgs,
     /// Model, permissions and limits.
     #[command(flatten)]
     pub(crate) work: WorkArgs,

@@ -45,6 +45,7 @@ mod resources;
 mod resumption;
 mod rewind;
 mod servers;
+mod span_content;
 mod spans;
 mod spending;
 mod state;

@@ -8,7 +8,7 @@ const SHORTEST: usize = 8;
 const LONG: usize = 16;
 
 /// Replaces secrets in a text with `[key]`.
-pub(super) fn redact(text: &mut String, secrets: &[&str]) {
+pub fn redact(text: &mut String, secrets: &[&str]) {
     for secret in secrets {
         let mut from = 0;
         while let Some(at) = find(&text[from..], secret) {

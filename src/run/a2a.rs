@@ -22,7 +22,7 @@ use super::keys::EditorLogin;
 use super::making::{Making, NewSession, OpenedSession};
 use super::models::first_provider;
 use super::{store, tokens};
-use crate::cli::{A2aArgs, AgentArgs, CardArgs, OidcArgs, ServeArgs};
+use crate::cli::{A2aArgs, AgentArgs, CardArgs, OidcArgs, ServeArgs, TraceArgs};
 use tandem_a2a::{
     self as a2a, AccessOptions, AuditOptions, CardKey, NetworkOptions, OidcOptions, Quotas,
     ServeAcp, ServedSessions, ServerOptions, Tls, TlsFiles, TrustedProxy,
@@ -133,7 +133,7 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     let supervisor = Arc::clone(&making.supervisor);
     let limits = making.limits(&settings);
     let mut options = serve_options(serve, &making, &limits)?;
-    trace(serve, &making);
+    trace(&serve.trace, &making, &limits);
     let ending = a2a::Ending::default();
     let monitoring = monitoring(serve, &mut options, &ending).await?;
     let address = listened_at(serve);
@@ -247,11 +247,18 @@ pub(super) fn network(serve: &ServeArgs) -> anyhow::Result<NetworkOptions> {
     })
 }
 
-/// Prepares for traces: who is told of them, and what commands of the model must not know of the collector.
-fn trace(serve: &ServeArgs, making: &Making) {
-    tandem_trace::send_to(serve.trace_to.clone());
+/// Prepares for traces: who is told of them, what is in them, and what commands of the model must not know of the
+/// collector.
+fn trace(args: &TraceArgs, making: &Making, limits: &Limits) {
+    tandem_trace::send_to(args.trace_to.clone());
     for secret in TRACE_KEYS.into_iter().filter_map(|name| making.env().var(name)) {
         making.credentials.know(&Secret::new(secret));
+    }
+    if args.trace_content {
+        let credentials = Arc::clone(&making.credentials);
+        let redact = Box::new(move |text: &mut String| credentials.redact(text));
+        let most = limits.trace_content_bytes;
+        tandem_trace::record_content(tandem_trace::ContentOptions { most, redact });
     }
 }
 

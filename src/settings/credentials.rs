@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tandem_model::Secret;
 use tandem_model::endpoint::{Connect, Endpoint};
 use tandem_model::provider::Provider;
-use tandem_model::redact::has_secret;
+use tandem_model::redact::{has_secret, redact};
 
 /// Finds the keys. Nothing is read before it is asked for.
 pub struct Credentials {
@@ -136,6 +136,12 @@ impl Credentials {
         let named = |vars: &ProviderVariables| vars.keys.contains(&name) || vars.headers == name;
         Provider::ALL.map(provider_variables).into_iter().any(named)
             || self.state.lock().keys.iter().any(has)
+    }
+
+    /// Replaces the keys in a text with `[key]`. Reads no file.
+    pub fn redact(&self, text: &mut String) {
+        let state = self.state.lock();
+        redact(text, &state.keys.iter().map(Secret::expose).collect::<Vec<_>>());
     }
 
     /// The environment variables that must not reach a program that is started.

@@ -22,6 +22,8 @@ pub struct Limits {
     pub rounds: usize,
     /// Bytes of a session's log that are kept in memory.
     pub log_bytes: usize,
+    /// Bytes of an attribute of a span that has what is said.
+    pub trace_content_bytes: usize,
     /// Limits of tools.
     pub tools: tools::ToolLimits,
     /// Limits of MCP servers.
@@ -117,6 +119,7 @@ impl Default for Limits {
             stdin_bytes: 8 << 20,
             rounds: 100,
             log_bytes: 16 << 20,
+            trace_content_bytes: 8 << 10,
             tools: tools::ToolLimits::default(),
             mcp: mcp::McpLimits::default(),
             agents: a2a_client::AgentLimits::default(),
@@ -557,6 +560,11 @@ const NAMED: &[Named] = &[
         name: "node-dead-seconds",
         what: "silence of a node after which others take its sessions",
         field: Field::Seconds(|limits| &mut limits.store.node_dead),
+    },
+    Named {
+        name: "trace-content-bytes",
+        what: "an attribute of a span with --trace-content",
+        field: Field::Count(|limits| &mut limits.trace_content_bytes),
     },
     Named {
         name: "principal-sessions",

@@ -91,7 +91,7 @@ struct Ready {
 impl Ready {
     fn span(&self, engine: &Engine) -> Span {
         let known = engine.tools.find(&self.call.name).map(|(_, spec)| spec);
-        spans::tool(known.as_ref().map(|spec| spec.name.as_str()), &self.call.id)
+        spans::tool(known.as_ref().map(|spec| spec.name.as_str()), &self.call)
     }
 }
 

@@ -155,7 +155,7 @@ impl TurnQueue {
     /// Runs a turn from some place on.
     fn run(self: &Arc<Self>, next: Pending, from: ResumePlace) {
         let queue = Arc::clone(self);
-        let span = spans::turn(&self.engine.id, next.turn, &next.trace);
+        let span = spans::turn(&self.engine.id, next.turn, &next.prompt, &next.trace);
         let run = async move {
             let Pending { turn, prompt, origin, cancel, .. } = &next;
             let current = CurrentTurn { origin, cancel };

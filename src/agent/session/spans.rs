@@ -1,13 +1,22 @@
 //! Spans of a turn, for traces: the steps that OpenTelemetry's conventions name for agents. They have names,
-//! numbers and sizes, and nothing of what is said.
+//! numbers and sizes, and nothing of what is said, unless the user wants that.
 
-use tandem_model::Finish;
+use serde_json::json;
 use tandem_model::provider::Provider;
-use tandem_trace::{LOG_TARGET, TARGET, TraceContext};
+use tandem_model::{Call, Finish, Prompt};
+use tandem_trace::{LOG_TARGET, TARGET, TraceContext, record_newest, record_value};
 use tracing::Span;
 use tracing::field::Empty;
 
-use super::event::{Answer, StopReason, ToolOutcome, TurnId};
+use super::event::{Answer, PromptPart, StopReason, ToolOutcome, TurnId};
+use super::span_content as content;
+
+/// Attributes with what is said.
+const INSTRUCTIONS: &str = "gen_ai.system_instructions";
+const INPUT: &str = "gen_ai.input.messages";
+const OUTPUT: &str = "gen_ai.output.messages";
+const ARGUMENTS: &str = "gen_ai.tool.call.arguments";
+const RESULT: &str = "gen_ai.tool.call.result";
 
 /// Returns the span of what is done for a session beside its turns, which is for the log alone.
 pub(super) fn session(id: &str) -> Span {
@@ -15,7 +24,12 @@ pub(super) fn session(id: &str) -> Span {
 }
 
 /// Returns the span of a turn, within the request that it was queued by.
-pub(super) fn turn(session: &str, turn: TurnId, caller: &TraceContext) -> Span {
+pub(super) fn turn(
+    session: &str,
+    turn: TurnId,
+    prompt: &[PromptPart],
+    caller: &TraceContext,
+) -> Span {
     let span = tracing::info_span!(
         target: TARGET,
         parent: None,
@@ -27,8 +41,10 @@ pub(super) fn turn(session: &str, turn: TurnId, caller: &TraceContext) -> Span {
         "gen_ai.conversation.id" = session,
         "tandem.turn" = turn.0,
         "tandem.stop_reason" = Empty,
+        "gen_ai.input.messages" = Empty,
     );
     caller.adopt(&span);
+    record_value(&span, INPUT, || json!([content::prompt(prompt)]));
     span
 }
 
@@ -60,12 +76,24 @@ pub(super) fn chat(model: &str) -> Span {
         "gen_ai.usage.input_tokens" = Empty,
         "gen_ai.usage.cache_read.input_tokens" = Empty,
         "gen_ai.usage.output_tokens" = Empty,
+        "gen_ai.system_instructions" = Empty,
+        "gen_ai.input.messages" = Empty,
+        "gen_ai.output.messages" = Empty,
     )
 }
 
-/// Notes in the current span what an answer took.
-pub(super) fn chat_ended(finish: &Finish) {
+/// Notes in the current span what the model is asked, as far as the user wants it there.
+pub(super) fn chat_asked(prompt: &Prompt) {
     let span = Span::current();
+    record_value(&span, INSTRUCTIONS, || json!([content::text(&prompt.system)]));
+    let newest_first = prompt.messages.iter().rev();
+    record_newest(&span, INPUT, newest_first.map(|message| content::message(message)));
+}
+
+/// Notes in the current span what an answer took, and, if the user wants it there, what it says.
+pub(super) fn chat_ended(text: &str, calls: &[Call], finish: &Finish) {
+    let span = Span::current();
+    record_value(&span, OUTPUT, || json!([content::answer(text, calls, &finish.reason)]));
     let usage = &finish.usage;
     for (name, tokens) in [
         ("gen_ai.usage.input_tokens", usage.input),
@@ -82,24 +110,33 @@ pub(super) fn failed() {
 }
 
 /// Returns the span of a call. `name`: of a tool that there is, because the model may make up others.
-pub(super) fn tool(name: Option<&str>, call: &str) -> Span {
+pub(super) fn tool(name: Option<&str>, call: &Call) -> Span {
     let name = name.unwrap_or("unknown");
-    tracing::info_span!(
+    let span = tracing::info_span!(
         target: TARGET,
         "execute_tool",
         "otel.name" = format!("execute_tool {name}"),
         "otel.status_code" = Empty,
         "gen_ai.operation.name" = "execute_tool",
         "gen_ai.tool.name" = name,
-        "gen_ai.tool.call.id" = call,
+        "gen_ai.tool.call.id" = call.id.as_str(),
         "tandem.outcome" = Empty,
-    )
+        "gen_ai.tool.call.arguments" = Empty,
+        "gen_ai.tool.call.result" = Empty,
+    );
+    record_value(&span, ARGUMENTS, || call.args.clone());
+    span
 }
 
 /// Notes in the current span what came of a call.
 pub(super) fn tool_ended(outcome: &ToolOutcome) {
     let span = Span::current();
     span.record("tandem.outcome", outcome.name());
+    match outcome {
+        ToolOutcome::Done(output) => record_value(&span, RESULT, || output.text.as_str().into()),
+        ToolOutcome::Failed(error) => record_value(&span, RESULT, || error.to_string().into()),
+        ToolOutcome::Rejected | ToolOutcome::Cancelled | ToolOutcome::Interrupted => {}
+    }
     if matches!(outcome, ToolOutcome::Failed(_)) {
         span.record("otel.status_code", "ERROR");
     }

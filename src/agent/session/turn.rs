@@ -178,13 +178,17 @@ async fn ask_model(
         tools: engine.tools.declarations(),
         thinking: engine.thinking(),
     };
+    spans::chat_asked(&prompt);
     let mut chunks = engine.model.get().stream(prompt);
-    let mut calls = Vec::new();
+    let (mut said, mut calls) = (String::new(), Vec::new());
     loops.begin_answer();
     while let Some(chunk) = chunks.next().await {
         let found = match chunk? {
             Chunk::Text(text) => {
                 let found = loops.says(&text);
+                if tandem_trace::records_content() {
+                    said.push_str(&text);
+                }
                 engine.log.append(Event::Text(text));
                 found
             }
@@ -199,18 +203,19 @@ async fn ask_model(
             }
             Chunk::Retry(retry) => {
                 if retry.discard {
+                    said.clear();
                     calls.clear();
                     loops.begin_answer();
                 }
                 engine.log.append(Event::Retry(retry));
                 None
             }
-            Chunk::Finish(finish) => return Ok(finished(engine, calls, finish)),
+            Chunk::Finish(finish) => return Ok(finished(engine, &said, calls, finish)),
         };
         engine.transcript.lock().catch_up();
         if let Some(found) = found {
             // What it called in this answer was called out of the loop.
-            finished(engine, Vec::new(), Finish::default());
+            finished(engine, &said, Vec::new(), Finish::default());
             return Ok(ModelAnswer::Looping(found));
         }
     }
@@ -218,8 +223,8 @@ async fn ask_model(
 }
 
 /// Records the end of an answer.
-fn finished(engine: &Engine, calls: Vec<Call>, finish: Finish) -> ModelAnswer {
-    spans::chat_ended(&finish);
+fn finished(engine: &Engine, said: &str, calls: Vec<Call>, finish: Finish) -> ModelAnswer {
+    spans::chat_ended(said, &calls, &finish);
     let Finish { reason, usage, native } = finish;
     engine.log.append(Event::AnswerFinished {
         calls: calls.clone(),

@@ -11,6 +11,7 @@ use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
 use rustix::process::{Pid, Signal, kill_process};
@@ -113,9 +114,12 @@ impl Traced {
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let attributes = span.attributes.iter().map(|attribute| {
             let value = attribute.value.as_ref().unwrap().value.as_ref().unwrap();
-            let text = format!("{value:?}");
-            let text = text.split_once('(').unwrap().1.trim_end_matches(')').trim_matches('"');
-            (attribute.key.clone(), text.to_owned())
+            let text = match value {
+                AnyValue::StringValue(text) => text.clone(),
+                AnyValue::IntValue(number) => number.to_string(),
+                other => format!("{other:?}"),
+            };
+            (attribute.key.clone(), text)
         });
         Self {
             name: span.name.clone(),
@@ -200,6 +204,61 @@ async fn a_turn_is_a_tree_of_spans_within_the_callers_trace() {
     }
     let keys = collector.keys.lock().unwrap();
     assert!(keys.iter().all(|key| key == "collector-key application/x-protobuf"), "{keys:?}");
+}
+
+/// Returns the value of an attribute that has JSON.
+fn content(span: &Traced, name: &str) -> Value {
+    let json = span.attributes.get(name).unwrap_or_else(|| panic!("no {name} in {span:#?}"));
+    serde_json::from_str(json).unwrap()
+}
+
+#[tokio::test]
+async fn with_trace_content_spans_have_what_is_said_but_no_key() {
+    let collector = Collector::start().await;
+    let key = "AIzaSyTraceContent0123456789";
+    let answers = json!([
+        [{ "text": "hi" }, write("name.txt", &format!("content with {key}"))],
+        [{ "text": "bye" }],
+    ]);
+    let setup = Setup::answers(answers)
+        .arg("--trace-content")
+        .arg("--limit")
+        .arg("trace-content-bytes=2000")
+        .arg("-y")
+        .var("GEMINI_API_KEY", key);
+    let served = serve(&collector.watching(setup)).await;
+    let header = traced();
+    let headers = [header.as_str()];
+    let said = format!("words and {key}");
+    served.client.stream_with("message/stream", prompt(&said), &headers).await.rest().await;
+    assert_eq!(end(served).await, Some(143));
+
+    let spans = collector.spans();
+    let of = |name: &str| spans.iter().filter(|span| span.name == name).collect::<Vec<_>>();
+    let text = |text: &str| json!({ "type": "text", "content": text });
+    let asked = json!([{ "role": "user", "parts": [text("words and [key]")] }]);
+    assert_eq!(content(of("invoke_agent tandem")[0], "gen_ai.input.messages"), asked);
+    let chats = of("chat replay");
+    let answers: Vec<_> =
+        chats.iter().map(|chat| content(chat, "gen_ai.output.messages")).collect();
+    let bye = json!([{ "role": "assistant", "parts": [text("bye")], "finish_reason": "stop" }]);
+    assert_eq!(answers[1], bye);
+    assert_eq!(answers[0][0]["finish_reason"], "tool_call");
+    let call = &answers[0][0]["parts"][1];
+    assert_eq!((&call["type"], &call["name"]), (&json!("tool_call"), &json!("write_file")));
+    assert_eq!(call["arguments"]["content"], "content with [key]");
+    let told = content(chats[1], "gen_ai.input.messages");
+    let told = told.as_array().unwrap();
+    let last = told.last().unwrap();
+    assert_eq!((&last["role"], &last["parts"][0]["id"]), (&json!("tool"), &call["id"]));
+    assert!(content(chats[1], "gen_ai.system_instructions")[0]["content"].is_string());
+    let tool = of("execute_tool write_file")[0];
+    assert_eq!(content(tool, "gen_ai.tool.call.arguments"), call["arguments"]);
+    assert!(content(tool, "gen_ai.tool.call.result").as_str().unwrap().contains("name.txt"));
+    assert!(!collector.said().contains(key));
+    for attribute in spans.iter().flat_map(|span| span.attributes.values()) {
+        assert!(attribute.len() <= 2000, "{attribute}");
+    }
 }
 
 #[tokio::test]

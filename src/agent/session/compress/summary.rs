@@ -120,6 +120,7 @@ fn prompt(old: &SummarizedMessages, about: &str, room: u64) -> Prompt {
 }
 
 async fn ask(model: &dyn Model, prompt: Prompt, say: impl Fn(Retry)) -> SummedUp {
+    spans::chat_asked(&prompt);
     let mut chunks = model.stream(prompt);
     let mut text = String::new();
     while let Some(chunk) = chunks.next().await {
@@ -136,7 +137,7 @@ async fn ask(model: &dyn Model, prompt: Prompt, say: impl Fn(Retry)) -> SummedUp
                 say(Retry { discard: false, ..retry });
             }
             Chunk::Finish(finish) => {
-                spans::chat_ended(&finish);
+                spans::chat_ended(&text, &[], &finish);
                 return match finish.reason {
                     FinishReason::Stop => Ok(Summary {
                         snapshot: snapshot(&text).to_owned(),
