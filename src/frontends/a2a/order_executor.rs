@@ -17,7 +17,7 @@ use super::audit::for_client;
 use super::dialect::Dialect;
 use super::methods::Reply;
 use super::monitoring::call_span;
-use super::orders::{BegunStream, CallOrder, OrderReply, OrderedCall};
+use super::orders::{BegunStream, CallOrder, OrderReply, OrderedCall, other_version};
 use super::principals::Principal;
 use super::read::ReceivedMessage;
 use super::requests::SessionId;
@@ -125,7 +125,8 @@ impl A2aServer {
     /// Carries out an order of another node's client.
     async fn obey(&self, order: &Order) -> Result<OrderReply, Error> {
         let CallOrder { call, principal, origin, address, trace } =
-            serde_json::from_str(&order.body).map_err(Error::internal)?;
+            serde_json::from_str(&order.body)
+                .map_err(|error| other_version("it does not know this call", &error))?;
         let order = Some(order.key.clone());
         let trace = TraceContext::read(|name| trace.get(name).map(String::as_str));
         let caller = CallOrigin { origin, principal, last_event: None, trace, order };

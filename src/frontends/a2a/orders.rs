@@ -162,6 +162,15 @@ fn unreachable_owner(error: &StoreError) -> Error {
     Error::new(Error::INTERNAL, error.to_string())
 }
 
+/// Returns the error for a call or a reply that a node of another version has written.
+pub(super) fn other_version(what: &str, error: &serde_json::Error) -> Error {
+    let message = format!(
+        "the owner of the session is a node of another version of tandem: {what} ({error}); try again when all \
+         nodes have the same version"
+    );
+    Error::new(Error::INTERNAL, message)
+}
+
 impl A2aServer {
     /// Has the owner of a session carry out a call. What it has done can be read here when this returns.
     pub(super) async fn order(
@@ -180,9 +189,13 @@ impl A2aServer {
         let order = serde_json::to_string(&order).map_err(Error::internal)?;
         let reply = session.ask(order).await.map_err(|error| unreachable_owner(&error))?;
         session.caught_up().await.map_err(|error| unreachable_owner(&error))?;
-        match serde_json::from_str(&reply).map_err(Error::internal)? {
-            OrderReply::Failed(error) => Err(error),
-            reply => Ok(reply),
+        match serde_json::from_str(&reply) {
+            Ok(OrderReply::Failed(error)) => Err(error),
+            Ok(reply) => Ok(reply),
+            Err(error) => Err(other_version(
+                "it has done what was asked, and its reply is unknown here",
+                &error,
+            )),
         }
     }
 }
