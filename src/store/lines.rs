@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 use tandem_agent::session::{Batch, BatchSummary, Event, Head, Millis};
 
 /// Version of the framing. Another one only if a program that knows this one would do harm.
@@ -107,12 +108,27 @@ struct BatchIn<E, S> {
     #[serde(default)]
     d: Vec<Millis>,
     e: Vec<E>,
-    #[serde(default = "none")]
+    #[serde(
+        default = "none",
+        deserialize_with = "readable",
+        bound(deserialize = "S: DeserializeOwned")
+    )]
     s: Option<S>,
 }
 
 fn none<S>() -> Option<S> {
     None
+}
+
+/// Reads a summary, or nothing in the place of one that this version cannot read: the events beside it
+/// count all the same.
+fn readable<'de, D, S>(deserializer: D) -> Result<Option<S>, D::Error>
+where
+    D: Deserializer<'de>,
+    S: DeserializeOwned,
+{
+    let json = Box::<RawValue>::deserialize(deserializer)?;
+    Ok(serde_json::from_str(json.get()).ok())
 }
 
 /// Writes the head, with its newline.
@@ -290,6 +306,10 @@ mod tests {
         let line = br#"{"i":1,"t":2,"new":{},"e":[{"Invented":1}],"s":{"turns":3,"new":4}}"#;
         assert_eq!(read_batch(line).unwrap().events.len(), 1);
         assert_eq!(batch_summary(line).unwrap().turns, 3);
+        let line =
+            br#"{"i":1,"t":2,"e":[{"Text":"a"}],"s":{"turns":3,"shares":{"bob":"invented"}}}"#;
+        let batch = read_batch(line).unwrap();
+        assert_eq!((batch.events.len(), batch.summary), (1, None));
         let head = b"\xef\xbb\xbf{\"tandem\":2,\"id\":\"x\",\"t\":1,\"new\":[]}\r";
         assert_eq!(read_head(head).unwrap().0, 2);
     }

@@ -28,6 +28,7 @@ fn describe(row: &Row) -> Option<Listed> {
         turns: u64::try_from(get::<i64>(row, 2).ok()?).ok()?,
         changed: get(row, 3).ok()?,
         program: None,
-        shares: serde_json::from_str(get(row, 4).ok()?).ok()?,
+        // Of another version, those may be of a kind that is not known here.
+        shares: serde_json::from_str(get(row, 4).ok()?).unwrap_or_default(),
     })
 }
