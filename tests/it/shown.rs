@@ -175,6 +175,7 @@ fn stopped(reason: &StopReason) -> String {
         StopReason::Failed(_) => "failed",
         StopReason::Crashed => "a fault of the agent",
         StopReason::Interrupted => "the agent was stopped",
+        StopReason::Unknown(_) => "for a reason of a newer version",
     };
     reason.to_owned()
 }

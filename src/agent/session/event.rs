@@ -391,6 +391,10 @@ pub enum StopReason {
     Crashed,
     /// The agent was stopped before the turn had ended.
     Interrupted,
+    /// A reason of another version of this program. The turn has ended all the same: it neither goes on nor is
+    /// interrupted.
+    #[serde(untagged)]
+    Unknown(Value),
 }
 
 impl StopReason {
@@ -408,6 +412,7 @@ impl StopReason {
             Self::Failed(_) => "failed",
             Self::Crashed => "crashed",
             Self::Interrupted => "interrupted",
+            Self::Unknown(_) => "unknown",
         }
     }
 }

@@ -98,7 +98,8 @@ fn of_anothers(reason: &StopReason) -> Reasons {
         | StopReason::Closed { .. }
         | StopReason::Failed(_)
         | StopReason::Crashed
-        | StopReason::Interrupted => {
+        | StopReason::Interrupted
+        | StopReason::Unknown(_) => {
             vec![(&[OLD], "only the answer to the prompt tells, where it was begun"), print]
         }
     }

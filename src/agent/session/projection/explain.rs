@@ -31,7 +31,8 @@ impl TurnResult {
             StopReason::Refused(_)
             | StopReason::Failed(_)
             | StopReason::Interrupted
-            | StopReason::Crashed => Self::Failed,
+            | StopReason::Crashed
+            | StopReason::Unknown(_) => Self::Failed,
         }
     }
 }
@@ -71,6 +72,10 @@ pub fn explain_stop(reason: &StopReason) -> Option<String> {
         StopReason::Failed(error) => explain_error(error),
         StopReason::Interrupted => {
             "Interrupted: the agent ended before this turn did. `/continue` goes on.".to_owned()
+        }
+        StopReason::Unknown(_) => {
+            "The turn ended for a reason that only a newer tandem knows; update tandem to read it."
+                .to_owned()
         }
         StopReason::Crashed => {
             "The turn ended because of a fault in the agent; its log (`--log-file`) says more."

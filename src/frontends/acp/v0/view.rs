@@ -263,7 +263,7 @@ impl EditorView {
                 "Rate limit exceeded. Try again later.",
                 visible_prose(why),
             )),
-            StopReason::Failed(_) | StopReason::Crashed => {
+            StopReason::Failed(_) | StopReason::Crashed | StopReason::Unknown(_) => {
                 Err(Error::internal(visible_prose(&why.unwrap_or_default())))
             }
             _ => Ok(()),

@@ -453,7 +453,7 @@ fn result(reason: &StopReason) -> Result<PromptResponse, Error> {
         }
         StopReason::Refused(_) => v1::StopReason::Refusal,
         StopReason::Failed(error) => return Err(model_error(error)),
-        StopReason::Crashed | StopReason::Interrupted => {
+        StopReason::Crashed | StopReason::Interrupted | StopReason::Unknown(_) => {
             return Err(Error::internal(explain_stop(reason).unwrap_or_default()));
         }
     };
