@@ -29,6 +29,8 @@ mod mcp;
 mod monitoring;
 mod network;
 #[cfg(feature = "postgres")]
+mod newer;
+#[cfg(feature = "postgres")]
 mod nodes;
 mod odd_agent;
 #[cfg(feature = "postgres")]

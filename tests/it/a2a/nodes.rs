@@ -141,7 +141,7 @@ async fn a_node_that_was_frozen_finds_its_session_at_another_and_does_nothing_mo
 }
 
 /// Waits until a statement returns this.
-async fn until_sql(database: &Database<'_>, sql: &str, expected: &str) {
+pub(super) async fn until_sql(database: &Database<'_>, sql: &str, expected: &str) {
     let waiting = async {
         while database.sql(sql) != expected {
             sleep(Duration::from_millis(20)).await;
