@@ -27,6 +27,8 @@ pub(crate) struct Setup {
     pub(crate) script: Vec<Value>,
     /// The files of the workspace. A name that ends in `/` is a directory.
     pub(crate) files: BTreeMap<String, String>,
+    /// The program, if it is not the one that was just built.
+    pub(crate) program: Option<PathBuf>,
 }
 
 impl Setup {
@@ -76,7 +78,8 @@ impl Setup {
         }
         let script: String = self.script.iter().map(|line| format!("{line}\n")).collect();
         fs::write(home.join("script.jsonl"), script).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tandem"));
+        let built = Path::new(env!("CARGO_BIN_EXE_tandem"));
+        let mut command = Command::new(self.program.as_deref().unwrap_or(built));
         command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())

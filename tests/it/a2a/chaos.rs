@@ -1,12 +1,14 @@
 //! Chaos: nodes killed, frozen, drained and started again, and the database with them, under load.
 //!
 //! Runs where `TANDEM_CHAOS_SECONDS` says for how long. `TANDEM_CHAOS_SEED` chooses another course of
-//! events than the usual one.
+//! events than the usual one. With `TANDEM_OTHER_VERSION`, every second node that is started is that program,
+//! an older tandem or a newer one: what happens while nodes are updated one after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{Write as _, stderr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -178,6 +180,10 @@ impl Blows {
 
 struct Stage<'a> {
     setup: Setup,
+    /// Program of every second node, if it is another one.
+    other: Option<PathBuf>,
+    /// Number of nodes that were started.
+    started: AtomicUsize,
     home: &'a Path,
     database: &'a Database<'a>,
     ports: Ports,
@@ -185,7 +191,10 @@ struct Stage<'a> {
 
 impl Stage<'_> {
     async fn start(&self, slot: usize) -> Node {
-        let node = Node::start(&self.setup, self.home, self.database).await;
+        let number = self.started.fetch_add(1, Ordering::Relaxed);
+        let program = self.other.clone().filter(|_| number % 2 == 1);
+        let setup = Setup { program, ..self.setup.clone() };
+        let node = Node::start(&setup, self.home, self.database).await;
         self.ports.lock().unwrap()[slot] = Some(node.client.port);
         node
     }
@@ -349,8 +358,14 @@ async fn nothing_is_lost_or_doubled_when_nodes_and_the_database_are_killed_and_f
     let cluster: &'static Cluster = Box::leak(Box::new(cluster));
     let (database, home) = (cluster.database(), TempDir::new().unwrap());
     let ports = Ports::default();
-    let stage =
-        Stage { setup: setup(), home: home.path(), database: &database, ports: Arc::clone(&ports) };
+    let stage = Stage {
+        setup: setup(),
+        other: std::env::var_os("TANDEM_OTHER_VERSION").map(PathBuf::from),
+        started: AtomicUsize::new(0),
+        home: home.path(),
+        database: &database,
+        ports: Arc::clone(&ports),
+    };
     let mut nodes = Vec::new();
     for slot in 0..NODES {
         nodes.push(stage.start(slot).await);
