@@ -93,7 +93,7 @@ pub struct A2aLimits {
 impl Default for A2aLimits {
     fn default() -> Self {
         Self {
-            connections: 64,
+            connections: 256,
             requests: 64,
             streams: 64,
             body_bytes: 4 << 20,

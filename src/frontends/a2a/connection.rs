@@ -16,11 +16,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tower::ServiceExt as _;
 
+use super::connection_room::ConnectionSlot;
 use super::http::without_empty_segments;
 use super::http2::{OpenRequests, with_host};
 use super::patience::Patience;
 use super::proxy::PeerAddress;
-use super::server::{A2aServer, ConnectionSlot};
+use super::server::A2aServer;
 use super::tls;
 
 /// Bytes of a response over HTTP/2 that wait for the client to take them.
@@ -52,20 +53,25 @@ pub(super) async fn serve(
 ) {
     // Small events are to leave at once.
     let _ = stream.set_nodelay(true);
+    let gives_way = slot.gives_way().clone();
     let client = Client { router, peer, slot: Arc::new(slot) };
+    match gives_way.run_until_cancelled(talk(&server, client, stream)).await {
+        Some(Ok(())) => {}
+        Some(Err(err)) => tracing::debug!("a connection of {} ended: {err}", peer.0),
+        None => tracing::debug!("a connection of {} gave way to another one", peer.0),
+    }
+}
+
+async fn talk(server: &A2aServer, client: Client, stream: TcpStream) -> io::Result<()> {
     let stream = Patience::new(stream, server.options.patience);
-    let ended = match &server.network.tls {
-        None => over_http1(&server, client, stream).await.map_err(io::Error::other),
-        Some(tls) => match tls.accept(stream, true, server.options.head_time).await {
-            Ok(stream) if tls::is_http2(&stream) => {
-                over_http2(&server, client, stream).await.map_err(io::Error::other)
+    match &server.network.tls {
+        None => over_http1(server, client, stream).await.map_err(io::Error::other),
+        Some(tls) => match tls.accept(stream, true, server.options.head_time).await? {
+            stream if tls::is_http2(&stream) => {
+                over_http2(server, client, stream).await.map_err(io::Error::other)
             }
-            Ok(stream) => over_http1(&server, client, stream).await.map_err(io::Error::other),
-            Err(err) => Err(err),
+            stream => over_http1(server, client, stream).await.map_err(io::Error::other),
         },
-    };
-    if let Err(err) = ended {
-        tracing::debug!("a connection of {} ended: {err}", peer.0);
     }
 }
 

@@ -16,6 +16,7 @@ use axum::response::{IntoResponse as _, Response};
 use super::audit::for_client;
 use super::body::used_up;
 use super::busy;
+use super::connection_room::ConnectionSlot;
 use super::principals::AccessError;
 use super::proxy::PeerAddress;
 use super::server::A2aServer;
@@ -71,6 +72,9 @@ pub(super) async fn authorize(
     let headers = request.headers();
     match server.principals.find(token.as_deref(), (peer, headers)).await {
         Ok(principal) => {
+            if let Some(slot) = request.extensions().get::<Arc<ConnectionSlot>>() {
+                slot.known();
+            }
             if let Err(refused) = server.meter.request(principal.id()) {
                 let (what, why) = (request.uri().path(), refused.message());
                 server.audit.denied(principal.id(), what, &why);

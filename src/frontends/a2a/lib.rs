@@ -16,8 +16,8 @@
 //! - network: `network` is where the server is and what it is called, with `tls` and `certificate`;
 //!   `forwarded` who comes by a proxy;
 //! - transports: `http`, `http_json`, `rest`, `sse`, `ws` and `attach`, behind `guard`; `connection`
-//!   carries them, with `http2`; `webhook` on the way out; `monitoring`, beside it; `order_executor` for
-//!   what clients of other nodes call.
+//!   carries them, with `http2` and `connection_room`; `webhook` on the way out; `monitoring`, beside it;
+//!   `order_executor` for what clients of other nodes call.
 
 pub mod tokens;
 pub mod webhook;
@@ -31,6 +31,7 @@ mod card_signature;
 mod certificate;
 mod commands;
 mod connection;
+mod connection_room;
 mod context;
 mod contexts;
 mod dialect;
@@ -90,6 +91,7 @@ use self::audit::Audit;
 pub use self::audit::{AuditOptions, check as check_audit};
 pub use self::card_signature::CardKey;
 pub use self::certificate::{CertificateState, ServerCertificate};
+use self::connection_room::ConnectionRoom;
 use self::contexts::Contexts;
 pub use self::contexts::{IsShown, ServedSessions};
 use self::messages::Messages;
@@ -103,7 +105,7 @@ use self::proxy::PeerAddress;
 pub use self::proxy::{AddressRange, TrustedProxy};
 use self::quotas::Meter;
 pub use self::quotas::Quotas;
-use self::server::{A2aServer, ConnectionSlot};
+use self::server::A2aServer;
 pub use self::server::{Ending, ServeAcp, ServerOptions};
 use self::servers::Allowed;
 pub use self::tls::{Tls, TlsFiles};
@@ -210,8 +212,7 @@ struct Door {
     server: Arc<A2aServer>,
     router: Router,
     listener: TcpListener,
-    /// Room for connections.
-    room: Arc<Semaphore>,
+    room: Arc<ConnectionRoom>,
     /// Room for those that are told that there is none.
     refusals: Arc<Semaphore>,
     serving: TaskTracker,
@@ -219,11 +220,12 @@ struct Door {
 
 impl Door {
     fn new(server: &Arc<A2aServer>, listener: TcpListener) -> Self {
+        let options = &server.options;
         Self {
             server: Arc::clone(server),
             router: http::router(server),
             listener,
-            room: Arc::new(Semaphore::new(server.options.connections)),
+            room: ConnectionRoom::new(options.connections, options.connected.clone()),
             refusals: Arc::new(Semaphore::new(busy::REFUSALS)),
             serving: TaskTracker::new(),
         }
@@ -244,8 +246,7 @@ impl Door {
 
     fn admit(&self, stream: TcpStream, peer: IpAddr) {
         let options = &self.server.options;
-        if let Ok(slot) = Arc::clone(&self.room).try_acquire_owned() {
-            let slot = ConnectionSlot::new(slot, &options.connected, self.serving.token());
+        if let Some(slot) = self.room.admit(self.serving.token()) {
             let server = Arc::clone(&self.server);
             let client = (stream, PeerAddress(peer));
             self.serving.spawn(connection::serve(server, self.router.clone(), client, slot));

@@ -7,9 +7,8 @@ use std::time::Duration;
 use axum::http::{HeaderMap, header};
 use futures::future::BoxFuture;
 use tokio::io::DuplexStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::audit::{Audit, AuditOptions};
 use super::card_signature::CardKey;
@@ -115,31 +114,6 @@ pub(super) struct A2aServer {
     pub(super) ending: Ending,
     /// Fires when nothing more happens: streams tell what there is, and end.
     pub(super) over: CancellationToken,
-}
-
-/// A connection's slot among those that there may be; it counts as long as it lives.
-pub(super) struct ConnectionSlot {
-    connected: watch::Sender<usize>,
-    _slot: OwnedSemaphorePermit,
-    /// Waited for when the server ends: a WebSocket is closed after its connection has become one.
-    _served: TaskTrackerToken,
-}
-
-impl ConnectionSlot {
-    pub(super) fn new(
-        slot: OwnedSemaphorePermit,
-        connected: &watch::Sender<usize>,
-        served: TaskTrackerToken,
-    ) -> Self {
-        connected.send_modify(|count| *count += 1);
-        Self { connected: connected.clone(), _slot: slot, _served: served }
-    }
-}
-
-impl Drop for ConnectionSlot {
-    fn drop(&mut self) {
-        self.connected.send_modify(|count| *count = count.saturating_sub(1));
-    }
 }
 
 /// Origin of a call.

@@ -25,6 +25,7 @@ use self::heartbeat::{Due, Heartbeat};
 use self::out::{GOING_AWAY, MOVED, Out, Over, POLICY, REVOKED, SILENT, TOO_BIG, UNSUPPORTED};
 use super::attach;
 use super::audit::{client_address, for_client};
+use super::connection_room::ConnectionSlot;
 use super::context::SessionContext;
 use super::dialect::Dialect;
 use super::envelope::envelope;
@@ -34,7 +35,7 @@ use super::methods::{Method, Reply, named};
 use super::monitoring::call_span;
 use super::principals::Principal;
 use super::read::{MessageForm, ReceivedMessage};
-use super::server::{A2aServer, CallOrigin, ConnectionSlot};
+use super::server::{A2aServer, CallOrigin};
 use super::subscription::{Span, Streaming};
 use tandem_wire::jsonrpc::Error;
 

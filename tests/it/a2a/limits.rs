@@ -74,7 +74,7 @@ async fn until_there_is_room(client: Client) {
 
 #[tokio::test]
 async fn one_connection_too_many_is_refused_and_the_others_are_served() {
-    let it = serve(&says_hi()).await;
+    let it = serve(&says_hi().arg("--limit").arg("a2a-connections=64")).await;
     let mut sockets = Vec::new();
     for _ in 0..64 {
         sockets.push(it.client.socket().await);
@@ -112,6 +112,28 @@ async fn many_that_say_nothing_are_closed_too() {
     }
     let response = socket.call(1, "commands/get", json!({})).await;
     assert!(response["result"]["commands"].is_array());
+}
+
+#[tokio::test]
+async fn who_has_not_shown_a_token_gives_way_to_those_who_come() {
+    let setup = says_hi().file("token.txt", "t0ken").arg("--a2a-token-file").arg("token.txt");
+    let it = serve(&setup.arg("--limit").arg("a2a-connections=3")).await;
+    let mut socket = it.client.socket_at("/ws?token=t0ken").await;
+    let mut silent = Vec::new();
+    for _ in 0..40 {
+        silent.push(TcpStream::connect(("127.0.0.1", it.client.port)).await.unwrap());
+    }
+    let wrong = it.client.send("GET /listCommands", &["Authorization: Bearer wrong"], b"").await;
+    assert_eq!(wrong.status, 401);
+    let right = it.client.send("GET /listCommands", &["Authorization: Bearer t0ken"], b"").await;
+    assert_eq!(right.status, 200, "{}", right.text());
+    for stream in &mut silent[..38] {
+        // A reset is an end too.
+        let ended = timeout(HANG, stream.read(&mut [0; 64])).await.expect("it is kept open");
+        assert_eq!(ended.unwrap_or(0), 0);
+    }
+    let response = socket.call(1, "commands/get", json!({})).await;
+    assert!(response["result"]["commands"].is_array(), "who is known stays");
 }
 
 /// A WebSocket that neither reads nor answers is found out, and its place is free again.
