@@ -3,6 +3,9 @@
 
 mod blocking;
 pub mod commands;
+mod keyed_mutex;
 pub mod permission;
 pub mod session;
 pub mod sessions;
+
+pub use self::keyed_mutex::KeyedMutex;

@@ -30,6 +30,7 @@ pub use self::find::{FindError, WantedSession, find};
 pub use self::fork::{ForkError, create_whole, fork, fork_ended};
 pub use self::retention::{Retention, remove_old};
 pub use self::search::{SearchHit, search};
+use crate::KeyedMutex;
 use crate::session::{
     Head, Listed, Millis, Orphan, PrincipalId, Query, ResumePolicy, Session, Storage, Store,
     StoreError, StoredSession,
@@ -157,8 +158,8 @@ pub struct Sessions {
     store: Option<Arc<dyn Store>>,
     /// Turns of other processes that go on here.
     policy: ResumePolicy,
-    /// Held while a stored session is loaded, so that two requests for one id get one session.
-    loading: tokio::sync::Mutex<()>,
+    /// Held while the stored session of that id is loaded, so that two requests for it get one session.
+    loading: KeyedMutex,
     /// Sessions that were unloaded, by their own ids, until all of them is stored. One is here before it is
     /// gone from `loaded`: its store has not let it go.
     unloading: Mutex<HashMap<String, Arc<Session>>>,
@@ -196,7 +197,7 @@ impl Sessions {
             creation: Mutex::default(),
             loaded: Mutex::default(),
             looks: RwLock::default(),
-            loading: tokio::sync::Mutex::default(),
+            loading: KeyedMutex::default(),
             unloading: Mutex::default(),
         })
     }
@@ -272,15 +273,16 @@ impl Sessions {
             return Ok(Some(opened));
         }
         let Some(store) = &self.store else { return Ok(None) };
-        let _loading = self.loading.lock().await;
-        if let Some(opened) = self.open(id) {
+        let (name, id) = (id, stored_id(id));
+        let _loading = self.loading.lock(&id).await;
+        if let Some(opened) = self.open(name) {
             return Ok(Some(opened));
         }
-        let unloading = self.unloading.lock().remove(&stored_id(id));
+        let unloading = self.unloading.lock().remove(&id);
         if let Some(unloading) = unloading {
             unloading.saved().await;
         }
-        let (id, log_bytes) = (stored_id(id), self.limits.log_bytes);
+        let log_bytes = self.limits.log_bytes;
         let stored = match StoredSession::open(store, &id, log_bytes, self.policy).await {
             Err(StoreError::NotFound(_)) => return Ok(None),
             stored => stored.map_err(LoadError::Store)?,
@@ -302,7 +304,7 @@ impl Sessions {
     ) -> Result<Arc<LoadedSession>, LoadError> {
         let gone = || LoadError::Store(StoreError::NotFound(orphan.id.clone()));
         let store = self.store.as_ref().ok_or_else(gone)?;
-        let _loading = self.loading.lock().await;
+        let _loading = self.loading.lock(&orphan.id).await;
         if let Some(opened) = self.find_loaded(&orphan.id) {
             return Ok(opened);
         }
@@ -311,7 +313,7 @@ impl Sessions {
         self.add_stored(stored.map_err(LoadError::Store)?, Vec::new(), prepare).await
     }
 
-    /// Makes a session of what is stored, and adds it; `loading` is held.
+    /// Makes a session of what is stored, and adds it; `loading` is held for its id.
     async fn add_stored(
         &self,
         stored: StoredSession,

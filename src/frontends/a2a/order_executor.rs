@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use futures::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
+use futures::stream::{self, FuturesUnordered};
+use futures::{FutureExt as _, StreamExt as _};
 
 use super::attach::actor;
 use super::audit::for_client;
@@ -22,6 +23,7 @@ use super::principals::Principal;
 use super::read::ReceivedMessage;
 use super::requests::SessionId;
 use super::server::{A2aServer, CallOrigin};
+use super::takeover;
 use tandem_agent::session::{Order, SharedStore};
 use tandem_trace::TraceContext;
 use tandem_wire::jsonrpc::Error;
@@ -109,7 +111,8 @@ async fn find_owners(server: &A2aServer, shared: &dyn SharedStore) {
             continue;
         }
         let ids: Vec<&str> = asking.iter().map(String::as_str).collect();
-        for id in shared.unowned_by_others(&ids).await.unwrap_or_default() {
+        let unowned = shared.unowned_by_others(&ids).await.unwrap_or_default();
+        let loading = stream::iter(unowned).for_each_concurrent(takeover::AT_ONCE, async |id| {
             let named = SessionId { task: None, context: Some(&id) };
             if let Err(error) = server.load(&Principal::Operator, &named).await {
                 tracing::warn!(
@@ -117,7 +120,8 @@ async fn find_owners(server: &A2aServer, shared: &dyn SharedStore) {
                     "a session that another node has left is not taken over: {error}"
                 );
             }
-        }
+        });
+        loading.await;
     }
 }
 

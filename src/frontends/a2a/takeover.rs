@@ -1,8 +1,10 @@
 //! Sessions in the middle of a turn whose process has ended: gone on with although nobody asks for them.
 
 use std::collections::HashMap;
+use std::future::ready;
 use std::time::Duration;
 
+use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 
 use super::context::SessionContext;
@@ -13,6 +15,9 @@ use tandem_agent::sessions::LoadError;
 
 /// Time after which a session that cannot be taken over is tried again.
 const AGAIN: Duration = Duration::from_secs(10);
+
+/// Maximum number of sessions that are taken over at once.
+pub(super) const AT_ONCE: usize = 4;
 
 /// Time after which a store that does not answer is asked again.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -44,28 +49,36 @@ pub(super) async fn run(server: &A2aServer) {
     }
 }
 
-/// Takes over some sessions, one after the other, so that other nodes have their share; returns how many
-/// there were.
+/// Takes over some sessions, few at once, so that other nodes have their share; returns how many there were.
 async fn take_over_some(
     server: &A2aServer,
     refused: &mut HashMap<Orphan, Instant>,
 ) -> Result<usize, StoreError> {
     let mut orphans = server.contexts.of(&Principal::Operator).orphans().await?;
     orphans.retain(|orphan| !refused.contains_key(orphan));
-    for orphan in &orphans {
-        if server.ending.draining() {
-            break;
-        }
-        match server.contexts.take_over(orphan).await {
-            Ok(loaded) => server.restore_push(&SessionContext::of(&loaded)),
-            // Another node has been faster.
-            Err(LoadError::Store(StoreError::Held(..) | StoreError::NotFound(_))) => {}
-            Err(error) => {
-                let Orphan { id, .. } = orphan;
-                tracing::warn!(id, "a session whose node has ended is not taken over: {error}");
-                refused.insert(orphan.clone(), Instant::now());
-            }
+    let count = orphans.len();
+    let taking = stream::iter(orphans).map(|orphan| async move {
+        let is_taken = take_over(server, &orphan).await;
+        (!is_taken).then(|| (orphan, Instant::now()))
+    });
+    refused.extend(taking.buffer_unordered(AT_ONCE).filter_map(ready).collect::<Vec<_>>().await);
+    Ok(count)
+}
+
+/// Takes over a session, unless the server ends or another node is faster. Returns `false` if it cannot be
+/// taken over.
+async fn take_over(server: &A2aServer, orphan: &Orphan) -> bool {
+    if server.ending.draining() {
+        return true;
+    }
+    match server.contexts.take_over(orphan).await {
+        Ok(loaded) => server.restore_push(&SessionContext::of(&loaded)),
+        Err(LoadError::Store(StoreError::Held(..) | StoreError::NotFound(_))) => {}
+        Err(error) => {
+            let Orphan { id, .. } = orphan;
+            tracing::warn!(id, "a session whose node has ended is not taken over: {error}");
+            return false;
         }
     }
-    Ok(orphans.len())
+    true
 }

@@ -47,12 +47,8 @@ impl PostgresClaim {
     ) -> Result<Box<dyn Claim>, StoreError> {
         let line = lines::write_head(head).map_err(io::Error::from)?;
         let line = text(line)?;
-        let _claiming = shared.claiming.lock().await;
-        if shared.held.lock().contains_key(&head.id) {
-            return Err(StoreError::TakenOver);
-        }
         let epoch = 1;
-        let claim = Self::new(shared, &head.id, epoch, 0);
+        let claim = Self::hold(shared, &head.id, epoch).ok_or(StoreError::TakenOver)?;
         let sql = "insert into tandem.session\
                    (id, epoch, owner, head, directory, is_checkpoint, title, changed, tenant) \
                    values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict(id) do nothing returning id";
@@ -102,12 +98,9 @@ impl PostgresClaim {
         id: &str,
         seen: i64,
     ) -> Result<Box<dyn Claim>, StoreError> {
-        let _claiming = shared.claiming.lock().await;
         let epoch = seen + 1;
         let own = shared.nodes.own();
-        let is_ours = shared.held.lock().get(id).is_some_and(|held| held.epoch >= epoch);
-        if !is_ours {
-            let mut claim = Self::new(shared, id, epoch, 0);
+        if let Some(mut claim) = Self::hold(shared, id, epoch) {
             // Only if nobody else has found the same owner dead, and was faster.
             let sql = "update tandem.session set epoch = $2, owner = $3, port = null \
                        where id = $1 and epoch + 1 = $2 returning id";
@@ -124,16 +117,11 @@ impl PostgresClaim {
         Err(StoreError::Held(id.to_owned(), shared.holder(owner)))
     }
 
-    fn new(shared: &Arc<Shared>, id: &str, epoch: i64, next: usize) -> Self {
-        Self {
-            shared: Arc::clone(shared),
-            id: id.to_owned(),
-            epoch,
-            next,
-            taken_over: shared.hold(id, epoch),
-            renewed: None,
-            is_released: false,
-        }
+    /// Makes the claim of a session that this node is about to have; `None` if it has it already.
+    fn hold(shared: &Arc<Shared>, id: &str, epoch: i64) -> Option<Self> {
+        let taken_over = shared.hold(id, epoch)?;
+        let (shared, id) = (Arc::clone(shared), id.to_owned());
+        Some(Self { shared, id, epoch, next: 0, taken_over, renewed: None, is_released: false })
     }
 
     /// Notes that another node has the session.

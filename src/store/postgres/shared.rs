@@ -29,8 +29,6 @@ pub(super) struct Shared {
     pub(super) news: Arc<News>,
     /// Epochs of the sessions that this node has open; each fires when another node has taken it over.
     pub(super) held: Mutex<HashMap<String, HeldSession>>,
-    /// Held while a session is created or claimed, so that of two claims of this node one counts.
-    pub(super) claiming: tokio::sync::Mutex<()>,
 }
 
 /// A session that this node has open.
@@ -60,14 +58,7 @@ impl Shared {
         writer: Writer,
         news: Arc<News>,
     ) -> Self {
-        Self {
-            database,
-            nodes,
-            writer,
-            news,
-            held: Mutex::default(),
-            claiming: tokio::sync::Mutex::default(),
-        }
+        Self { database, nodes, writer, news, held: Mutex::default() }
     }
 
     /// Returns who has a session.
@@ -154,12 +145,16 @@ impl Shared {
         Holder { pid: 0, port, node: Some(owner.node) }
     }
 
-    /// Notes that this node has a session; returns what fires when another one has taken it over.
-    pub(super) fn hold(&self, id: &str, epoch: i64) -> CancellationToken {
+    /// Notes that this node has a session, or is about to; returns what fires when another one has taken it
+    /// over. `None` if this node has it already in that epoch or a later one: of two claims one counts.
+    pub(super) fn hold(&self, id: &str, epoch: i64) -> Option<CancellationToken> {
+        let mut held = self.held.lock();
+        if held.get(id).is_some_and(|held| held.epoch >= epoch) {
+            return None;
+        }
         let taken_over = CancellationToken::new();
-        let held = HeldSession { epoch, taken_over: taken_over.clone() };
-        self.held.lock().insert(id.to_owned(), held);
-        taken_over
+        held.insert(id.to_owned(), HeldSession { epoch, taken_over: taken_over.clone() });
+        Some(taken_over)
     }
 
     /// Forgets a session that this node had in that epoch.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::super::context::SessionContext;
+use tandem_agent::KeyedMutex;
 use tandem_agent::session::{FollowedSession, Store};
 use tandem_agent::sessions::{CreateError, LoadError, SessionLimits};
 
@@ -15,8 +16,8 @@ use tandem_agent::sessions::{CreateError, LoadError, SessionLimits};
 pub(super) struct FollowedContexts {
     /// By the store's ids.
     by_id: Mutex<HashMap<String, Arc<SessionContext>>>,
-    /// Held while one is begun to be followed, so that two requests for one get the same.
-    opening: tokio::sync::Mutex<()>,
+    /// Held while the one of that id is begun to be followed, so that two requests for it get the same.
+    opening: KeyedMutex,
 }
 
 impl FollowedContexts {
@@ -27,7 +28,7 @@ impl FollowedContexts {
         id: &str,
         limits: SessionLimits,
     ) -> Result<Option<Arc<SessionContext>>, LoadError> {
-        let _opening = self.opening.lock().await;
+        let _opening = self.opening.lock(id).await;
         let known = self.by_id.lock().get(id).filter(|context| !context.has_moved()).cloned();
         if known.is_some() {
             return Ok(known);
