@@ -8,6 +8,12 @@
 #![expect(clippy::cast_precision_loss, reason = "nobody reads the last digits")]
 
 mod cancel;
+#[cfg(feature = "postgres")]
+#[path = "../../tests/it/postgres/server.rs"]
+#[expect(dead_code, reason = "the tests use the rest")]
+mod cluster;
+#[cfg(feature = "postgres")]
+mod database;
 mod editors;
 mod messages;
 mod peers;
@@ -31,7 +37,7 @@ fn main() {
     }
     // `cargo bench NAME` runs what has the name in it.
     let wanted = args.iter().skip(1).find(|arg| !arg.starts_with('-'));
-    let measures: [(&str, Measure); 26] = [
+    let measures: &[(&str, Measure)] = &[
         ("start", start::start),
         ("idle memory", start::idle_memory),
         ("stream", stream::stream),
@@ -58,6 +64,12 @@ fn main() {
         ("store: chunks", store::chunks),
         ("store: start", store::start),
         ("store: a slow model", store::slow),
+        #[cfg(feature = "postgres")]
+        ("database: writer", database::writer),
+        #[cfg(feature = "postgres")]
+        ("database: idle sessions", database::idle),
+        #[cfg(feature = "postgres")]
+        ("database: takeover", database::takeover),
     ];
     for (name, measure) in measures {
         if wanted.is_none_or(|wanted| name.contains(wanted.as_str())) {

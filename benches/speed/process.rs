@@ -25,10 +25,17 @@ pub(crate) fn tandem(args: &[&str], vars: &[(&str, &str)]) -> Process {
 /// Returns a command that starts the agent so, and the home.
 pub(crate) fn command(args: &[&str], vars: &[(&str, &str)]) -> (Command, TempDir) {
     let home = TempDir::new().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tandem"));
-    command.env_clear().env("HOME", home.path()).env("PATH", std::env::var_os("PATH").unwrap());
-    command.envs(vars.iter().copied()).args(args).current_dir(home.path());
+    let mut command = command_in(home.path());
+    command.envs(vars.iter().copied()).args(args);
     (command, home)
+}
+
+/// Returns a command that starts the agent in a home.
+pub(crate) fn command_in(home: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tandem"));
+    command.env_clear().env("HOME", home).env("PATH", std::env::var_os("PATH").unwrap());
+    command.current_dir(home);
+    command
 }
 
 /// The agent with a replay script.

@@ -36,7 +36,7 @@ begin >"$dir/log" 2>&1 || { cat "$dir/log" >&2; rm -rf "$dir"; exit 1; }
 sed -i '1i host all locked 127.0.0.1/32 scram-sha-256' "$dir/data/pg_hba.conf"
 start() {
   $as "$bin/postgres" -D "$dir/data" -p "$port" -c listen_addresses=127.0.0.1 -c unix_socket_directories= \
-    -c max_connections=300 </dev/null >>"$dir/log" 2>&1 &
+    -c max_connections=600 </dev/null >>"$dir/log" 2>&1 &
   server=$!
 }
 crash() {
@@ -190,7 +190,8 @@ impl Cluster {
         Database { cluster: self, url, name }
     }
 
-    fn client(&self, program: &str) -> Command {
+    /// Returns a program of the server's package that connects to it.
+    pub(crate) fn client(&self, program: &str) -> Command {
         let mut command = Command::new(self.bin.join(program));
         command.args(["-h", "127.0.0.1", "-U", "tandem", "-p"]).arg(self.port.to_string());
         command.stdin(Stdio::null());
