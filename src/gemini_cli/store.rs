@@ -8,7 +8,8 @@ use async_trait::async_trait;
 use futures::StreamExt as _;
 use futures::stream;
 use tandem_agent::session::{
-    Batch, Claim, Head, Listed, Orphan, Query, Secrets, Store, StoreError, Stored, StoredLog,
+    Batch, Claim, Head, Listed, Orphan, Query, Secrets, SharedStore, Store, StoreError, Stored,
+    StoredLog,
 };
 use tandem_agent::sessions::create_whole;
 
@@ -65,6 +66,10 @@ impl Store for WithGeminiCli {
         create_whole(&*self.own, &head, batches).await
     }
 
+    async fn claim_orphan(&self, orphan: &Orphan) -> Result<Box<dyn Claim>, StoreError> {
+        self.own.claim_orphan(orphan).await
+    }
+
     async fn is_held(&self, id: &str) -> Result<bool, StoreError> {
         match self.own.is_held(id).await {
             Err(StoreError::NotFound(_)) => self.chat(id).await.map(|_| false),
@@ -91,6 +96,10 @@ impl Store for WithGeminiCli {
 
     async fn orphans(&self) -> Result<Vec<Orphan>, StoreError> {
         self.own.orphans().await
+    }
+
+    async fn orphaned(&self) {
+        self.own.orphaned().await;
     }
 
     async fn opened(&self) -> Result<Vec<String>, StoreError> {
@@ -130,6 +139,10 @@ impl Store for WithGeminiCli {
             }
             deleted => deleted,
         }
+    }
+
+    fn shared(&self) -> Option<&dyn SharedStore> {
+        self.own.shared()
     }
 
     fn directory(&self, id: &str) -> Option<PathBuf> {

@@ -5,13 +5,15 @@ mod directory;
 mod list;
 
 use std::fs::{File, TryLockError};
+use std::future;
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _};
 use std::path::PathBuf;
 
 use async_trait::async_trait;
 use futures::stream::{self, StreamExt as _};
 use tandem_agent::session::{
-    Claim, Head, Listed, Orphan, Query, Secrets, Store, StoreError, Stored, StoredLog, find_orphans,
+    Claim, Head, Listed, Orphan, Query, Secrets, SharedStore, Store, StoreError, Stored, StoredLog,
+    find_orphans,
 };
 use tokio::sync::mpsc;
 
@@ -75,6 +77,10 @@ impl Store for FileStore {
         blocking(move || FileClaim::open(&dir).map_err(named(&id))).await
     }
 
+    async fn claim_orphan(&self, orphan: &Orphan) -> Result<Box<dyn Claim>, StoreError> {
+        self.claim(&orphan.id).await
+    }
+
     async fn is_held(&self, id: &str) -> Result<bool, StoreError> {
         let (dir, id) = (self.session(id)?, id.to_owned());
         blocking(move || {
@@ -109,6 +115,11 @@ impl Store for FileStore {
 
     async fn orphans(&self) -> Result<Vec<Orphan>, StoreError> {
         find_orphans(self).await
+    }
+
+    async fn orphaned(&self) {
+        // Other processes leave theirs to whoever opens them.
+        future::pending::<()>().await;
     }
 
     async fn opened(&self) -> Result<Vec<String>, StoreError> {
@@ -164,6 +175,10 @@ impl Store for FileStore {
             Ok(())
         })
         .await
+    }
+
+    fn shared(&self) -> Option<&dyn SharedStore> {
+        None
     }
 
     fn directory(&self, id: &str) -> Option<PathBuf> {

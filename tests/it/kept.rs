@@ -17,8 +17,8 @@ use futures::future::BoxFuture;
 use serde_json::json;
 use tandem_agent::session::{
     Batch, Claim, Event, Head, Holder, Listed, Origin, Orphan, Parts, PromptTags, Query,
-    ResumePolicy, Secrets, Session, StopReason, Store, StoreError, Stored, StoredLog, ToolOutcome,
-    TurnId, read_stored,
+    ResumePolicy, Secrets, Session, SharedStore, StopReason, Store, StoreError, Stored, StoredLog,
+    ToolOutcome, TurnId, read_stored,
 };
 use tandem_agent::sessions::{LoadError, LoadedSession, SessionLimits, SessionRequest, Sessions};
 use tandem_model::replay::Replay;
@@ -455,6 +455,10 @@ impl Store for Faulty {
         self.inner.claim(id).await
     }
 
+    async fn claim_orphan(&self, orphan: &Orphan) -> Result<Box<dyn Claim>, StoreError> {
+        self.inner.claim_orphan(orphan).await
+    }
+
     async fn is_held(&self, id: &str) -> Result<bool, StoreError> {
         self.inner.is_held(id).await
     }
@@ -471,6 +475,10 @@ impl Store for Faulty {
         self.inner.orphans().await
     }
 
+    async fn orphaned(&self) {
+        self.inner.orphaned().await;
+    }
+
     async fn opened(&self) -> Result<Vec<String>, StoreError> {
         self.inner.opened().await
     }
@@ -485,6 +493,10 @@ impl Store for Faulty {
 
     async fn delete(&self, id: &str) -> Result<(), StoreError> {
         self.inner.delete(id).await
+    }
+
+    fn shared(&self) -> Option<&dyn SharedStore> {
+        self.inner.shared()
     }
 
     fn directory(&self, id: &str) -> Option<PathBuf> {

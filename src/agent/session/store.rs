@@ -264,9 +264,7 @@ pub trait Store: Send + Sync {
     async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError>;
 
     /// Claims an orphan, unless somebody else has been faster.
-    async fn claim_orphan(&self, orphan: &Orphan) -> Result<Box<dyn Claim>, StoreError> {
-        self.claim(&orphan.id).await
-    }
+    async fn claim_orphan(&self, orphan: &Orphan) -> Result<Box<dyn Claim>, StoreError>;
 
     /// Returns some of the sessions of A2A clients in which a turn runs or waits although no process that
     /// lives has them, in an order that no other process is likely to have.
@@ -274,9 +272,7 @@ pub trait Store: Send + Sync {
 
     /// Waits until there may be orphans again; for ever in a store where only this process would make
     /// them.
-    async fn orphaned(&self) {
-        future::pending::<()>().await;
-    }
+    async fn orphaned(&self);
 
     /// Returns whether a process has a session open now. Needs no claim, and is in the way of nobody
     /// who wants one.
@@ -309,9 +305,7 @@ pub trait Store: Send + Sync {
 
     /// Returns the store as nodes share it, if it is one that nodes share: each answers for the sessions of
     /// all.
-    fn shared(&self) -> Option<&dyn SharedStore> {
-        None
-    }
+    fn shared(&self) -> Option<&dyn SharedStore>;
 
     /// Returns the directory for files that belong to a session: contents for undo, long outputs.
     /// It need not exist.

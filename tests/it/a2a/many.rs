@@ -1,5 +1,6 @@
 //! Lists of tasks where very many sessions are stored.
 
+use std::future;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use tandem_a2a::ServedSessions;
 use tandem_agent::session::{
     Batch, Claim, Event, Head, Listed, Millis, Origin, Orphan, PromptPart, PromptTags, Query,
-    Secrets, Shares, StopReason, Store, StoreError, Stored, StoredLog, TurnId,
+    Secrets, SharedStore, Shares, StopReason, Store, StoreError, Stored, StoredLog, TurnId,
 };
 use tandem_agent::sessions::{SessionLimits, Sessions};
 
@@ -77,6 +78,10 @@ impl Store for ManySessions {
         not_found(id)
     }
 
+    async fn claim_orphan(&self, orphan: &Orphan) -> Result<Box<dyn Claim>, StoreError> {
+        not_found(&orphan.id)
+    }
+
     async fn is_held(&self, _: &str) -> Result<bool, StoreError> {
         Ok(false)
     }
@@ -105,6 +110,10 @@ impl Store for ManySessions {
         Ok(Vec::new())
     }
 
+    async fn orphaned(&self) {
+        future::pending::<()>().await;
+    }
+
     async fn opened(&self) -> Result<Vec<String>, StoreError> {
         Ok(Vec::new())
     }
@@ -130,6 +139,10 @@ impl Store for ManySessions {
 
     async fn delete(&self, id: &str) -> Result<(), StoreError> {
         not_found(id)
+    }
+
+    fn shared(&self) -> Option<&dyn SharedStore> {
+        None
     }
 
     fn directory(&self, _id: &str) -> Option<PathBuf> {
