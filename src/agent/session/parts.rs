@@ -123,15 +123,20 @@ impl Parts {
         follow_sandbox(&engine);
         let resumption = std::mem::take(&mut opened.resumption);
         let turns = TurnQueue::new(&engine, self.commands, self.notices, resumption);
-        // Weak: the engine holds the hub, which would keep the engine alive.
-        let told = Arc::downgrade(&turns);
-        engine.servers.hub.on_news(move |news| {
-            if let Some(turns) = told.upgrade() {
-                turns.tell(news);
-            }
-        });
+        follow_servers(&engine, &turns);
         (engine, turns, opened.keep())
     }
+}
+
+/// Has people and the model told what is new of MCP servers.
+fn follow_servers(engine: &Engine, turns: &Arc<TurnQueue>) {
+    // Weak: the engine holds the hub, which would keep the engine alive.
+    let told = Arc::downgrade(turns);
+    engine.servers.hub.on_news(move |news| {
+        if let Some(turns) = told.upgrade() {
+            turns.tell(news);
+        }
+    });
 }
 
 /// Has people and the model told what the sandbox has seen.
