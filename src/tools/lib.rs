@@ -17,6 +17,7 @@ pub mod preimages;
 pub mod scratch;
 pub mod secrets;
 pub mod session_files;
+pub mod stored_files;
 pub mod terminals;
 pub mod workspace;
 

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,10 +11,8 @@ use std::sync::Arc;
 use super::preimages::ContentId;
 use super::scratch::Scratch;
 use super::shorten::{shorten, shorten_with};
+use super::stored_files::{OUTPUTS, StoredFile};
 use parking_lot::Mutex;
-
-/// Name of the directory of the files, in the session's own.
-const DIRECTORY: &str = "outputs";
 
 /// The outputs of one session.
 pub struct Outputs {
@@ -42,24 +40,37 @@ struct OutputFile {
 }
 
 impl OutputFiles {
-    /// Finds the files of a directory, which need not exist.
-    fn find(directory: &Path) -> Self {
-        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-        let mut numbered: Vec<_> = entries
-            .filter_map(|entry| {
-                let name = entry.file_name().into_string().ok()?;
-                let number: u64 = name.strip_suffix(".txt")?.rsplit_once('-')?.1.parse().ok()?;
-                let size = entry.metadata().ok()?.len();
-                Some((number, OutputFile { path: entry.path(), size, content: None }))
+    /// Finds the files of a session: those that a store has, or those of the directory, which need not exist.
+    fn find(scratch: &Scratch, directory: &Path) -> Self {
+        let files = match scratch.stored_files() {
+            Some(stored) => stored.in_directory(OUTPUTS),
+            None => in_directory(directory),
+        };
+        let mut numbered: Vec<_> = files
+            .into_iter()
+            .filter_map(|StoredFile { name, bytes }| {
+                let number: u32 = name.strip_suffix(".txt")?.rsplit_once('-')?.1.parse().ok()?;
+                let path = directory.join(name);
+                Some((number, OutputFile { path, size: bytes, content: None }))
             })
             .collect();
         numbered.sort_unstable_by_key(|(number, _)| *number);
         Self {
-            count: numbered.last().map_or(0, |(number, _)| *number),
+            count: numbered.last().map_or(0, |(number, _)| u64::from(*number)),
             bytes: numbered.iter().map(|(_, file)| file.size).sum(),
             files: numbered.into_iter().map(|(_, file)| file).collect(),
         }
     }
+}
+
+/// Returns the files of a directory, which need not exist.
+fn in_directory(directory: &Path) -> Vec<StoredFile> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let file = |entry: fs::DirEntry| {
+        let (name, bytes) = (entry.file_name().into_string().ok()?, entry.metadata().ok()?.len());
+        Some(StoredFile { name, bytes })
+    };
+    entries.filter_map(file).collect()
 }
 
 impl Outputs {
@@ -110,13 +121,25 @@ impl Outputs {
         self.scratch.dir().map_or_else(|_| name.into(), |directory| directory.join(name))
     }
 
-    /// The file that a path from the model leads to, if it is one of these.
+    /// The file that a path from the model leads to, if it is one of these. It may be the path that the file had
+    /// at another node.
     pub(super) fn find(&self, path: &str) -> Option<PathBuf> {
-        let directory = self.scratch.existing()?.join(DIRECTORY);
+        let directory = self.scratch.existing()?;
+        let stored = self.scratch.stored_files().and_then(|stored| stored.name_of(path.as_ref()));
+        let path = stored.map_or_else(|| path.into(), |name| directory.join(name));
         let mut kept = self.kept.lock();
-        let kept = kept.get_or_insert_with(|| OutputFiles::find(&directory));
-        let found = kept.files.iter().find(|file| Path::new(path) == file.path);
+        let directory = directory.join(OUTPUTS);
+        let kept = kept.get_or_insert_with(|| OutputFiles::find(&self.scratch, &directory));
+        let found = kept.files.iter().find(|file| path == file.path);
         found.map(|file| file.path.clone())
+    }
+
+    /// Has one of these files in the session's directory, if only the store has it.
+    pub(super) async fn fetch(&self, file: &Path) -> io::Result<()> {
+        match self.name(file) {
+            Some(name) => self.scratch.fetch(&name).await.map(drop),
+            None => Ok(()),
+        }
     }
 
     fn save(&self, tool: &str, text: &str) -> io::Result<Option<PathBuf>> {
@@ -125,9 +148,9 @@ impl Outputs {
             return Ok(None);
         }
         let content = ContentId::of(text.as_bytes());
-        let directory = self.scratch.dir()?.join(DIRECTORY);
+        let directory = self.scratch.dir()?.join(OUTPUTS);
         let mut kept = self.kept.lock();
-        let kept = kept.get_or_insert_with(|| OutputFiles::find(&directory));
+        let kept = kept.get_or_insert_with(|| OutputFiles::find(&self.scratch, &directory));
         let is_known = |known: &&OutputFile| known.content.as_ref() == Some(&content);
         if let Some(known) = kept.files.iter().find(is_known) {
             return Ok(Some(known.path.clone()));
@@ -136,7 +159,7 @@ impl Outputs {
         while kept.bytes + size > self.max_bytes {
             let Some(oldest) = kept.files.pop_front() else { break };
             kept.bytes -= oldest.size;
-            fs::remove_file(oldest.path)?;
+            self.remove(&oldest.path)?;
         }
         kept.count += 1;
         let name = tool.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').take(40);
@@ -146,7 +169,21 @@ impl Outputs {
         file.write_all(text.as_bytes())?;
         kept.files.push_back(OutputFile { path: path.clone(), size, content: Some(content) });
         kept.bytes += size;
+        if let (Some(stored), Some(name)) = (self.scratch.stored_files(), self.name(&path)) {
+            stored.written(name, size);
+        }
         Ok(Some(path))
+    }
+
+    /// Removes a file, here and where it is stored. It may not be here.
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        if let (Some(stored), Some(name)) = (self.scratch.stored_files(), self.name(path)) {
+            stored.removed(name);
+        }
+        match fs::remove_file(path) {
+            Err(err) if err.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
     }
 }
 
@@ -161,7 +198,7 @@ mod tests {
 
     fn files(parent: &Path) -> Vec<String> {
         let session = fs::read_dir(parent).unwrap().next().unwrap().unwrap().path();
-        let files = fs::read_dir(session.join(DIRECTORY)).unwrap();
+        let files = fs::read_dir(session.join(OUTPUTS)).unwrap();
         let mut names: Vec<_> =
             files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();

@@ -2,7 +2,7 @@
 //! can be taken back.
 
 use std::fs;
-use std::io::{self, ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::files::Files;
 use super::off_thread::off_thread;
 use super::scratch::Scratch;
+use super::stored_files::{PREIMAGES, write_whole};
 use parking_lot::Mutex;
 
 /// A change of a file by a tool, and what it takes to take that back.
@@ -93,9 +94,6 @@ impl ContentId {
 const REMOVED: &str = "has been removed since";
 const CHANGED: &str = "has been changed since, by somebody else";
 
-/// Name of the directory of the contents, in the session's own.
-const DIRECTORY: &str = "blobs";
-
 /// The contents of one session.
 pub struct Preimages {
     scratch: Arc<Scratch>,
@@ -129,33 +127,33 @@ impl Preimages {
             return Err("undo is turned off".to_owned());
         }
         let mut left = self.left.lock();
-        let failed = |err: io::Error| err.to_string();
-        let file = self.file(id).map_err(failed)?;
-        if file.exists() {
+        let (name, stored) = (name(id), self.scratch.stored_files());
+        let directory = self.scratch.dir().map_err(|err| err.to_string())?;
+        let file = directory.join(&name);
+        if file.exists() || stored.is_some_and(|stored| stored.contains(&name)) {
             return Ok(());
         }
-        let directory = file.parent().unwrap_or(&file);
-        fs::create_dir_all(directory).map_err(failed)?;
-        let left = left.get_or_insert_with(|| self.max.saturating_sub(size(directory)));
+        let used = || match stored {
+            Some(stored) => stored.in_directory(PREIMAGES).iter().map(|file| file.bytes).sum(),
+            None => size(&directory.join(PREIMAGES)),
+        };
+        let left = left.get_or_insert_with(|| self.max.saturating_sub(used()));
         let Some(remains) = left.checked_sub(id.bytes) else {
             return Err(format!("more than {} bytes would be kept (limit undo-bytes)", self.max));
         };
-        // Whole, or not at all.
-        let mut written = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
-        written.write_all(content).map_err(failed)?;
-        written.persist(&file).map_err(|err| failed(err.error))?;
+        write_whole(&file, content).map_err(|err| err.to_string())?;
         *left = remains;
+        if let Some(stored) = stored {
+            stored.written(name, id.bytes);
+        }
         Ok(())
     }
 
     async fn get(&self, id: &ContentId) -> Result<Vec<u8>, String> {
-        let file = self.file(id).map_err(|err| err.to_string())?;
-        let content = off_thread(move || fs::read(file)).await.map_err(|err| err.to_string())?;
+        let file = self.scratch.fetch(&name(id)).await.map_err(|err| err.to_string())?;
+        let content = off_thread(move || fs::read(file)).await;
+        let content = content.map_err(|err| err.to_string())?;
         if ContentId::of(&content) == *id { Ok(content) } else { Err("it is damaged".to_owned()) }
-    }
-
-    fn file(&self, id: &ContentId) -> io::Result<PathBuf> {
-        Ok(self.scratch.dir()?.join(DIRECTORY).join(&id.sha256))
     }
 
     /// Puts back what was there before a change, if the file is exactly as the change left it. The
@@ -187,7 +185,12 @@ impl Preimages {
     }
 }
 
-/// Returns the number of bytes of the files in a directory.
+/// Returns the name of a content's file in the session's directory.
+fn name(id: &ContentId) -> String {
+    format!("{PREIMAGES}/{}", id.sha256)
+}
+
+/// Returns the number of bytes of the files in a directory, which need not exist.
 fn size(directory: &Path) -> u64 {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()

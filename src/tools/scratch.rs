@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 
+use super::stored_files::StoredFiles;
 use parking_lot::Mutex;
 
 /// Prefix of the names of such directories, before a random part.
@@ -25,6 +26,7 @@ const SETTLED: Duration = Duration::from_secs(10);
 pub struct Scratch {
     place: ScratchPlace,
     made: Mutex<Option<Made>>,
+    stored_files: Option<StoredFiles>,
 }
 
 /// The place of the directory.
@@ -38,26 +40,52 @@ enum ScratchPlace {
 
 /// Fields are dropped in order: the lock is the last to go.
 struct Made {
-    dir: TempDir,
+    /// Path of the session's own directory: this one, or one in it.
+    path: PathBuf,
+    _dir: TempDir,
     _lock: File,
 }
 
 impl Scratch {
     /// Nothing is made yet. `parent` need not exist.
     pub fn new(parent: Option<PathBuf>) -> Self {
-        Self { place: ScratchPlace::In(parent), made: Mutex::default() }
+        Self { place: ScratchPlace::In(parent), made: Mutex::default(), stored_files: None }
     }
 
     /// A directory that stays when the session ends. Nothing is made yet.
     pub fn stored(dir: PathBuf) -> Self {
-        Self { place: ScratchPlace::At(dir), made: Mutex::default() }
+        Self { place: ScratchPlace::At(dir), made: Mutex::default(), stored_files: None }
+    }
+
+    /// The same with files that a store has beside the session's log. If it is gone with the session, its name
+    /// is the session's id: by that a path is known that another node has told the model.
+    #[must_use]
+    pub fn with_stored_files(self, stored_files: Option<StoredFiles>) -> Self {
+        Self { stored_files, ..self }
+    }
+
+    /// Returns the files that a store has beside the session's log, if it has any for other nodes.
+    pub fn stored_files(&self) -> Option<&StoredFiles> {
+        self.stored_files.as_ref()
+    }
+
+    /// Returns the path of a file in it, which is fetched if only the store has it. It need not exist.
+    pub(super) async fn fetch(&self, name: &str) -> io::Result<PathBuf> {
+        let directory = self.dir()?;
+        if let Some(stored_files) = &self.stored_files {
+            stored_files.fetch(name, &directory).await?;
+        }
+        Ok(directory.join(name))
     }
 
     /// Returns its path if there may be something in it.
     pub(super) fn existing(&self) -> Option<PathBuf> {
         match &self.place {
             ScratchPlace::At(dir) => Some(dir.clone()),
-            ScratchPlace::In(_) => self.made.lock().as_ref().map(|made| made.dir.path().to_owned()),
+            ScratchPlace::In(_) if self.stored_files.as_ref().is_some_and(|it| !it.is_empty()) => {
+                self.dir().ok()
+            }
+            ScratchPlace::In(_) => self.made.lock().as_ref().map(|made| made.path.clone()),
         }
     }
 
@@ -72,7 +100,7 @@ impl Scratch {
         };
         let mut made = self.made.lock();
         if let Some(made) = &*made {
-            return Ok(made.dir.path().to_owned());
+            return Ok(made.path.clone());
         }
         let parent = parent.unwrap_or_else(std::env::temp_dir);
         fs::create_dir_all(&parent)?;
@@ -81,8 +109,15 @@ impl Scratch {
         let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&parent)?;
         let lock = File::create_new(dir.path().join(LOCK))?;
         lock.try_lock()?;
-        let path = dir.path().to_owned();
-        *made = Some(Made { dir, _lock: lock });
+        let path = match &self.stored_files {
+            Some(files) => {
+                let path = dir.path().join(files.session());
+                DirBuilder::new().mode(0o700).create(&path)?;
+                path
+            }
+            None => dir.path().to_owned(),
+        };
+        *made = Some(Made { path: path.clone(), _dir: dir, _lock: lock });
         Ok(path)
     }
 }

@@ -50,7 +50,13 @@ impl PathTarget {
         let Some(kept) = cx.host.outputs.find(path) else {
             return Self::look_up(cx, path, respect).await;
         };
-        let found = kind(cx, &kept).await;
+        let found = match cx.host.outputs.fetch(&kept).await {
+            Ok(()) => kind(cx, &kept).await,
+            Err(err) => Err(ToolError::new(
+                "read_content_failure",
+                format!("{path} cannot be read from where sessions are stored: {err}"),
+            )),
+        };
         Self { label: one_line(&visible_line(path), LABEL_CHARS), path: kept, kept: true, found }
     }
 
