@@ -10,3 +10,6 @@ grant usage on schema tandem to tandem_node;
 grant select, insert, update, delete on all tables in schema tandem to tandem_node;
 revoke insert, update, delete on tandem.schema_version from tandem_node;
 grant usage on all sequences in schema tandem to tandem_node;
+-- What this user's tandem adds later:
+alter default privileges in schema tandem grant select, insert, update, delete on tables to tandem_node;
+alter default privileges in schema tandem grant usage on sequences to tandem_node;

@@ -114,6 +114,7 @@ pub use tandem_tools::client_terminals::{
     ClientCommand, ClientOutput, ClientTerminal, ClientTerminals, TerminalsGuard,
 };
 pub use tandem_tools::session_files::BuffersGuard;
+pub use tandem_tools::stored_files::StoredFile;
 pub use tandem_tools::terminals::Program;
 pub use tandem_tools::{
     Access, CommandExit, DiffLine, FileDiff, FileLocation, LineDiff, ResultContent, ServerAnswer,

@@ -10,6 +10,7 @@ mod address;
 mod check;
 mod claim;
 mod connection;
+mod files;
 mod follow;
 mod inbox;
 mod list;
@@ -28,7 +29,7 @@ use async_trait::async_trait;
 use futures::stream::{self, StreamExt as _};
 use tandem_agent::session::{
     Claim, Head, Listed, Order, Orphan, Query, Secrets, SharedStore, Store, StoreError, Stored,
-    StoredLog,
+    StoredFile, StoredLog,
 };
 use tokio::runtime::Handle;
 use tokio_postgres::Row;
@@ -260,8 +261,8 @@ impl Store for PostgresStore {
         Some(self)
     }
 
-    /// Returns none: contents for undo and long outputs are on the node that works on a session, as long
-    /// as it does.
+    /// Returns none: contents for undo and long outputs are in the database, and on the node that works on a
+    /// session as far as it needs them.
     fn directory(&self, _: &str) -> Option<PathBuf> {
         None
     }
@@ -285,6 +286,26 @@ impl SharedStore for PostgresStore {
             owner.node == own || self.shared.life(id, owner) == Life::Dead
         };
         Ok(owners.filter(is_unowned).map(|(id, _)| id).collect())
+    }
+
+    async fn files(&self, id: &str) -> Result<Vec<StoredFile>, StoreError> {
+        files::list(&self.shared, id).await
+    }
+
+    async fn read_file(&self, id: &str, name: &str, max: u64) -> Result<Vec<u8>, StoreError> {
+        files::read(&self.shared, id, name, max).await
+    }
+
+    async fn put_file(&self, id: &str, name: &str, content: Vec<u8>) -> Result<(), StoreError> {
+        files::put(&self.shared, id, name, &content).await
+    }
+
+    async fn remove_file(&self, id: &str, name: &str) -> Result<(), StoreError> {
+        files::remove(&self.shared, id, name).await
+    }
+
+    async fn copy_files(&self, from: &str, id: &str) -> Result<(), StoreError> {
+        files::copy(&self.shared, from, id).await
     }
 
     async fn ask(&self, id: &str, body: &str) -> Result<String, StoreError> {

@@ -422,3 +422,59 @@ async fn a_copy_is_whole_and_a_session_of_its_own() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn files_beside_a_log_are_read_as_they_were_by_everybody_who_shares_the_store() {
+    everywhere(async |Views { first, second }| {
+        let (Some(owner), Some(other)) = (first.shared(), second.shared()) else { return };
+        let (id, sizes) = (new_id(), [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 20]);
+        let refused = owner.put_file(&id, "outputs/a-1.txt", vec![1]).await;
+        assert!(matches!(refused, Err(StoreError::TakenOver)), "nobody has the session");
+        let claim = first.create(&head(&id)).await.unwrap();
+        assert_eq!(other.files(&id).await.unwrap(), []);
+        let mut rng = fastrand::Rng::with_seed(3);
+        let mut files = BTreeMap::new();
+        for bytes in sizes {
+            let content: Vec<u8> = (0..bytes).map(|_| rng.u8(..)).collect();
+            let name = format!("outputs/a-{bytes}.txt");
+            // Twice, as it is when an answer is lost.
+            owner.put_file(&id, &name, content.clone()).await.unwrap();
+            owner.put_file(&id, &name, content.clone()).await.unwrap();
+            files.insert(name, content);
+        }
+        let listed = other.files(&id).await.unwrap();
+        let listed: Vec<_> = listed.iter().map(|file| (&*file.name, file.bytes)).collect();
+        let expected = files.iter().map(|(name, content)| (&**name, content.len() as u64));
+        assert_eq!(listed, expected.collect::<Vec<_>>());
+        for (name, content) in &files {
+            let bytes = content.len() as u64;
+            assert!(other.read_file(&id, name, bytes).await.unwrap() == *content, "{name}");
+            assert!(bytes == 0 || other.read_file(&id, name, bytes - 1).await.is_err());
+        }
+        let refused = other.put_file(&id, "outputs/b-1.txt", vec![1]).await;
+        assert!(matches!(refused, Err(StoreError::TakenOver)), "another has the session");
+        owner.remove_file(&id, "outputs/a-1.txt").await.unwrap();
+        assert!(other.read_file(&id, "outputs/a-1.txt", 9).await.is_err());
+        assert_eq!(other.files(&id).await.unwrap().len(), sizes.len() - 1);
+        let_go(claim).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_copy_has_files_of_its_own_and_a_deleted_session_none() {
+    everywhere(async |Views { first, second }| {
+        let (Some(owner), Some(other)) = (first.shared(), second.shared()) else { return };
+        let id = new_id();
+        let mut claim = first.create(&head(&id)).await.unwrap();
+        claim.append(vec![batch(0, 3)]).await.unwrap();
+        let content = vec![7; (1 << 20) + 5];
+        owner.put_file(&id, "blobs/a", content.clone()).await.unwrap();
+        let copy = fork(&*second, &id).await.unwrap();
+        let_go(claim).await;
+        first.delete(&id).await.unwrap();
+        assert_eq!(other.files(&id).await.unwrap(), []);
+        assert!(other.read_file(&copy.id, "blobs/a", 2 << 20).await.unwrap() == content);
+    })
+    .await;
+}

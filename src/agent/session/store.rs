@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::event::Event;
 use super::log::Millis;
 use super::principal::{PrincipalId, SessionAccess, Shares};
+use tandem_tools::stored_files::StoredFile;
 
 /// Description of a session from its beginning: the first line of a stored log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -338,6 +339,23 @@ pub trait SharedStore: Send + Sync {
 
     /// Returns those of these sessions that no other process has.
     async fn unowned_by_others(&self, ids: &[&str]) -> Result<Vec<String>, StoreError>;
+
+    /// Lists the files that are kept beside a session's log. Needs no claim.
+    async fn files(&self, id: &str) -> Result<Vec<StoredFile>, StoreError>;
+
+    /// Reads a file of at most `max` bytes that is kept beside a session's log. Needs no claim.
+    async fn read_file(&self, id: &str, name: &str, max: u64) -> Result<Vec<u8>, StoreError>;
+
+    /// Keeps a file beside the log of a session that this process has. While the store cannot be reached, this
+    /// waits. A file that is listed is whole: a name has one content.
+    async fn put_file(&self, id: &str, name: &str, content: Vec<u8>) -> Result<(), StoreError>;
+
+    /// Removes a file beside the log of a session that this process has. While the store cannot be reached,
+    /// this waits.
+    async fn remove_file(&self, id: &str, name: &str) -> Result<(), StoreError>;
+
+    /// Copies all files beside a session's log to a session that this process has.
+    async fn copy_files(&self, from: &str, id: &str) -> Result<(), StoreError>;
 
     /// Has the owner of a session carry out an order, whoever that is by then; returns the reply.
     async fn ask(&self, id: &str, body: &str) -> Result<String, StoreError>;

@@ -116,7 +116,7 @@ pub async fn create_whole(
     batches: Vec<Batch>,
 ) -> Result<Box<dyn Claim>, StoreError> {
     let mut claim = store.create(head).await?;
-    if let Err(err) = append(&mut *claim, batches).await {
+    if let Err(err) = fill(store, &mut *claim, head, batches).await {
         // Half a copy would look like a whole one.
         drop(claim);
         let _ = store.delete(&head.id).await;
@@ -125,7 +125,17 @@ pub async fn create_whole(
     Ok(claim)
 }
 
-async fn append(claim: &mut dyn Claim, batches: Vec<Batch>) -> Result<(), StoreError> {
+async fn fill(
+    store: &dyn Store,
+    claim: &mut dyn Claim,
+    head: &Head,
+    batches: Vec<Batch>,
+) -> Result<(), StoreError> {
+    // Another program's files are not in the store.
+    let original = head.from.as_ref().filter(|from| from.program.is_none());
+    if let (Some(shared), Some(original)) = (store.shared(), original) {
+        shared.copy_files(&original.id, &head.id).await?;
+    }
     claim.append(batches).await?;
     claim.sync().await
 }

@@ -105,16 +105,30 @@ impl Database {
         sql: &str,
         params: Params<'_>,
     ) -> Result<Vec<Row>, StoreError> {
-        self.run(sql, Some(params)).await
+        self.run(sql, Some(params), Some(self.patience)).await
+    }
+
+    /// Runs a statement as [`Self::query`] does, but again and again until the database has answered.
+    pub(super) async fn query_until_answered(
+        &self,
+        sql: &str,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.run(sql, Some(params), None).await
     }
 
     /// Runs statements that may run twice.
     pub(super) async fn batch(&self, sql: &str) -> Result<(), StoreError> {
-        self.run(sql, None).await.map(drop)
+        self.run(sql, None, Some(self.patience)).await.map(drop)
     }
 
-    /// Runs a statement with parameters, or several without.
-    async fn run(&self, sql: &str, params: Option<Params<'_>>) -> Result<Vec<Row>, StoreError> {
+    /// Runs a statement with parameters, or several without. Gives up after this time, if there is one.
+    async fn run(
+        &self,
+        sql: &str,
+        params: Option<Params<'_>>,
+        patience: Option<Duration>,
+    ) -> Result<Vec<Row>, StoreError> {
         let begun = Instant::now();
         let mut failures = 0;
         loop {
@@ -124,7 +138,8 @@ impl Database {
             };
             failures += 1;
             let wait = BACKOFF.delay(failures);
-            if failure.is_final() || begun.elapsed() + wait >= self.patience {
+            let is_over = patience.is_some_and(|patience| begun.elapsed() + wait >= patience);
+            if failure.is_final() || is_over {
                 return Err(self.explain(&failure));
             }
             sleep(wait).await;

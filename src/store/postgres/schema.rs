@@ -37,9 +37,13 @@ create table tandem.node(name text primary key, beat bigint not null);
 insert into tandem.schema_version values (1);
 ";
 
-/// Columns and tables that version 1 has got since: `session.busy` says that a turn runs or waits, and `inbox`
-/// has what other nodes want of a session's owner.
-const ADDED: &str = "
+/// Columns and tables that version 1 has got since, oldest first, each behind the name of what is there when it
+/// has got them. `session.busy` says that a turn runs or waits, `inbox` has what other nodes want of a session's
+/// owner, and `file` has parts of files, each with the size of the whole.
+const ADDED: [(&str, &str); 2] = [
+    (
+        "inbox_asker",
+        "
 alter table tandem.session add column if not exists busy bool not null default false;
 create index if not exists session_busy on tandem.session(owner) where busy;
 create table if not exists tandem.inbox(
@@ -47,7 +51,19 @@ create table if not exists tandem.inbox(
   key text not null, asker text not null, body text not null, reply text, primary key(session, key)
 );
 create index if not exists inbox_asker on tandem.inbox(asker);
-";
+",
+    ),
+    (
+        "file",
+        "
+create table if not exists tandem.file(
+  session text not null references tandem.session on delete cascade,
+  name text not null, part int not null, bytes bigint not null, content bytea not null,
+  primary key(session, name, part)
+);
+",
+    ),
+];
 
 /// Makes the tables, unless they are there.
 pub(super) async fn prepare(database: &Database) -> Result<(), StoreError> {
@@ -73,20 +89,24 @@ pub(super) async fn prepare(database: &Database) -> Result<(), StoreError> {
 
 /// Adds what version 1 has got since, unless it is there. Programs that know nothing of it go on.
 async fn add(database: &Database) -> Result<(), StoreError> {
-    let sql = "select to_regclass('tandem.inbox_asker') is not null";
-    let rows = database.query(sql, &[]).await?;
-    if rows.first().map(|row| get(row, 0)).transpose()?.unwrap_or(false) {
+    for (name, sql) in ADDED {
         // Looked at first: an `alter table` that has nothing to do waits for all who use the table.
-        return Ok(());
+        if !is_there(name, database).await? {
+            database.batch(&format!("select pg_advisory_xact_lock({LOCK}); {sql}")).await?;
+        }
     }
-    database.batch(&format!("select pg_advisory_xact_lock({LOCK}); {ADDED}")).await
+    Ok(())
+}
+
+async fn is_there(name: &str, database: &Database) -> Result<bool, StoreError> {
+    let sql = "select to_regclass('tandem.' || $1::text) is not null";
+    let rows = database.query(sql, &[&name]).await?;
+    Ok(rows.first().map(|row| get(row, 0)).transpose()?.unwrap_or(false))
 }
 
 /// Returns the version of the tables, if they are there.
 pub(super) async fn version(database: &Database) -> Result<Option<i32>, StoreError> {
-    let sql = "select to_regclass('tandem.schema_version') is not null";
-    let rows = database.query(sql, &[]).await?;
-    if !rows.first().map(|row| get(row, 0)).transpose()?.unwrap_or(false) {
+    if !is_there("schema_version", database).await? {
         return Ok(None);
     }
     let rows = database.query("select max(version) from tandem.schema_version", &[]).await?;

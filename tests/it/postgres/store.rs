@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use expect_test::expect;
 use serde_json::json;
-use tandem_agent::session::{Claim, Store as _, StoreError};
+use tandem_agent::session::{Claim, SharedStore as _, Store as _, StoreError};
 use tandem_store::{DatabaseAddress, PostgresLimits, PostgresStore};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -78,7 +78,7 @@ fn what_a_node_adds_that_was_believed_dead_is_refused() {
     assert_eq!(claims[0].next(), 2);
     other.run(async |_| claims[0].append(vec![batch(2, 1)]).await.unwrap());
     // What it adds is refused, and so is all else, and nothing of it is in the log.
-    frozen.run(async |_| {
+    frozen.run(async |store| {
         for _ in 0..2 {
             let refused = zombies[0].append(vec![batch(2, 5)]).await;
             assert!(matches!(refused, Err(StoreError::TakenOver)));
@@ -86,6 +86,8 @@ fn what_a_node_adds_that_was_believed_dead_is_refused() {
         let refused = zombies[0].keep_secrets(&[("a".to_owned(), json!(1))].into()).await;
         assert!(matches!(refused, Err(StoreError::TakenOver)));
         assert!(matches!(zombies[0].announce(1).await, Err(StoreError::TakenOver)));
+        let refused = store.put_file(&ids[0], "outputs/a-1.txt", vec![1]).await;
+        assert!(matches!(refused, Err(StoreError::TakenOver)));
         zombies[0].renew().await.unwrap();
         assert!(matches!(zombies[0].sync().await, Err(StoreError::TakenOver)));
         zombies[0].release().await;
@@ -298,6 +300,24 @@ async fn when_the_primary_dies_and_its_synchronous_standby_takes_over_nothing_is
     for (id, count) in kept {
         assert_eq!(indexes(&other, &id).await, (0..count).collect::<Vec<_>>());
     }
+}
+
+#[tokio::test]
+async fn a_file_waits_for_a_database_that_does_not_answer() {
+    let Some(cluster) = Cluster::start() else { return skip() };
+    let database = cluster.database();
+    let limits = PostgresLimits { patience: Duration::from_secs(1), ..LIMITS };
+    let store = PostgresStore::connect(&database.address(), limits).await.unwrap();
+    let id = new_id();
+    let _claim = store.create(&head(&id)).await.unwrap();
+    cluster.freeze();
+    let mut put = store.put_file(&id, "outputs/a-1.txt", vec![7; 9]);
+    // What has to be answered is refused by then.
+    let waited = timeout(limits.patience * 2, &mut put).await;
+    cluster.thaw();
+    assert!(waited.is_err(), "{waited:?}");
+    timeout(HANG, put).await.unwrap().unwrap();
+    assert_eq!(store.read_file(&id, "outputs/a-1.txt", 9).await.unwrap(), [7; 9]);
 }
 
 #[tokio::test]

@@ -1,0 +1,105 @@
+//! Files beside the logs of sessions: a row for each part of one.
+
+use std::io;
+
+use tandem_agent::session::{StoreError, StoredFile};
+
+use super::connection::{Params, get};
+use super::shared::Shared;
+
+/// Maximum number of bytes of a part: no statement keeps others waiting for long.
+const PART: usize = 1 << 20;
+
+const READ: &str = "select bytes, substr(content, 1, $4) from tandem.file \
+                    where session = $1 and name = $2 and part = $3";
+
+/// Writes a part, if this node still has the session in that epoch.
+const PUT: &str = "
+with s as (select id from tandem.session where id = $1 and epoch = $2 for update)
+insert into tandem.file(session, name, part, bytes, content) select id, $3::text, $4::int, $5::bigint, $6::bytea from s
+on conflict(session, name, part) do update set bytes = excluded.bytes, content = excluded.content
+returning session";
+
+const REMOVE: &str = "
+with s as (select id from tandem.session where id = $1 and epoch = $2 for update)
+delete from tandem.file f using s where f.session = s.id and f.name = $3";
+
+const COPY: &str = "
+with s as (select id from tandem.session where id = $1 and epoch = $2 for update)
+insert into tandem.file(session, name, part, bytes, content)
+select s.id, f.name, f.part, f.bytes, f.content from tandem.file f, s where f.session = $3
+on conflict do nothing";
+
+pub(super) async fn list(shared: &Shared, id: &str) -> Result<Vec<StoredFile>, StoreError> {
+    let sql = "select name, bytes from tandem.file where session = $1 and part = 0 order by name";
+    let rows = shared.database.query(sql, &[&id]).await?;
+    let file = |row| {
+        let bytes: i64 = get(row, 1)?;
+        Ok(StoredFile { name: get(row, 0)?, bytes: u64::try_from(bytes).unwrap_or(u64::MAX) })
+    };
+    rows.iter().map(file).collect()
+}
+
+pub(super) async fn read(
+    shared: &Shared,
+    id: &str,
+    name: &str,
+    max: u64,
+) -> Result<Vec<u8>, StoreError> {
+    let wrong = |why: &str| StoreError::Invalid(format!("its file {name}: {why}"));
+    let mut content = Vec::new();
+    for part in 0.. {
+        let most = i32::try_from(PART).unwrap_or(i32::MAX);
+        let row = shared.database.query(READ, &[&id, &name, &part, &most]).await?.pop();
+        let row = row.ok_or_else(|| wrong("a part is missing"))?;
+        let bytes: i64 = get(&row, 0)?;
+        let Some(bytes) = u64::try_from(bytes).ok().filter(|bytes| *bytes <= max) else {
+            return Err(wrong("it has more bytes than are read"));
+        };
+        let piece: &[u8] = get(&row, 1)?;
+        content.extend_from_slice(piece);
+        match content.len() as u64 {
+            length if length == bytes => break,
+            length if length > bytes || piece.is_empty() => return Err(wrong("its size is wrong")),
+            _ => {}
+        }
+    }
+    Ok(content)
+}
+
+/// Writes the first part last: a file of which that is there is whole.
+pub(super) async fn put(
+    shared: &Shared,
+    id: &str,
+    name: &str,
+    content: &[u8],
+) -> Result<(), StoreError> {
+    let epoch = epoch(shared, id)?;
+    let bytes = i64::try_from(content.len()).map_err(io::Error::other)?;
+    // An empty file has a part, too.
+    for part in (0..content.len().div_ceil(PART).max(1)).rev() {
+        let piece = content.chunks(PART).nth(part).unwrap_or_default();
+        let number = i32::try_from(part).map_err(io::Error::other)?;
+        let params: Params<'_> = &[&id, &epoch, &name, &number, &bytes, &piece];
+        if shared.database.query_until_answered(PUT, params).await?.is_empty() {
+            return Err(StoreError::TakenOver);
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn remove(shared: &Shared, id: &str, name: &str) -> Result<(), StoreError> {
+    let epoch = epoch(shared, id)?;
+    shared.database.query_until_answered(REMOVE, &[&id, &epoch, &name]).await.map(drop)
+}
+
+pub(super) async fn copy(shared: &Shared, from: &str, id: &str) -> Result<(), StoreError> {
+    let epoch = epoch(shared, id)?;
+    shared.database.query(COPY, &[&id, &epoch, &from]).await.map(drop)
+}
+
+/// Returns the epoch in which this node has a session.
+fn epoch(shared: &Shared, id: &str) -> Result<i64, StoreError> {
+    let held = shared.held.lock();
+    held.get(id).map(|held| held.epoch).ok_or(StoreError::TakenOver)
+}
