@@ -21,6 +21,7 @@ mod conversation;
 mod decision;
 mod engine;
 mod event;
+mod file_uploads;
 mod fill;
 mod followed;
 mod gate;

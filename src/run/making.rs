@@ -210,7 +210,8 @@ impl Making {
         }
         let scratch = storage
             .directory()
-            .map_or_else(|| Scratch::new(self.credentials.env().state_dir()), Scratch::stored);
+            .map_or_else(|| Scratch::new(self.credentials.env().state_dir()), Scratch::stored)
+            .with_stored_files(storage.files(limits.store.session_files_bytes));
         let memory = parts::memory(settings, &self.credentials);
         let search = GoogleSearch::new(&self.credentials, &limits.model);
         let sandbox = parts::sandbox(settings, self.env(), &limits.tools);

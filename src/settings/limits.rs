@@ -47,11 +47,17 @@ pub struct StoreLimits {
     pub patience: Duration,
     /// Time without a sign of life after which a node's sessions may be taken over.
     pub node_dead: Duration,
+    /// Bytes of files of one session that are kept there.
+    pub session_files_bytes: u64,
 }
 
 impl Default for StoreLimits {
     fn default() -> Self {
-        Self { patience: Duration::from_secs(10), node_dead: Duration::from_secs(3) }
+        Self {
+            patience: Duration::from_secs(10),
+            node_dead: Duration::from_secs(3),
+            session_files_bytes: 128 << 20,
+        }
     }
 }
 
@@ -565,6 +571,11 @@ const NAMED: &[Named] = &[
         name: "trace-content-bytes",
         what: "an attribute of a span with --trace-content",
         field: Field::Count(|limits| &mut limits.trace_content_bytes),
+    },
+    Named {
+        name: "session-files-bytes",
+        what: "files of a session in the database of --store, for /restore and long output",
+        field: Field::Bytes(|limits| &mut limits.store.session_files_bytes),
     },
     Named {
         name: "principal-sessions",

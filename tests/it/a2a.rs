@@ -44,6 +44,8 @@ mod retries;
 mod revived;
 mod secrets;
 pub(crate) mod server;
+#[cfg(feature = "postgres")]
+mod session_files;
 mod settings;
 pub(crate) mod socket;
 mod streams;

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::event::{Event, TaskEvent, TurnId};
+use super::file_uploads::FileUploads;
 use super::log::{Log, Reader};
 use super::principal::Shares;
 use super::state::SessionState;
@@ -46,11 +47,19 @@ pub(super) struct StoredProgress {
     pub(super) open: BTreeSet<TurnId>,
 }
 
+/// Sources of what a store has of a session beside its log.
+pub(super) struct BesideSources {
+    pub(super) changes: watch::Receiver<BesideLog>,
+    /// Files, if several nodes share the store.
+    pub(super) files: Option<FileUploads>,
+}
+
 /// The writer of one session's log.
 pub(super) struct Keeper {
     log: Log,
     /// As it is to be stored.
     beside: watch::Receiver<BesideLog>,
+    files: Option<FileUploads>,
     /// As it is stored.
     stored_beside: BesideLog,
     /// Gives what is not written yet.
@@ -82,7 +91,7 @@ pub(super) async fn keep_new(
     store: Arc<dyn Store>,
     log: Log,
     head: impl FnOnce(&SessionState) -> Head + Send,
-    beside: watch::Receiver<BesideLog>,
+    beside: BesideSources,
     closed: CancellationToken,
 ) {
     tokio::select! {
@@ -124,21 +133,22 @@ pub(super) async fn keep_on(
     claim: Box<dyn Claim>,
     StoredProgress { summary, open }: StoredProgress,
     log: Log,
-    beside: watch::Receiver<BesideLog>,
+    beside: BesideSources,
     closed: CancellationToken,
 ) {
-    let stored_beside = BesideLog { port: None, ..beside.borrow().clone() };
+    let stored_beside = BesideLog { port: None, ..beside.changes.borrow().clone() };
     let keeper = Keeper::new(log, claim, beside);
     let BatchSummary { turns, title, shares, .. } = summary;
     Keeper { stored_beside, turns, title, shares, open, ..keeper }.run(closed).await;
 }
 
 impl Keeper {
-    fn new(log: Log, claim: Box<dyn Claim>, beside: watch::Receiver<BesideLog>) -> Self {
+    fn new(log: Log, claim: Box<dyn Claim>, beside: BesideSources) -> Self {
         Self {
             reader: log.read(claim.next()),
             log,
-            beside,
+            beside: beside.changes,
+            files: beside.files,
             stored_beside: BesideLog::default(),
             claim,
             written: Instant::now(),
@@ -250,6 +260,11 @@ impl Keeper {
 
     /// Writes what belongs beside the log, where it has changed.
     async fn write_beside(&mut self) -> Result<(), StoreError> {
+        if let Some(files) = &mut self.files
+            && let Some(notice) = files.write().await?
+        {
+            self.log.append(Event::Notice(notice));
+        }
         let beside = self.beside.borrow_and_update().clone();
         if beside == self.stored_beside {
             return Ok(());
@@ -361,6 +376,7 @@ impl Keeper {
         self.claim.renew().await?;
         // It may have gone with the log.
         self.stored_beside = BesideLog::default();
+        self.files.iter().for_each(FileUploads::write_again);
         self.write_beside().await?;
         self.reader = self.log.read(0);
         let end = self.log.len();

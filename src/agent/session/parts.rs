@@ -8,6 +8,7 @@ use super::command::Commands;
 use super::compress::background::Compression;
 use super::engine::{Engine, Upkeep};
 use super::event::{Event, SessionStarted};
+use super::file_uploads::FileUploads;
 use super::instructions::{InstructionSources, Instructions, Today};
 use super::log::Shelf;
 use super::memory::Memory;
@@ -124,7 +125,8 @@ impl Parts {
         let resumption = std::mem::take(&mut opened.resumption);
         let turns = TurnQueue::new(&engine, self.commands, self.notices, resumption);
         follow_servers(&engine, &turns);
-        (engine, turns, opened.keep())
+        let uploads = FileUploads::new(&engine.id, engine.store.as_ref(), &engine.host.scratch);
+        (engine, turns, opened.keep(uploads))
     }
 }
 

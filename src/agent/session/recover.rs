@@ -16,6 +16,7 @@ use super::turn_progress::ResumePolicy;
 use crate::permission::Mode;
 use tandem_model::Model;
 use tandem_tools::scratch::Scratch;
+use tandem_tools::stored_files::StoredFile;
 
 /// A stored session that is claimed, and whose log is read.
 pub struct StoredSession {
@@ -26,6 +27,8 @@ pub struct StoredSession {
     pub(super) state: CurrentState,
     pub(super) directory: Option<PathBuf>,
     pub(super) secrets: Secrets,
+    /// The files that the store has beside the log, if several nodes share it.
+    pub(super) files: Vec<StoredFile>,
     /// Index after the last stored event.
     pub(super) next: usize,
     /// The turns that go on.
@@ -89,13 +92,30 @@ impl StoredSession {
             notices.push(format!("What is kept beside the session's log cannot be read: {err}"));
             Secrets::new()
         });
+        let files = match store.shared() {
+            // Without them, outputs would be numbered anew, under names that the model was told.
+            Some(shared) => shared.files(id).await?,
+            None => Vec::new(),
+        };
         let ends = state.look(|state| ends(state, policy));
         let resumption = resumption(&log, &state, policy).await?;
         for event in ends {
             log.append(event);
         }
         let store = Arc::clone(store);
-        Ok(Self { store, head, log, claim, state, directory, secrets, next, resumption, notices })
+        Ok(Self {
+            store,
+            head,
+            log,
+            claim,
+            state,
+            directory,
+            secrets,
+            files,
+            next,
+            resumption,
+            notices,
+        })
     }
 
     /// Returns `true` if a client began the session and nothing of it was kept before its process ended: no

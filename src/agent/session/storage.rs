@@ -11,7 +11,8 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use super::event::{Event, SessionStarted};
-use super::keep::{BesideLog, StoredProgress, keep_new, keep_on};
+use super::file_uploads::{FileUploads, FilesOfSession};
+use super::keep::{BesideLog, BesideSources, StoredProgress, keep_new, keep_on};
 use super::log::{Log, Shelf};
 use super::recover::StoredSession;
 use super::resumption::Resumption;
@@ -19,6 +20,7 @@ use super::spans;
 use super::state::{CurrentState, SessionState};
 use super::store::{BatchSummary, Claim, Head, Secrets, Store};
 use crate::permission::Mode;
+use tandem_tools::stored_files::StoredFiles;
 
 /// The place where a session's log is kept.
 #[derive(Default)]
@@ -74,6 +76,19 @@ impl Storage {
             Self::New { id, store } => store.directory(id),
             Self::Stored(stored) => stored.directory.clone(),
         }
+    }
+
+    /// Returns the files that the store has beside the session's log, if several nodes share it. It is to have at
+    /// most `max_bytes` bytes of them.
+    pub fn files(&self, max_bytes: u64) -> Option<StoredFiles> {
+        let (id, store, files) = match self {
+            Self::Nowhere | Self::InMemory(_) => return None,
+            Self::New { id, store } => (id, store, Vec::new()),
+            Self::Stored(stored) => (&stored.head.id, &stored.store, stored.files.clone()),
+        };
+        store.shared()?;
+        let source = FilesOfSession { store: Arc::clone(store), id: id.clone() };
+        Some(StoredFiles::new(id, Box::new(source), files, max_bytes))
     }
 
     /// Returns the index after the last stored event, if the session is not new.
@@ -157,13 +172,13 @@ fn progress(state: &SessionState, head: &Head) -> StoredProgress {
 }
 
 impl OpenedLog {
-    /// Begins to keep the log, until the session is closed or dropped.
-    pub(super) fn keep(self) -> Keeping {
+    /// Begins to keep the log, and the files beside it, until the session is closed or dropped.
+    pub(super) fn keep(self, files: Option<FileUploads>) -> Keeping {
         let (closed, tasks) = (CancellationToken::new(), TaskTracker::new());
         let span = spans::session(&self.id);
         let (log, closing) = (self.log, closed.clone());
         let beside = watch::Sender::new(BesideLog { port: None, secrets: self.secrets });
-        let watched = beside.subscribe();
+        let watched = BesideSources { changes: beside.subscribe(), files };
         match self.storing {
             Storing::Nowhere => {}
             Storing::New(store, started) => {
