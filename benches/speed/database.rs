@@ -57,6 +57,7 @@ fn head() -> Head {
         owner: None,
         from: None,
         tag: None,
+        git: None,
     }
 }
 

@@ -43,6 +43,7 @@ fn head(id: &str) -> Head {
         served: false,
         owner: None,
         from: None,
+        git: None,
         tag: None,
     }
 }

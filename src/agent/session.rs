@@ -45,6 +45,7 @@ mod recover;
 mod resources;
 mod resumption;
 mod rewind;
+mod saved_workspace;
 mod servers;
 mod span_content;
 mod spans;
@@ -92,12 +93,13 @@ pub use self::question::AnswerError;
 use self::queue::TurnQueue;
 pub use self::recover::{StoredSession, find_orphans, read_stored};
 pub use self::rewind::{EarlierPrompt, EarlierPrompts};
+pub use self::saved_workspace::{PastTurns, SavedWorkspace};
 pub use self::state::SessionState;
 use self::storage::Keeping;
 pub use self::storage::Storage;
 pub use self::store::{
-    Batch, BatchSummary, Claim, ForkPoint, Head, Holder, Listed, Order, Orphan, Query, Secrets,
-    SharedStore, Store, StoreError, Stored, StoredLog,
+    Batch, BatchSummary, Claim, ForkPoint, GitOrigin, Head, Holder, Listed, Order, Orphan, Query,
+    Secrets, SharedStore, Store, StoreError, Stored, StoredLog,
 };
 pub use self::turn_progress::ResumePolicy;
 pub use self::undo::{CallChange, Selection};
@@ -505,8 +507,13 @@ impl Session {
         self.engine.host.workspace.roots()
     }
 
-    /// Checks that a directory that a client names is one of the roots, or below one.
+    /// Checks that a directory that a client names is one of the roots, or below one, or that a repository that
+    /// it names is the session's.
     pub fn works_in(&self, directory: &Path) -> Result<(), String> {
+        let is_named = |name| self.engine.workspace.as_ref()?.origin().is_named(name).then_some(());
+        if directory.to_str().and_then(is_named).is_some() {
+            return Ok(());
+        }
         self.engine.host.workspace.holds(directory)
     }
 

@@ -213,6 +213,7 @@ fn describe(file: &Path, directory: &Path) -> Option<ListedChat> {
             index: chat.messages.len(),
             program: Some(PROGRAM.to_owned()),
         }),
+        git: None,
         tag: None,
     };
     let title = events::summary(&chat).unwrap_or(title);

@@ -254,6 +254,7 @@ impl Making {
             max_session_rounds: settings.model.max_session_turns,
             notices: settings.remarks().to_vec(),
             today: Arc::new(today),
+            workspace: None,
             storage,
         }))
     }

@@ -120,6 +120,7 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
         max_session_rounds: None,
         notices: Vec::new(),
         today: Arc::new(|| jiff::civil::date(2026, 2, 3)),
+        workspace: None,
         storage: Storage::Nowhere,
     }
 }

@@ -53,6 +53,7 @@ pub(crate) fn head(id: &str) -> Head {
         by: "tandem test".to_owned(),
         served: true,
         from: None,
+        git: None,
         tag: None,
         owner: None,
     }

@@ -15,6 +15,7 @@ use super::instructions::Instructions;
 use super::log::Log;
 use super::modes::Modes;
 use super::open_calls::OpenCalls;
+use super::saved_workspace::SavedWorkspace;
 use super::servers::Servers;
 use super::spending::Spending;
 use super::state::{CurrentState, SessionState, title_of};
@@ -74,6 +75,8 @@ pub(super) struct Engine {
     pub(super) servers: Servers,
     pub(super) agents: Arc<Agents>,
     pub(super) host: Arc<Host>,
+    /// The directory that the session works in, if it is made for the session and saved elsewhere.
+    pub(super) workspace: Option<Arc<dyn SavedWorkspace>>,
     pub(super) approvals: Approvals,
     pub(super) modes: Modes,
     pub(super) calls: OpenCalls,

@@ -16,6 +16,7 @@ use super::modes::Modes;
 use super::open_calls::OpenCalls;
 use super::queue::TurnQueue;
 use super::recover::resume;
+use super::saved_workspace::SavedWorkspace;
 use super::servers::Servers;
 use super::storage::{Keeping, Storage};
 use super::toolbox::Toolbox;
@@ -62,6 +63,8 @@ pub struct Parts {
     pub notices: Vec<String>,
     /// Returns the current day, for the model.
     pub today: Today,
+    /// The directory that the session works in, if it is made for the session and saved elsewhere.
+    pub workspace: Option<Arc<dyn SavedWorkspace>>,
     /// The place where the log is kept.
     pub storage: Storage,
 }
@@ -81,6 +84,7 @@ impl Parts {
         // Before the parts, which fold the log: the first event says what all others build on.
         let mut opened =
             self.storage.open(overflow, |id| SessionStarted::now(id, roots, model, mode));
+        opened.git = self.workspace.as_ref().map(|workspace| workspace.origin().clone());
         let (id, log, state) = (opened.id.clone(), opened.log.clone(), opened.state.clone());
         let resumed = state.look_with_activity(std::clone::Clone::clone);
         for event in resume(&resumed.0, resumed.1, &*self.model, (mode, self.mode)) {
@@ -111,6 +115,7 @@ impl Parts {
             servers: Servers::new(hub, Arc::clone(&consent), log.clone()),
             agents,
             host,
+            workspace: self.workspace,
             modes: Modes::new(Arc::clone(&permissions), log.clone(), state.clone()),
             approvals: Approvals::new(permissions, consent, log.clone()),
             calls: OpenCalls::new(log.clone(), state.clone()),

@@ -4,9 +4,10 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::event::{Event, Origin, PromptPart, TaskEvent, TurnId};
+use super::event::{Event, Origin, PromptPart, StopReason, TaskEvent, TurnId};
 use super::log::{Millis, Reader};
 use super::principal::SessionAccess;
+use super::saved_workspace::PastTurns;
 use super::spending::ChargedRequest;
 use super::turn_progress::TurnProgress;
 use crate::permission::{Mode, Scope};
@@ -50,6 +51,12 @@ pub struct SessionState {
     pub running: Option<TurnId>,
     /// Progress of the turn that runs.
     pub(super) progress: TurnProgress,
+    /// The turns that ran before the one that runs.
+    pub(super) ran_before: PastTurns,
+    /// `true` if a turn has begun.
+    has_begun: bool,
+    /// `true` if the last turn was interrupted.
+    is_interrupted: bool,
     /// The turns that wait, in order.
     pub waiting: VecDeque<TurnId>,
     /// The ids that calls have had.
@@ -134,10 +141,19 @@ impl SessionState {
             Event::TurnStarted { turn } => {
                 self.waiting.retain(|waiting| waiting != turn);
                 self.running = Some(*turn);
+                self.ran_before.count += u64::from(self.has_begun);
+                self.has_begun = true;
+                self.ran_before.was_interrupted = std::mem::take(&mut self.is_interrupted);
             }
-            Event::TurnFinished { turn, .. } => {
+            Event::TurnResumed { .. } => {
+                self.ran_before.count += 1;
+                self.ran_before.was_interrupted = true;
+            }
+            Event::TurnFinished { turn, reason } => {
                 self.waiting.retain(|waiting| waiting != turn);
-                self.running.take_if(|running| running == turn);
+                if self.running.take_if(|running| running == turn).is_some() {
+                    self.is_interrupted = *reason == StopReason::Interrupted;
+                }
             }
             Event::AnswerFinished { calls, .. } => {
                 self.calls.extend(calls.iter().map(|call| call.id.clone()));

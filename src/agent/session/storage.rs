@@ -18,7 +18,7 @@ use super::recover::StoredSession;
 use super::resumption::Resumption;
 use super::spans;
 use super::state::{CurrentState, SessionState};
-use super::store::{BatchSummary, Claim, Head, Secrets, Store};
+use super::store::{BatchSummary, Claim, GitOrigin, Head, Secrets, Store};
 use crate::permission::Mode;
 use tandem_tools::stored_files::StoredFiles;
 
@@ -48,6 +48,8 @@ pub(super) struct OpenedLog {
     pub(super) state: CurrentState,
     /// The turns that go on.
     pub(super) resumption: Resumption,
+    /// The repository of which the session's directory is a clone.
+    pub(super) git: Option<GitOrigin>,
     secrets: Secrets,
     storing: Storing,
 }
@@ -66,6 +68,23 @@ impl Storage {
             Self::Nowhere | Self::InMemory(_) => None,
             Self::New { store, .. } => Some(Arc::clone(store)),
             Self::Stored(stored) => Some(Arc::clone(&stored.store)),
+        }
+    }
+
+    /// Returns the session's id in the store, if it is stored.
+    pub fn id(&self) -> Option<&str> {
+        match self {
+            Self::Nowhere | Self::InMemory(_) => None,
+            Self::New { id, .. } => Some(id),
+            Self::Stored(stored) => Some(&stored.head.id),
+        }
+    }
+
+    /// Returns the repository of which the session's directory is a clone, if the session is not new.
+    pub fn git(&self) -> Option<&GitOrigin> {
+        match self {
+            Self::Stored(stored) => stored.head.git.as_ref(),
+            Self::Nowhere | Self::InMemory(_) | Self::New { .. } => None,
         }
     }
 
@@ -138,7 +157,8 @@ impl Storage {
                 for notice in notices {
                     log.append(Event::Notice(notice));
                 }
-                return OpenedLog { id: head.id, log, state, resumption, secrets, storing };
+                let (id, git) = (head.id, head.git);
+                return OpenedLog { id, log, state, resumption, git, secrets, storing };
             }
             Self::New { id, store } => (id, Log::new(overflow), Some(store)),
             Self::Nowhere => (new_id(), Log::new(overflow), None),
@@ -155,7 +175,7 @@ impl Storage {
         };
         let state = CurrentState::new(log.read(0));
         let (resumption, secrets) = Default::default();
-        OpenedLog { id, log, state, resumption, secrets, storing }
+        OpenedLog { id, log, state, resumption, git: None, secrets, storing }
     }
 }
 
@@ -191,6 +211,7 @@ impl OpenedLog {
                     served: state.served,
                     owner: state.access.owner.clone(),
                     from: None,
+                    git: self.git,
                     tag: None,
                 };
                 tasks.spawn(keep_new(store, log, head, watched, closing).instrument(span));

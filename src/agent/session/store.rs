@@ -43,10 +43,37 @@ pub struct Head {
     /// The session that this one is a copy of, if it is a fork or was another program's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<ForkPoint>,
+    /// The repository of which the session's directory is a clone, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git: Option<GitOrigin>,
     /// The tag of the session, if it is a checkpoint: nothing is added to that, and whoever goes on
     /// with it gets a copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
+}
+
+/// A git repository, and the revision of it that a session begins at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitOrigin {
+    /// The repository's URL, without credentials.
+    pub url: String,
+    /// A branch, a tag or a commit; without one, the repository's own branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+impl GitOrigin {
+    /// Returns `true` if a client means this by a name: `URL#REV`, or the URL alone.
+    pub fn is_named(&self, name: &str) -> bool {
+        name == self.url || name == self.to_string()
+    }
+}
+
+impl fmt::Display for GitOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.url)?;
+        self.revision.iter().try_for_each(|revision| write!(f, "#{revision}"))
+    }
 }
 
 /// The place where a copy left its original.

@@ -60,6 +60,7 @@ fn head(n: usize) -> Head {
         served: n.is_multiple_of(2),
         owner: None,
         from: None,
+        git: None,
         tag: None,
     }
 }

@@ -71,6 +71,7 @@ async fn left(after: Vec<Event>) -> Place {
         served: true,
         owner: None,
         from: None,
+        git: None,
         tag: None,
     };
     let begun = SessionStarted {

@@ -21,6 +21,7 @@ fn listed(id: &str, title: &str, turns: u64, directory: &str, changed: Millis) -
         served: false,
         owner: None,
         from: None,
+        git: None,
         tag: None,
     };
     let shares = Shares::new();
