@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tandem_a2a_client as a2a_client;
 use tandem_agent::commands;
+use tandem_git as git;
 use tandem_mcp as mcp;
 use tandem_model as model;
 use tandem_tools as tools;
@@ -38,6 +39,8 @@ pub struct Limits {
     pub a2a: A2aLimits,
     /// Limits of a database that keeps sessions.
     pub store: StoreLimits,
+    /// Limits of workspaces that are clones of git repositories.
+    pub git: git::GitLimits,
 }
 
 /// Limits of a database that keeps sessions.
@@ -133,6 +136,7 @@ impl Default for Limits {
             model: model::options::RequestOptions::default(),
             a2a: A2aLimits::default(),
             store: StoreLimits::default(),
+            git: git::GitLimits::default(),
         }
     }
 }
@@ -576,6 +580,16 @@ const NAMED: &[Named] = &[
         name: "session-files-bytes",
         what: "files of a session in the database of --store, for /restore and long output",
         field: Field::Bytes(|limits| &mut limits.store.session_files_bytes),
+    },
+    Named {
+        name: "git-seconds",
+        what: "a git command for a workspace: a clone, a push",
+        field: Field::Seconds(|limits| &mut limits.git.time),
+    },
+    Named {
+        name: "git-file-bytes",
+        what: "an untracked file that is saved with a workspace",
+        field: Field::Bytes(|limits| &mut limits.git.file_bytes),
     },
     Named {
         name: "principal-sessions",

@@ -1,0 +1,192 @@
+//! What is read of the `.git` of a clone, into which a model can write: as plain files, without following links.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, linkat, mkdirat, openat, statat, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::name::{is_branch, is_object_id};
+
+/// Bytes of a small file: `HEAD`, a reference.
+const SMALL: u64 = 4 << 10;
+
+/// Bytes of the file of packed references.
+const PACKED: u64 = 16 << 20;
+
+/// Number of objects, and packs of them, that are read at once.
+const MOST_OBJECTS: usize = 1 << 20;
+
+/// The commit that a clone is at.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct CloneHead {
+    /// The branch; without one, the commit alone is checked out.
+    pub(crate) branch: Option<String>,
+    /// The id of the commit; none of a branch without commits.
+    pub(crate) commit: Option<String>,
+}
+
+/// The `.git` of a clone.
+pub(crate) struct CloneGit(OwnedFd);
+
+impl CloneGit {
+    /// Opens the `.git` of a clone.
+    pub(crate) fn open(clone: &Path) -> io::Result<Self> {
+        let clone = directory(CWD, clone)?;
+        Ok(Self(directory(&clone, ".git")?))
+    }
+
+    /// Reads the commit that the clone is at.
+    pub(crate) fn head(&self) -> io::Result<CloneHead> {
+        let head = read(&self.0, "HEAD", SMALL)?;
+        let head = String::from_utf8_lossy(&head);
+        let head = head.trim_end();
+        if is_object_id(head) {
+            return Ok(CloneHead { branch: None, commit: Some(head.to_owned()) });
+        }
+        let branch = head.strip_prefix("ref: refs/heads/").filter(|name| is_branch(name));
+        let branch =
+            branch.ok_or_else(|| wrong("`.git/HEAD` names neither a branch nor a commit"))?;
+        Ok(CloneHead { branch: Some(branch.to_owned()), commit: self.commit(branch)? })
+    }
+
+    /// Reads the commit of a branch.
+    fn commit(&self, branch: &str) -> io::Result<Option<String>> {
+        let parts: Vec<_> = ["refs", "heads"].into_iter().chain(branch.split('/')).collect();
+        let Some((name, parents)) = parts.split_last() else { return Ok(None) };
+        let loose = || {
+            let mut at = self.0.try_clone()?;
+            for parent in parents {
+                at = directory(&at, *parent)?;
+            }
+            read(&at, name, SMALL)
+        };
+        let loose = match loose() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            loose => Some(loose?),
+        };
+        let id = match loose {
+            Some(loose) => String::from_utf8_lossy(&loose).trim_end().to_owned(),
+            None => match self.packed(branch)? {
+                Some(packed) => packed,
+                None => return Ok(None),
+            },
+        };
+        if is_object_id(&id) { Ok(Some(id)) } else { Err(wrong("the branch names no commit")) }
+    }
+
+    /// Reads the commit of a branch in the file of packed references.
+    fn packed(&self, branch: &str) -> io::Result<Option<String>> {
+        let packed = match read(&self.0, "packed-refs", PACKED) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            packed => packed?,
+        };
+        let packed = String::from_utf8_lossy(&packed);
+        let commit = packed.lines().find_map(|line| {
+            let (id, name) = line.split_once(' ')?;
+            (name.strip_prefix("refs/heads/") == Some(branch)).then(|| id.to_owned())
+        });
+        Ok(commit)
+    }
+
+    /// Links the objects of the clone into another directory of objects. References from there to other directories
+    /// (alternates) are not followed.
+    pub(crate) fn link_objects(&self, into: &Path) -> io::Result<()> {
+        let (from, into) = (directory(&self.0, "objects")?, directory(CWD, into)?);
+        let mut left = MOST_OBJECTS;
+        for folder in names(&from)? {
+            let is_object = |name: &str| is_object_id(&format!("{folder}{name}"));
+            if folder == "pack" {
+                link_all(&from, &into, &folder, &mut left, is_pack)?;
+            } else if folder.len() == 2 {
+                link_all(&from, &into, &folder, &mut left, is_object)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Links the files of a folder whose names fit.
+fn link_all(
+    from: &OwnedFd,
+    into: &OwnedFd,
+    folder: &str,
+    left: &mut usize,
+    fits: impl Fn(&str) -> bool,
+) -> io::Result<()> {
+    let from = directory(from, folder)?;
+    match mkdirat(into, folder, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let into = directory(into, folder)?;
+    // A pack counts when its index is there: that comes last.
+    let mut names = names(&from)?;
+    names.retain(|name| fits(name));
+    names.sort_by_key(|name| name.ends_with(".idx"));
+    for name in names {
+        *left = left.checked_sub(1).ok_or_else(|| wrong("the clone has too many objects"))?;
+        match linkat(&from, &*name, &into, &*name, AtFlags::empty()) {
+            // It was linked before.
+            Err(Errno::EXIST) => continue,
+            // It was packed, or removed, at this moment.
+            Err(Errno::NOENT) => continue,
+            linked => linked?,
+        }
+        let linked = statat(&into, &*name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if FileType::from_raw_mode(linked.st_mode) != FileType::RegularFile {
+            unlinkat(&into, &*name, AtFlags::empty())?;
+            return Err(wrong("an object in `.git/objects` is no file"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns `true` if a name is that of a pack, or of its index.
+fn is_pack(name: &str) -> bool {
+    let id = name.strip_suffix(".pack").or_else(|| name.strip_suffix(".idx"));
+    id.and_then(|id| id.strip_prefix("pack-")).is_some_and(is_object_id)
+}
+
+/// Opens a directory that is no link.
+fn directory(at: impl AsFd, name: impl rustix::path::Arg) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(openat(at, name, flags, Mode::empty())?)
+}
+
+/// Returns the names in a directory that are UTF-8; all others mean nothing to git.
+fn names(directory: &OwnedFd) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        if let Ok(name) = entry?.file_name().to_str()
+            && !name.starts_with('.')
+        {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// Reads a file that is no link, and no longer than this.
+fn read(at: &OwnedFd, name: &str, most: u64) -> io::Result<Vec<u8>> {
+    // Opening a pipe would wait for its other end.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = openat(at, name, flags, Mode::empty())?;
+    if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
+        return Err(wrong(&format!("`.git/{name}` is no file")));
+    }
+    let mut bytes = Vec::new();
+    File::from(file).take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(wrong(&format!("`.git/{name}` is too long")));
+    }
+    Ok(bytes)
+}
+
+fn wrong(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why.to_owned())
+}

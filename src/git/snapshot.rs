@@ -1,0 +1,212 @@
+//! Snapshots: a commit of all files of a clone, tracked and untracked, whose parent is the commit that the clone is
+//! at.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tokio::task::spawn_blocking;
+
+use super::clone::{CloneGit, CloneHead};
+use super::name::{is_branch, is_object_id};
+use super::paths::Paths;
+use super::program::{Git, GitCommand};
+
+/// Line of a snapshot's message that names the branch.
+const BRANCH: &str = "Tandem-Branch: ";
+
+/// Mode of another repository within a tree.
+const SUBMODULE: &[u8] = b"160000";
+
+/// A snapshot, but for its commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    /// The id of the tree of all files.
+    pub(crate) tree: String,
+    /// The commit that the clone is at.
+    pub(crate) head: CloneHead,
+}
+
+/// A snapshot that was made, and the number of files that are too large for it.
+pub(crate) struct TakenSnapshot {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) left_out: usize,
+}
+
+impl Snapshot {
+    /// Reads a snapshot's commit.
+    pub(crate) async fn read(git: &Git, paths: &Paths, commit: &str) -> Result<Self, String> {
+        let text = git.run(paths, &["cat-file", "commit", commit]).await?;
+        let (header, message) = text.split_once("\n\n").unwrap_or((&text, ""));
+        let of = |name: &str| {
+            let id = header.lines().find_map(|line| line.strip_prefix(name));
+            id.filter(|id| is_object_id(id)).map(ToOwned::to_owned)
+        };
+        let branch = message.lines().find_map(|line| line.strip_prefix(BRANCH));
+        let branch = branch.filter(|branch| is_branch(branch)).map(ToOwned::to_owned);
+        let tree = of("tree ").ok_or("the snapshot in the repository is none of tandem's")?;
+        Ok(Self { tree, head: CloneHead { branch, commit: of("parent ") } })
+    }
+
+    /// Makes the commit; returns its id.
+    pub(crate) async fn commit(&self, git: &Git, paths: &Paths) -> Result<String, String> {
+        let branch = self.head.branch.iter().map(|branch| format!("\n{BRANCH}{branch}\n"));
+        let message = format!("Workspace of session {}\n{}", paths.id, branch.collect::<String>());
+        let mut args = vec!["commit-tree", &self.tree];
+        args.extend(self.head.commit.iter().flat_map(|commit| ["-p", commit]));
+        let input = message.into_bytes();
+        let command = GitCommand { args: &args, input, ..GitCommand::default() };
+        let written = git.run_command(paths, command).await?;
+        id_of(&written)
+    }
+}
+
+/// Takes a snapshot of the files of a clone, of at most this many bytes each. The objects of the commit that the
+/// clone is at are there afterwards, too.
+pub(crate) async fn take(
+    git: &Git,
+    paths: &Paths,
+    most_bytes: u64,
+) -> Result<TakenSnapshot, String> {
+    let (clone, objects) = (paths.clone.clone(), paths.own.join("objects"));
+    let read = spawn_blocking(move || {
+        let clone = CloneGit::open(&clone)?;
+        // In this order: what the commit needs is there before it is named.
+        let head = clone.head()?;
+        clone.link_objects(&objects)?;
+        Ok::<_, std::io::Error>(head)
+    });
+    let head = read.await.map_err(|error| error.to_string())?;
+    let head = head.map_err(|error| format!("the clone cannot be read: {error}"))?;
+    if let Some(commit) = &head.commit {
+        git.run(paths, &["cat-file", "-e", &format!("{commit}^{{commit}}")]).await?;
+    }
+    let listed = listed(git, paths, &head).await?;
+    let clone = paths.clone.clone();
+    let changes = spawn_blocking(move || IndexChanges::of(&clone, listed, most_bytes)).await;
+    let changes = changes.map_err(|error| error.to_string())?;
+    let remove = &["update-index", "--force-remove", "-z", "--stdin"][..];
+    let add = &["update-index", "--add", "--replace", "--remove", "-z", "--stdin"][..];
+    for (args, input) in [(remove, changes.gone), (add, changes.there)] {
+        if !input.is_empty() {
+            with_files(git, paths, args, input).await?;
+        }
+    }
+    let tree = id_of(&with_files(git, paths, &["write-tree"], Vec::new()).await?)?;
+    Ok(TakenSnapshot { snapshot: Snapshot { tree, head }, left_out: changes.left_out })
+}
+
+/// Files by name.
+type Listed = BTreeMap<Vec<u8>, ListedFile>;
+
+/// A file as git lists it.
+#[derive(Default)]
+struct ListedFile {
+    /// `true` if it is another repository.
+    is_submodule: bool,
+    /// `true` if the commit that the clone is at has it.
+    is_committed: bool,
+}
+
+/// Lists the files that are tracked, by the last snapshot or by the commit that the clone is at, and those that are
+/// not, but for what is ignored.
+async fn listed(git: &Git, paths: &Paths, head: &CloneHead) -> Result<Listed, String> {
+    let untracked = &["ls-files", "-z", "--others", "--exclude-standard"];
+    let untracked = with_files(git, paths, untracked, Vec::new()).await?;
+    let untracked = names(&untracked).map(|name| (name.to_owned(), ListedFile::default()));
+    let mut listed: Listed = untracked.collect();
+    let mut list = |tracked: &[u8], is_committed| {
+        for line in names(tracked) {
+            // "100644 ID 0\tNAME", or "100644 blob ID\tNAME".
+            let Some(tab) = line.iter().position(|&b| b == b'\t') else { continue };
+            let is_submodule = line.starts_with(SUBMODULE);
+            let file = ListedFile { is_submodule, is_committed };
+            listed.insert(line[tab + 1..].to_owned(), file);
+        }
+    };
+    list(&with_files(git, paths, &["ls-files", "-z", "--stage"], Vec::new()).await?, false);
+    if let Some(commit) = &head.commit {
+        let args = &["ls-tree", "-r", "-z", "--full-tree", commit];
+        let command = GitCommand { args, ..GitCommand::default() };
+        list(&git.run_command(paths, command).await?, true);
+    }
+    Ok(listed)
+}
+
+/// Differences between the files of a clone and the index: names, each with a zero byte at its end.
+#[derive(Default)]
+struct IndexChanges {
+    there: Vec<u8>,
+    gone: Vec<u8>,
+    left_out: usize,
+}
+
+impl IndexChanges {
+    /// Looks at the files.
+    fn of(clone: &Path, listed: Listed, most_bytes: u64) -> Self {
+        let (mut changes, mut directories) = (Self::default(), HashMap::new());
+        for (name, listed) in listed {
+            // A repository of its own: its files are not this one's.
+            if name.ends_with(b"/") || listed.is_submodule {
+                continue;
+            }
+            let path = relative(&name);
+            let file = fs::symlink_metadata(clone.join(&path)).ok();
+            let file = file.filter(|_| is_inside(clone, path.parent(), &mut directories));
+            // What is committed is pushed anyway.
+            let is_too_large = !listed.is_committed
+                && file.as_ref().is_some_and(|it| it.is_file() && it.len() > most_bytes);
+            changes.left_out += usize::from(is_too_large);
+            let is_there = file.is_some_and(|it| it.is_file() || it.is_symlink());
+            let list =
+                if is_there && !is_too_large { &mut changes.there } else { &mut changes.gone };
+            list.extend_from_slice(&name);
+            list.push(0);
+        }
+        changes
+    }
+}
+
+/// Returns `true` if all of a path in a clone are directories, and none is a link.
+fn is_inside(
+    clone: &Path,
+    directory: Option<&Path>,
+    looked_at: &mut HashMap<PathBuf, bool>,
+) -> bool {
+    let Some(directory) = directory.filter(|it| !it.as_os_str().is_empty()) else { return true };
+    if let Some(is_inside) = looked_at.get(directory) {
+        return *is_inside;
+    }
+    let is_directory = fs::symlink_metadata(clone.join(directory)).is_ok_and(|it| it.is_dir());
+    let is_inside = is_directory && is_inside(clone, directory.parent(), looked_at);
+    looked_at.insert(directory.to_owned(), is_inside);
+    is_inside
+}
+
+fn relative(name: &[u8]) -> PathBuf {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    PathBuf::from(OsStr::from_bytes(name))
+}
+
+/// Returns the names in a list that has a zero byte after each.
+fn names(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    list.split(|&b| b == 0).filter(|name| !name.is_empty())
+}
+
+/// Runs a command that works with the files of the clone.
+async fn with_files(
+    git: &Git,
+    paths: &Paths,
+    args: &[&str],
+    input: Vec<u8>,
+) -> Result<Vec<u8>, String> {
+    let files = Some(&*paths.clone);
+    git.run_command(paths, GitCommand { args, files, input, ..GitCommand::default() }).await
+}
+
+fn id_of(written: &[u8]) -> Result<String, String> {
+    let id = String::from_utf8_lossy(written).trim().to_owned();
+    if is_object_id(&id) { Ok(id) } else { Err("git names no object".to_owned()) }
+}

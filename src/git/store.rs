@@ -1,0 +1,92 @@
+//! A store that deletes with a session its workspace.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tandem_agent::session::{
+    Claim, Head, Listed, Orphan, Query, Secrets, SharedStore, Store, StoreError, StoredLog,
+};
+
+use super::workspaces::GitWorkspaces;
+
+/// Returns a store that deletes with a session its clone and its snapshot.
+pub fn cleaning(store: Arc<dyn Store>, workspaces: &Arc<GitWorkspaces>) -> Arc<dyn Store> {
+    Arc::new(CleaningStore { store, workspaces: Arc::clone(workspaces) })
+}
+
+/// Another store, whose sessions work in clones.
+struct CleaningStore {
+    store: Arc<dyn Store>,
+    workspaces: Arc<GitWorkspaces>,
+}
+
+#[async_trait]
+impl Store for CleaningStore {
+    async fn delete(&self, id: &str) -> Result<(), StoreError> {
+        let origin = self.store.head(id).await.ok().and_then(|head| head.git);
+        self.store.delete(id).await?;
+        if let Some(origin) = origin
+            && let Err(why) = self.workspaces.remove(id, &origin).await
+        {
+            tracing::warn!(id, "a session is deleted, and not all of its workspace: {why}");
+        }
+        Ok(())
+    }
+
+    async fn create(&self, head: &Head) -> Result<Box<dyn Claim>, StoreError> {
+        self.store.create(head).await
+    }
+
+    async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError> {
+        self.store.claim(id).await
+    }
+
+    async fn claim_orphan(&self, orphan: &Orphan) -> Result<Box<dyn Claim>, StoreError> {
+        self.store.claim_orphan(orphan).await
+    }
+
+    async fn orphans(&self) -> Result<Vec<Orphan>, StoreError> {
+        self.store.orphans().await
+    }
+
+    async fn orphaned(&self) {
+        self.store.orphaned().await;
+    }
+
+    async fn is_held(&self, id: &str) -> Result<bool, StoreError> {
+        self.store.is_held(id).await
+    }
+
+    async fn head(&self, id: &str) -> Result<Head, StoreError> {
+        self.store.head(id).await
+    }
+
+    async fn read(&self, id: &str) -> Result<StoredLog, StoreError> {
+        self.store.read(id).await
+    }
+
+    async fn opened(&self) -> Result<Vec<String>, StoreError> {
+        self.store.opened().await
+    }
+
+    async fn secrets(&self, id: &str) -> Result<Secrets, StoreError> {
+        self.store.secrets(id).await
+    }
+
+    async fn list(&self, query: &Query) -> Result<Vec<Listed>, StoreError> {
+        self.store.list(query).await
+    }
+
+    async fn may_say(&self, id: &str, lower: &str) -> Result<bool, StoreError> {
+        self.store.may_say(id, lower).await
+    }
+
+    fn shared(&self) -> Option<&dyn SharedStore> {
+        self.store.shared()
+    }
+
+    fn directory(&self, id: &str) -> Option<PathBuf> {
+        self.store.directory(id)
+    }
+}
