@@ -320,9 +320,18 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) allow_plain_http: bool,
     /// The directories that sessions may work in or below. A client that names none works in the
-    /// first [default: the working directory]
+    /// first [default: the working directory, unless there is --workspace-git]
     #[arg(long, value_name = "DIR")]
     pub(crate) workspace_root: Vec<PathBuf>,
+    /// A git repository that sessions may work in, each in a clone of its own (`https`, `ssh`, or a path), and
+    /// the branch, tag or commit of it that they begin at; may be repeated. After each turn a snapshot is
+    /// pushed to `refs/tandem/SESSION`, so that any server can go on. A client that names no workspace
+    /// works in the first
+    #[arg(long, value_name = "URL[#REV]", requires = "workspaces")]
+    pub(crate) workspace_git: Vec<String>,
+    /// The directory of these clones; the same on each server that shares a database
+    #[arg(long, value_name = "DIR", requires = "workspace_git")]
+    pub(crate) workspaces: Option<PathBuf>,
     /// Keep sessions in this Postgres database, which other servers may share:
     /// `postgres://USER@HOST/DATABASE`. `TANDEM_STORE` has the same effect, and `PGPASSWORD` has the
     /// password: other users of this machine see what is on the command line

@@ -22,6 +22,7 @@ mod sessions;
 mod store;
 mod terminal;
 mod tokens;
+mod workspaces;
 
 use std::fs;
 use std::io::{Write as _, stdout};

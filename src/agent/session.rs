@@ -59,6 +59,7 @@ mod turn;
 mod turn_progress;
 mod undo;
 mod user_questions;
+mod workspace_saving;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

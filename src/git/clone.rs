@@ -127,14 +127,12 @@ fn link_all(
     // A pack counts when its index is there: that comes last.
     let mut names = names(&from)?;
     names.retain(|name| fits(name));
-    names.sort_by_key(|name| name.ends_with(".idx"));
+    names.sort_by_key(|name| name.strip_suffix(".idx").is_some());
     for name in names {
         *left = left.checked_sub(1).ok_or_else(|| wrong("the clone has too many objects"))?;
         match linkat(&from, &*name, &into, &*name, AtFlags::empty()) {
-            // It was linked before.
-            Err(Errno::EXIST) => continue,
-            // It was packed, or removed, at this moment.
-            Err(Errno::NOENT) => continue,
+            // It was linked before; or it was packed, or removed, at this moment.
+            Err(Errno::EXIST | Errno::NOENT) => continue,
             linked => linked?,
         }
         let linked = statat(&into, &*name, AtFlags::SYMLINK_NOFOLLOW)?;

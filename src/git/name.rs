@@ -20,7 +20,7 @@ pub(crate) fn is_branch(name: &str) -> bool {
         !part.is_empty()
             && !part.starts_with(['.', '-'])
             && !part.ends_with('.')
-            && !part.ends_with(".lock")
+            && part.strip_suffix(".lock").is_none()
             && !part.contains("..")
     };
     let is_forbidden = |c: char| {

@@ -1,5 +1,6 @@
 //! A repository that the operator has named, with the credentials that its URL has.
 
+use std::borrow::Cow;
 use std::str::FromStr;
 
 use percent_encoding::percent_decode_str;
@@ -99,7 +100,7 @@ fn read(url: &str) -> Result<(String, &'static str, Option<UrlCredentials>), &'s
         return Ok((url.to_owned(), protocol, None));
     }
     let decoded = |text: &str| {
-        let text = percent_decode_str(text).decode_utf8().ok().map(|text| text.into_owned());
+        let text = percent_decode_str(text).decode_utf8().ok().map(Cow::into_owned);
         let is_line = |text: &String| !text.contains(char::is_control);
         text.filter(is_line).ok_or("the user and the password of a URL are one line of text each")
     };

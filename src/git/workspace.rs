@@ -167,17 +167,13 @@ impl GitWorkspace {
     /// Makes the clone as the snapshot of this commit has it; without one, at the revision that the session begins
     /// with.
     async fn build(&self, commit: Option<&str>) -> Result<(), String> {
-        let snapshot = match commit {
-            Some(commit) => Some(Snapshot::read(&self.git, &self.paths, commit).await?),
-            None => None,
-        };
-        let (head, tree) = match snapshot {
-            Some(Snapshot { tree, head }) => (head, Some(tree)),
-            None => {
-                let head = self.first_head().await?;
-                let tree = head.commit.clone();
-                (head, tree)
-            }
+        let (head, tree) = if let Some(commit) = commit {
+            let Snapshot { tree, head } = Snapshot::read(&self.git, &self.paths, commit).await?;
+            (head, Some(tree))
+        } else {
+            let head = self.first_head().await?;
+            let tree = head.commit.clone();
+            (head, tree)
         };
         let new = self.paths.new.clone();
         blocking(move || {

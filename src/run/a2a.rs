@@ -5,7 +5,7 @@ use std::fs;
 use std::future::pending;
 use std::io::{Write as _, stderr};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use super::ending::{EndSignals, ExitReason, saved};
 use super::keys::EditorLogin;
 use super::making::{Making, NewSession, OpenedSession};
 use super::models::first_provider;
+use super::workspaces::{SessionWorkspace, Workspaces};
 use super::{store, tokens};
 use crate::cli::{A2aArgs, AgentArgs, CardArgs, OidcArgs, ServeArgs, TraceArgs};
 use tandem_a2a::{
@@ -35,7 +36,6 @@ use tandem_model::Secret;
 use tandem_settings::limits::Limits;
 use tandem_settings::{Credentials, Settings};
 use tandem_telemetry::Metrics;
-use tandem_tools::workspace::Workspace;
 use tandem_wire::rpc;
 
 /// Name of the environment variable that has the token.
@@ -141,7 +141,8 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     checked.map_err(anyhow::Error::msg)?;
     // What is wrong with the model shows now, not with the first session.
     making.model(&settings)?;
-    let store = store::store(serve, &making, &limits).await?;
+    let workspaces = Arc::new(Workspaces::named(serve, &making, limits.git)?);
+    let store = workspaces.cleaning(store::store(serve, &making, &limits).await?);
     let store = match &options.metrics {
         Some(metrics) => store.map(|store| metrics.measured(store)),
         None => store,
@@ -151,13 +152,12 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
         idle: Some(limits.a2a.session_idle),
         log_bytes: limits.log_bytes,
     };
-    let allowed = Arc::new(allowed(serve, &making)?);
     let metrics = options.metrics.clone();
-    let make = maker(serve.allow_auto_execute, making, Arc::clone(&allowed), metrics);
+    let make = maker(serve.allow_auto_execute, making, Arc::clone(&workspaces), metrics);
     let registry = Sessions::resuming(make, loaded, store, serve.resume_turns);
     let sessions = ServedSessions::PerContext {
         sessions: Arc::clone(&registry),
-        is_shown: Arc::new(move |head| allowed.holds(&head.directory).is_ok()),
+        is_shown: Arc::new(move |head| workspaces.shows(head)),
         question: limits.a2a.question,
     };
     let listener = a2a::listen(address).await?;
@@ -305,35 +305,23 @@ pub(super) fn audit(serve: &ServeArgs) -> anyhow::Result<Option<AuditOptions>> {
     Ok(Some(AuditOptions { file, prompts: serve.audit_prompts }))
 }
 
-/// Returns the directories that the user has named.
-pub(super) fn allowed(serve: &ServeArgs, making: &Making) -> anyhow::Result<Workspace> {
-    let directory = making.directory().to_owned();
-    let roots: Vec<PathBuf> = match serve.workspace_root.as_slice() {
-        [] => vec![directory],
-        roots => roots.iter().map(|root| directory.join(root)).collect(),
-    };
-    Workspace::new(&roots[0], &roots[1..]).context("cannot serve these directories")
-}
-
-/// Makes sessions below the directories that the user has named, which are counted if somebody reads
+/// Makes sessions in the workspaces that the user has named, which are counted if somebody reads
 /// figures.
 fn maker(
     auto_execute: bool,
     making: Making,
-    allowed: Arc<Workspace>,
+    workspaces: Arc<Workspaces>,
     metrics: Option<Arc<Metrics>>,
 ) -> MakeSession {
     Arc::new(move |request: &SessionRequest, storage| {
-        let directory = request.directory.as_deref().unwrap_or(allowed.root());
-        allowed.holds(directory)?;
-        let workspace = Workspace::new(directory, &[]).map_err(|err| err.to_string())?;
-        let (making, settings) = making.in_directory(workspace.root());
+        let SessionWorkspace { workspace, settings, saved } = workspaces.of(request, &storage)?;
+        let (making, settings) = making.in_directory(&settings);
         let mode = if request.auto_approve && auto_execute {
             Mode::Yolo
         } else {
             settings.general.default_approval_mode
         };
-        let new = NewSession { workspace, mode, interactive: true, storage };
+        let new = NewSession { workspace, saved, mode, interactive: true, storage };
         let session = making.session(&settings, new).map_err(|err| format!("{err:#}"))?;
         if let Some(metrics) = &metrics {
             metrics.watch(&session);

@@ -14,6 +14,7 @@ use rustix::process::{Resource, getrlimit};
 
 use super::ending::ExitReason;
 use super::making::Making;
+use super::workspaces::Workspaces;
 use super::{a2a, parts, store, tokens};
 use crate::cli::ServeArgs;
 use tandem_a2a::{self as server, CertificateState, ServerCertificate};
@@ -77,7 +78,11 @@ pub(crate) async fn check(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     let limits = making.limits(&settings);
     let mut findings = Findings::default();
     check_model(&mut findings, &making, &settings);
-    check_directories(&mut findings, serve, &making);
+    let workspaces = Workspaces::named(serve, &making, limits.git);
+    if let Some(workspaces) = findings.checked("directories", workspaces) {
+        check_directories(&mut findings, &workspaces);
+        check_repositories(&mut findings, &workspaces).await;
+    }
     check_sandbox(&mut findings, &making, &settings, &limits).await;
     check_access(&mut findings, serve, &making);
     check_audit(&mut findings, serve);
@@ -100,11 +105,9 @@ fn check_model(findings: &mut Findings, making: &Making, settings: &Settings) {
     }
 }
 
-fn check_directories(findings: &mut Findings, serve: &ServeArgs, making: &Making) {
-    let Some(allowed) = findings.checked("directories", a2a::allowed(serve, making)) else {
-        return;
-    };
-    for root in allowed.roots() {
+fn check_directories(findings: &mut Findings, workspaces: &Workspaces) {
+    let Some(directories) = &workspaces.directories else { return };
+    for root in directories.roots() {
         let shown = root.display();
         match access(root, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK) {
             Ok(()) => findings.ok("directories", format!("{shown} can be worked in")),
@@ -112,6 +115,18 @@ fn check_directories(findings: &mut Findings, serve: &ServeArgs, making: &Making
                 "directories",
                 format!("{shown} cannot be changed by this user: sessions can only read there"),
             ),
+        }
+    }
+}
+
+/// Looks whether git is there and reaches the repositories.
+async fn check_repositories(findings: &mut Findings, workspaces: &Workspaces) {
+    let Some(git) = &workspaces.git else { return };
+    for repository in git.repositories() {
+        let origin = repository.origin();
+        match git.check(repository).await {
+            Ok(()) => findings.ok("git", format!("{origin} can be read")),
+            Err(why) => findings.wrong("git", format!("{origin} cannot be read: {why}")),
         }
     }
 }

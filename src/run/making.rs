@@ -13,7 +13,7 @@ use crate::cli::{AgentArgs, WorkArgs};
 use tandem_a2a_client::Agents;
 use tandem_agent::commands::Registry;
 use tandem_agent::permission::Mode;
-use tandem_agent::session::{Head, Parts, Session, Storage, Store, Upkeep};
+use tandem_agent::session::{Head, Parts, SavedWorkspace, Session, Storage, Store, Upkeep};
 use tandem_agent::sessions::{
     LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions, WantedSession, find, fork,
 };
@@ -123,7 +123,8 @@ impl Making {
             workspace
                 .context("cannot work in that directory")
                 .and_then(|workspace| {
-                    making.session(settings, NewSession { workspace, mode, interactive, storage })
+                    let new = NewSession { workspace, saved: None, mode, interactive, storage };
+                    making.session(settings, new)
                 })
                 .map_err(|err| format!("{err:#}"))
         })
@@ -197,7 +198,7 @@ impl Making {
     pub(super) fn session(
         &self,
         settings: &Settings,
-        NewSession { workspace, mode, interactive, storage }: NewSession,
+        NewSession { workspace, saved, mode, interactive, storage }: NewSession,
     ) -> anyhow::Result<Arc<Session>> {
         let limits = self.limits(settings);
         let terminals = Terminals::new(&self.supervisor, environment(&self.credentials, settings));
@@ -218,7 +219,7 @@ impl Making {
         let tools = parts::tools(settings, &memory, search, sandbox.is_some());
         let env = self.env().clone();
         // What projects can have the agent run of their own accord is listed here.
-        let (making, directory) = (self.clone(), workspace.root().to_owned());
+        let (making, directory) = (self.clone(), self.directory().to_owned());
         let again = Arc::new(move || read_settings(making.env(), &making.work, &directory));
         let (look, named) = (Arc::clone(&again), Arc::clone(&again));
         let policy = config::policy(&env, settings, workspace.root(), interactive);
@@ -254,7 +255,7 @@ impl Making {
             max_session_rounds: settings.model.max_session_turns,
             notices: settings.remarks().to_vec(),
             today: Arc::new(today),
-            workspace: None,
+            workspace: saved,
             storage,
         }))
     }
@@ -314,6 +315,8 @@ async fn load(sessions: &Sessions, id: &str) -> anyhow::Result<Arc<LoadedSession
 pub(super) struct NewSession {
     /// The directories that it works in.
     pub(super) workspace: Workspace,
+    /// The place where the first of them is saved, if it is made for the session.
+    pub(super) saved: Option<Arc<dyn SavedWorkspace>>,
     /// The approval mode to begin with.
     pub(super) mode: Mode,
     /// `true` if somebody can be asked.

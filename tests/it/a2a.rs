@@ -9,6 +9,7 @@ mod called;
 mod card_signature;
 #[cfg(feature = "postgres")]
 mod chaos;
+mod clones;
 mod confined;
 mod contexts;
 mod curl;

@@ -89,6 +89,26 @@ async fn a_set_up_is_said_to_be_right_or_what_is_wrong_with_it_and_what_to_do() 
 }
 
 #[tokio::test]
+async fn repositories_that_cannot_be_read_are_said() {
+    let home = TempDir::new().unwrap();
+    let path = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
+    let made = Command::new("git").args(["init", "-q", "--bare", &path("a.git")]).status().unwrap();
+    assert!(made.success());
+    let (clones, there, away) = (path("clones"), path("a.git"), path("none.git"));
+    let flags = ["--port", "0", "--workspaces", &clones, "--workspace-git"];
+    let (text, status) = check(home.path(), &[&flags[..], &[&there]].concat()).await;
+    assert!(status == 0 && text.contains("ok       git: ~/a.git can be read"), "{text}");
+    let (text, status) = check(home.path(), &[&flags[..], &[&away]].concat()).await;
+    let wrong = "wrong    git: ~/none.git cannot be read: `git ls-remote`: fatal: '~/none.git' does not appear";
+    assert!(status == 1 && text.contains(wrong), "{text}");
+    let (text, status) = check(home.path(), &[&flags[..], &["ext::id"]].concat()).await;
+    assert!(
+        status == 1 && text.contains("wrong    directories: `--workspace-git`: give"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
 async fn a_database_is_said_to_be_right_or_what_it_lacks() {
     let Some(cluster) = Cluster::shared() else { return skip() };
     let database = cluster.database();

@@ -14,7 +14,7 @@ use super::engine::{CurrentTurn, Engine};
 use super::event::{Event, Origin, PromptPart, PromptTags, StopReason, TurnId};
 use super::resumption::{ResumedTurn, Resumption};
 use super::turn_progress::ResumePlace;
-use super::{saved_workspace, spans, turn};
+use super::{spans, turn, workspace_saving};
 use parking_lot::Mutex;
 use tandem_trace::TraceContext;
 
@@ -160,14 +160,14 @@ impl TurnQueue {
             let Pending { turn, prompt, origin, cancel, .. } = &next;
             let current = CurrentTurn { origin, cancel };
             let run = async {
-                saved_workspace::restore(&queue.engine, cancel).await?;
+                workspace_saving::restore(&queue.engine, cancel).await?;
                 Ok(turn::run_from(from, &queue.engine, queue.commands(), current, prompt).await)
             };
             let run = run.map(|ran| ran.unwrap_or_else(|reason| reason));
             let reason = AssertUnwindSafe(run).catch_unwind().await.unwrap_or(StopReason::Crashed);
             queue.engine.tools.free();
             // Whoever reads of the turn's end can rely on that.
-            saved_workspace::save(&queue.engine).await;
+            workspace_saving::save(&queue.engine).await;
             let mut turns = queue.turns.lock();
             let unanswered = turns.running.take().and_then(|ended| ended.unanswered);
             let reason = match (reason, unanswered) {

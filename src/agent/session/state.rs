@@ -53,10 +53,8 @@ pub struct SessionState {
     pub(super) progress: TurnProgress,
     /// The turns that ran before the one that runs.
     pub(super) ran_before: PastTurns,
-    /// `true` if a turn has begun.
-    has_begun: bool,
-    /// `true` if the last turn was interrupted.
-    is_interrupted: bool,
+    /// The turns that have run, with the one that runs.
+    ran: PastTurns,
     /// The turns that wait, in order.
     pub waiting: VecDeque<TurnId>,
     /// The ids that calls have had.
@@ -141,18 +139,17 @@ impl SessionState {
             Event::TurnStarted { turn } => {
                 self.waiting.retain(|waiting| waiting != turn);
                 self.running = Some(*turn);
-                self.ran_before.count += u64::from(self.has_begun);
-                self.has_begun = true;
-                self.ran_before.was_interrupted = std::mem::take(&mut self.is_interrupted);
+                self.ran_before = self.ran;
+                self.ran = PastTurns { count: self.ran.count + 1, was_interrupted: false };
             }
             Event::TurnResumed { .. } => {
-                self.ran_before.count += 1;
-                self.ran_before.was_interrupted = true;
+                self.ran_before = PastTurns { was_interrupted: true, ..self.ran };
+                self.ran.count += 1;
             }
             Event::TurnFinished { turn, reason } => {
                 self.waiting.retain(|waiting| waiting != turn);
                 if self.running.take_if(|running| running == turn).is_some() {
-                    self.is_interrupted = *reason == StopReason::Interrupted;
+                    self.ran.was_interrupted = *reason == StopReason::Interrupted;
                 }
             }
             Event::AnswerFinished { calls, .. } => {

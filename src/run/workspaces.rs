@@ -1,0 +1,140 @@
+//! The workspaces of a server's sessions: directories that are there, and clones of git repositories.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+
+use super::making::Making;
+use crate::cli::ServeArgs;
+use tandem_agent::session::{Head, SavedWorkspace, Storage, Store};
+use tandem_agent::sessions::SessionRequest;
+use tandem_git::{GitLimits, GitWorkspaces, Repository};
+use tandem_model::Secret;
+use tandem_tools::workspace::Workspace;
+
+/// The workspaces of a server's sessions.
+pub(super) struct Workspaces {
+    /// Directories in or below which sessions may work.
+    pub(super) directories: Option<Workspace>,
+    /// Repositories of which they may have clones.
+    pub(super) git: Option<Arc<GitWorkspaces>>,
+}
+
+/// The workspace of one session.
+pub(super) struct SessionWorkspace {
+    pub(super) workspace: Workspace,
+    /// The directory whose settings count.
+    pub(super) settings: PathBuf,
+    /// The place where the workspace is saved, if it is a clone.
+    pub(super) saved: Option<Arc<dyn SavedWorkspace>>,
+}
+
+impl Workspaces {
+    /// Returns the workspaces that the user has named.
+    pub(super) fn named(
+        serve: &ServeArgs,
+        making: &Making,
+        limits: GitLimits,
+    ) -> anyhow::Result<Self> {
+        let git = clones(serve, making, limits)?.map(Arc::new);
+        let directory = making.directory();
+        let roots: Vec<PathBuf> = match serve.workspace_root.as_slice() {
+            [] if git.is_some() => Vec::new(),
+            [] => vec![directory.to_owned()],
+            roots => roots.iter().map(|root| directory.join(root)).collect(),
+        };
+        let directories = roots.split_first().map(|(root, more)| Workspace::new(root, more));
+        let directories = directories.transpose().context("cannot serve these directories")?;
+        Ok(Self { directories, git })
+    }
+
+    /// Returns a store that deletes with a session its clone.
+    pub(super) fn cleaning(&self, store: Option<Arc<dyn Store>>) -> Option<Arc<dyn Store>> {
+        match &self.git {
+            Some(git) => store.map(|store| tandem_git::cleaning(store, git)),
+            None => store,
+        }
+    }
+
+    /// Returns `true` if clients may know of a stored session.
+    pub(super) fn shows(&self, head: &Head) -> bool {
+        if let Some(origin) = &head.git {
+            return self.git.as_ref().is_some_and(|git| git.of(origin).is_some());
+        }
+        let directories = self.directories.as_ref();
+        directories.is_some_and(|directories| directories.holds(&head.directory).is_ok())
+    }
+
+    /// Returns the workspace of a session: of a stored one that of before, else the one that the client names.
+    pub(super) fn of(
+        &self,
+        request: &SessionRequest,
+        storage: &Storage,
+    ) -> Result<SessionWorkspace, String> {
+        let named = request.directory.as_deref().and_then(|named| named.to_str());
+        let repository = match (&self.git, storage.git(), storage.next()) {
+            (Some(git), Some(origin), _) => {
+                Some((git, git.of(origin).ok_or_else(|| not_served(origin))?))
+            }
+            (None, Some(origin), _) => return Err(not_served(origin)),
+            (Some(git), None, None) => git.named(named).map(|repository| (git, repository)),
+            (_, None, _) => None,
+        };
+        let Some((git, repository)) = repository else { return self.directory(request) };
+        let id =
+            storage.id().ok_or("clones need sessions that are stored: set `TANDEM_SESSIONS`")?;
+        let saved = git.workspace(id, repository);
+        let saved = saved.map_err(|error| format!("the workspace cannot be made: {error}"))?;
+        let workspace =
+            Workspace::new(saved.directory(), &[]).map_err(|error| error.to_string())?;
+        // The repository's own do not: the model can change them.
+        let settings = git.directory().to_owned();
+        Ok(SessionWorkspace { workspace, settings, saved: Some(Arc::new(saved)) })
+    }
+
+    /// Returns the directory that a client names, or the first one.
+    fn directory(&self, request: &SessionRequest) -> Result<SessionWorkspace, String> {
+        let Some(directories) = &self.directories else {
+            let repositories = self.git.iter().flat_map(|git| git.repositories());
+            let names = repositories.map(|repository| format!("`{}`", repository.origin()));
+            let names = names.collect::<Vec<_>>().join(", ");
+            return Err(format!("no session may work there. Workspaces of this server: {names}"));
+        };
+        let directory = request.directory.as_deref().unwrap_or(directories.root());
+        directories.holds(directory)?;
+        let workspace = Workspace::new(directory, &[]).map_err(|error| error.to_string())?;
+        let settings = workspace.root().to_owned();
+        Ok(SessionWorkspace { workspace, settings, saved: None })
+    }
+}
+
+fn not_served(origin: &impl std::fmt::Display) -> String {
+    format!(
+        "the session works in a clone of `{origin}`, which this server does not serve: start it with `--workspace-git`"
+    )
+}
+
+/// Returns the repositories that the user has named. No command may read their credentials.
+fn clones(
+    serve: &ServeArgs,
+    making: &Making,
+    limits: GitLimits,
+) -> anyhow::Result<Option<GitWorkspaces>> {
+    let Some(directory) = &serve.workspaces else { return Ok(None) };
+    let mut repositories = Vec::new();
+    for text in &serve.workspace_git {
+        let repository: Repository =
+            text.parse().map_err(anyhow::Error::msg).context("`--workspace-git`")?;
+        if let Some(secret) = repository.secret() {
+            making.credentials.know(&Secret::new(secret));
+            making.credentials.know(&Secret::new(text));
+        }
+        repositories.push(repository);
+    }
+    let directory = making.directory().join(directory);
+    let clones = GitWorkspaces::new(&directory, repositories, &making.supervisor, limits);
+    let clones =
+        clones.with_context(|| format!("cannot use {} for `--workspaces`", directory.display()));
+    clones.map(Some)
+}
