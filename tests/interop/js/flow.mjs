@@ -5,9 +5,8 @@ import { join } from 'node:path';
 import {
   URI, base, check, finish, must, restart, rpc, same, sleep, workspace,
 } from './check.mjs';
+import { calls, connect, ends, kinds, last, prompt, read, texts, updates } from './events.mjs';
 
-const { connect } = await import(`./${process.argv[2]}.mjs`);
-const settings = { [URI]: { workspace_path: workspace } };
 const file = (name) => join(workspace, name);
 
 let client;
@@ -16,40 +15,6 @@ try {
 } catch (error) {
   console.log(`FAIL connect: ${error.message}`);
   process.exit(1);
-}
-
-const prompt = (text, more) => ({ parts: [{ text }], metadata: settings, ...more });
-
-// A stream read to its end; `seen` is told each event.
-async function read(stream, seen) {
-  const events = [];
-  for await (const event of stream) {
-    events.push(event);
-    await seen?.(event, events);
-  }
-  must(events.length > 0, 'the stream was empty');
-  return events;
-}
-
-const updates = (events) => events.filter((event) => event.type === 'status-update');
-const kinds = (event) => event.metadata[URI]?.kind;
-const texts = (events) =>
-  updates(events)
-    .filter((event) => kinds(event) === 'TEXT_CONTENT' && event.role === 'agent')
-    .flatMap((event) => event.parts.map((part) => part.text ?? ''))
-    .join('');
-const calls = (events) =>
-  updates(events)
-    .filter((event) => kinds(event) === 'TOOL_CALL_UPDATE')
-    .flatMap((event) => event.parts.map((part) => part.data));
-const last = (list) => list[list.length - 1];
-
-function ends(events, state) {
-  same(last(updates(events)).state, state, 'the last state');
-  if (client.version === '0.3') {
-    same(updates(events).filter((event) => event.final).length, 1, 'how many are final');
-    same(last(events).final, true, 'final of the last');
-  }
 }
 
 // The question that a stream ended with.

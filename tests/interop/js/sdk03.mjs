@@ -3,6 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { ClientFactory, TaskNotFoundError } from 'a2a-03/client';
 import { rpc } from './check.mjs';
 
+export const version = '0.3';
+
 const event = (item) => ({
   type: item.kind,
   taskId: item.kind === 'task' ? item.id : item.taskId,
@@ -23,7 +25,7 @@ const pushed = (answer) => ({ taskId: answer.taskId, ...answer.pushNotificationC
 export async function connect(base) {
   const client = await new ClientFactory().createFromUrl(base);
   return {
-    version: '0.3',
+    version,
     card: await client.getAgentCard(),
     send({ parts, metadata, taskId, contextId, push }, signal) {
       const message = {

@@ -14,6 +14,8 @@ const ROLE_USER = 1;
 const part = ({ content }) => ({ [content?.$case ?? 'nothing']: content?.value });
 const state = (status) => STATES[status?.state] ?? `unknown ${status?.state}`;
 
+export const version = '1.0';
+
 const event = (type, item) => ({
   type,
   taskId: type === 'task' ? item.id : item.taskId,
@@ -40,7 +42,7 @@ const filled = (config) => ({
 export async function connect(base) {
   const client = await new ClientFactory().createFromUrl(base);
   return {
-    version: '1.0',
+    version,
     card: await client.getAgentCard(),
     send({ parts, metadata, taskId, contextId, push }, signal) {
       const message = {
