@@ -82,6 +82,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use axum::Router;
+use futures::FutureExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -185,9 +186,9 @@ pub async fn serve(
         () = ending.drain.cancelled() => {}
         () = ending.now.cancelled() => {}
     }
-    // Whoever comes now is told that it is too late.
+    // A proxy that cannot connect asks another server, which it would not do when it is told no.
+    let serving = door.close();
     tokio::select! {
-        () = door.accept() => {}
         () = server.contexts.let_go() => {}
         () = server.principals.keep_looking() => {}
         () = server.network.keep_looking() => {}
@@ -196,8 +197,7 @@ pub async fn serve(
     server.contexts.close(CLOSING);
     let _ = tokio::time::timeout(LAST_TURNS, server.contexts.idle_all()).await;
     server.over.cancel();
-    door.serving.close();
-    let _ = tokio::time::timeout(LAST_WORDS, door.serving.wait()).await;
+    let _ = tokio::time::timeout(LAST_WORDS, serving.wait()).await;
     let notified = async {
         server.contexts.notified().await;
         server.webhooks.delivered().await;
@@ -242,6 +242,14 @@ impl Door {
                 }
             }
         }
+    }
+
+    /// Refuses further connections. Returns those that there are.
+    fn close(mut self) -> TaskTracker {
+        // Who has connected already is told why.
+        let _ = self.accept().now_or_never();
+        self.serving.close();
+        self.serving
     }
 
     fn admit(&self, stream: TcpStream, peer: IpAddr) {

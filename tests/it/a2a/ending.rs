@@ -3,6 +3,8 @@
 use expect_test::expect;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::process::Child;
 use tokio::time::timeout;
 
@@ -22,18 +24,10 @@ fn hangs(seconds: &str) -> Setup {
     setup.arg("--drain-timeout").arg(seconds)
 }
 
-/// Waits until new requests are refused.
+/// Waits until nobody can connect any more.
 async fn refuses(client: Client) {
-    let refused = async {
-        loop {
-            let response = client.get("/listCommands").await;
-            if response.status == 503 {
-                assert!(!response.header("retry-after").is_empty());
-                return;
-            }
-        }
-    };
-    timeout(HANG, refused).await.expect("new requests are answered");
+    let refused = async { while TcpStream::connect(("127.0.0.1", client.port)).await.is_ok() {} };
+    timeout(HANG, refused).await.expect("new connections are accepted");
 }
 
 /// The last event of a stream says that the turn was ended, and why.
@@ -98,6 +92,28 @@ async fn a_turn_that_ends_in_time_ends_as_ever_and_nothing_new_begins() {
     assert_eq!(events.last().unwrap()["status"]["state"], "completed");
     let status = timeout(HANG, it.child.wait()).await.unwrap().unwrap();
     assert_eq!(status.code(), Some(143));
+}
+
+#[tokio::test]
+async fn nobody_connects_to_a_server_that_ends_and_who_is_connected_is_told_to_come_later() {
+    let it = serve(&hangs("1000")).await;
+    let mut stream = it.client.stream("message/stream", prompt("go")).await;
+    stream.next().await.unwrap();
+    let mut kept = TcpStream::connect(("127.0.0.1", it.client.port)).await.unwrap();
+    let request =
+        format!("GET /listCommands HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n\r\n", it.client.port);
+    kept.write_all(request.as_bytes()).await.unwrap();
+    let mut first = [0; 15];
+    timeout(HANG, kept.read_exact(&mut first)).await.unwrap().unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200 OK");
+    terminate(&it.child);
+    refuses(it.client).await;
+    kept.write_all(request.as_bytes()).await.unwrap();
+    let mut rest = String::new();
+    timeout(HANG, kept.read_to_string(&mut rest)).await.unwrap().unwrap();
+    let (_, later) = rest.split_once("HTTP/1.1 503 Service Unavailable").expect(&rest);
+    assert!(later.contains("retry-after: 1") && later.contains("connection: close"), "{later}");
+    assert!(later.ends_with("nothing new begins, because the agent ends\n"), "{later}");
 }
 
 #[tokio::test]
