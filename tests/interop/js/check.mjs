@@ -6,7 +6,9 @@ export const URI =
   'https://github.com/google-gemini/gemini-cli/blob/main/docs/a2a/developer-profile/v0/spec.md';
 
 export const base = process.env.TANDEM_URL;
+export const token = process.env.TANDEM_TOKEN;
 export const workspace = process.env.TANDEM_WORKSPACE;
+export const nodes = Number(process.env.TANDEM_NODES ?? 1);
 const only = process.env.ONLY;
 
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -45,13 +47,34 @@ export function finish() {
   process.exit(failed ? 1 : 0);
 }
 
-// Has `run` kill the server and start it again at the same address.
-export async function restart() {
+// Has `run` do something with the server.
+export async function order(what) {
   const input = createInterface({ input: process.stdin });
-  const done = once(input, 'line');
-  console.log('restart');
-  await done;
+  const answered = once(input, 'line');
+  console.log(`order ${what}`);
+  const [answer] = await answered;
   input.close();
+  same(answer, 'done', what);
+}
+
+// Has the server killed and started again at the same address.
+export const restart = () => order('restart');
+
+// The header that shows a token, if there is one.
+export const authorization = (token) => token && { Authorization: `Bearer ${token}` };
+
+// A factory of an SDK whose clients show a token, if there is one.
+export function factory(sdk, token) {
+  if (!token) return new sdk.ClientFactory();
+  const { ClientFactoryOptions, JsonRpcTransportFactory, createAuthenticatingFetchWithRetry } = sdk;
+  const fetchImpl = createAuthenticatingFetchWithRetry(fetch, {
+    headers: async () => authorization(token),
+    shouldRetryWithHeaders: async () => undefined,
+  });
+  const transports = [new JsonRpcTransportFactory({ fetchImpl })];
+  return new sdk.ClientFactory(
+    ClientFactoryOptions.createFrom(ClientFactoryOptions.default, { transports }),
+  );
 }
 
 // JSON-RPC by hand, for the extension's own methods.
@@ -59,7 +82,7 @@ let lastId = 0;
 export async function rpc(method, params) {
   const response = await fetch(`${base}/`, {
     method: 'POST',
-    headers: { 'Content-Type': 'application/json' },
+    headers: { 'Content-Type': 'application/json', ...authorization(token) },
     body: JSON.stringify({ jsonrpc: '2.0', id: ++lastId, method, params }),
   });
   const answer = await response.json();

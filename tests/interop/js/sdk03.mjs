@@ -1,7 +1,7 @@
 // @a2a-js/sdk 0.3 behind the few calls that flow.mjs makes.
 import { randomUUID } from 'node:crypto';
-import { ClientFactory, TaskNotFoundError } from 'a2a-03/client';
-import { rpc } from './check.mjs';
+import * as sdk from 'a2a-03/client';
+import { factory, rpc, token } from './check.mjs';
 
 export const version = '0.3';
 
@@ -22,15 +22,16 @@ async function* events(stream) {
 
 const pushed = (answer) => ({ taskId: answer.taskId, ...answer.pushNotificationConfig });
 
-export async function connect(base) {
-  const client = await new ClientFactory().createFromUrl(base);
+export async function connect(base, shown = token) {
+  // Without the slash, the SDK would take the last segment of a path off.
+  const client = await factory(sdk, shown).createFromUrl(`${base}/`);
   return {
     version,
-    card: await client.getAgentCard(),
-    send({ parts, metadata, taskId, contextId, push }, signal) {
+    card: () => client.getAgentCard(),
+    send({ parts, metadata, taskId, contextId, push, messageId = randomUUID() }, signal) {
       const message = {
         kind: 'message',
-        messageId: randomUUID(),
+        messageId,
         role: 'user',
         parts: parts.map((part) => ({ kind: part.data ? 'data' : 'text', ...part })),
         ...(metadata && { metadata }),
@@ -62,6 +63,6 @@ export async function connect(base) {
         client.deleteTaskPushNotificationConfig({ id, pushNotificationConfigId: config }),
     },
     isNotFound: (error) =>
-      error instanceof TaskNotFoundError || error.cause instanceof TaskNotFoundError,
+      error instanceof sdk.TaskNotFoundError || error.cause instanceof sdk.TaskNotFoundError,
   };
 }

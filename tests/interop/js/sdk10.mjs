@@ -1,7 +1,8 @@
 // @a2a-js/sdk 1.x behind the few calls that flow.mjs makes.
 import { randomUUID } from 'node:crypto';
-import { ClientFactory } from 'a2a-10/client';
+import * as sdk from 'a2a-10/client';
 import { TaskNotFoundError } from 'a2a-10/errors';
+import { factory, token } from './check.mjs';
 
 // The SDK has the enums as numbers.
 const STATES = [
@@ -39,14 +40,15 @@ const filled = (config) => ({
   tenant: '', id: '', taskId: '', url: '', token: '', authentication: undefined, ...config,
 });
 
-export async function connect(base) {
-  const client = await new ClientFactory().createFromUrl(base);
+export async function connect(base, shown = token) {
+  // Without the slash, the SDK would take the last segment of a path off.
+  const client = await factory(sdk, shown).createFromUrl(`${base}/`);
   return {
     version,
-    card: await client.getAgentCard(),
-    send({ parts, metadata, taskId, contextId, push }, signal) {
+    card: () => client.getAgentCard(),
+    send({ parts, metadata, taskId, contextId, push, messageId = randomUUID() }, signal) {
       const message = {
-        messageId: randomUUID(),
+        messageId,
         role: ROLE_USER,
         parts: parts.map((each) => ({
           content: each.data

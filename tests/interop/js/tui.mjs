@@ -105,7 +105,7 @@ async function fresh() {
 }
 
 await check('1 the port', async () => {
-  must(client.card.capabilities.streaming, 'the card');
+  must((await client.card()).capabilities.streaming, 'the card');
   const port = new URL(base).port;
   await shown(`A2A http://127.0.0.1:${port}/ (1 connection)`);
 });

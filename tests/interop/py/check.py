@@ -7,7 +7,9 @@ import traceback
 
 URI = 'https://github.com/google-gemini/gemini-cli/blob/main/docs/a2a/developer-profile/v0/spec.md'
 BASE = os.environ.get('TANDEM_URL', '')
+TOKEN = os.environ.get('TANDEM_TOKEN', '')
 WORKSPACE = os.environ.get('TANDEM_WORKSPACE', '')
+NODES = int(os.environ.get('TANDEM_NODES', 1))
 ONLY = os.environ.get('ONLY', '')
 
 failed = False
@@ -38,10 +40,20 @@ async def check(name, body, seconds=20):
             traceback.print_exc()
 
 
+def authorization(token=TOKEN):
+    """The header that shows a token, if there is one."""
+    return {'Authorization': f'Bearer {token}'} if token else {}
+
+
+async def order(what):
+    """Has `run` do something with the server."""
+    print(f'order {what}', flush=True)
+    same((await asyncio.to_thread(sys.stdin.readline)).strip(), 'done', what)
+
+
 async def restart():
-    """Has `run` kill the server and start it again at the same address."""
-    print('restart', flush=True)
-    must(await asyncio.to_thread(sys.stdin.readline), 'nobody restarts the server')
+    """Has the server killed and started again at the same address."""
+    await order('restart')
 
 
 def finish():

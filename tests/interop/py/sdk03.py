@@ -3,7 +3,8 @@
 from types import SimpleNamespace
 from uuid import uuid4
 
-from a2a.client import ClientFactory
+import httpx
+from a2a.client import ClientConfig, ClientFactory
 from a2a.client.errors import A2AClientJSONRPCError
 from a2a.types import (
     DataPart, DeleteTaskPushNotificationConfigParams, GetTaskPushNotificationConfigParams,
@@ -16,6 +17,7 @@ from a2a.types import (
     JSONRPCErrorResponse, ListTaskPushNotificationConfigRequest,
     ListTaskPushNotificationConfigResponse,
 )
+from check import TOKEN, authorization
 
 VERSION = '0.3'
 CAN_SAY_LAST_EVENT = True
@@ -54,8 +56,11 @@ async def events_of(stream):
         await stream.aclose()
 
 
-async def connect(base):
-    return Client(await ClientFactory.connect(base), base)
+async def connect(base, token=TOKEN):
+    # Without a token, with the SDK's own client.
+    http = httpx.AsyncClient(headers=authorization(token)) if token else None
+    config = ClientConfig(httpx_client=http)
+    return Client(await ClientFactory.connect(base, config), base)
 
 
 class Client:
@@ -65,9 +70,9 @@ class Client:
     async def card(self):
         return await self.client.get_card()
 
-    def send(self, parts, metadata=None, task_id=None, context_id=None, push=None):
+    def send(self, parts, metadata=None, task_id=None, context_id=None, push=None, message_id=None):
         message = Message(
-            message_id=str(uuid4()),
+            message_id=message_id or str(uuid4()),
             role=Role.user,
             parts=[
                 Part(root=DataPart(data=part['data']) if 'data' in part else TextPart(**part))
@@ -91,7 +96,9 @@ class Client:
         return SimpleNamespace(
             state=task.status.state.value,
             history=[
-                SimpleNamespace(role=each.role.value, message_id=each.message_id)
+                SimpleNamespace(
+                    role=each.role.value, message_id=each.message_id, parts=parts_of(each),
+                )
                 for each in task.history or []
             ],
         )
@@ -127,7 +134,7 @@ class Client:
         # Neither the client nor the SDK's types have it.
         body = {'jsonrpc': '2.0', 'id': 1, 'method': 'tasks/list',
                 'params': {'contextId': context_id}}
-        answer = (await self.client._transport.httpx_client.post(self.base, json=body)).json()
+        answer = (await self.client._transport.httpx_client.post(f'{self.base}/', json=body)).json()
         return [(task['id'], task['status']['state']) for task in answer['result']['tasks']]
 
     # The client has no list and no delete; the SDK's types do.
@@ -135,7 +142,7 @@ class Client:
     async def call(self, request, response):
         http = self.client._transport.httpx_client
         body = request.model_dump(mode='json', exclude_none=True)
-        answer = response.model_validate((await http.post(self.base, json=body)).json()).root
+        answer = response.model_validate((await http.post(f'{self.base}/', json=body)).json()).root
         if isinstance(answer, JSONRPCErrorResponse):
             raise A2AClientJSONRPCError(answer)
         return answer.result

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from uuid import uuid4
 
 import httpx
-from a2a.client import create_client
+from a2a.client import ClientConfig, create_client
 from a2a.types.a2a_pb2 import (
     CancelTaskRequest, DeleteTaskPushNotificationConfigRequest,
     GetTaskPushNotificationConfigRequest, GetTaskRequest, ListTaskPushNotificationConfigsRequest,
@@ -12,6 +12,7 @@ from a2a.types.a2a_pb2 import (
 )
 from a2a.utils.errors import TaskNotFoundError
 from a2a.utils.signing import create_signature_verifier
+from check import TOKEN, authorization
 from google.protobuf.json_format import MessageToDict, ParseDict
 from jwt import PyJWK
 
@@ -71,8 +72,10 @@ def config_of(push, **more):
     return ParseDict({**push, **more}, TaskPushNotificationConfig())
 
 
-async def connect(base):
-    return Client(await create_client(base))
+async def connect(base, token=TOKEN, **more):
+    # Without a token, with the SDK's own client.
+    http = httpx.AsyncClient(headers=authorization(token)) if token else None
+    return Client(await create_client(base, ClientConfig(httpx_client=http, **more)))
 
 
 async def check_signature(base):
@@ -91,10 +94,10 @@ class Client:
     async def card(self):
         return self.client._card
 
-    def send(self, parts, metadata=None, task_id=None, context_id=None, push=None):
+    def send(self, parts, metadata=None, task_id=None, context_id=None, push=None, message_id=None):
         request = ParseDict({
             'message': {
-                'messageId': str(uuid4()),
+                'messageId': message_id or str(uuid4()),
                 'role': 'ROLE_USER',
                 'parts': parts,
                 'metadata': metadata or {},
@@ -113,7 +116,9 @@ class Client:
         return SimpleNamespace(
             state=state_of(task.status),
             history=[
-                SimpleNamespace(role=role_of(each), message_id=each.message_id)
+                SimpleNamespace(
+                    role=role_of(each), message_id=each.message_id, parts=parts_of(each),
+                )
                 for each in task.history
             ],
             artifacts=[part for each in task.artifacts for part in parts_of(each)],
