@@ -390,6 +390,24 @@ async fn nodes_that_start_together_make_the_tables_once() {
 }
 
 /// Returns what people are told who want this database.
+#[tokio::test]
+async fn a_table_that_came_later_is_added_while_an_older_node_works() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let older = database.connect().await;
+    let id = new_id();
+    let mut claim = older.create(&head(&id)).await.unwrap();
+    claim.append(vec![batch(0, 1)]).await.unwrap();
+    database.sql("drop table tandem.file");
+    let newer = database.connect().await;
+    claim.append(vec![batch(1, 1)]).await.unwrap();
+    assert_eq!(newer.files(&id).await.unwrap(), []);
+    claim.release().await;
+    let _claim = newer.claim(&id).await.unwrap();
+    newer.put_file(&id, "outputs/a-1.txt", vec![1]).await.unwrap();
+    assert_eq!(indexes(&older, &id).await, [0, 1]);
+}
+
 async fn refused(url: &str) -> String {
     let limits = PostgresLimits { patience: Duration::from_secs(1), ..LIMITS };
     match PostgresStore::connect(&url.parse().unwrap(), limits).await {
