@@ -1,6 +1,6 @@
 //! Options among the arguments of a program.
 
-use super::Word;
+use super::word::Word;
 
 /// Returns whether an argument gives an option, or may: `-r` is also in `-fr`, `--out=x` is short for
 /// `--output x`, and `-delete` is only itself.

@@ -6,12 +6,13 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
+use super::agree;
+use super::line::{
+    Around, Assignment, MAX_DEPTH, MAX_STEPS, Read, Redirect, RedirectKind, SimpleCommand, Step,
+    brief,
+};
 use super::unwrap::unwrap;
 use super::word::{Dynamic, Partial, Quoting, Word, is_meta, is_name};
-use super::{
-    Around, Assignment, MAX_DEPTH, MAX_STEPS, Read, Redirect, RedirectKind, SimpleCommand, Step,
-    agree, brief,
-};
 
 const MAX_DOCUMENTS: usize = 16;
 

@@ -5,9 +5,10 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::line::{Around, Assignment, MAX_DEPTH, Read, SimpleCommand, Step};
 use super::options::gives;
+use super::table::table;
 use super::word::{Dynamic, Word};
-use super::{Around, Assignment, MAX_DEPTH, Read, SimpleCommand, Step, table};
 
 static TABLE: LazyLock<Wrappers> = LazyLock::new(|| table(include_str!("wrappers.toml")));
 
