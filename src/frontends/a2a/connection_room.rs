@@ -46,13 +46,12 @@ impl ConnectionRoom {
     /// place of one that is not known.
     pub(super) fn admit(self: &Arc<Self>, served: TaskTrackerToken) -> Option<ConnectionSlot> {
         let mut unknown = self.unknown.lock();
-        let permit = match Arc::clone(&self.room).try_acquire_owned() {
-            Ok(permit) => permit,
-            Err(_) => {
-                let (_, first) = unknown.all.pop_first()?;
-                first.gives_way.cancel();
-                first.permit
-            }
+        let permit = if let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() {
+            permit
+        } else {
+            let (_, first) = unknown.all.pop_first()?;
+            first.gives_way.cancel();
+            first.permit
         };
         unknown.last += 1;
         let (number, gives_way) = (unknown.last, CancellationToken::new());

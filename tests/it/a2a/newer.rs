@@ -3,6 +3,8 @@
 //! Unknown events, fields, columns and tables are what an update of one node after the other brings. The rows are
 //! written here as such a version would write them.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 use tandem_agent::session::{Batch, Claim, Event, SharedStore as _, Store as _};
 use tandem_store::PostgresStore;
@@ -206,7 +208,7 @@ async fn a_reply_of_a_newer_node_that_is_not_known_is_said_to_be_none() {
     let client = node.client;
     let sent =
         tokio::spawn(async move { client.error("message/send", in_context("c", "more")).await });
-    let orders = timeout(HANG, newer.orders(&Default::default())).await.unwrap().unwrap();
+    let orders = timeout(HANG, newer.orders(&HashSet::new())).await.unwrap().unwrap();
     newer.reply(&orders[0], r#"{"Invented":{"a":1}}"#).await.unwrap();
     let (code, why) = timeout(HANG, sent).await.unwrap().unwrap();
     assert_eq!(code, -32603);
