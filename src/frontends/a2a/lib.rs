@@ -174,9 +174,7 @@ pub async fn serve(
         options,
     });
     let mut door = Door::new(&server, listener);
-    let notifying = Arc::clone(&server);
-    let notifying = async move { takeover::run(&notifying).await };
-    let _notifies = AbortOnDropHandle::new(tokio::spawn(notifying));
+    let _takes_over = AbortOnDropHandle::new(tokio::spawn(takeover::run(Arc::clone(&server))));
     let _orders = AbortOnDropHandle::new(tokio::spawn(order_executor::run(Arc::clone(&server))));
     tokio::select! {
         () = door.accept() => {}

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::ready;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
@@ -23,12 +24,12 @@ pub(super) const AT_ONCE: usize = 4;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Takes over what other processes have left, and then whenever one ends, until the server begins to end.
-pub(super) async fn run(server: &A2aServer) {
+pub(super) async fn run(server: Arc<A2aServer>) {
     let mut refused: HashMap<Orphan, Instant> = HashMap::new();
     let mut is_first = true;
     loop {
         refused.retain(|_, at| at.elapsed() < AGAIN);
-        let taken = take_over_some(server, &mut refused).await;
+        let taken = take_over_some(&server, &mut refused).await;
         if std::mem::take(&mut is_first) {
             server.notify_interrupted().await;
         }
