@@ -100,7 +100,7 @@ use self::storage::Keeping;
 pub use self::storage::Storage;
 pub use self::store::{
     Batch, BatchSummary, Claim, ForkPoint, GitOrigin, Head, Holder, Listed, Order, Orphan, Query,
-    Secrets, SharedStore, Store, StoreError, Stored, StoredLog,
+    Secrets, SessionUsage, SharedStore, Store, StoreError, Stored, StoredLog,
 };
 pub use self::turn_progress::ResumePolicy;
 pub use self::undo::{CallChange, Selection};

@@ -18,6 +18,7 @@ mod news;
 mod nodes;
 mod schema;
 mod shared;
+mod usage;
 mod writer;
 
 use std::collections::HashSet;
@@ -28,8 +29,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::stream::{self, StreamExt as _};
 use tandem_agent::session::{
-    Claim, Head, Listed, Order, Orphan, Query, Secrets, SharedStore, Store, StoreError, Stored,
-    StoredFile, StoredLog,
+    Claim, Head, Listed, Order, Orphan, PrincipalId, Query, Secrets, SessionUsage, SharedStore,
+    Store, StoreError, Stored, StoredFile, StoredLog,
 };
 use tokio::runtime::Handle;
 use tokio_postgres::Row;
@@ -318,6 +319,14 @@ impl SharedStore for PostgresStore {
 
     async fn reply(&self, order: &Order, reply: &str) -> Result<(), StoreError> {
         inbox::reply(&self.shared, order, reply).await
+    }
+
+    async fn share_usage(
+        &self,
+        day: i64,
+        sessions: &[SessionUsage],
+    ) -> Result<Vec<(PrincipalId, u64)>, StoreError> {
+        usage::share(&self.shared, day, sessions).await
     }
 }
 

@@ -353,6 +353,17 @@ pub struct Order {
     pub epoch: i64,
 }
 
+/// What a session has used in a day.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionUsage {
+    /// The session's id.
+    pub session: String,
+    /// The principal that the session belongs to.
+    pub owner: PrincipalId,
+    /// Number of tokens.
+    pub tokens: u64,
+}
+
 /// A store that several nodes share. A node reads the logs of sessions that others have as they grow, and
 /// leaves orders for their owners.
 #[async_trait]
@@ -394,6 +405,14 @@ pub trait SharedStore: Send + Sync {
     /// Replies to an order. Nobody is told if the session has another owner by now, who carries the order
     /// out as well.
     async fn reply(&self, order: &Order, reply: &str) -> Result<(), StoreError>;
+
+    /// Notes what sessions have used in a day, which is a number, each session at most once; returns what each
+    /// principal has used in it, in the sessions of all nodes.
+    async fn share_usage(
+        &self,
+        day: i64,
+        sessions: &[SessionUsage],
+    ) -> Result<Vec<(PrincipalId, u64)>, StoreError>;
 }
 
 /// The right to add to a session's log: one process has it, until it drops the claim or ends. If the

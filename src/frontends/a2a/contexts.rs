@@ -200,6 +200,15 @@ impl Contexts {
         self.followed.leave_unused(sessions.limits().idle.unwrap_or(*question));
     }
 
+    /// Counts what principals have used, with the other nodes that share the store.
+    pub(super) async fn share_usage(&self) {
+        let Some(store) = self.shared_store().and_then(|store| store.shared()) else { return };
+        self.meter.count_all(self.registry());
+        if let Err(error) = self.meter.share(store).await {
+            tracing::debug!("what is used at other nodes is not known: {error}");
+        }
+    }
+
     /// Returns the store, if it is one that nodes share.
     pub(super) fn shared_store(&self) -> Option<&Arc<dyn Store>> {
         let store = self.sessions()?.store()?;

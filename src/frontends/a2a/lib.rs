@@ -132,6 +132,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Maximum time between two searches for sessions that nobody uses.
 const SWEEP: Duration = Duration::from_mins(1);
 
+/// Time between two exchanges with other nodes of what principals use.
+const USAGE: Duration = Duration::from_secs(5);
+
 /// Takes an address of this machine; port 0 takes any.
 pub async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| {
@@ -176,6 +179,7 @@ pub async fn serve(
     let mut door = Door::new(&server, listener);
     let _takes_over = AbortOnDropHandle::new(tokio::spawn(takeover::run(Arc::clone(&server))));
     let _orders = AbortOnDropHandle::new(tokio::spawn(order_executor::run(Arc::clone(&server))));
+    let _usage = AbortOnDropHandle::new(tokio::spawn(share_usage(Arc::clone(&server))));
     tokio::select! {
         () = door.accept() => {}
         () = sweeping(&server) => {}
@@ -194,6 +198,7 @@ pub async fn serve(
     }
     server.contexts.close(CLOSING);
     let _ = tokio::time::timeout(LAST_TURNS, server.contexts.idle_all()).await;
+    let _ = tokio::time::timeout(LAST_WORDS, server.contexts.share_usage()).await;
     server.over.cancel();
     let _ = tokio::time::timeout(LAST_WORDS, serving.wait()).await;
     let notified = async {
@@ -261,6 +266,14 @@ impl Door {
             let tls = self.server.network.tls.clone();
             self.serving.spawn(busy::refuse(stream, tls, limits, slot));
         }
+    }
+}
+
+/// Counts with the other nodes what principals use, from time to time; ends at once where there are none.
+async fn share_usage(server: Arc<A2aServer>) {
+    while server.contexts.shared_store().is_some() {
+        server.contexts.share_usage().await;
+        tokio::time::sleep(USAGE).await;
     }
 }
 

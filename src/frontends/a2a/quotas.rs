@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::json;
-use tandem_agent::session::{Millis, PrincipalId, Session, now};
+use tandem_agent::session::{
+    Millis, PrincipalId, Session, SessionUsage, SharedStore, StoreError, now,
+};
 use tandem_agent::sessions::{LoadedSession, Sessions};
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
@@ -83,13 +85,23 @@ struct Use {
     requests: f64,
     /// Time of that.
     at: Instant,
-    /// The day, and the tokens of it.
+    /// The day that the rest is about.
     day: Millis,
-    tokens: u64,
-    /// The requests to the model that are in the sum, by session.
-    counted: HashMap<String, usize>,
+    /// What sessions have used that this node has, or had.
+    counted: HashMap<String, CountedSession>,
+    /// Tokens that were used at other nodes, as far as that is known.
+    elsewhere: u64,
     /// Number of turns and sessions that are allowed and have not begun yet.
     beginning: Beginning,
+}
+
+/// What a session has used today.
+#[derive(Default)]
+struct CountedSession {
+    /// Number of all requests to the model that were looked at.
+    requests: usize,
+    /// Tokens of those of today.
+    tokens: u64,
 }
 
 /// Turns and sessions that are about to begin.
@@ -205,7 +217,7 @@ impl Meter {
             return Err(used_up("principal-turns", most as u64, "turns at once", LATER));
         }
         let at = now();
-        let tokens = self.of(owner, |used| used.today(at).tokens);
+        let tokens = self.of(owner, |used| used.today(at).tokens());
         if tokens >= self.quotas.tokens {
             let left = u64::try_from(DAY - at.rem_euclid(DAY)).unwrap_or_default();
             let retry = Duration::from_millis(left);
@@ -231,12 +243,34 @@ impl Meter {
     fn count(&self, owner: &PrincipalId, session: &Session) {
         let at = now();
         self.of(owner, |used| {
-            let used = used.today(at);
-            let counted = used.counted.entry(session.id().to_owned()).or_default();
-            let (requests, tokens) = session.tokens_since(at - at.rem_euclid(DAY), *counted);
-            *counted += requests;
-            used.tokens = used.tokens.saturating_add(tokens);
+            let counted = used.today(at).counted.entry(session.id().to_owned()).or_default();
+            let since = at - at.rem_euclid(DAY);
+            let (requests, tokens) = session.tokens_since(since, counted.requests);
+            counted.requests += requests;
+            counted.tokens = counted.tokens.saturating_add(tokens);
         });
+    }
+
+    /// Tells the other nodes what is used here, and notes what is used there: what they have not told yet
+    /// is not counted.
+    pub(super) async fn share(&self, store: &dyn SharedStore) -> Result<(), StoreError> {
+        let (at, mut sessions, mut here) = (now(), Vec::new(), HashMap::new());
+        for (owner, used) in &mut *self.principals.lock() {
+            let used = used.today(at);
+            here.insert(owner.clone(), used.own_tokens());
+            sessions.extend(used.counted.iter().filter(|(_, counted)| counted.tokens > 0).map(
+                |(session, CountedSession { tokens, .. })| SessionUsage {
+                    session: session.clone(),
+                    owner: owner.clone(),
+                    tokens: *tokens,
+                },
+            ));
+        }
+        for (owner, tokens) in store.share_usage(at.div_euclid(DAY), &sessions).await? {
+            let here = here.get(&owner).copied().unwrap_or(0);
+            self.of(&owner, |used| used.today(at).elsewhere = tokens.saturating_sub(here));
+        }
+        Ok(())
     }
 
     fn of<T>(&self, principal: &PrincipalId, look: impl FnOnce(&mut Use) -> T) -> T {
@@ -245,8 +279,8 @@ impl Meter {
             requests: f64::from(u32::try_from(self.quotas.requests).unwrap_or(u32::MAX)),
             at: Instant::now(),
             day: 0,
-            tokens: 0,
             counted: HashMap::new(),
+            elsewhere: 0,
             beginning: Beginning::default(),
         }))
     }
@@ -258,10 +292,18 @@ impl Use {
         let day = at.div_euclid(DAY);
         if self.day != day {
             // What is counted again is of another day then.
-            (self.day, self.tokens) = (day, 0);
+            (self.day, self.elsewhere) = (day, 0);
             self.counted.clear();
         }
         self
+    }
+
+    fn own_tokens(&self) -> u64 {
+        self.counted.values().map(|counted| counted.tokens).fold(0, u64::saturating_add)
+    }
+
+    fn tokens(&self) -> u64 {
+        self.own_tokens().saturating_add(self.elsewhere)
     }
 }
 

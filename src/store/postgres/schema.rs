@@ -39,8 +39,9 @@ insert into tandem.schema_version values (1);
 
 /// Columns and tables that version 1 has got since, oldest first, each behind the name of what is there when it
 /// has got them. `session.busy` says that a turn runs or waits, `inbox` has what other nodes want of a session's
-/// owner, and `file` has parts of files, each with the size of the whole.
-const ADDED: [(&str, &str); 2] = [
+/// owner, `file` has parts of files, each with the size of the whole, and `usage` what a session has used in a day,
+/// also when it is deleted.
+const ADDED: [(&str, &str); 3] = [
     (
         "inbox_asker",
         "
@@ -60,6 +61,15 @@ create table if not exists tandem.file(
   session text not null references tandem.session on delete cascade,
   name text not null, part int not null, bytes bigint not null, content bytea not null,
   primary key(session, name, part)
+);
+",
+    ),
+    (
+        "usage",
+        "
+create table if not exists tandem.usage(
+  day bigint not null, session text not null, tenant text not null, name text not null,
+  tokens bigint not null, primary key(day, session)
 );
 ",
     ),

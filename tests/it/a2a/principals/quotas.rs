@@ -5,9 +5,13 @@ use std::fs;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+#[cfg(feature = "postgres")]
+use super::super::nodes::until_sql;
 use super::super::server::{answer, prompt, within};
 use super::{Office, asking, hello, in_context};
 use crate::agent::{HANG, Setup};
+#[cfg(feature = "postgres")]
+use crate::postgres::server::{Cluster, skip};
 
 /// Code of a quota that is used up.
 const USED_UP: i64 = -32029;
@@ -77,14 +81,17 @@ async fn a_session_gives_way_to_another_of_its_owner_unless_it_is_in_use() {
     assert_eq!(alice.result("tasks/get", json!({ "id": "a" })).await["id"], "a");
 }
 
-#[tokio::test]
-async fn tokens_of_a_day_are_limited() {
-    // With a window, the prompts' tokens are counted.
-    let setup = Setup::script(vec![
+/// A model whose prompts' tokens are counted: it has a window.
+fn counted() -> Setup {
+    Setup::script(vec![
         json!({ "input_limit": 100_000 }),
         json!({ "when": "", "answers": [[{ "text": "hello" }]] }),
-    ]);
-    let it = Office::open(limited(setup, "principal-daily-tokens=1")).await;
+    ])
+}
+
+#[tokio::test]
+async fn tokens_of_a_day_are_limited() {
+    let it = Office::open(limited(counted(), "principal-daily-tokens=1")).await;
     let (alice, bob) = (it.member("alice"), it.member("bob"));
     alice.begin("a").await;
     let refused = alice.call("message/send", in_context("a", prompt("more"))).await;
@@ -92,6 +99,35 @@ async fn tokens_of_a_day_are_limited() {
     let refused = alice.call("message/send", in_context("b", prompt("more"))).await;
     assert_eq!(quota(&refused).1, "principal-daily-tokens", "{refused}");
     bob.begin("a").await;
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test]
+async fn tokens_of_a_day_are_counted_for_all_nodes_together() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let setup = limited(counted(), "principal-daily-tokens=1000000000000");
+    let it = Office::open(setup.arg("--store").arg(&database.url)).await;
+    let (alice, bob) = (it.member("alice"), it.member("bob"));
+    alice.begin("a").await;
+    let used = "select count(*) from tandem.usage where tokens > 0 and tenant = 'acme' and name =";
+    until_sql(&database, &format!("{used} 'alice'"), "1").await;
+    // More than all that is used here.
+    database.sql(
+        "insert into tandem.usage select day, 'elsewhere', tenant, name, 1000000000000 from tandem.usage",
+    );
+    let refused = async {
+        loop {
+            let response = alice.call("message/send", in_context("a", prompt("more"))).await;
+            if response.get("error").is_some() {
+                return response;
+            }
+        }
+    };
+    let refused = timeout(HANG, refused).await.expect("nobody tells it what is used elsewhere");
+    assert_eq!(quota(&refused).1, "principal-daily-tokens", "{refused}");
+    bob.begin("a").await;
+    until_sql(&database, &format!("{used} 'bob'"), "1").await;
 }
 
 #[tokio::test]
