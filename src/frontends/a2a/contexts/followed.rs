@@ -33,17 +33,18 @@ impl FollowedContexts {
         if known.is_some() {
             return Ok(known);
         }
+        let followed = FollowedSession::open(store, id, limits.log_bytes).await;
+        let Some(followed) = followed.map_err(LoadError::Store)? else { return Ok(None) };
+        let context = SessionContext::elsewhere(followed);
         let most = limits.loaded;
         if self.by_id.lock().len() >= most {
             self.leave_unused(Duration::ZERO);
         }
-        if self.by_id.lock().len() >= most {
+        let mut by_id = self.by_id.lock();
+        if by_id.len() >= most {
             return Err(LoadError::Create(CreateError::Full(most)));
         }
-        let followed = FollowedSession::open(store, id, limits.log_bytes).await;
-        let Some(followed) = followed.map_err(LoadError::Store)? else { return Ok(None) };
-        let context = SessionContext::elsewhere(followed);
-        self.by_id.lock().insert(id.to_owned(), Arc::clone(&context));
+        by_id.insert(id.to_owned(), Arc::clone(&context));
         Ok(Some(context))
     }
 
