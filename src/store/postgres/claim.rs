@@ -9,7 +9,7 @@ use tandem_agent::session::{Batch, Claim, Head, Secrets, StoreError};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use super::connection::Failure;
+use super::connection::{Failure, Params};
 use super::news::inbox_of;
 use super::shared::Shared;
 use super::writer::{RowSummary, Write};
@@ -130,13 +130,15 @@ impl PostgresClaim {
         StoreError::TakenOver
     }
 
-    /// Runs a statement that returns a row if this claim still counts.
+    /// Runs a statement that returns a row if this claim still counts. While the database does not answer, this
+    /// waits, as appending does.
     async fn fenced(
         &self,
         sql: &str,
         value: &(dyn tokio_postgres::types::ToSql + Sync),
     ) -> Result<(), StoreError> {
-        let rows = self.shared.database.query(sql, &[&self.id, &self.epoch, value]).await?;
+        let params: Params<'_> = &[&self.id, &self.epoch, value];
+        let rows = self.shared.database.query_until_answered(sql, params).await?;
         if rows.is_empty() { Err(self.lost()) } else { Ok(()) }
     }
 

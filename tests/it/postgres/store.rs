@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use expect_test::expect;
+use futures::future::{join, select};
 use serde_json::json;
-use tandem_agent::session::{Claim, SharedStore as _, Store as _, StoreError};
+use tandem_agent::session::{Claim, Secrets, SharedStore as _, Store as _, StoreError};
 use tandem_store::{DatabaseAddress, PostgresLimits, PostgresStore};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -303,21 +304,25 @@ async fn when_the_primary_dies_and_its_synchronous_standby_takes_over_nothing_is
 }
 
 #[tokio::test]
-async fn a_file_waits_for_a_database_that_does_not_answer() {
+async fn files_and_secrets_wait_for_a_database_that_does_not_answer() {
     let Some(cluster) = Cluster::start() else { return skip() };
     let database = cluster.database();
     let limits = PostgresLimits { patience: Duration::from_secs(1), ..LIMITS };
     let store = PostgresStore::connect(&database.address(), limits).await.unwrap();
     let id = new_id();
-    let _claim = store.create(&head(&id)).await.unwrap();
+    let mut claim = store.create(&head(&id)).await.unwrap();
+    let secrets = Secrets::from([("token".to_owned(), json!("abc"))]);
     cluster.freeze();
     let mut put = store.put_file(&id, "outputs/a-1.txt", vec![7; 9]);
+    let mut kept = claim.keep_secrets(&secrets);
     // What has to be answered is refused by then.
-    let waited = timeout(limits.patience * 2, &mut put).await;
+    let waited = timeout(limits.patience * 2, select(&mut put, &mut kept)).await;
     cluster.thaw();
-    assert!(waited.is_err(), "{waited:?}");
-    timeout(HANG, put).await.unwrap().unwrap();
+    assert!(waited.is_err(), "one of them was refused");
+    let (put, kept) = timeout(HANG, join(put, kept)).await.unwrap();
+    put.and(kept).unwrap();
     assert_eq!(store.read_file(&id, "outputs/a-1.txt", 9).await.unwrap(), [7; 9]);
+    assert_eq!(store.secrets(&id).await.unwrap(), secrets);
 }
 
 #[tokio::test]
