@@ -5,6 +5,7 @@
 //! every id has an entry, known or not.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -87,9 +88,13 @@ struct Row {
 
 impl Catalog {
     /// Returns the table that comes with the program.
-    pub fn embedded() -> Self {
-        // A test reads it: it cannot be wrong here.
-        Self::default().with_overrides(EMBEDDED).unwrap_or_default()
+    pub fn embedded() -> &'static Self {
+        // Each session wants it, the first before it answers.
+        static TABLE: LazyLock<Catalog> = LazyLock::new(|| {
+            // A test reads it: it cannot be wrong here.
+            Catalog::default().with_overrides(EMBEDDED).unwrap_or_default()
+        });
+        &TABLE
     }
 
     /// Adds the rows of `json`, which override those of the table. The error names the line and the
@@ -263,7 +268,7 @@ mod tests {
     #[test]
     fn the_embedded_table_is_right() {
         let catalog = Catalog::default().with_overrides(EMBEDDED).unwrap();
-        assert_eq!(catalog, Catalog::embedded());
+        assert_eq!(&catalog, Catalog::embedded());
         assert_eq!(catalog.default_model(), "gemini-3.8-flash");
         assert!(catalog.ids().contains(&"gemini-3.8-flash"));
         for id in catalog.ids() {
@@ -384,7 +389,7 @@ mod tests {
             {"id": "openai:qwen3*", "prices": [{"from": "2026-01-01", "input": 1, "output": 2}]},
             {"id": "gemini-3.8-flash", "inputTokens": 1000}
         ]}"#;
-        let catalog = Catalog::embedded().with_overrides(json).unwrap();
+        let catalog = Catalog::embedded().clone().with_overrides(json).unwrap();
         let usage = Usage { input: 1_000_000, ..Usage::default() };
         let cost = |id: &str| catalog.lookup(id).prices.cost(&usage, "2026-11-22");
         assert_eq!(cost("openai:qwen3-coder"), Some(1.0));
@@ -397,7 +402,7 @@ mod tests {
             {"id": "mine", "inputTokens": 1000},
             {"id": "gemini-3.8-flash", "continuation": true}
         ]}"#;
-        let catalog = Catalog::embedded().with_overrides(json).unwrap();
+        let catalog = Catalog::embedded().clone().with_overrides(json).unwrap();
         assert_eq!(catalog.default_model(), "mine");
         assert_eq!(catalog.lookup("mine").input_tokens, 1000);
         assert_eq!(catalog.lookup("mine").output_tokens, 65536);
@@ -407,7 +412,7 @@ mod tests {
 
     #[track_caller]
     fn refused(json: &str, expected: &str) {
-        assert_eq!(Catalog::embedded().with_overrides(json), Err(expected.to_owned()));
+        assert_eq!(Catalog::embedded().clone().with_overrides(json), Err(expected.to_owned()));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The models that there are to choose from, and how each is put together.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -117,21 +118,26 @@ impl ModelChoice {
         catalog.ids().into_iter().map(asked).collect()
     }
 
-    fn catalog(&self) -> Result<Catalog, String> {
+    fn catalog(&self) -> Result<Cow<'static, Catalog>, String> {
         catalog(self.credentials.env().config_dir().as_deref())
     }
 }
 
 impl Models for ModelChoice {
     fn known(&self) -> Result<Vec<String>, String> {
-        Ok(self.ids(&self.catalog()?))
+        let catalog = self.catalog()?;
+        Ok(self.ids(&catalog))
     }
 
     /// Gateways and other servers have prices of their own: for them only the user's rows count.
     fn prices(&self, id: &str) -> Prices {
         let Ok((provider, own)) = Provider::check(id, self.usual) else { return Prices::default() };
         let is_own = self.credentials.is_own(provider);
-        let known = if is_own { Catalog::embedded() } else { Catalog::default() };
+        let known = if is_own {
+            Cow::Borrowed(Catalog::embedded())
+        } else {
+            Cow::Owned(Catalog::default())
+        };
         let catalog = with_own_rows(known, self.credentials.env().config_dir().as_deref());
         catalog.map(|it| it.lookup(&provider.qualify(own)).prices).unwrap_or_default()
     }
@@ -228,16 +234,19 @@ pub(super) fn default_of(credentials: &Credentials, provider: Provider) -> Optio
 }
 
 /// The models that are known, with what the user has written in `models.json`.
-fn catalog(config_dir: Option<&Path>) -> Result<Catalog, String> {
-    with_own_rows(Catalog::embedded(), config_dir)
+fn catalog(config_dir: Option<&Path>) -> Result<Cow<'static, Catalog>, String> {
+    with_own_rows(Cow::Borrowed(Catalog::embedded()), config_dir)
 }
 
 /// Adds what the user has written in `models.json`.
-fn with_own_rows(catalog: Catalog, config_dir: Option<&Path>) -> Result<Catalog, String> {
+fn with_own_rows<'a>(
+    catalog: Cow<'a, Catalog>,
+    config_dir: Option<&Path>,
+) -> Result<Cow<'a, Catalog>, String> {
     let Some(path) = config_dir.map(|dir| dir.join("models.json")) else { return Ok(catalog) };
     let wrong = |why| format!("{} is not valid: {why}. Correct it.", path.display());
     match fs::read_to_string(&path) {
-        Ok(json) => catalog.with_overrides(&json).map_err(wrong),
+        Ok(json) => catalog.into_owned().with_overrides(&json).map(Cow::Owned).map_err(wrong),
         Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(catalog),
         Err(err) => Err(format!("{} cannot be read: {err}", path.display())),
     }

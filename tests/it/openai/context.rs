@@ -80,7 +80,7 @@ async fn where_nobody_says_it_nothing_is_known_and_nobody_waits() {
 #[tokio::test]
 async fn what_the_file_of_models_says_counts() {
     let catalog = r#"{"models":[{"id":"openai:some/model*","inputTokens":5000}]}"#;
-    let catalog = Catalog::embedded().with_overrides(catalog).unwrap();
+    let catalog = Catalog::embedded().clone().with_overrides(catalog).unwrap();
     let connect: Connect = Arc::new(|| Err(String::new()));
     let model = catalog.lookup(&format!("openai:{MODEL}"));
     assert_eq!(OpenAi::new(model, connect, options()).unwrap().input_limit(), Some(5000));

@@ -173,7 +173,7 @@ async fn a_local_server_gets_schemas_that_it_can_make_a_grammar_of() {
 #[tokio::test]
 async fn a_limit_is_sent_only_if_one_is_known_and_under_the_name_that_is_taken() {
     let catalog = r#"{"models":[{"id":"openai:some/model*","outputTokens":5000}]}"#;
-    let catalog = Catalog::embedded().with_overrides(catalog).unwrap();
+    let catalog = Catalog::embedded().clone().with_overrides(catalog).unwrap();
     let refusal = refused(
         400,
         "Unsupported parameter: 'max_tokens' is not supported with this model. Use \
