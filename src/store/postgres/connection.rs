@@ -278,10 +278,10 @@ fn class(code: &SqlState) -> &str {
     code.code().get(..2).unwrap_or_default()
 }
 
-/// Returns `true` if what the database says passes: it starts or ends (57), has too many connections (53),
-/// or the statement met another one (40).
+/// Returns `true` if what the database says passes: it starts or ends (57), has no room on its disk or for
+/// another connection (53), the statement met another one (40), or this was the primary, and is no more.
 fn is_passing(code: &SqlState) -> bool {
-    *code == SqlState::TOO_MANY_CONNECTIONS || matches!(class(code), "08" | "40" | "57")
+    *code == SqlState::READ_ONLY_SQL_TRANSACTION || matches!(class(code), "08" | "40" | "53" | "57")
 }
 
 /// Returns a column of a row.

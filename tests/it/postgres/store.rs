@@ -325,6 +325,52 @@ async fn files_and_secrets_wait_for_a_database_that_does_not_answer() {
     assert_eq!(store.secrets(&id).await.unwrap(), secrets);
 }
 
+/// Adds an event while the database refuses, and returns when it is kept after the refusals have ended.
+async fn append_meanwhile(
+    database: &Database<'_>,
+    claim: &mut Box<dyn Claim>,
+    first: usize,
+    [refuse, relent]: [&str; 2],
+) {
+    let cut = "select count(pg_terminate_backend(pid)) from pg_stat_activity \
+               where datname = current_database() and pid <> pg_backend_pid()";
+    database.sql(refuse);
+    database.sql(cut);
+    let mut append = claim.append(vec![batch(first, 1)]);
+    // Longer than the connections have for an answer.
+    let early = timeout(Duration::from_secs(2), &mut append).await;
+    assert!(early.is_err(), "kept, or given up: {early:?}");
+    database.sql(relent);
+    database.sql(cut);
+    timeout(HANG, append).await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_is_full_or_read_only_for_a_while_has_all_events_afterwards() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let limits = PostgresLimits { patience: Duration::from_secs(1), ..LIMITS };
+    let store = PostgresStore::connect(&database.address(), limits).await.unwrap();
+    let id = new_id();
+    let mut claim = store.create(&head(&id)).await.unwrap();
+    claim.append(vec![batch(0, 1)]).await.unwrap();
+    // The error that Postgres has for it when no file can grow.
+    let full = "create function no_room() returns trigger language plpgsql as $$ begin \
+                raise 'could not extend file' using errcode = '53100'; end $$; \
+                create trigger no_room before insert on tandem.batch execute function no_room()";
+    let room = "drop trigger no_room on tandem.batch";
+    append_meanwhile(&database, &mut claim, 1, [full, room]).await;
+    // As a primary that has become a standby, or one whose disk is nearly full at a provider.
+    let name = database_name(&database);
+    let setting = |value: &str| {
+        format!(
+            "begin read write; alter database {name} set default_transaction_read_only = {value}; commit"
+        )
+    };
+    append_meanwhile(&database, &mut claim, 2, [&setting("on"), &setting("off")]).await;
+    assert_eq!(indexes(&store, &id).await, [0, 1, 2]);
+}
+
 #[tokio::test]
 async fn each_connection_may_be_cut_at_any_time() {
     let Some(cluster) = Cluster::shared() else { return skip() };
