@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use parking_lot::{Mutex, RwLock};
+use serde_json::json;
 use tokio::time::Instant;
 
 pub use self::checkpoints::{CheckpointError, checkpoints, find_checkpoint};
@@ -32,8 +33,8 @@ pub use self::retention::{Retention, remove_old};
 pub use self::search::{SearchHit, search};
 use crate::KeyedMutex;
 use crate::session::{
-    Head, Listed, Millis, Orphan, PrincipalId, Query, ResumePolicy, Session, Storage, Store,
-    StoreError, StoredSession,
+    Head, Listed, Millis, Orphan, PrincipalId, PromptPart, Query, ResumePolicy, Session, Storage,
+    Store, StoreError, StoredSession,
 };
 use tandem_tools::preimages::ContentId;
 
@@ -587,6 +588,14 @@ pub fn stored_id(id: &str) -> String {
 pub fn owned_id(owner: &PrincipalId, name: &str) -> String {
     let PrincipalId { tenant, name: owner } = owner;
     ContentId::of(format!("{tenant}\0{owner}\0{name}").as_bytes()).to_uuid().to_string()
+}
+
+/// Returns the id of the session that a message begins which names none: the same one whenever, and wherever, the
+/// principal sends the message again. Another text under the same id is another message.
+pub fn begun_id(sender: Option<&PrincipalId>, message: &str, prompt: &[PromptPart]) -> String {
+    // As JSON, no two messages are written alike.
+    let message = json!([sender, message, prompt]).to_string();
+    ContentId::of(message.as_bytes()).to_uuid().to_string()
 }
 
 /// A session in the registry. Whoever holds it watches the session, which stays loaded meanwhile.

@@ -16,6 +16,8 @@ mod curl;
 mod elsewhere;
 mod ending;
 mod errors;
+#[cfg(feature = "postgres")]
+mod first_messages;
 mod guard;
 mod http;
 mod http_json;

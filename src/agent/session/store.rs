@@ -378,6 +378,9 @@ pub trait SharedStore: Send + Sync {
     /// Returns those of these sessions that no other process has.
     async fn unowned_by_others(&self, ids: &[&str]) -> Result<Vec<String>, StoreError>;
 
+    /// Returns `true` if a session was let go when no turn ran or waited in it, and no process has it since.
+    async fn is_let_go(&self, id: &str) -> Result<bool, StoreError>;
+
     /// Lists the files that are kept beside a session's log. Needs no claim.
     async fn files(&self, id: &str) -> Result<Vec<StoredFile>, StoreError>;
 

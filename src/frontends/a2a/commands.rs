@@ -139,7 +139,7 @@ impl A2aServer {
         let contexts = self.contexts.of(principal);
         let context = match &session.task {
             Some(task) => contexts.task(task, DRIVE)?.0,
-            None => contexts.context(session.context.as_deref(), &session.settings)?,
+            None => contexts.context(session.context.as_deref(), None, &session.settings)?,
         };
         turns::check_room(context.session()?)?;
         let room = contexts.check_turn(&context)?;

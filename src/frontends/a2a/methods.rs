@@ -198,7 +198,8 @@ impl A2aServer {
         caller: &CallOrigin,
         dialect: Dialect,
     ) -> Result<Streaming, Error> {
-        let ReceivedMessage { form, params, sent } = message;
+        let ReceivedMessage { form, mut params, mut sent } = message;
+        self.contexts.of(&caller.principal).recognize(&mut params, &mut sent).await?;
         let named = SessionId { task: sent.task.as_deref(), context: sent.context.as_deref() };
         let open = self.load(&caller.principal, &named).await?;
         if let Some(context) = &open
@@ -338,7 +339,11 @@ impl A2aServer {
                 })?;
                 return Ok((context, None));
             }
-            let context = contexts.context(sent.context.as_deref(), &sent.settings)?;
+            let context = contexts.context(
+                sent.context.as_deref(),
+                sent.begins.as_deref(),
+                &sent.settings,
+            )?;
             return Ok((context, None));
         };
         let (context, turn) = contexts.task(id, WATCH)?;

@@ -24,6 +24,8 @@ pub(super) struct Sent {
     pub(super) id: Option<String>,
     pub(super) task: Option<String>,
     pub(super) context: Option<String>,
+    /// Id of the session that the message begins, if that follows from the message.
+    pub(super) begins: Option<String>,
     pub(super) content: SentContent,
     pub(super) settings: AgentSettings,
     pub(super) configuration: Configuration,
@@ -169,6 +171,7 @@ fn sent(params: &Value, message: &Value, content: SentContent) -> Result<Sent, E
         id: text(message, &["messageId", "message_id"]).map(ToOwned::to_owned),
         task: id(&["taskId", "task_id"]).or_else(|| text(params, &["id"]).map(ToOwned::to_owned)),
         context: id(&["contextId", "context_id"]),
+        begins: None,
         content,
         settings: settings(&[message.get("metadata"), params.get("metadata")]),
         configuration: Configuration {

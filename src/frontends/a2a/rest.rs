@@ -54,7 +54,7 @@ async fn create(
     let id = fields::text(&body, &["contextId", "context_id"]);
     let loaded = server.load(&principal, &SessionId { task: None, context: id }).await;
     let contexts = server.contexts.of(&principal);
-    match loaded.and_then(|_stays_loaded| contexts.context(id, &settings)) {
+    match loaded.and_then(|_stays_loaded| contexts.context(id, None, &settings)) {
         Ok(context) => {
             let location = format!("{}tasks/{}", server.network.path(), context.id);
             let location = (LOCATION, location);

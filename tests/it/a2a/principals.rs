@@ -24,10 +24,10 @@ struct Office {
 
 /// A person or a service with a token.
 #[derive(Clone)]
-struct Person {
-    port: u16,
-    token: String,
-    id: PrincipalId,
+pub(super) struct Person {
+    pub(super) port: u16,
+    pub(super) token: String,
+    pub(super) id: PrincipalId,
 }
 
 impl Office {
@@ -60,7 +60,7 @@ impl Office {
     }
 }
 
-fn id(tenant: &str, name: &str) -> PrincipalId {
+pub(super) fn id(tenant: &str, name: &str) -> PrincipalId {
     PrincipalId { tenant: tenant.to_owned(), name: name.to_owned() }
 }
 
@@ -88,7 +88,7 @@ impl Person {
         self.post("/", &call).await.json()
     }
 
-    async fn result(&self, method: &str, params: Value) -> Value {
+    pub(super) async fn result(&self, method: &str, params: Value) -> Value {
         let response = self.call(method, params).await;
         assert!(response.get("error").is_none(), "{method}: {response}");
         response["result"].clone()

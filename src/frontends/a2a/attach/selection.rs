@@ -33,7 +33,7 @@ pub(super) async fn wanted(
     let new = |directory: &str| {
         let workspace = Some(PathBuf::from(directory));
         let settings = AgentSettings { workspace, ..AgentSettings::default() };
-        contexts.context(None, &settings).map_err(|error| refused(error.message))
+        contexts.context(None, None, &settings).map_err(|error| refused(error.message))
     };
     let list = contexts.list();
     let found = match wanted {

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::Value;
 
 use super::super::context::{self, SessionContext, UnknownContext};
 use super::super::principals::{DRIVE, Principal, SessionRight};
 use super::super::quotas::{QuotaError, Reservation};
-use super::super::read::AgentSettings;
+use super::super::read::{AgentSettings, Sent, SentContent};
 use super::super::servers;
 use super::super::story::Story;
 use super::{Contexts, ServedSessions};
@@ -19,8 +20,8 @@ use tandem_agent::session::{
     TurnId, read_stored,
 };
 use tandem_agent::sessions::{
-    CreateError, LoadError, LoadedSession, SessionRequest, SessionSummary, Sessions, owned_id,
-    stored_id,
+    CreateError, LoadError, LoadedSession, SessionRequest, SessionSummary, Sessions, begun_id,
+    owned_id, stored_id,
 };
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
@@ -414,10 +415,41 @@ impl<'a> VisibleContexts<'a> {
         })
     }
 
-    /// The context that a message is for: by its id, or a new one. The principal may send prompts in it.
+    /// Recognizes a message that names no session and was sent to any node of a shared store before: it names
+    /// the one that it has begun from now on. A message that is new gets the id of the session that it begins.
+    pub(in super::super) async fn recognize(
+        &self,
+        params: &mut Value,
+        sent: &mut Sent,
+    ) -> Result<(), Error> {
+        let store = self.all.shared_store().and_then(|store| store.shared());
+        let names_none = sent.task.is_none() && sent.context.is_none();
+        let (Some(store), true, Some(message), SentContent::Prompt(prompt)) =
+            (store, names_none, &sent.id, &sent.content)
+        else {
+            return Ok(());
+        };
+        let id = begun_id(self.principal.id(), message, prompt);
+        match store.is_let_go(&id).await {
+            Ok(false) => {
+                // An owner elsewhere reads it there.
+                params["contextId"] = Value::from(id.as_str());
+                sent.context = Some(id);
+            }
+            // What nobody has used for long is over: a client may count its messages anew.
+            Ok(true) => {}
+            Err(StoreError::NotFound(_)) => sent.begins = Some(id),
+            Err(error) => return Err(Error::new(Error::INTERNAL, error.to_string())),
+        }
+        Ok(())
+    }
+
+    /// The context that a message is for: by its id, or a new one, if need be of the session of the id `begins`.
+    /// The principal may send prompts in it.
     pub(in super::super) fn context(
         &self,
         id: Option<&str>,
+        begins: Option<&str>,
         settings: &AgentSettings,
     ) -> Result<Arc<SessionContext>, Error> {
         if let Some(sessions) = self.all.sessions() {
@@ -425,7 +457,7 @@ impl<'a> VisibleContexts<'a> {
         }
         let id = id.filter(|id| !id.is_empty());
         let (context, is_new) = match (self.find(id), self.all.sessions()) {
-            (None, Some(sessions)) => self.begin(sessions, id, settings)?,
+            (None, Some(sessions)) => self.begin(sessions, id, begins, settings)?,
             (Some(context), _) => (context, false),
             // It was made with the server.
             (None, None) => return Err(Error::new(Error::INTERNAL, "no session")),
@@ -441,12 +473,13 @@ impl<'a> VisibleContexts<'a> {
         Ok(context)
     }
 
-    /// Begins a session, of an id that the client may have chosen. Also returns whether it is new:
-    /// another request may have begun it meanwhile.
+    /// Begins a session, of an id that the client may have chosen, or else of the id `begins`, if there is one.
+    /// Also returns whether it is new: another request may have begun it meanwhile.
     fn begin(
         &self,
         sessions: &Sessions,
         chosen: Option<&str>,
+        begins: Option<&str>,
         settings: &AgentSettings,
     ) -> Result<(Arc<SessionContext>, bool), Error> {
         let is_wrong =
@@ -480,12 +513,10 @@ impl<'a> VisibleContexts<'a> {
                 session.record(TaskEvent::ContextNamed { context: context.to_owned() });
             }
         };
-        let begun = match (chosen, owner) {
-            (Some(id), Some(owner)) => {
-                sessions.open_or_create(&owned_id(owner, id), &request, prepare)
-            }
-            (Some(id), None) => sessions.open_or_create(id, &request, prepare),
-            (None, _) => sessions.create(&request, prepare).map(|created| (created, true)),
+        let own = chosen.zip(owner).map(|(id, owner)| owned_id(owner, id));
+        let begun = match own.as_deref().or(chosen).or(begins) {
+            Some(id) => sessions.open_or_create(id, &request, prepare),
+            None => sessions.create(&request, prepare).map(|created| (created, true)),
         };
         let (loaded, is_new) = begun.map_err(refused)?;
         let context = SessionContext::of(&loaded);
