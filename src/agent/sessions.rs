@@ -521,6 +521,15 @@ impl Sessions {
         unloaded.inspect(|unloaded| unloaded.end()).is_some()
     }
 
+    /// Returns the sessions that somebody uses now, in no order. Those do not give way to others.
+    pub fn in_use(&self) -> Vec<Arc<Session>> {
+        // Who looks at a session would count as one who uses it.
+        let _choosing = self.looks.write();
+        let loaded = self.loaded.lock();
+        let used = loaded.values().filter(|loaded| loaded.is_in_use());
+        used.map(|loaded| Arc::clone(&loaded.session)).collect()
+    }
+
     /// Takes a session out, which the caller ends. It is loaded again only when all of it is stored.
     fn remove(
         &self,

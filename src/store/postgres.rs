@@ -29,8 +29,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::stream::{self, StreamExt as _};
 use tandem_agent::session::{
-    Claim, Head, Listed, Order, Orphan, PrincipalId, Query, Secrets, SessionUsage, SharedStore,
-    Store, StoreError, Stored, StoredFile, StoredLog,
+    Claim, CurrentUse, Head, Listed, Order, Orphan, PrincipalId, Query, Secrets, SessionUsage,
+    SharedStore, Store, StoreError, Stored, StoredFile, StoredLog,
 };
 use tokio::runtime::Handle;
 use tokio_postgres::Row;
@@ -333,6 +333,10 @@ impl SharedStore for PostgresStore {
         sessions: &[SessionUsage],
     ) -> Result<Vec<(PrincipalId, u64)>, StoreError> {
         usage::share(&self.shared, day, sessions).await
+    }
+
+    async fn share_current_use(&self, here: &[CurrentUse]) -> Result<Vec<CurrentUse>, StoreError> {
+        usage::share_current(&self.shared, here).await
     }
 }
 

@@ -364,6 +364,17 @@ pub struct SessionUsage {
     pub tokens: u64,
 }
 
+/// What a principal uses at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CurrentUse {
+    /// The principal.
+    pub owner: PrincipalId,
+    /// Number of sessions in use.
+    pub sessions: usize,
+    /// Number of turns that run or wait.
+    pub turns: usize,
+}
+
 /// A store that several nodes share. A node reads the logs of sessions that others have as they grow, and
 /// leaves orders for their owners.
 #[async_trait]
@@ -416,6 +427,10 @@ pub trait SharedStore: Send + Sync {
         day: i64,
         sessions: &[SessionUsage],
     ) -> Result<Vec<(PrincipalId, u64)>, StoreError>;
+
+    /// Notes what principals use at this node now, each of them once, in place of what was noted before; returns
+    /// what each uses at all other nodes that live.
+    async fn share_current_use(&self, here: &[CurrentUse]) -> Result<Vec<CurrentUse>, StoreError>;
 }
 
 /// The right to add to a session's log: one process has it, until it drops the claim or ends. If the

@@ -203,8 +203,7 @@ impl Contexts {
     /// Counts what principals have used, with the other nodes that share the store.
     pub(super) async fn share_usage(&self) {
         let Some(store) = self.shared_store().and_then(|store| store.shared()) else { return };
-        self.meter.count_all(self.registry());
-        if let Err(error) = self.meter.share(store).await {
+        if let Err(error) = self.meter.share(store, self.registry()).await {
             tracing::debug!("what is used at other nodes is not known: {error}");
         }
     }

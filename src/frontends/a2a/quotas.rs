@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::json;
 use tandem_agent::session::{
-    Millis, PrincipalId, Session, SessionUsage, SharedStore, StoreError, now,
+    CurrentUse, Millis, PrincipalId, Session, SessionUsage, SharedStore, StoreError, now,
 };
 use tandem_agent::sessions::{LoadedSession, Sessions};
 use tandem_wire::a2a::error;
@@ -91,8 +91,10 @@ struct Use {
     counted: HashMap<String, CountedSession>,
     /// Tokens that were used at other nodes, as far as that is known.
     elsewhere: u64,
+    /// Number of turns and sessions in use at other nodes, as far as that is known.
+    current_elsewhere: Numbers,
     /// Number of turns and sessions that are allowed and have not begun yet.
-    beginning: Beginning,
+    beginning: Numbers,
 }
 
 /// What a session has used today.
@@ -104,14 +106,14 @@ struct CountedSession {
     tokens: u64,
 }
 
-/// Turns and sessions that are about to begin.
+/// Numbers of turns and sessions.
 #[derive(Default)]
-struct Beginning {
+struct Numbers {
     turns: usize,
     sessions: usize,
 }
 
-impl Beginning {
+impl Numbers {
     fn of(&mut self, kind: QuotaKind) -> &mut usize {
         match kind {
             QuotaKind::Turns => &mut self.turns,
@@ -174,8 +176,8 @@ impl Meter {
         sessions: &Sessions,
     ) -> Result<Reservation, QuotaError> {
         let most = self.quotas.sessions;
-        let (room, beginning) = self.reserve(owner, QuotaKind::Sessions);
-        while owned(sessions, owner, <[_]>::len) + beginning > most {
+        let (room, others) = self.reserve(owner, QuotaKind::Sessions);
+        while owned(sessions, owner, <[_]>::len).saturating_add(others) > most {
             let is_theirs =
                 |loaded: &LoadedSession| loaded.session().with_access(|it| it.is_owner(owner));
             if !sessions.unload_unused(is_theirs) {
@@ -186,15 +188,15 @@ impl Meter {
         Ok(room)
     }
 
-    /// Reserves room. Also returns how much of it is reserved with this: what others begin meanwhile is
-    /// either in this number or there when it is looked at afterwards.
+    /// Reserves room. Also returns how much of it is reserved with this, or taken at other nodes: what others
+    /// begin here meanwhile is either in this number or there when it is looked at afterwards.
     fn reserve(self: &Arc<Self>, owner: &PrincipalId, kind: QuotaKind) -> (Reservation, usize) {
-        let beginning = self.of(owner, |used| {
+        let taken = self.of(owner, |used| {
             let beginning = used.beginning.of(kind);
             *beginning += 1;
-            *beginning
+            beginning.saturating_add(*used.current_elsewhere.of(kind))
         });
-        (Reservation { meter: Arc::clone(self), owner: owner.clone(), kind }, beginning)
+        (Reservation { meter: Arc::clone(self), owner: owner.clone(), kind }, taken)
     }
 
     /// Checks that another turn may begin in a session of an owner, and reserves its room.
@@ -203,17 +205,17 @@ impl Meter {
         owner: &PrincipalId,
         sessions: &Sessions,
     ) -> Result<Reservation, QuotaError> {
-        let (room, beginning) = self.reserve(owner, QuotaKind::Turns);
+        let (room, others) = self.reserve(owner, QuotaKind::Turns);
         let turns = owned(sessions, owner, |owned| {
             let turns = owned.iter().map(|loaded| {
                 let session = loaded.session();
                 self.count(owner, session);
-                usize::from(session.running().is_some()) + session.waiting()
+                turns_of(session)
             });
             turns.sum::<usize>()
         });
         let most = self.quotas.turns;
-        if turns + beginning > most {
+        if turns.saturating_add(others) > most {
             return Err(used_up("principal-turns", most as u64, "turns at once", LATER));
         }
         let at = now();
@@ -253,7 +255,24 @@ impl Meter {
 
     /// Tells the other nodes what is used here, and notes what is used there: what they have not told yet
     /// is not counted.
-    pub(super) async fn share(&self, store: &dyn SharedStore) -> Result<(), StoreError> {
+    pub(super) async fn share(
+        &self,
+        store: &dyn SharedStore,
+        sessions: &Sessions,
+    ) -> Result<(), StoreError> {
+        self.count_all(sessions);
+        self.share_tokens(store).await?;
+        let elsewhere = store.share_current_use(&current_use(sessions)).await?;
+        for used in self.principals.lock().values_mut() {
+            used.current_elsewhere = Numbers::default();
+        }
+        for CurrentUse { owner, sessions, turns } in elsewhere {
+            self.of(&owner, |used| used.current_elsewhere = Numbers { turns, sessions });
+        }
+        Ok(())
+    }
+
+    async fn share_tokens(&self, store: &dyn SharedStore) -> Result<(), StoreError> {
         let (at, mut sessions, mut here) = (now(), Vec::new(), HashMap::new());
         for (owner, used) in &mut *self.principals.lock() {
             let used = used.today(at);
@@ -281,7 +300,8 @@ impl Meter {
             day: 0,
             counted: HashMap::new(),
             elsewhere: 0,
-            beginning: Beginning::default(),
+            current_elsewhere: Numbers::default(),
+            beginning: Numbers::default(),
         }))
     }
 }
@@ -309,6 +329,25 @@ impl Use {
 
 fn used_up(limit: &'static str, maximum: u64, what: &'static str, retry: Duration) -> QuotaError {
     QuotaError { limit, maximum, what, retry }
+}
+
+/// Returns what each owner uses of these sessions now.
+fn current_use(sessions: &Sessions) -> Vec<CurrentUse> {
+    let mut used: HashMap<PrincipalId, Numbers> = HashMap::new();
+    for session in sessions.in_use() {
+        if let Some(owner) = session.with_access(|access| access.owner.clone()) {
+            let used = used.entry(owner).or_default();
+            used.sessions += 1;
+            used.turns += turns_of(&session);
+        }
+    }
+    let used = used.into_iter();
+    used.map(|(owner, Numbers { turns, sessions })| CurrentUse { owner, sessions, turns }).collect()
+}
+
+/// Returns the number of turns that run or wait in a session.
+fn turns_of(session: &Session) -> usize {
+    usize::from(session.running().is_some()) + session.waiting()
 }
 
 /// Looks at the loaded sessions of an owner.

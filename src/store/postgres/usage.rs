@@ -1,9 +1,10 @@
 //! What principals use, counted by all nodes together.
 //!
-//! A row is what a session has used in a day: its owner says so, and the next owner, which counts from the log,
-//! says so again. So nothing is counted twice, and what is deleted stays counted for the day.
+//! A row of `usage` is what a session has used in a day: its owner says so, and the next owner, which counts from
+//! the log, says so again. So nothing is counted twice, and what is deleted stays counted for the day. A row of
+//! `node_use` is what a principal uses at a node at once: it counts as long as that lives.
 
-use tandem_agent::session::{PrincipalId, SessionUsage, StoreError};
+use tandem_agent::session::{CurrentUse, PrincipalId, SessionUsage, StoreError};
 
 use super::connection::get;
 use super::shared::Shared;
@@ -20,6 +21,22 @@ on conflict(day, session) do update set tokens = excluded.tokens where usage.tok
 const SUM: &str = "
 select tenant, name, least(sum(tokens), 9223372036854775807)::bigint
 from tandem.usage where day = $1 group by tenant, name";
+
+/// Notes what principals use at a node, in place of what was noted before.
+const NOTE_CURRENT: &str = "
+with u as (
+  select * from unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[]) as u(tenant, name, sessions, turns)
+), old as (
+  delete from tandem.node_use where node = $1 and (tenant, name) not in (select tenant, name from u)
+)
+insert into tandem.node_use(node, tenant, name, sessions, turns) select $1, u.* from u
+on conflict(node, tenant, name) do update set sessions = excluded.sessions, turns = excluded.turns
+where (node_use.sessions, node_use.turns) is distinct from (excluded.sessions, excluded.turns)";
+
+/// Sums up what each principal uses at other nodes than this one and those that are dead.
+const SUM_CURRENT: &str = "
+select tenant, name, sum(sessions)::bigint, sum(turns)::bigint from tandem.node_use
+where node <> $1 and node <> all($2) group by tenant, name";
 
 /// Notes what sessions have used in a day, each at most once; returns what each principal has used in all of
 /// them.
@@ -44,4 +61,28 @@ pub(super) async fn share(
         Ok((id, u64::try_from(tokens).unwrap_or(0)))
     };
     rows.iter().map(sum).collect()
+}
+
+/// Notes what principals use at this node now; returns what each uses at all other nodes that live.
+pub(super) async fn share_current(
+    shared: &Shared,
+    here: &[CurrentUse],
+) -> Result<Vec<CurrentUse>, StoreError> {
+    let own = shared.nodes.own();
+    let texts = |of: fn(&CurrentUse) -> &str| here.iter().map(of).collect::<Vec<_>>();
+    let (tenants, names) = (texts(|used| &used.owner.tenant), texts(|used| &used.owner.name));
+    let numbers = |of: fn(&CurrentUse) -> usize| {
+        here.iter().map(|used| i64::try_from(of(used)).unwrap_or(i64::MAX)).collect::<Vec<_>>()
+    };
+    let (sessions, turns) = (numbers(|used| used.sessions), numbers(|used| used.turns));
+    shared.database.query(NOTE_CURRENT, &[&own, &tenants, &names, &sessions, &turns]).await?;
+    let rows = shared.database.query(SUM_CURRENT, &[&own, &shared.nodes.dead()]).await?;
+    let number = |row, column| {
+        get::<i64>(row, column).map(|number| usize::try_from(number).unwrap_or(usize::MAX))
+    };
+    let used = |row| {
+        let owner = PrincipalId { tenant: get(row, 0)?, name: get(row, 1)? };
+        Ok(CurrentUse { owner, sessions: number(row, 2)?, turns: number(row, 3)? })
+    };
+    rows.iter().map(used).collect()
 }

@@ -95,8 +95,7 @@ async fn another_text_or_another_sender_under_the_same_id_begins_another_session
     let mut contexts = Vec::new();
     for text in ["go", "stay"] {
         for person in &people {
-            let at =
-                nodes.each_ref().map(|node| Person { port: node.client.port, ..person.clone() });
+            let at = nodes.each_ref().map(|node| person.at(node.client.port));
             let mut message = prompt(text);
             message["message"]["messageId"] = json!("1");
             // Where it was sent before, the other text is refused.

@@ -40,6 +40,12 @@ impl Office {
         Self { server, tokens }
     }
 
+    /// Starts another server that knows the same people.
+    #[cfg(feature = "postgres")]
+    async fn another(&self, setup: &Setup) -> Served {
+        serve(&setup.clone().arg("--tokens").arg(self.file().to_str().unwrap())).await
+    }
+
     fn add(&self, tenant: &str, name: &str, role: PrincipalRole) -> Person {
         let id = id(tenant, name);
         let (token, _) = tokens::add(&self.file(), &id, role).unwrap();
@@ -65,6 +71,12 @@ pub(super) fn id(tenant: &str, name: &str) -> PrincipalId {
 }
 
 impl Person {
+    /// The same person as a client of another server.
+    #[cfg(feature = "postgres")]
+    pub(super) fn at(&self, port: u16) -> Self {
+        Self { port, ..self.clone() }
+    }
+
     fn header(&self) -> String {
         format!("Authorization: Bearer {}", self.token)
     }

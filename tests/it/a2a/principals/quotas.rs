@@ -7,7 +7,11 @@ use tokio::time::timeout;
 
 #[cfg(feature = "postgres")]
 use super::super::nodes::until_sql;
+#[cfg(feature = "postgres")]
+use super::super::server::write;
 use super::super::server::{answer, prompt, within};
+#[cfg(feature = "postgres")]
+use super::Person;
 use super::{Office, asking, hello, in_context};
 use crate::agent::{HANG, Setup};
 #[cfg(feature = "postgres")]
@@ -128,6 +132,77 @@ async fn tokens_of_a_day_are_counted_for_all_nodes_together() {
     assert_eq!(quota(&refused).1, "principal-daily-tokens", "{refused}");
     bob.begin("a").await;
     until_sql(&database, &format!("{used} 'bob'"), "1").await;
+}
+
+/// A model that asks about a file where it is told to write one, and otherwise answers at once.
+#[cfg(feature = "postgres")]
+fn writes_or_answers() -> Setup {
+    Setup::script(vec![
+        json!({ "when": "go", "answers": [[write("a.txt", "a")], [{ "text": "done" }]] }),
+        json!({ "when": "", "answers": [[{ "text": "hello" }]] }),
+    ])
+}
+
+/// Sends prompts that are answered at once, each in a context of its own, until one is refused, or none any more;
+/// returns the last response.
+#[cfg(feature = "postgres")]
+async fn say_until(person: &Person, is_refused: bool) -> Value {
+    let saying = async {
+        for n in 0.. {
+            let sent = in_context(&format!("until-{is_refused}-{n}"), prompt("hi"));
+            let response = person.call("message/send", sent).await;
+            if response.get("error").is_some() == is_refused {
+                return response;
+            }
+        }
+        Value::Null
+    };
+    timeout(HANG, saying).await.expect("it is not told what is used elsewhere")
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test]
+async fn turns_at_once_are_counted_for_all_nodes_that_live() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let setup = limited(writes_or_answers(), "principal-turns=1");
+    let setup = setup.arg("--store").arg(&database.url);
+    let mut it = Office::open(setup.clone()).await;
+    let second = it.another(&setup).await;
+    let (alice, bob) = (it.member("alice"), it.member("bob"));
+    let elsewhere = alice.at(second.client.port);
+    say_until(&elsewhere, false).await;
+    alice.begin("a").await;
+    let refused = say_until(&elsewhere, true).await;
+    assert_eq!(quota(&refused), (USED_UP, "principal-turns", 1, true), "{refused}");
+    bob.at(second.client.port).begin("a").await;
+    // One that has died uses nothing.
+    it.server.child.kill().await.unwrap();
+    say_until(&elsewhere, false).await;
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test]
+async fn sessions_in_use_are_counted_for_all_nodes() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let setup = limited(writes_or_answers(), "principal-sessions=2");
+    let setup = setup.arg("--store").arg(&database.url);
+    let it = Office::open(setup.clone()).await;
+    let second = it.another(&setup).await;
+    let (alice, bob) = (it.member("alice"), it.member("bob"));
+    let elsewhere = alice.at(second.client.port);
+    for context in ["a", "b"] {
+        alice.begin(context).await;
+    }
+    let refused = say_until(&elsewhere, true).await;
+    assert_eq!(quota(&refused), (USED_UP, "principal-sessions", 2, true), "{refused}");
+    bob.at(second.client.port).begin("a").await;
+    // Those that are not in use any more give way.
+    for context in ["a", "b"] {
+        alice.result("tasks/cancel", json!({ "id": context })).await;
+    }
+    say_until(&elsewhere, false).await;
 }
 
 #[tokio::test]
