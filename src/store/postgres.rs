@@ -67,10 +67,12 @@ impl Default for PostgresLimits {
     }
 }
 
-/// Sessions in a database. This process is one of the nodes that share it, as long as the store lives.
+/// Sessions in a database. This process is one of the nodes that share it, as long as the store lives, or only
+/// looks at the sessions.
 pub struct PostgresStore {
     shared: Arc<Shared>,
-    _ends: DropGuard,
+    /// What ends with this node; `None` if this process is none.
+    life: Option<DropGuard>,
 }
 
 impl PostgresStore {
@@ -83,22 +85,28 @@ impl PostgresStore {
         Self::join(database(address, limits)?, limits, Heart::Thread).await
     }
 
-    /// Does the same, but makes nothing: the tables must be there.
+    /// Connects to a database, and becomes no node of it: sessions are listed and read, and those that no node
+    /// has can be deleted. Makes nothing: the tables must be there.
     pub async fn open(
         address: &DatabaseAddress,
         limits: PostgresLimits,
     ) -> Result<Self, StoreError> {
         let database = database(address, limits)?;
-        if schema::version(&database).await?.is_none() {
+        let Some(version) = schema::version(&database).await? else {
             return Err(
                 database.error("it has no sessions; `tandem serve --store` makes the tables")
             );
-        }
-        Self::join(database, limits, Heart::Thread).await
+        };
+        schema::check(version, &database)?;
+        let nodes = Nodes::observe(&database, limits.node_dead);
+        let news = News::new();
+        let writer = Writer::start(Arc::clone(&database), Arc::clone(&news));
+        let shared = Arc::new(Shared::new(database, nodes, writer, news));
+        Ok(Self { shared, life: None })
     }
 
-    /// Does the same as [`connect`](Self::connect), but the node is only alive while the runtime is: where that is stopped, others take its
-    /// sessions over.
+    /// Does the same as [`connect`](Self::connect), but the node is only alive while the runtime is: where that is
+    /// stopped, others take its sessions over.
     pub async fn connect_in_runtime(
         address: &DatabaseAddress,
         limits: PostgresLimits,
@@ -128,7 +136,15 @@ impl PostgresStore {
         let ended = ending.clone();
         tokio::spawn(async move { ended.run_until_cancelled(exchanging).await });
         nodes::live(&shared.nodes, heart, check, ending).await?;
-        Ok(Self { shared, _ends: ends })
+        Ok(Self { shared, life: Some(ends) })
+    }
+
+    /// Returns an error unless this process is a node, which alone has sessions.
+    fn check_node(&self) -> Result<(), StoreError> {
+        match self.life {
+            Some(_) => Ok(()),
+            None => Err(self.shared.database.error("its sessions are only looked at from here")),
+        }
     }
 
     /// From now on, has this called whenever it is certain that no other node takes sessions of this one over
@@ -159,10 +175,12 @@ fn database(
 #[async_trait]
 impl Store for PostgresStore {
     async fn create(&self, head: &Head) -> Result<Box<dyn Claim>, StoreError> {
+        self.check_node()?;
         PostgresClaim::create(&self.shared, head).await
     }
 
     async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError> {
+        self.check_node()?;
         // A newer version's session is only read.
         let (version, _) = self.shared.read_head(id).await?;
         if version > VERSION {
@@ -172,6 +190,7 @@ impl Store for PostgresStore {
     }
 
     async fn claim_orphan(&self, orphan: &Orphan) -> Result<Box<dyn Claim>, StoreError> {
+        self.check_node()?;
         let (version, _) = self.shared.read_head(&orphan.id).await?;
         if version > VERSION {
             return Err(StoreError::Newer(version));

@@ -39,6 +39,10 @@ with own as (
 select name, beat, pg_try_advisory_xact_lock_shared(hashtextextended('tandem ' || name, 0))
 from tandem.node where name <> $1";
 
+/// Looks at the counters of all nodes, and whether their locks are free.
+const LOOK: &str = "
+select name, beat, pg_try_advisory_xact_lock_shared(hashtextextended('tandem ' || name, 0)) from tandem.node";
+
 /// Something to do whenever the database has counted a beat of this node at once.
 type OnBeat = Box<dyn Fn() + Send + Sync>;
 
@@ -51,6 +55,8 @@ pub(super) struct Nodes {
     /// The nodes that count as dead.
     dead: watch::Sender<BTreeSet<String>>,
     on_beat: OnceLock<OnBeat>,
+    /// Time of the last look of a process that is no node, and so has no heart that looks.
+    last_look: Option<Mutex<Instant>>,
 }
 
 /// Another node, as it was seen. Times are sums of what this node was awake for, and had an answer.
@@ -77,17 +83,6 @@ impl Nodes {
         database: &Arc<Database>,
         dead_after: Duration,
     ) -> Result<Arc<Self>, StoreError> {
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let own = format!("{host}-{}-{:08x}", std::process::id(), fastrand::u32(..));
-        let (seen, dead) = (Mutex::default(), watch::Sender::default());
-        let nodes = Self {
-            database: Arc::clone(database),
-            own,
-            dead_after,
-            seen,
-            dead,
-            on_beat: OnceLock::new(),
-        };
         // Nobody needs a row of the dead of whom there is no session any more.
         let sql = "delete from tandem.node n where not exists \
                    (select from tandem.session s where s.owner = n.name) \
@@ -97,7 +92,39 @@ impl Nodes {
         let sql = "delete from tandem.inbox i where not exists \
                    (select from tandem.node n where n.name = i.asker)";
         database.batch(sql).await?;
-        Ok(Arc::new(nodes))
+        Ok(Self::new(database, dead_after, None))
+    }
+
+    /// Makes what a process knows of the nodes that is none of them.
+    pub(super) fn observe(database: &Arc<Database>, dead_after: Duration) -> Arc<Self> {
+        Self::new(database, dead_after, Some(Mutex::new(Instant::now())))
+    }
+
+    fn new(
+        database: &Arc<Database>,
+        dead_after: Duration,
+        last_look: Option<Mutex<Instant>>,
+    ) -> Arc<Self> {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let own = format!("{host}-{}-{:08x}", std::process::id(), fastrand::u32(..));
+        Arc::new(Self {
+            database: Arc::clone(database),
+            own,
+            dead_after,
+            seen: Mutex::default(),
+            dead: watch::Sender::default(),
+            on_beat: OnceLock::new(),
+            last_look,
+        })
+    }
+
+    /// Looks at the nodes, if this process is none.
+    pub(super) async fn look_if_no_node(&self) -> Result<(), StoreError> {
+        let Some(last_look) = &self.last_look else { return Ok(()) };
+        let rows = self.database.query(LOOK, &[]).await?;
+        let last = std::mem::replace(&mut *last_look.lock(), Instant::now());
+        self.look(&rows, last.elapsed().min(BEAT * 2));
+        Ok(())
     }
 
     /// Returns this node's name.

@@ -74,6 +74,7 @@ impl Shared {
                    pg_try_advisory_xact_lock_shared(hashtextextended('tandem ' || s.owner, 0)) \
                    from tandem.session s left join tandem.node n on n.name = s.owner \
                    where s.id = any($1)";
+        self.nodes.look_if_no_node().await?;
         let rows = self.database.query(sql, &[&ids, &self.nodes.own()]).await?;
         let owner = |row| {
             let owner = Owner {

@@ -41,6 +41,8 @@ async fn the_sessions_of_a_database_are_listed_shown_searched_exported_and_delet
     // This machine has none.
     assert_eq!(place.run(&["sessions", "--all"]).err, "There is no stored session.\n");
 
+    // Others have not seen a node come and go.
+    assert_eq!(database.sql("select count(*) from tandem.node"), "1");
     let copied = run(&["fork", &id]);
     assert!(copied.code == Some(1) && copied.err.contains("`/fork`"), "{}", copied.err);
     let refused = run(&["delete", "--yes", &id]);
@@ -48,6 +50,33 @@ async fn the_sessions_of_a_database_are_listed_shown_searched_exported_and_delet
     node.child.kill().await.unwrap();
     assert!(out(&["delete", "--yes", &id]).contains("is deleted"));
     assert_eq!(database.sql("select count(*) from tandem.session"), "0");
+    assert_eq!(database.sql("select count(*) from tandem.node"), "1");
+}
+
+#[tokio::test]
+async fn whoever_looks_at_a_database_needs_rights_for_no_more_than_that() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let (database, place) = (cluster.database(), Place::new());
+    let setup = Setup::answers(json!([[{ "text": "hello" }]]));
+    let mut node = Node::start(&setup, place.home.path(), &database).await;
+    node.client.result("message/send", in_context("c", "hi")).await;
+    node.child.kill().await.unwrap();
+    let id = database.sql("select id from tandem.session");
+    // A table that an older version has not made is not missed.
+    database.sql("drop table tandem.node_use");
+    database.sql("create user onlooker; grant usage on schema tandem to onlooker");
+    database.sql("grant select on all tables in schema tandem to onlooker");
+    let url = database.url.replace("tandem@", "onlooker@");
+    let run = |args: &[&str]| place.run(&[&["sessions"], args, &["--store", &url]].concat());
+    for args in [&["show", &id] as &[&str], &["search", "hello", "--all"]] {
+        let said = run(args);
+        assert!(said.code == Some(0) && said.out.contains("hello"), "{args:?}: {}", said.err);
+    }
+    let refused = run(&["delete", "--yes", &id]);
+    assert!(refused.err.contains("the user `onlooker` may not do this"), "{}", refused.err);
+    database.sql("grant delete on tandem.session to onlooker");
+    assert!(run(&["delete", "--yes", &id]).out.contains("is deleted"));
+    assert_eq!(database.sql("select to_regclass('tandem.node_use') is null"), "t");
 }
 
 #[tokio::test]
