@@ -25,6 +25,10 @@ use tandem_wire::jsonrpc::{Error, Params};
 /// Message of a session that the owner shares no longer.
 pub(super) const NOT_SHARED: &str = "the session is not shared with you any more";
 
+/// Message for somebody with a token who types a command (`!ls`) and is not the operator.
+const NO_OWN_COMMANDS: &str = "`!` runs a command as the user of the server, without a sandbox, and is only for the \
+                               operator; ask the agent to run it";
+
 /// Maximum number of files named in one answer.
 const FILES_NAMED: usize = 20_000;
 
@@ -147,6 +151,10 @@ impl Actor<'_> {
         let prompt: PromptParams<PromptPart> = params.parse()?;
         if prompt.parts.iter().any(|part| matches!(part, PromptPart::Shell(_))) {
             self.trusted()?;
+            // It runs as the user who started the server, and neither a rule nor the sandbox counts.
+            if !self.principal.changes_for_all() {
+                return Err(refused(NO_OWN_COMMANDS));
+            }
         }
         // Nobody has checked it, and one request with something in it that is none would fail, and all
         // that follow.

@@ -95,6 +95,26 @@ async fn nothing_more_is_told_to_whom_it_is_shared_no_longer() {
 }
 
 #[tokio::test]
+async fn only_the_operator_types_commands_that_run_as_the_user_of_the_server() {
+    let it = Office::open(hello()).await;
+    let (alice, bob) = (it.member("alice"), it.member("bob"));
+    say(&alice, "/share bob drive").await;
+    let types = async |person: Person| {
+        let mut terminal = person.socket("/attach").await.unwrap();
+        let open = json!({ "version": 3, "terminal": "t", "session": { "id": "a" } });
+        terminal.call(1, "attach/open", open).await;
+        let shell = json!({ "number": 1, "parts": [{ "Shell": "touch made" }] });
+        terminal.call(2, "attach/prompt", shell).await
+    };
+    for member in [alice, bob] {
+        let refused = types(member).await;
+        let why = refused["error"]["data"]["details"].as_str().unwrap_or_default();
+        assert!(why.contains("only for the operator"), "{refused}");
+    }
+    assert!(!it.server.home.path().join("workspace/made").exists());
+}
+
+#[tokio::test]
 async fn a_shared_session_that_is_not_loaded_is_found_in_the_list() {
     let it = Office::open(hello()).await;
     let (alice, bob) = (it.member("alice"), it.member("bob"));
