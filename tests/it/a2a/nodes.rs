@@ -317,6 +317,45 @@ fn first_text(message: &Value) -> &str {
 }
 
 #[tokio::test]
+async fn a_node_that_does_not_serve_the_directory_of_a_session_says_so_and_begins_no_other() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let (home, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let setup = Setup::answers(json!([[{ "text": "hello" }]]));
+    let mut first = Node::start(&setup, home.path(), &database).await;
+    let second = Node::start(&setup, elsewhere.path(), &database).await;
+    first.client.result("message/send", in_context("c", "go")).await;
+    let directory = fs::canonicalize(home.path().join("workspace")).unwrap();
+    for is_alive in [true, false] {
+        if !is_alive {
+            first.child.kill().await.unwrap();
+        }
+        let expected = format!(
+            "the session works in `{}`, which this server does not serve: ask a server that does, or start this one \
+             with `--workspace-root`",
+            directory.display()
+        );
+        for (method, params) in [
+            ("message/send", in_context("c", "more")),
+            ("tasks/get", json!({ "id": "c" })),
+            ("GetTask", json!({ "id": "c.1" })),
+        ] {
+            let said = second.client.call(method, params).await;
+            assert_eq!(said["error"]["message"], expected, "{method}");
+        }
+        for (method, params) in [
+            ("message/stream", in_context("c", "more")),
+            ("tasks/resubscribe", json!({ "id": "c" })),
+        ] {
+            let mut stream = second.client.stream(method, params).await;
+            let (_, said) = stream.event().await.unwrap();
+            assert_eq!(said["error"]["message"], expected, "{method}");
+        }
+    }
+    assert_eq!(database.sql("select turns from tandem.session"), "1");
+}
+
+#[tokio::test]
 async fn commands_see_neither_the_database_nor_its_password() {
     let Some(cluster) = Cluster::shared() else { return skip() };
     let (database, home) = (cluster.database(), TempDir::new().unwrap());

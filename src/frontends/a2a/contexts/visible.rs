@@ -57,6 +57,15 @@ impl<'a> VisibleContexts<'a> {
         (head.served || *self.principal != Principal::Anyone) && is_shown(head)
     }
 
+    /// Returns `true` if a stored session of this head is the principal's, and this server does not serve the
+    /// directory that it works in.
+    fn works_elsewhere(&self, head: &Head) -> bool {
+        let ServedSessions::PerContext { is_shown, .. } = &self.all.served else { return false };
+        let access = SessionAccess { owner: head.owner.clone(), ..SessionAccess::default() };
+        let is_theirs = head.served && self.principal.right(&access).is_some();
+        is_theirs && !is_shown(head)
+    }
+
     /// Checks that the principal may do something in a session. One who may not even read it is told
     /// what would be the answer if there were no such session.
     pub(in super::super) fn check(
@@ -265,6 +274,8 @@ impl<'a> VisibleContexts<'a> {
         for (n, id) in candidates.into_iter().enumerate() {
             match sessions.head(&id).await {
                 Some(head) if self.sees_stored(&head).await => {}
+                // Else a second session would begin under its id, and not be stored.
+                Some(head) if self.works_elsewhere(&head) => return Err(works_elsewhere(&head)),
                 // Whoever could have begun it is told why it cannot be read.
                 None if n == 0 => {}
                 _ => continue,
@@ -545,6 +556,19 @@ fn unloadable(error: LoadError) -> Error {
         ) => Error::new(error::UNSUPPORTED_OPERATION, error.to_string()),
         LoadError::Store(error) => Error::new(Error::INTERNAL, error.to_string()),
     }
+}
+
+/// Returns the error for a session whose directory this server does not serve.
+fn works_elsewhere(head: &Head) -> Error {
+    let (place, flag) = match &head.git {
+        Some(origin) => (format!("a clone of `{origin}`"), "--workspace-git"),
+        None => (format!("`{}`", head.directory.display()), "--workspace-root"),
+    };
+    let message = format!(
+        "the session works in {place}, which this server does not serve: ask a server that does, or start this one \
+         with `{flag}`"
+    );
+    Error::new(error::UNSUPPORTED_OPERATION, message)
 }
 
 /// Returns the error for a session that cannot be.
