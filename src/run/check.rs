@@ -17,7 +17,7 @@ use super::making::Making;
 use super::workspaces::Workspaces;
 use super::{a2a, parts, store, tokens};
 use crate::cli::ServeArgs;
-use tandem_a2a::{self as server, CertificateState, ServerCertificate};
+use tandem_a2a::{self as server, CertificateState, OidcOptions, ServerCertificate};
 use tandem_content::visible::visible;
 use tandem_settings::Settings;
 use tandem_settings::limits::Limits;
@@ -84,7 +84,7 @@ pub(crate) async fn check(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
         check_repositories(&mut findings, &workspaces).await;
     }
     check_sandbox(&mut findings, &making, &settings, &limits).await;
-    check_access(&mut findings, serve, &making);
+    check_access(&mut findings, serve, &making).await;
     check_audit(&mut findings, serve);
     check_files(&mut findings, &limits);
     check_store(&mut findings, serve, &making, &limits).await;
@@ -155,7 +155,7 @@ async fn check_sandbox(
 }
 
 /// Looks at the tokens, the proxy, and who is let in from where.
-fn check_access(findings: &mut Findings, serve: &ServeArgs, making: &Making) {
+async fn check_access(findings: &mut Findings, serve: &ServeArgs, making: &Making) {
     let file = serve.a2a.a2a_token_file.as_deref();
     let token = findings.checked("token", a2a::token(file, &making.credentials));
     let token = token.flatten();
@@ -184,7 +184,7 @@ fn check_access(findings: &mut Findings, serve: &ServeArgs, making: &Making) {
     }
     let oidc = findings.checked("oidc", a2a::oidc(&serve.oidc)).flatten();
     if let Some(oidc) = &oidc {
-        findings.ok("oidc", format!("tokens of {} count", oidc.issuer));
+        check_issuer(findings, oidc).await;
     }
     if findings.checked("card", a2a::card_key(&serve.card)).flatten().is_some()
         && let Some(file) = &serve.card.card_key
@@ -202,6 +202,17 @@ fn check_access(findings: &mut Findings, serve: &ServeArgs, making: &Making) {
             "token",
             "there is none: whoever reaches the port has all sessions; see `tandem serve token add`",
         );
+    }
+}
+
+/// Looks whether an issuer of tokens has its keys where they can be fetched.
+async fn check_issuer(findings: &mut Findings, oidc: &OidcOptions) {
+    let issuer = &oidc.issuer;
+    match oidc.check_issuer().await {
+        Ok(()) => findings.ok("oidc", format!("tokens of {issuer} count")),
+        Err(why) => {
+            findings.wrong("oidc", format!("the keys of {issuer} cannot be fetched: {why:#}"));
+        }
     }
 }
 

@@ -89,6 +89,19 @@ async fn a_set_up_is_said_to_be_right_or_what_is_wrong_with_it_and_what_to_do() 
 }
 
 #[tokio::test]
+async fn an_issuer_whose_keys_cannot_be_fetched_is_said() {
+    let home = TempDir::new().unwrap();
+    // Nobody listens there.
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let issuer = format!("http://{free}/realm");
+    let flags = ["--port", "0", "--oidc-issuer", &issuer, "--oidc-audience", "tandem"];
+    let (text, status) = check(home.path(), &flags).await;
+    let begin = "wrong    oidc: the keys of http://127.0.0.1:PORT/realm cannot be fetched: ";
+    assert!(text.lines().any(|line| line.starts_with(begin)), "{text}");
+    assert_eq!(status, 1);
+}
+
+#[tokio::test]
 async fn repositories_that_cannot_be_read_are_said() {
     let home = TempDir::new().unwrap();
     let path = |name: &str| home.path().join(name).to_str().unwrap().to_owned();

@@ -93,6 +93,14 @@ impl OidcOptions {
     }
 }
 
+impl OidcOptions {
+    /// Returns an error that says why the issuer's keys cannot be fetched, if they cannot.
+    pub async fn check_issuer(&self) -> anyhow::Result<()> {
+        signatures::install();
+        IssuerKeys::new(self.issuer.clone()).check().await
+    }
+}
+
 impl Oidc {
     pub(super) fn new(options: OidcOptions) -> Self {
         signatures::install();

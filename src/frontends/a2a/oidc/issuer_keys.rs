@@ -132,6 +132,11 @@ impl IssuerKeys {
         }
     }
 
+    /// Returns an error that says why the keys cannot be fetched, if they cannot.
+    pub(super) async fn check(&self) -> anyhow::Result<()> {
+        self.fetch().await.map(drop)
+    }
+
     /// Fetches the keys. If that fails, those from before are kept, and `false` is returned.
     async fn refresh(&self) -> bool {
         match self.fetch().await {
