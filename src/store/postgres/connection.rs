@@ -28,6 +28,9 @@ pub(super) const BACKOFF: Backoff = Backoff {
 /// Message of the library for a server without TLS.
 const NO_TLS: &str = "server does not support TLS";
 
+/// Message of the library where a password is wanted and there is none.
+const NO_PASSWORD: &str = "password missing";
+
 /// A database, and one connection to it for whoever needs an answer.
 pub(super) struct Database {
     address: DatabaseAddress,
@@ -204,6 +207,9 @@ impl Database {
                 None if cause(error) == NO_TLS => {
                     "it has no TLS; add `sslmode=disable` on a network that you trust".to_owned()
                 }
+                None if cause(error) == NO_PASSWORD => {
+                    format!("it wants a password of the user `{user}`; set PGPASSWORD")
+                }
                 None => format!(
                     "it cannot be reached ({}); is it running, and is its address right?",
                     cause(error)
@@ -260,7 +266,10 @@ impl Failure {
             Self::Refused(error) => match error.code() {
                 Some(code) => !is_passing(code),
                 // An address that cannot be, and TLS that is refused, stay so.
-                None => tandem_net::tls_error(error).is_some() || cause(error) == NO_TLS,
+                None => {
+                    tandem_net::tls_error(error).is_some()
+                        || matches!(&*cause(error), NO_TLS | NO_PASSWORD)
+                }
             },
         }
     }

@@ -486,6 +486,9 @@ async fn people_are_told_what_is_wrong_and_what_to_do_without_the_password() {
     let wrong = refused(&url("tandem@", "locked:wrong@")).await;
     expect![[r#"the database `NAME` at 127.0.0.1:PORT: it does not let the user `locked` in (password authentication failed for user "locked"); check the password in the address or in PGPASSWORD"#]].assert_eq(&told(wrong));
 
+    let missing = refused(&url("tandem@", "locked@")).await;
+    expect!["the database `NAME` at 127.0.0.1:PORT: it wants a password of the user `locked`; set PGPASSWORD"].assert_eq(&told(missing));
+
     let denied = refused(&url("tandem@", "locked:right@")).await;
     expect!["the database `NAME` at 127.0.0.1:PORT: the user `locked` may not do this (permission denied for database NAME); let it own the database, or the schema `tandem`"].assert_eq(&told(denied));
 
