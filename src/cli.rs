@@ -453,7 +453,7 @@ pub(crate) struct WorkArgs {
     /// Use no MCP servers but these
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) allowed_mcp_server_names: Vec<String>,
-    /// Change a limit; may be repeated. The limits are listed below
+    /// Change a limit; may be repeated. `tandem --help` lists them at its end
     #[arg(long = "limit", value_name = "NAME=VALUE")]
     pub(crate) limits: Vec<Change>,
 }

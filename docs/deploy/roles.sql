@@ -1,6 +1,9 @@
--- A user for the nodes that owns nothing: it can neither change nor drop the tables. As the owner of the database, after
--- the first start of `tandem serve` (which makes the tables), and after an update that adds one:
+-- A user for the nodes that owns nothing: it can neither change nor drop the tables. As the owner of the database, who
+-- must be able to make roles (`alter role owner createrole`), after the first start of `tandem serve` (which makes the
+-- tables), and after an update that adds one:
 --   psql postgres://owner@db.example/tandem -f roles.sql
+-- Give the user the password that the nodes have in PGPASSWORD:
+--   psql postgres://owner@db.example/tandem -c '\password tandem_node'
 do $$ begin
   if not exists (select from pg_roles where rolname = 'tandem_node') then
     create role tandem_node login;
