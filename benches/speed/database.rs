@@ -34,8 +34,8 @@ const ROUNDS: usize = 2;
 /// Number of sessions that are read at another node while they grow.
 const READ: usize = 10;
 
-/// Number of sessions that nobody uses.
-const IDLE: usize = 10_000;
+/// Numbers of sessions that nobody uses.
+const IDLE: [usize; 2] = [10_000, 100_000];
 
 /// Number of sessions of a node that is killed.
 const TAKEN: usize = 300;
@@ -313,8 +313,8 @@ fn idle_id(n: usize) -> String {
     format!("0199f2c4-0000-7000-8000-{n:012}")
 }
 
-/// Adds sessions of a turn and three batches each, begun by clients in a directory.
-fn add_idle(database: &Database<'_>, directory: &str) {
+/// Adds this many sessions of a turn and three batches each, begun by clients in a directory.
+fn add_idle(database: &Database<'_>, directory: &str, count: usize) {
     let text = "some words ".repeat(20);
     let head = format!(
         r#"{{"tandem":1,"id":"%1$s","t":1,"dir":"{directory}","title":"a prompt","a2a":true}}"#
@@ -327,7 +327,7 @@ fn add_idle(database: &Database<'_>, directory: &str) {
             .to_owned(),
     ];
     let id = "'0199f2c4-0000-7000-8000-' || lpad(n::text, 12, '0')";
-    let all = format!("generate_series(0, {IDLE} - 1) n");
+    let all = format!("generate_series(0, {count} - 1) n");
     database.sql(&format!(
         "insert into tandem.session(id, epoch, owner, next, head, directory, is_checkpoint, title, turns, changed) \
          select {id}, 1, '', 4, format('{head}', {id}), '{directory}', false, 'a prompt', 1, n from {all}"
@@ -359,38 +359,44 @@ fn started(database: &Database<'_>, home: &Path) -> (Node, Value) {
     (node, figures)
 }
 
-/// A database with 10,000 sessions that nobody uses, against an empty one.
+/// Databases with very many sessions that nobody uses, against an empty one.
 pub(crate) fn idle() -> Value {
     let Some(cluster) = Cluster::start() else { return json!(NO_POSTGRES) };
     let home = TempDir::new().unwrap();
-    let directory = home.path().to_str().unwrap();
-    let empty = cluster.database();
-    let (_, without) = started(&empty, home.path());
-    let many = cluster.database();
-    drop(runtime().block_on(many.connect()));
-    let size = || many.sql("select pg_database_size(current_database())").parse::<f64>().unwrap();
+    let (_, without) = started(&cluster.database(), home.path());
+    let mut result = json!({ "none": without });
+    for count in IDLE {
+        result[format!("{count} sessions")] =
+            idle_sessions(&cluster.database(), home.path(), count);
+    }
+    result
+}
+
+/// Figures of a database with this many sessions that nobody uses.
+fn idle_sessions(database: &Database<'_>, home: &Path, count: usize) -> Value {
+    drop(runtime().block_on(database.connect()));
+    let size =
+        || database.sql("select pg_database_size(current_database())").parse::<f64>().unwrap();
     let before = size();
-    add_idle(&many, directory);
+    add_idle(database, home.to_str().unwrap(), count);
     let bytes = size() - before;
     let list = |most: Option<usize>| {
         let runtime = runtime();
-        let store = runtime.block_on(many.connect());
+        let store = runtime.block_on(database.connect());
         let query = Query { most, ..Query::default() };
         let begun = Instant::now();
-        assert_eq!(runtime.block_on(store.list(&query)).unwrap().len(), most.unwrap_or(IDLE));
+        assert_eq!(runtime.block_on(store.list(&query)).unwrap().len(), most.unwrap_or(count));
         begun.elapsed().as_secs_f64() * 1e3
     };
     let (newest, all) = (list(Some(50)), list(None));
-    let (node, with) = started(&many, home.path());
+    let (node, started) = started(database, home);
     let firsts = (0..10).map(|n| node.first_event(&idle_id(n * 7))).collect();
     json!({
-        "sessions": IDLE,
-        "database, bytes a session": (bytes / IDLE as f64).round(),
+        "database, bytes a session": (bytes / count as f64).round(),
         "newest 50 of the store, ms": round(newest),
         "all of the store, ms": round(all),
         "an idle session, first event, ms": round(median(firsts)),
-        "with them": with,
-        "without": without,
+        "a node": started,
     })
 }
 
