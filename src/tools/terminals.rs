@@ -153,7 +153,16 @@ pub struct RunningProgram {
 pub struct Life {
     /// End of the program itself.
     pub exit: Exit,
-    _end_on_drop: DropGuard,
+    end_on_drop: DropGuard,
+}
+
+impl Life {
+    /// Ends the program, with all that it started, and waits until that has ended.
+    pub async fn end(self) {
+        let Self { mut exit, end_on_drop } = self;
+        drop(end_on_drop);
+        exit.of_group().await;
+    }
 }
 
 impl Terminals {
@@ -212,11 +221,16 @@ impl Terminals {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let Spawned { pipes, exit, end, .. } =
             self.supervisor.spawn(&mut command, PROGRAM_GRACE)?;
-        let life = Life { exit, _end_on_drop: end.drop_guard() };
+        let life = Life { exit, end_on_drop: end.drop_guard() };
         let (Some(input), Some(output), Some(errors)) = pipes else {
             return Err(io::Error::other("the program has no pipes"));
         };
         Ok(RunningProgram { input, output, errors, life })
+    }
+
+    /// Waits until something can be started: while others may take this process's sessions over, nothing can.
+    pub async fn may_start(&self) {
+        self.supervisor.may_start().await;
     }
 
     /// Finds out where programs are, if that is not known: to be waited for before one is started.

@@ -141,6 +141,14 @@ impl Supervisor {
         self.beat_guard();
     }
 
+    /// Waits for a sign of life, if the last one is so long ago that nothing can be started.
+    pub(super) async fn may_start(&self) {
+        let Some(pulse) = self.pulse.get() else { return };
+        let mut last = pulse.last.subscribe();
+        // It cannot fail: the sender is here.
+        let _ = last.wait_for(|beat| !pulse.is_late_after(*beat)).await;
+    }
+
     /// Starts a program in a process group of its own. It is waited for, or ended when the token
     /// fires; `grace` is the time between SIGTERM and SIGKILL then.
     pub(super) fn spawn(
@@ -308,7 +316,12 @@ struct Pulse {
 impl Pulse {
     /// Returns whether the last sign of life is so long ago that nothing is to be started.
     fn is_late(&self) -> bool {
-        self.last.borrow().elapsed() >= self.patience / 2
+        self.is_late_after(*self.last.borrow())
+    }
+
+    /// Returns the same of a sign of life that is the last one.
+    fn is_late_after(&self, beat: Instant) -> bool {
+        beat.elapsed() >= self.patience / 2
     }
 }
 
@@ -424,6 +437,10 @@ mod tests {
     use std::collections::HashSet;
     use std::path::Path;
     use std::sync::Arc;
+    use std::time::Duration;
+
+    use tokio::spawn;
+    use tokio::time::{advance, timeout};
 
     use super::Supervisor;
     use crate::terminals::{EnvironmentFilter, Terminals};
@@ -450,6 +467,24 @@ mod tests {
         supervisor.end_all().await;
         let groups = futures::future::try_join_all(starting).await.unwrap().concat();
         assert!(groups.iter().all(|group| !super::test_group(*group)), "{groups:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_may_not_start_for_want_of_a_sign_of_life_waits_for_one() {
+        let supervisor = Supervisor::new();
+        supervisor.may_start().await;
+        supervisor.need_beats(Duration::from_secs(2));
+        supervisor.may_start().await;
+        advance(Duration::from_secs(1)).await;
+        let terminals = Terminals::new(&supervisor, EnvironmentFilter::default());
+        assert!(terminals.start("true", Path::new("/"), &[], None).is_err());
+        let mut waiting = spawn({
+            let supervisor = Arc::clone(&supervisor);
+            async move { supervisor.may_start().await }
+        });
+        assert!(timeout(Duration::from_hours(1), &mut waiting).await.is_err());
+        supervisor.beat();
+        waiting.await.unwrap();
     }
 
     #[tokio::test]
