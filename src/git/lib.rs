@@ -6,6 +6,7 @@
 //! objects. Of the clone's `.git`, only `HEAD`, references and objects are read, as plain files.
 
 mod clone;
+mod making;
 mod name;
 mod paths;
 mod program;

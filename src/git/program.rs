@@ -6,11 +6,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{Either, select};
+use futures::future::{Either, FutureExt as _, select};
 use futures::join;
 use tandem_tools::terminals::{Program, RunningProgram, Terminals};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::paths::Paths;
 use super::repository::Repository;
@@ -94,10 +96,13 @@ pub(crate) fn hides(name: &str) -> bool {
 }
 
 /// Git, for one repository.
+#[derive(Clone)]
 pub(crate) struct Git {
     terminals: Arc<Terminals>,
     repository: Arc<Repository>,
     time: Duration,
+    /// Ends the command that runs; none begins then.
+    cancel: CancellationToken,
 }
 
 /// A command of git.
@@ -121,7 +126,12 @@ impl Git {
         repository: Arc<Repository>,
         time: Duration,
     ) -> Self {
-        Self { terminals, repository, time }
+        Self { terminals, repository, time, cancel: CancellationToken::new() }
+    }
+
+    /// Returns the same whose commands end when this fires.
+    pub(crate) fn until(&self, cancel: &CancellationToken) -> Self {
+        Self { cancel: cancel.clone(), ..self.clone() }
     }
 
     pub(crate) fn repository(&self) -> &Repository {
@@ -180,17 +190,17 @@ impl Git {
             directory,
         };
         let what = args.first().copied().unwrap_or_default();
-        let ran = timeout(self.time, self.output_of(&program, input)).await;
-        let (written, complaints, is_done) = match ran {
-            Ok(Ok(ran)) => ran,
-            Ok(Err(error)) => return Err(format!("git cannot be run: {error}")),
-            Err(_) => {
+        let ran = self.output_of(&program, input).await;
+        let (written, complaints, is_done) = ran.map_err(|failure| match failure {
+            Failure::NotRun(error) => format!("git cannot be run: {error}"),
+            Failure::Cancelled => "the turn was cancelled".to_owned(),
+            Failure::TooLong => {
                 let seconds = self.time.as_secs();
-                return Err(format!(
+                format!(
                     "`git {what}` took longer than {seconds} s (`--limit git-seconds=N` allows more)"
-                ));
+                )
             }
-        };
+        })?;
         if written.len() as u64 > MOST_OUTPUT {
             return Err(format!("`git {what}` names too many files"));
         }
@@ -201,37 +211,27 @@ impl Git {
         }
     }
 
-    /// Returns what a program writes and complains about, and whether it has succeeded.
+    /// Returns what a program writes and complains about, and whether it has succeeded. After an error, nothing of
+    /// it runs any more.
     async fn output_of(
         &self,
         program: &Program,
         input: Vec<u8>,
-    ) -> io::Result<(Vec<u8>, Vec<u8>, bool)> {
-        let RunningProgram { input: mut to, output, mut errors, mut life } =
-            self.terminals.serve(program, None)?;
-        let feed = async move {
-            // One that has ended early says why itself.
-            let _ = to.write_all(&input).await;
+    ) -> Result<(Vec<u8>, Vec<u8>, bool), Failure> {
+        let may_start = self.cancel.run_until_cancelled(self.terminals.may_start()).await;
+        may_start.ok_or(Failure::Cancelled)?;
+        let RunningProgram { input: to, output, errors, mut life } =
+            self.terminals.serve(program, None).map_err(Failure::NotRun)?;
+        let ended = life.exit.wait().map(|status| status.is_some_and(|it| it.success()));
+        let talk = timeout(self.time, talk(input, to, output, errors, ended));
+        let failure = match self.cancel.run_until_cancelled(talk).await {
+            Some(Ok(Ok(ran))) => return Ok(ran),
+            Some(Ok(Err(error))) => Failure::NotRun(error),
+            Some(Err(_)) => Failure::TooLong,
+            None => Failure::Cancelled,
         };
-        let mut complaints = Vec::new();
-        let listening = async {
-            let _ = (&mut errors).take(MOST_COMPLAINTS).read_to_end(&mut complaints).await;
-            // A program that nobody listens to would end.
-            let _ = tokio::io::copy(&mut errors, &mut tokio::io::sink()).await;
-        };
-        let running = async {
-            let ((), written) = join!(feed, read(output, MOST_OUTPUT + 1));
-            (written, life.exit.wait().await)
-        };
-        let (written, status) = match select(pin!(running), pin!(listening)).await {
-            Either::Left((ran, listening)) => {
-                // A connection of ssh that stays open may keep this open, too.
-                let _ = timeout(LAST_WORDS, listening).await;
-                ran
-            }
-            Either::Right(((), running)) => running.await,
-        };
-        Ok((written?, complaints, status.is_some_and(|status| status.success())))
+        life.end().await;
+        Err(failure)
     }
 
     /// Returns the variables of every command.
@@ -270,6 +270,46 @@ impl Git {
             line.chars().filter(|c| !c.is_control()).take(LONGEST_COMPLAINT).collect();
         if shown.is_empty() { "it has failed".to_owned() } else { shown }
     }
+}
+
+/// Reason why a program did not come to its own end.
+enum Failure {
+    NotRun(io::Error),
+    TooLong,
+    Cancelled,
+}
+
+/// Gives a program its input; returns what it writes and complains about, and whether it has succeeded.
+async fn talk(
+    input: Vec<u8>,
+    mut to: ChildStdin,
+    output: ChildStdout,
+    mut errors: ChildStderr,
+    succeeds: impl Future<Output = bool>,
+) -> io::Result<(Vec<u8>, Vec<u8>, bool)> {
+    let feed = async move {
+        // One that has ended early says why itself.
+        let _ = to.write_all(&input).await;
+    };
+    let mut complaints = Vec::new();
+    let listening = async {
+        let _ = (&mut errors).take(MOST_COMPLAINTS).read_to_end(&mut complaints).await;
+        // A program that nobody listens to would end.
+        let _ = tokio::io::copy(&mut errors, &mut tokio::io::sink()).await;
+    };
+    let running = async {
+        let ((), written) = join!(feed, read(output, MOST_OUTPUT + 1));
+        (written, succeeds.await)
+    };
+    let (written, is_done) = match select(pin!(running), pin!(listening)).await {
+        Either::Left((ran, listening)) => {
+            // A connection of ssh that stays open may keep this open, too.
+            let _ = timeout(LAST_WORDS, listening).await;
+            ran
+        }
+        Either::Right(((), running)) => running.await,
+    };
+    Ok((written?, complaints, is_done))
 }
 
 /// Reads this many bytes at most; nothing further is read.

@@ -11,6 +11,7 @@ use super::clone::{CloneGit, CloneHead};
 use super::name::{is_branch, is_object_id};
 use super::paths::Paths;
 use super::program::{Git, GitCommand};
+use super::workspace::GitLimits;
 
 /// Line of a snapshot's message that names the branch.
 const BRANCH: &str = "Tandem-Branch: ";
@@ -61,12 +62,12 @@ impl Snapshot {
     }
 }
 
-/// Takes a snapshot of the files of a clone, of at most this many bytes each. The objects of the commit that the
-/// clone is at are there afterwards, too.
+/// Takes a snapshot of the files of a clone. The objects of the commit that the clone is at are there afterwards,
+/// too.
 pub(crate) async fn take(
     git: &Git,
     paths: &Paths,
-    most_bytes: u64,
+    limits: GitLimits,
 ) -> Result<TakenSnapshot, String> {
     let (clone, objects) = (paths.clone.clone(), paths.own.join("objects"));
     let read = spawn_blocking(move || {
@@ -81,9 +82,9 @@ pub(crate) async fn take(
     if let Some(commit) = &head.commit {
         git.run(paths, &["cat-file", "-e", &format!("{commit}^{{commit}}")]).await?;
     }
-    let listed = listed(git, paths, &head).await?;
+    let lists = FileLists::of(git, paths, &head).await?;
     let clone = paths.clone.clone();
-    let changes = spawn_blocking(move || IndexChanges::of(&clone, listed, most_bytes)).await;
+    let changes = spawn_blocking(move || IndexChanges::of(&clone, &lists, limits.file_bytes)).await;
     let changes = changes.map_err(|error| error.to_string())?;
     let remove = &["update-index", "--force-remove", "-z", "--stdin"][..];
     let add = &["update-index", "--add", "--replace", "--remove", "-z", "--stdin"][..];
@@ -96,8 +97,15 @@ pub(crate) async fn take(
     Ok(TakenSnapshot { snapshot: Snapshot { tree, head }, left_out: changes.left_out })
 }
 
-/// Files by name.
-type Listed = BTreeMap<Vec<u8>, ListedFile>;
+/// The files of a clone as git lists them: names, each with a zero byte at its end.
+struct FileLists {
+    /// Those that are not tracked, but for what is ignored.
+    untracked: Vec<u8>,
+    /// Those of the last snapshot, each behind its mode.
+    saved: Vec<u8>,
+    /// Those of the commit that the clone is at, each behind its mode.
+    committed: Vec<u8>,
+}
 
 /// A file as git lists it.
 #[derive(Default)]
@@ -108,29 +116,35 @@ struct ListedFile {
     is_committed: bool,
 }
 
-/// Lists the files that are tracked, by the last snapshot or by the commit that the clone is at, and those that are
-/// not, but for what is ignored.
-async fn listed(git: &Git, paths: &Paths, head: &CloneHead) -> Result<Listed, String> {
-    let untracked = &["ls-files", "-z", "--others", "--exclude-standard"];
-    let untracked = with_files(git, paths, untracked, Vec::new()).await?;
-    let untracked = names(&untracked).map(|name| (name.to_owned(), ListedFile::default()));
-    let mut listed: Listed = untracked.collect();
-    let mut list = |tracked: &[u8], is_committed| {
-        for line in names(tracked) {
-            // "100644 ID 0\tNAME", or "100644 blob ID\tNAME".
-            let Some(tab) = line.iter().position(|&b| b == b'\t') else { continue };
-            let is_submodule = line.starts_with(SUBMODULE);
-            let file = ListedFile { is_submodule, is_committed };
-            listed.insert(line[tab + 1..].to_owned(), file);
-        }
-    };
-    list(&with_files(git, paths, &["ls-files", "-z", "--stage"], Vec::new()).await?, false);
-    if let Some(commit) = &head.commit {
-        let args = &["ls-tree", "-r", "-z", "--full-tree", commit];
-        let command = GitCommand { args, ..GitCommand::default() };
-        list(&git.run_command(paths, command).await?, true);
+impl FileLists {
+    async fn of(git: &Git, paths: &Paths, head: &CloneHead) -> Result<Self, String> {
+        let untracked = &["ls-files", "-z", "--others", "--exclude-standard"];
+        let untracked = with_files(git, paths, untracked, Vec::new()).await?;
+        let saved = with_files(git, paths, &["ls-files", "-z", "--stage"], Vec::new()).await?;
+        let committed = match &head.commit {
+            Some(commit) => {
+                let args = &["ls-tree", "-r", "-z", "--full-tree", commit];
+                git.run_command(paths, GitCommand { args, ..GitCommand::default() }).await?
+            }
+            None => Vec::new(),
+        };
+        Ok(Self { untracked, saved, committed })
     }
-    Ok(listed)
+
+    /// Returns the files by name.
+    fn files(&self) -> BTreeMap<&[u8], ListedFile> {
+        let untracked = names(&self.untracked).map(|name| (name, ListedFile::default()));
+        let mut files: BTreeMap<_, _> = untracked.collect();
+        for (tracked, is_committed) in [(&self.saved, false), (&self.committed, true)] {
+            for line in names(tracked) {
+                // "100644 ID 0\tNAME", or "100644 blob ID\tNAME".
+                let Some(tab) = line.iter().position(|&b| b == b'\t') else { continue };
+                let is_submodule = line.starts_with(SUBMODULE);
+                files.insert(&line[tab + 1..], ListedFile { is_submodule, is_committed });
+            }
+        }
+        files
+    }
 }
 
 /// Differences between the files of a clone and the index: names, each with a zero byte at its end.
@@ -143,24 +157,25 @@ struct IndexChanges {
 
 impl IndexChanges {
     /// Looks at the files.
-    fn of(clone: &Path, listed: Listed, most_bytes: u64) -> Self {
+    fn of(clone: &Path, lists: &FileLists, most_bytes: u64) -> Self {
         let (mut changes, mut directories) = (Self::default(), HashMap::new());
-        for (name, listed) in listed {
+        for (name, listed) in lists.files() {
             // A repository of its own: its files are not this one's.
             if name.ends_with(b"/") || listed.is_submodule {
                 continue;
             }
-            let path = relative(&name);
+            let path = relative(name);
             let file = fs::symlink_metadata(clone.join(&path)).ok();
             let file = file.filter(|_| is_inside(clone, path.parent(), &mut directories));
+            let is_there = file.as_ref().is_some_and(|it| it.is_file() || it.is_symlink());
             // What is committed is pushed anyway.
-            let is_too_large = !listed.is_committed
-                && file.as_ref().is_some_and(|it| it.is_file() && it.len() > most_bytes);
+            let counted = file.filter(|it| it.is_file() && !listed.is_committed);
+            let bytes = counted.map_or(0, |it| it.len());
+            let is_too_large = bytes > most_bytes;
             changes.left_out += usize::from(is_too_large);
-            let is_there = file.is_some_and(|it| it.is_file() || it.is_symlink());
             let list =
                 if is_there && !is_too_large { &mut changes.there } else { &mut changes.gone };
-            list.extend_from_slice(&name);
+            list.extend_from_slice(name);
             list.push(0);
         }
         changes

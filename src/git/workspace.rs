@@ -1,23 +1,18 @@
 //! The workspace of one session: cloned, or brought to its snapshot, before its first turn on a node; saved after
 //! each.
 
-use std::ffi::OsString;
-use std::fmt::Write as _;
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tandem_agent::session::{GitOrigin, PastTurns, SavedWorkspace};
 use tokio::sync::Mutex;
-use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
 
-use super::clone::CloneHead;
-use super::name::{is_branch, is_object_id};
-use super::paths::{Paths, removed};
-use super::program::{ATTRIBUTES, Git, GitCommand};
+use super::making::{CloneMaker, blocking};
+use super::paths::Paths;
+use super::program::Git;
 use super::snapshot::{self, Snapshot};
 
 /// The file beside the clone that has the number of turns up to the last one that ran in it.
@@ -76,36 +71,47 @@ impl SavedWorkspace for GitWorkspace {
         self.git.repository().origin()
     }
 
-    async fn restore(&self, before: PastTurns) -> Result<Option<String>, String> {
+    async fn restore(
+        &self,
+        before: PastTurns,
+        cancel: &CancellationToken,
+    ) -> Result<Option<String>, String> {
         let mut state = self.state.lock().await;
         let mut lost = None;
         if !state.is_ready {
             let paths = self.paths.clone();
-            blocking(move || paths.unlock()).await?;
             // If the last turn ran here, the clone has more than the snapshot, or as much.
-            if !self.paths.is_cloned() || self.turns() != Some(before.count) {
-                lost = self.fetch(before).await?;
+            let is_last = blocking(move || {
+                paths.unlock()?;
+                Ok(paths.is_cloned() && turns(&paths) == Some(before.count))
+            });
+            let git = self.git.until(cancel);
+            let maker = CloneMaker { git: &git, paths: &self.paths };
+            if !is_last.await? {
+                let has_snapshot = maker.make().await?;
+                lost = lost_turns(before, has_snapshot, self.origin());
             }
-            state.saved = self.snapshot().await?;
+            state.saved = maker.snapshot().await?;
             state.is_ready = true;
         }
-        let noted = fs::write(self.paths.own.join(TURNS), (before.count + 1).to_string());
-        noted.map_err(|error| format!("the workspace cannot be written: {error}"))?;
+        let turns = self.paths.own.join(TURNS);
+        blocking(move || fs::write(turns, (before.count + 1).to_string())).await?;
         Ok(lost)
     }
 
-    async fn save(&self) -> Result<Option<String>, String> {
+    async fn save(&self, cancel: &CancellationToken) -> Result<Option<String>, String> {
         let mut state = self.state.lock().await;
         if !state.is_ready {
             return Ok(None);
         }
+        let git = self.git.until(cancel);
         // A command that took too long may have been killed.
         let paths = self.paths.clone();
         blocking(move || paths.unlock()).await?;
-        let taken = snapshot::take(&self.git, &self.paths, self.limits.file_bytes).await?;
+        let taken = snapshot::take(&git, &self.paths, self.limits).await?;
         if state.saved.as_ref().is_none_or(|(saved, _)| *saved != taken.snapshot) {
-            let commit = taken.snapshot.commit(&self.git, &self.paths).await?;
-            let pushed = self.push(&state, &commit).await;
+            let commit = taken.snapshot.commit(&git, &self.paths).await?;
+            let pushed = self.push(&git, &state, &commit).await;
             state.is_doubtful = pushed.is_err();
             pushed?;
             state.saved = Some((taken.snapshot, commit));
@@ -123,163 +129,8 @@ impl SavedWorkspace for GitWorkspace {
 }
 
 impl GitWorkspace {
-    /// Fetches what the repository has, and makes the clone anew. Returns a text about what is lost.
-    async fn fetch(&self, past: PastTurns) -> Result<Option<String>, String> {
-        self.begin().await?;
-        let snapshots = format!("+{0}*:{0}*", self.paths.reference());
-        let heads = "+refs/heads/*:refs/remotes/origin/*";
-        self.git
-            .reach(
-                &self.paths,
-                &[
-                    "fetch",
-                    "--quiet",
-                    "--no-tags",
-                    "--no-write-fetch-head",
-                    "origin",
-                    heads,
-                    "+refs/tags/*:refs/tags/*",
-                    &snapshots,
-                ],
-            )
-            .await?;
-        let commit = self.reference(&self.paths.reference()).await;
-        self.build(commit.as_deref()).await?;
-        Ok(lost(past, commit.is_some(), self.origin()))
-    }
-
-    /// Makes the git directory beside the clone, if there is none or the clone is not whole.
-    async fn begin(&self) -> Result<(), String> {
-        let paths = self.paths.clone();
-        if paths.is_cloned() && paths.own.join("HEAD").exists() {
-            return Ok(());
-        }
-        blocking(move || {
-            removed(&paths.own)?;
-            // Before all else, so that there is no git directory without them.
-            DirBuilder::new().recursive(true).mode(0o700).create(paths.own.join("info"))?;
-            fs::write(paths.own.join("info/attributes"), ATTRIBUTES)
-        })
-        .await?;
-        self.git.run(&self.paths, &["init", "--quiet", "--bare", "--template="]).await.map(drop)
-    }
-
-    /// Makes the clone as the snapshot of this commit has it; without one, at the revision that the session begins
-    /// with.
-    async fn build(&self, commit: Option<&str>) -> Result<(), String> {
-        let (head, tree) = if let Some(commit) = commit {
-            let Snapshot { tree, head } = Snapshot::read(&self.git, &self.paths, commit).await?;
-            (head, Some(tree))
-        } else {
-            let head = self.first_head().await?;
-            let tree = head.commit.clone();
-            (head, tree)
-        };
-        let new = self.paths.new.clone();
-        blocking(move || {
-            removed(&new)?;
-            DirBuilder::new().mode(0o700).create(&new)
-        })
-        .await?;
-        self.check_out(tree.as_deref()).await?;
-        self.make_git(&head).await?;
-        let paths = self.paths.clone();
-        blocking(move || put_in_place(&paths)).await
-    }
-
-    /// Returns the branch and the commit that a new session begins with.
-    async fn first_head(&self) -> Result<CloneHead, String> {
-        let Some(revision) = &self.origin().revision else {
-            let head = self
-                .git
-                .reach(&self.paths, &["ls-remote", "--quiet", "--symref", "origin", "HEAD"])
-                .await?;
-            let branch = head
-                .lines()
-                .find_map(|line| line.strip_prefix("ref: refs/heads/")?.strip_suffix("\tHEAD"));
-            let branch = branch.filter(|branch| is_branch(branch)).unwrap_or("main").to_owned();
-            let commit = self.reference(&format!("refs/remotes/origin/{branch}")).await;
-            return Ok(CloneHead { branch: Some(branch), commit });
-        };
-        if let Some(commit) = self.reference(&format!("refs/remotes/origin/{revision}")).await {
-            return Ok(CloneHead { branch: Some(revision.clone()), commit: Some(commit) });
-        }
-        let tag = self.reference(&format!("refs/tags/{revision}")).await;
-        let commit = match tag {
-            None if is_object_id(revision) => self.reference(revision).await,
-            tag => tag,
-        };
-        match commit {
-            Some(commit) => Ok(CloneHead { branch: None, commit: Some(commit) }),
-            None => Err(format!("{} has no branch, tag or commit `{revision}`", self.origin().url)),
-        }
-    }
-
-    /// Returns the commit that a reference, or an id, means.
-    async fn reference(&self, name: &str) -> Option<String> {
-        let name = format!("{name}^{{commit}}");
-        let args = ["rev-parse", "--verify", "--quiet", "--end-of-options", &name];
-        self.git.run(&self.paths, &args).await.ok().filter(|id| is_object_id(id))
-    }
-
-    /// Writes the files of a tree into the new clone.
-    async fn check_out(&self, tree: Option<&str>) -> Result<(), String> {
-        let index = self.paths.own.join("index");
-        blocking(move || removed(&index)).await?;
-        let Some(tree) = tree else { return Ok(()) };
-        for args in [&["read-tree", tree][..], &["checkout-index", "--all", "--quiet", "--index"]] {
-            let files = Some(&*self.paths.new);
-            self.git
-                .run_command(&self.paths, GitCommand { args, files, ..GitCommand::default() })
-                .await?;
-        }
-        Ok(())
-    }
-
-    /// Makes the `.git` of the new clone, in which no session has worked yet.
-    async fn make_git(&self, head: &CloneHead) -> Result<(), String> {
-        let git = self.paths.new.join(".git");
-        let run = async |args: &[&str], protocol: &str| {
-            let command = GitCommand { args, git: Some(&git), protocol, ..GitCommand::default() };
-            self.git.run_command(&self.paths, command).await
-        };
-        run(&["init", "--quiet", "--template="], "").await?;
-        let own = self.paths.own.to_string_lossy();
-        let snapshots = format!("+{0}*:{0}*", self.paths.reference());
-        let heads = "+refs/remotes/origin/*:refs/remotes/origin/*";
-        run(
-            &[
-                "fetch",
-                "--quiet",
-                "--no-tags",
-                "--no-write-fetch-head",
-                &own,
-                heads,
-                "+refs/tags/*:refs/tags/*",
-                &snapshots,
-            ],
-            "file",
-        )
-        .await?;
-        let branch = head.branch.as_ref().map(|branch| format!("refs/heads/{branch}"));
-        if let Some(branch) = &branch {
-            run(&["symbolic-ref", "HEAD", branch], "").await?;
-        }
-        if let Some(commit) = &head.commit {
-            let name = branch.as_deref().unwrap_or("HEAD");
-            run(&["update-ref", "--no-deref", name, commit], "").await?;
-            run(&["read-tree", commit], "").await?;
-        }
-        let configured = configuration(self.origin(), head);
-        let config = git.join("config");
-        blocking(move || {
-            OpenOptions::new().append(true).open(config)?.write_all(configured.as_bytes())
-        })
-        .await
-    }
-
     /// Pushes a snapshot.
-    async fn push(&self, state: &CloneState, commit: &str) -> Result<(), String> {
+    async fn push(&self, git: &Git, state: &CloneState, commit: &str) -> Result<(), String> {
         let name = self.paths.reference();
         // What a node pushes that does not know yet that it has lost the session is not overwritten unseen, nor does
         // it overwrite.
@@ -287,28 +138,19 @@ impl GitWorkspace {
         let lease = format!("--force-with-lease={name}:{before}");
         let force = if state.is_doubtful { "--force" } else { &*lease };
         let what = format!("{commit}:{name}");
-        self.git
-            .reach(&self.paths, &["push", "--quiet", "--no-verify", force, "origin", &what])
-            .await?;
-        self.git.run(&self.paths, &["update-ref", &name, commit]).await?;
+        git.reach(&self.paths, &["push", "--quiet", "--no-verify", force, "origin", &what]).await?;
+        git.run(&self.paths, &["update-ref", &name, commit]).await?;
         Ok(())
-    }
-
-    /// Returns the last snapshot that this node knows, and its commit.
-    async fn snapshot(&self) -> Result<Option<(Snapshot, String)>, String> {
-        let Some(commit) = self.reference(&self.paths.reference()).await else { return Ok(None) };
-        let snapshot = Snapshot::read(&self.git, &self.paths, &commit).await?;
-        Ok(Some((snapshot, commit)))
-    }
-
-    /// Returns the number of turns up to the last one that ran in the clone.
-    fn turns(&self) -> Option<u64> {
-        fs::read_to_string(self.paths.own.join(TURNS)).ok()?.parse().ok()
     }
 }
 
+/// Returns the number of turns up to the last one that ran in the clone.
+fn turns(paths: &Paths) -> Option<u64> {
+    fs::read_to_string(paths.own.join(TURNS)).ok()?.parse().ok()
+}
+
 /// Returns a text about what is lost of turns that ran elsewhere.
-fn lost(past: PastTurns, has_snapshot: bool, origin: &GitOrigin) -> Option<String> {
+fn lost_turns(past: PastTurns, has_snapshot: bool, origin: &GitOrigin) -> Option<String> {
     if past.count > 0 && !has_snapshot {
         return Some(format!(
             "The workspace is a new clone of {origin}, because no snapshot of it was found: what earlier turns \
@@ -320,52 +162,4 @@ fn lost(past: PastTurns, has_snapshot: bool, origin: &GitOrigin) -> Option<Strin
          Look at the files before you go on."
             .to_owned()
     })
-}
-
-/// Returns the configuration of a clone, as `git clone` makes it.
-fn configuration(origin: &GitOrigin, head: &CloneHead) -> String {
-    let quoted = |text: &str| text.replace('\\', r"\\").replace('"', "\\\"");
-    let mut text = format!(
-        "[remote \"origin\"]\n\turl = \"{}\"\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n",
-        quoted(&origin.url)
-    );
-    if let Some(branch) = &head.branch {
-        // Writing to a text does not fail.
-        let _ = write!(
-            text,
-            "[branch \"{0}\"]\n\tremote = origin\n\tmerge = \"refs/heads/{0}\"\n",
-            quoted(branch)
-        );
-    }
-    text
-}
-
-/// Moves a new clone to where the session works. The directory itself stays: programs may be in it.
-fn put_in_place(Paths { clone, new, .. }: &Paths) -> io::Result<()> {
-    if !fs::symlink_metadata(clone)?.is_dir() {
-        return Err(io::Error::other(format!("{} is no directory", clone.display())));
-    }
-    // First, so that half a clone is not taken for a whole one; in the new one it comes last.
-    removed(&clone.join(".git"))?;
-    for name in names(clone)? {
-        removed(&clone.join(name))?;
-    }
-    for name in names(new)? {
-        if name != ".git" {
-            fs::rename(new.join(&name), clone.join(&name))?;
-        }
-    }
-    fs::rename(new.join(".git"), clone.join(".git"))?;
-    fs::remove_dir(new)
-}
-
-/// Returns the names in a directory: all of them, before any is changed.
-fn names(directory: &Path) -> io::Result<Vec<OsString>> {
-    fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name())).collect()
-}
-
-/// Works with files, off the runtime's thread.
-async fn blocking(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> Result<(), String> {
-    let done = spawn_blocking(work).await.map_err(io::Error::other).flatten();
-    done.map_err(|error| format!("the workspace cannot be made: {error}"))
 }

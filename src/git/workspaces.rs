@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tandem_agent::session::GitOrigin;
 use tandem_tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
 
+use super::making::blocking;
 use super::paths::Paths;
 use super::program::{self, Git};
 use super::repository::Repository;
@@ -95,9 +96,13 @@ impl GitWorkspaces {
 
 /// Deletes a session's snapshot in the repository.
 async fn delete_snapshot(git: &Git, paths: &Paths) -> Result<(), String> {
-    if !paths.own.join("HEAD").exists() {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&paths.own);
-        made.map_err(|error| error.to_string())?;
+    let own = paths.own.clone();
+    let is_there = blocking(move || {
+        let is_there = own.join("HEAD").exists();
+        DirBuilder::new().recursive(true).mode(0o700).create(&own)?;
+        Ok(is_there)
+    });
+    if !is_there.await? {
         git.run(paths, &["init", "--quiet", "--bare", "--template="]).await?;
     }
     let name = paths.reference();

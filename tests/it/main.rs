@@ -56,6 +56,7 @@ mod read;
 mod replayed;
 mod sandbox;
 mod sandboxed;
+mod saved_workspace;
 mod secrecy;
 mod serve_check;
 mod session;

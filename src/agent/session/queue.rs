@@ -37,6 +37,8 @@ struct Turns {
     /// Place where the turn that runs goes on, until it does.
     resumes_at: Option<ResumePlace>,
     queue: VecDeque<Pending>,
+    /// Ends the saving of the workspace after the turn that runs, once that has begun.
+    saving: Option<CancellationToken>,
     /// Notices that people are shown when the next turn starts.
     notices: Vec<String>,
     /// Fires when no turn starts any more.
@@ -167,8 +169,9 @@ impl TurnQueue {
             let reason = AssertUnwindSafe(run).catch_unwind().await.unwrap_or(StopReason::Crashed);
             queue.engine.tools.free();
             // Whoever reads of the turn's end can rely on that.
-            workspace_saving::save(&queue.engine).await;
+            let reason = queue.save_workspace(reason, cancel).await;
             let mut turns = queue.turns.lock();
+            turns.saving = None;
             let unanswered = turns.running.take().and_then(|ended| ended.unanswered);
             let reason = match (reason, unanswered) {
                 (StopReason::Cancelled { .. }, Some(waited)) => StopReason::Unanswered(waited),
@@ -179,6 +182,23 @@ impl TurnQueue {
             queue.start_next(&mut turns);
         };
         tokio::spawn(run.instrument(span));
+    }
+
+    /// Saves the workspace after the turn that runs; returns the reason of the turn's end, which is another one if
+    /// the turn is cancelled now.
+    async fn save_workspace(&self, reason: StopReason, cancel: &CancellationToken) -> StopReason {
+        if self.engine.workspace.is_none() {
+            return reason;
+        }
+        let was_cancelled = matches!(reason, StopReason::Cancelled { .. });
+        // The workspace of a turn that was cancelled is saved all the same, until it is cancelled once more.
+        let saving = if was_cancelled { CancellationToken::new() } else { cancel.clone() };
+        self.turns.lock().saving = Some(saving.clone());
+        workspace_saving::save(&self.engine, &saving).await;
+        if saving.is_cancelled() && !was_cancelled {
+            return StopReason::Cancelled { answering: false };
+        }
+        reason
     }
 
     /// Records the end of a turn that only waited.
@@ -233,6 +253,7 @@ impl TurnQueue {
         match &turns.running {
             Some(running) if running.turn == turn => {
                 self.cancel_running(running);
+                turns.saving.iter().for_each(CancellationToken::cancel);
                 true
             }
             _ => self.cancel_waiting(&mut turns, turn),

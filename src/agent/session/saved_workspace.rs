@@ -2,6 +2,7 @@
 //! can go on with it.
 
 use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
 
 use super::store::GitOrigin;
 
@@ -12,12 +13,17 @@ pub trait SavedWorkspace: Send + Sync {
     fn origin(&self) -> &GitOrigin;
 
     /// Brings the directory to where the last turn has left it, as far as that was saved, before a turn runs.
-    /// Returns a text for people and the model about what is lost. The error says why the turn cannot run.
-    async fn restore(&self, before: PastTurns) -> Result<Option<String>, String>;
+    /// Returns a text for people and the model about what is lost. The error says why the turn cannot run. When
+    /// `cancel` fires, the programs that do it are ended.
+    async fn restore(
+        &self,
+        before: PastTurns,
+        cancel: &CancellationToken,
+    ) -> Result<Option<String>, String>;
 
     /// Saves the directory as a turn has left it. Returns a text for people about what is left out. The error says
-    /// why it is not saved.
-    async fn save(&self) -> Result<Option<String>, String>;
+    /// why it is not saved. When `cancel` fires, the programs that do it are ended.
+    async fn save(&self, cancel: &CancellationToken) -> Result<Option<String>, String>;
 }
 
 /// The turns that ran before another one.

@@ -53,7 +53,7 @@ pub struct Head {
 }
 
 /// A git repository, and the revision of it that a session begins at.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GitOrigin {
     /// The repository's URL, without credentials.
     pub url: String,

@@ -10,25 +10,29 @@ use tandem_model as model;
 pub(super) async fn restore(engine: &Engine, cancel: &CancellationToken) -> Result<(), StopReason> {
     let Some(workspace) = &engine.workspace else { return Ok(()) };
     let before = engine.state.look(|state| state.ran_before);
-    match cancel.run_until_cancelled(workspace.restore(before)).await {
-        None => Err(StopReason::Cancelled { answering: false }),
-        Some(Ok(None)) => Ok(()),
-        Some(Ok(Some(lost))) => {
+    match workspace.restore(before, cancel).await {
+        Ok(None) => Ok(()),
+        Ok(Some(lost)) => {
             engine.log.append(Event::ToldNext(format!("\n\n[{lost}]")));
             engine.log.append(Event::Notice(lost));
             Ok(())
         }
+        Err(_) if cancel.is_cancelled() => Err(StopReason::Cancelled { answering: false }),
         // Like a model that cannot be reached: it may be there when it is asked again.
-        Some(Err(why)) => Err(StopReason::Failed(model::Error::Unavailable(format!(
+        Err(why) => Err(StopReason::Failed(model::Error::Unavailable(format!(
             "The workspace is not there: {why}. `/continue` tries again."
         )))),
     }
 }
 
 /// Saves the session's directory as the turn that runs has left it. If that fails, people are told.
-pub(super) async fn save(engine: &Engine) {
+pub(super) async fn save(engine: &Engine, cancel: &CancellationToken) {
     let Some(workspace) = &engine.workspace else { return };
-    let remark = workspace.save().await.unwrap_or_else(|why| {
+    // Another process that has taken the session over saves its own.
+    if !engine.log.kept(engine.log.len().saturating_sub(1)).await {
+        return;
+    }
+    let remark = workspace.save(cancel).await.unwrap_or_else(|why| {
         Some(format!(
             "The workspace is not saved: {why}. It is tried again after the next turn; until then, another node \
              does not have what has changed."

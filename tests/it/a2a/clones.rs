@@ -13,10 +13,14 @@ use tandem_git::{GitLimits, GitWorkspaces, Repository, cleaning};
 use tandem_store::FileStore;
 use tandem_tools::terminals::Supervisor;
 use tempfile::TempDir;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe;
+use tokio::time::timeout;
 
 use super::nodes::{Node, in_context};
 use super::server::{Client, Served, ends, first_part, kind, serve, works_in};
-use crate::agent::Setup;
+use crate::agent::{HANG, Setup};
+use crate::family::{is_gone, make_fifo};
 use crate::postgres::server::{Cluster, Database, skip};
 
 /// A repository that a server's sessions work in, and the home of the servers.
@@ -194,15 +198,52 @@ fn logs(server: &Served) -> String {
 #[tokio::test]
 async fn a_push_that_is_refused_is_said_and_made_up_for() {
     let (remote, setup) = (Remote::new(), changes("echo new > new.txt"));
-    let hook = remote.path.join("hooks/pre-receive");
-    fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    fs::write(&hook, "#!/bin/sh\necho read-only today >&2\nexit 1\n").unwrap();
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o700)).unwrap();
+    let hook = before_a_push(&remote, "echo read-only today >&2; exit 1");
     let server = served(&remote, &setup).await;
     completed(server.client, "change").await;
     let log = logs(&server);
     assert!(log.contains("The workspace is not saved: `git push`"), "{log}");
     assert!(log.contains("read-only today"), "{log}");
+    fs::remove_file(&hook).unwrap();
+    completed(server.client, "hi").await;
+    assert_eq!(git(&remote.path, &["show", &format!("{}:new.txt", remote.snapshot())]), "new");
+}
+
+/// Makes the repository call a script before it takes a push.
+fn before_a_push(remote: &Remote, script: &str) -> PathBuf {
+    let hook = remote.path.join("hooks/pre-receive");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    fs::write(&hook, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o700)).unwrap();
+    hook
+}
+
+#[tokio::test]
+async fn a_turn_whose_push_does_not_end_can_be_cancelled_and_the_next_makes_up_for_it() {
+    let (remote, setup) = (Remote::new(), changes("echo new > new.txt"));
+    let held = remote.home.path().join("held");
+    make_fifo(&held);
+    let mut holders = pipe::OpenOptions::new().open_receiver(&held).unwrap();
+    let script = format!("exec 3>'{}'; echo waits >&3; sleep 1000", held.display());
+    let hook = before_a_push(&remote, &script);
+    let server = served(&remote, &setup).await;
+    let mut stream = server.client.stream("message/stream", in_context("c", "change")).await;
+    let task = stream.next().await.unwrap()["id"].clone();
+    let mut word = [0; 6];
+    timeout(HANG, async {
+        // Before the hook has opened the pipe, it is at its end.
+        while holders.read(&mut word).await.unwrap() == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .expect("nothing is pushed");
+    let cancelled = server.client.result("tasks/cancel", json!({ "id": task })).await;
+    assert_eq!(cancelled["status"]["state"], "canceled", "{cancelled}");
+    // None of what was to push is left.
+    is_gone(holders).await;
+    let log = logs(&server);
+    assert!(log.contains("The workspace is not saved: the turn was cancelled"), "{log}");
     fs::remove_file(&hook).unwrap();
     completed(server.client, "hi").await;
     assert_eq!(git(&remote.path, &["show", &format!("{}:new.txt", remote.snapshot())]), "new");

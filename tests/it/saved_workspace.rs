@@ -1,0 +1,142 @@
+//! Directories of sessions that are brought up to date before each turn, and saved after it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use tandem_agent::session::{
+    Event, GitOrigin, Origin, Parts, PastTurns, Reader, SavedWorkspace, Session, StopReason,
+};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::HANG;
+use crate::fakes::{Spy, is_end, parts, says, text, until};
+
+/// Behaviour of a workspace, once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Once {
+    WaitsForCancel,
+}
+
+/// A workspace that does something else the first times.
+#[derive(Default)]
+struct FakeWorkspace {
+    origin: GitOrigin,
+    restores: Option<Once>,
+    saves: Option<Once>,
+    restored: AtomicUsize,
+    saved: AtomicUsize,
+    /// Told when it waits to be cancelled.
+    waits: Notify,
+}
+
+impl FakeWorkspace {
+    async fn work(
+        &self,
+        how: Option<Once>,
+        count: &AtomicUsize,
+        cancel: &CancellationToken,
+    ) -> Result<Option<String>, String> {
+        let is_first = count.fetch_add(1, Ordering::SeqCst) == 0;
+        match how.filter(|_| is_first) {
+            None => Ok(None),
+            Some(Once::WaitsForCancel) => {
+                self.waits.notify_one();
+                cancel.cancelled().await;
+                Err("the turn was cancelled".to_owned())
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl SavedWorkspace for FakeWorkspace {
+    fn origin(&self) -> &GitOrigin {
+        &self.origin
+    }
+
+    async fn restore(
+        &self,
+        _: PastTurns,
+        cancel: &CancellationToken,
+    ) -> Result<Option<String>, String> {
+        self.work(self.restores, &self.restored, cancel).await
+    }
+
+    async fn save(&self, cancel: &CancellationToken) -> Result<Option<String>, String> {
+        self.work(self.saves, &self.saved, cancel).await
+    }
+}
+
+/// A session in a workspace whose model says hello.
+struct Place {
+    session: Arc<Session>,
+    workspace: Arc<FakeWorkspace>,
+    log: Reader,
+}
+
+impl Place {
+    fn new(restores: Option<Once>, saves: Option<Once>) -> Self {
+        let workspace = Arc::new(FakeWorkspace { restores, saves, ..FakeWorkspace::default() });
+        let (spy, _) = Spy::new(vec![says("hello"), says("hello")]);
+        let saved: Arc<dyn SavedWorkspace> = Arc::clone(&workspace) as _;
+        let session = Session::new(Parts { workspace: Some(saved), ..parts(spy) });
+        let log = session.events(session.position());
+        Self { session, workspace, log }
+    }
+
+    /// Returns the notices up to the end of a turn, and the reason of that.
+    async fn end(&mut self) -> (Vec<String>, StopReason) {
+        let events = timeout(HANG, until(&mut self.log, is_end)).await.expect("no turn ends");
+        let notices = events.iter().filter_map(|event| match &**event {
+            Event::Notice(notice) => Some(notice.clone()),
+            _ => None,
+        });
+        let notices = notices.collect();
+        match &**events.last().unwrap() {
+            Event::TurnFinished { reason, .. } => (notices, reason.clone()),
+            other => unreachable!("{other:?}"),
+        }
+    }
+
+    async fn turn(&mut self) -> (Vec<String>, StopReason) {
+        self.session.prompt(text("hi"), Origin::Terminal);
+        self.end().await
+    }
+
+    /// Begins a turn, and cancels it whenever its workspace waits for that, so often.
+    async fn cancelled(&mut self, times: usize) -> (Vec<String>, StopReason) {
+        let turn = self.session.prompt(text("hi"), Origin::Terminal);
+        for _ in 0..times {
+            timeout(HANG, self.workspace.waits.notified()).await.expect("nothing waits");
+            assert!(self.session.cancel(turn));
+        }
+        self.end().await
+    }
+}
+
+const CANCELLED: StopReason = StopReason::Cancelled { answering: false };
+
+fn not_saved(why: &str) -> Vec<String> {
+    vec![format!(
+        "The workspace is not saved: {why}. It is tried again after the next turn; until then, another node does \
+         not have what has changed."
+    )]
+}
+
+#[tokio::test]
+async fn a_turn_can_be_cancelled_while_its_workspace_is_saved() {
+    let mut place = Place::new(None, Some(Once::WaitsForCancel));
+    assert_eq!(place.cancelled(1).await, (not_saved("the turn was cancelled"), CANCELLED));
+    assert_eq!(place.turn().await, (vec![], StopReason::EndTurn));
+    assert_eq!(place.workspace.saved.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn the_workspace_of_a_turn_that_was_cancelled_is_saved_until_it_is_cancelled_once_more() {
+    let mut place = Place::new(Some(Once::WaitsForCancel), Some(Once::WaitsForCancel));
+    assert_eq!(place.cancelled(2).await, (not_saved("the turn was cancelled"), CANCELLED));
+    assert_eq!(place.turn().await, (vec![], StopReason::EndTurn));
+}
