@@ -17,6 +17,7 @@ use crate::fakes::{Spy, is_end, parts, says, text, until};
 /// Behaviour of a workspace, once.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Once {
+    Panics,
     WaitsForCancel,
 }
 
@@ -42,6 +43,7 @@ impl FakeWorkspace {
         let is_first = count.fetch_add(1, Ordering::SeqCst) == 0;
         match how.filter(|_| is_first) {
             None => Ok(None),
+            Some(Once::Panics) => panic!("asked to panic"),
             Some(Once::WaitsForCancel) => {
                 self.waits.notify_one();
                 cancel.cancelled().await;
@@ -124,6 +126,21 @@ fn not_saved(why: &str) -> Vec<String> {
         "The workspace is not saved: {why}. It is tried again after the next turn; until then, another node does \
          not have what has changed."
     )]
+}
+
+#[tokio::test]
+async fn a_panic_while_the_workspace_is_saved_is_said_and_the_turn_ends() {
+    let mut place = Place::new(None, Some(Once::Panics));
+    let why = "there is a fault in the agent, of which its log (`--log-file`) says more";
+    assert_eq!(place.turn().await, (not_saved(why), StopReason::EndTurn));
+    assert_eq!(place.turn().await, (vec![], StopReason::EndTurn));
+}
+
+#[tokio::test]
+async fn a_panic_while_the_workspace_is_made_ends_the_turn() {
+    let mut place = Place::new(Some(Once::Panics), None);
+    assert_eq!(place.turn().await, (vec![], StopReason::Crashed));
+    assert_eq!(place.turn().await, (vec![], StopReason::EndTurn));
 }
 
 #[tokio::test]

@@ -1,10 +1,16 @@
 //! When a session's directory that is made for the session is brought up to date, and saved: before and after a turn.
 
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
 use super::engine::Engine;
 use super::event::{Event, StopReason};
 use tandem_model as model;
+
+/// What people are told of a panic.
+const FAULT: &str = "there is a fault in the agent, of which its log (`--log-file`) says more";
 
 /// Brings the session's directory to where the last turn has left it. An error is the end of the turn that runs.
 pub(super) async fn restore(engine: &Engine, cancel: &CancellationToken) -> Result<(), StopReason> {
@@ -32,7 +38,9 @@ pub(super) async fn save(engine: &Engine, cancel: &CancellationToken) {
     if !engine.log.kept(engine.log.len().saturating_sub(1)).await {
         return;
     }
-    let remark = workspace.save(cancel).await.unwrap_or_else(|why| {
+    let saving = AssertUnwindSafe(workspace.save(cancel)).catch_unwind().await;
+    let saved = saving.unwrap_or_else(|_| Err(FAULT.to_owned()));
+    let remark = saved.unwrap_or_else(|why| {
         Some(format!(
             "The workspace is not saved: {why}. It is tried again after the next turn; until then, another node \
              does not have what has changed."
