@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use tokio::task::spawn_blocking;
 
 use super::clone::{CloneGit, CloneHead};
+use super::making::blocking;
 use super::name::{is_branch, is_object_id};
-use super::paths::Paths;
+use super::paths::{Paths, removed};
 use super::program::{Git, GitCommand};
 use super::workspace::GitLimits;
 
@@ -86,6 +87,9 @@ pub(crate) async fn take(
     let clone = paths.clone.clone();
     let changes = spawn_blocking(move || IndexChanges::of(&clone, &lists, limits.file_bytes)).await;
     let changes = changes.map_err(|error| error.to_string())?;
+    if changes.bytes > limits.snapshot_bytes {
+        return Err(too_large(limits));
+    }
     let remove = &["update-index", "--force-remove", "-z", "--stdin"][..];
     let add = &["update-index", "--add", "--replace", "--remove", "-z", "--stdin"][..];
     for (args, input) in [(remove, changes.gone), (add, changes.there)] {
@@ -95,6 +99,31 @@ pub(crate) async fn take(
     }
     let tree = id_of(&with_files(git, paths, &["write-tree"], Vec::new()).await?)?;
     Ok(TakenSnapshot { snapshot: Snapshot { tree, head }, left_out: changes.left_out })
+}
+
+/// Checks the size of what is pushed with a snapshot's commit, which may have commits of the session behind it.
+pub(crate) async fn check_size(
+    git: &Git,
+    paths: &Paths,
+    commit: &str,
+    limits: GitLimits,
+) -> Result<(), String> {
+    let args = ["rev-list", "--objects", "--disk-usage", commit, "--not", "--all"];
+    let bytes = git.run(paths, &args).await?;
+    if bytes.parse().is_ok_and(|bytes: u64| bytes <= limits.snapshot_bytes) {
+        return Ok(());
+    }
+    // What is in the index is saved although it is ignored.
+    let index = paths.own.join("index");
+    blocking(move || removed(&index)).await?;
+    Err(too_large(limits))
+}
+
+fn too_large(GitLimits { snapshot_bytes, .. }: GitLimits) -> String {
+    format!(
+        "it would push more than {snapshot_bytes} bytes; delete what need not be saved, or name it in `.gitignore` \
+         (`--limit git-snapshot-bytes=N` allows more)"
+    )
 }
 
 /// The files of a clone as git lists them: names, each with a zero byte at its end.
@@ -153,6 +182,8 @@ struct IndexChanges {
     there: Vec<u8>,
     gone: Vec<u8>,
     left_out: usize,
+    /// Bytes of the files that are there and not committed.
+    bytes: u64,
 }
 
 impl IndexChanges {
@@ -172,7 +203,11 @@ impl IndexChanges {
             let counted = file.filter(|it| it.is_file() && !listed.is_committed);
             let bytes = counted.map_or(0, |it| it.len());
             let is_too_large = bytes > most_bytes;
-            changes.left_out += usize::from(is_too_large);
+            if is_too_large {
+                changes.left_out += 1;
+            } else {
+                changes.bytes += bytes;
+            }
             let list =
                 if is_there && !is_too_large { &mut changes.there } else { &mut changes.gone };
             list.extend_from_slice(name);

@@ -25,11 +25,13 @@ pub struct GitLimits {
     pub time: Duration,
     /// Bytes of a file that is part of a snapshot.
     pub file_bytes: u64,
+    /// Bytes of all files of a snapshot that are not committed, and of what is pushed with one.
+    pub snapshot_bytes: u64,
 }
 
 impl Default for GitLimits {
     fn default() -> Self {
-        Self { time: Duration::from_mins(5), file_bytes: 50 << 20 }
+        Self { time: Duration::from_mins(5), file_bytes: 50 << 20, snapshot_bytes: 1 << 30 }
     }
 }
 
@@ -111,6 +113,7 @@ impl SavedWorkspace for GitWorkspace {
         let taken = snapshot::take(&git, &self.paths, self.limits).await?;
         if state.saved.as_ref().is_none_or(|(saved, _)| *saved != taken.snapshot) {
             let commit = taken.snapshot.commit(&git, &self.paths).await?;
+            snapshot::check_size(&git, &self.paths, &commit, self.limits).await?;
             let pushed = self.push(&git, &state, &commit).await;
             state.is_doubtful = pushed.is_err();
             pushed?;

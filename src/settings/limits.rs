@@ -592,6 +592,11 @@ const NAMED: &[Named] = &[
         field: Field::Bytes(|limits| &mut limits.git.file_bytes),
     },
     Named {
+        name: "git-snapshot-bytes",
+        what: "what is pushed to save a workspace, and its files that are not committed",
+        field: Field::Bytes(|limits| &mut limits.git.snapshot_bytes),
+    },
+    Named {
         name: "principal-sessions",
         what: "sessions at once of one who has a token",
         field: Field::Count(|limits| &mut limits.a2a.principal_sessions),

@@ -250,6 +250,34 @@ async fn a_turn_whose_push_does_not_end_can_be_cancelled_and_the_next_makes_up_f
 }
 
 #[tokio::test]
+async fn what_is_too_large_to_be_saved_is_not_pushed_until_it_is_less() {
+    const COMMIT: &str = "git -c user.name=m -c user.email=m@example commit -q -m";
+    let remote = Remote::new();
+    let does = |when: &str, command: &str| json!({ "when": when, "answers": [[shell(command)], [{ "text": "done" }]] });
+    let setup = Setup::script(vec![
+        does("write", "for n in 1 2 3; do head -c 50000 /dev/urandom > large-$n; done"),
+        does("ignore", "echo 'large-*' >> .gitignore"),
+        does("commit", &format!("git add -f large-1 large-2 large-3 && {COMMIT} large")),
+        does("undo", "git reset -q HEAD~1"),
+    ]);
+    let setup = setup.without_sandbox().arg("--limit").arg("git-snapshot-bytes=100000");
+    let server = served(&remote, &setup).await;
+    let text = "it would push more than 100000 bytes; delete what need not be saved";
+    let pushed = || git(&remote.path, &["for-each-ref", "--format=%(objectname)", "refs/tandem"]);
+    completed(server.client, "write").await;
+    assert_eq!((logs(&server).matches(text).count(), &*pushed()), (1, ""));
+    completed(server.client, "ignore").await;
+    assert_eq!(logs(&server).matches(text).count(), 1);
+    let first = remote.snapshot();
+    completed(server.client, "commit").await;
+    assert_eq!((logs(&server).matches(text).count(), pushed()), (2, first));
+    completed(server.client, "undo").await;
+    assert_eq!(logs(&server).matches(text).count(), 2);
+    let names = git(&remote.path, &["ls-tree", "--name-only", &remote.snapshot()]);
+    assert!(names.contains("kept.txt") && !names.contains("large"), "{names}");
+}
+
+#[tokio::test]
 async fn what_an_interrupted_turn_changed_is_said_to_be_lost() {
     let Some(cluster) = Cluster::shared() else { return skip() };
     let (database, remote) = (cluster.database(), Remote::new());
