@@ -77,6 +77,10 @@ impl Store for WithGeminiCli {
         }
     }
 
+    async fn id(&self) -> Result<String, StoreError> {
+        self.own.id().await
+    }
+
     async fn head(&self, id: &str) -> Result<Head, StoreError> {
         match self.own.head(id).await {
             Err(StoreError::NotFound(_)) => Ok(self.chat(id).await?.listed.head),

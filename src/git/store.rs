@@ -58,6 +58,10 @@ impl Store for CleaningStore {
         self.store.is_held(id).await
     }
 
+    async fn id(&self) -> Result<String, StoreError> {
+        self.store.id().await
+    }
+
     async fn head(&self, id: &str) -> Result<Head, StoreError> {
         self.store.head(id).await
     }

@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 
 use self::claim::FileClaim;
 use self::directory::{
-    LOG, LogFile, OWNER, SECRETS, blocking, lock, named, open, read_head, session_id,
+    LOG, LogFile, OWNER, SECRETS, blocking, lock, named, open, read_head, session_id, store_id,
 };
 use crate::lines;
 
@@ -92,6 +92,11 @@ impl Store for FileStore {
             }
         })
         .await
+    }
+
+    async fn id(&self) -> Result<String, StoreError> {
+        let root = self.root.clone();
+        blocking(move || Ok(store_id(&root)?)).await
     }
 
     async fn head(&self, id: &str) -> Result<Head, StoreError> {

@@ -39,7 +39,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub use self::address::{AddressError, DatabaseAddress};
 pub use self::check::DatabaseFinding;
 use self::claim::PostgresClaim;
-use self::connection::Database;
+use self::connection::{Database, get};
 use self::news::News;
 use self::nodes::{Heart, Life, Nodes};
 use self::shared::{Owner, Shared};
@@ -210,6 +210,12 @@ impl Store for PostgresStore {
     async fn is_held(&self, id: &str) -> Result<bool, StoreError> {
         let owner = self.shared.owner(id).await?;
         Ok(self.shared.life(id, &owner) != Life::Dead)
+    }
+
+    async fn id(&self) -> Result<String, StoreError> {
+        let rows = self.shared.database.query("select id from tandem.store", &[]).await?;
+        let row = rows.first().ok_or_else(|| self.shared.database.error("it has no id"))?;
+        get(row, 0)
     }
 
     async fn head(&self, id: &str) -> Result<Head, StoreError> {

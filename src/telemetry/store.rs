@@ -102,6 +102,10 @@ impl Store for MeasuredStore {
         self.store.is_held(id).await
     }
 
+    async fn id(&self) -> Result<String, StoreError> {
+        self.store.id().await
+    }
+
     async fn head(&self, id: &str) -> Result<Head, StoreError> {
         self.metrics.time("head", self.store.head(id)).await
     }

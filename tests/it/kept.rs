@@ -463,6 +463,10 @@ impl Store for Faulty {
         self.inner.is_held(id).await
     }
 
+    async fn id(&self) -> Result<String, StoreError> {
+        self.inner.id().await
+    }
+
     async fn head(&self, id: &str) -> Result<Head, StoreError> {
         self.inner.head(id).await
     }

@@ -268,6 +268,23 @@ async fn a_deleted_session_is_gone_for_everybody_with_all_that_belongs_to_it() {
 }
 
 #[tokio::test]
+async fn a_store_has_an_id_that_stays_and_that_no_other_has() {
+    let seen = std::sync::Mutex::new(Vec::new());
+    everywhere(async |Views { first, second }| {
+        let id = first.id().await.unwrap();
+        assert_eq!(second.id().await.unwrap(), id);
+        assert_eq!(first.id().await.unwrap(), id);
+        seen.lock().unwrap().push(id);
+    })
+    .await;
+    let mut seen = seen.into_inner().unwrap();
+    let count = seen.len();
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), count);
+}
+
+#[tokio::test]
 async fn a_list_has_titles_and_turns_and_what_the_query_says() {
     everywhere(async |Views { first, second }| {
         let ids = [new_id(), new_id(), new_id()];

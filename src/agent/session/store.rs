@@ -306,6 +306,10 @@ pub trait Store: Send + Sync {
     /// who wants one.
     async fn is_held(&self, id: &str) -> Result<bool, StoreError>;
 
+    /// Returns the id of the store itself, which no other store has. A store that has lost its sessions has another
+    /// one.
+    async fn id(&self) -> Result<String, StoreError>;
+
     /// Returns the head of a session. Needs no claim.
     async fn head(&self, id: &str) -> Result<Head, StoreError>;
 

@@ -20,6 +20,9 @@ pub(super) const OWNER: &str = "owner.json";
 /// Name of the file with what must not be in the log.
 pub(super) const SECRETS: &str = "secrets.json";
 
+/// Name of the file with the id of the store.
+const STORE_ID: &str = ".store-id";
+
 /// Number of attempts to lock a log that others only look at, and the time between two.
 const LOCK_ATTEMPTS: usize = 100;
 const LOCK_WAIT: Duration = Duration::from_millis(1);
@@ -111,4 +114,29 @@ pub(super) fn read_head(log: &mut LogFile) -> Result<(u32, Head), StoreError> {
 /// Returns the UUID that is written so, in the one way in which ids are written.
 pub(super) fn session_id(name: &str) -> Option<Uuid> {
     Uuid::try_parse(name).ok().filter(|uuid| uuid.as_hyphenated().to_string() == name)
+}
+
+/// Returns the id of the sessions in a directory, which gets one if it has none.
+pub(super) fn store_id(root: &Path) -> io::Result<String> {
+    let path = root.join(STORE_ID);
+    if !path.exists() {
+        make_dir(root)?;
+        let (id, new) = (Uuid::new_v4(), root.join(format!("{STORE_ID}-{}", Uuid::new_v4())));
+        let written = File::create_new(&new).and_then(|mut file| {
+            file.write_all(id.to_string().as_bytes())?;
+            file.sync_all()
+        });
+        // As a whole; of two processes that give it one at the same time, the first counts.
+        let linked = written.and_then(|()| std::fs::hard_link(&new, &path));
+        std::fs::remove_file(&new)?;
+        match linked {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            linked => linked?,
+        }
+    }
+    let id = std::fs::read_to_string(path)?;
+    match session_id(&id) {
+        Some(_) => Ok(id),
+        None => Err(io::Error::other(format!("`{STORE_ID}` is damaged; delete it"))),
+    }
 }

@@ -39,9 +39,9 @@ insert into tandem.schema_version values (1);
 
 /// Columns and tables that version 1 has got since, oldest first, each behind the name of what is there when it
 /// has got them. `session.busy` says that a turn runs or waits, `inbox` has what other nodes want of a session's
-/// owner, `file` has parts of files, each with the size of the whole, `usage` what a session has used in a day,
-/// also when it is deleted, and `node_use` what a principal uses at a node at once.
-const ADDED: [(&str, &str); 4] = [
+/// owner, `file` has parts of files, each with the size of the whole, `usage` what a session has used in a day, also
+/// when it is deleted, `node_use` what a principal uses at a node at once, and `store` the id of the database.
+const ADDED: [(&str, &str); 5] = [
     (
         "inbox_asker",
         "
@@ -80,6 +80,13 @@ create table if not exists tandem.node_use(
   node text not null references tandem.node on delete cascade, tenant text not null, name text not null,
   sessions bigint not null, turns bigint not null, primary key(node, tenant, name)
 );
+",
+    ),
+    (
+        "store",
+        "
+create table if not exists tandem.store(id text not null);
+insert into tandem.store select gen_random_uuid()::text where not exists (select from tandem.store);
 ",
     ),
 ];

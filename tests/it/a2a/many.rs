@@ -87,6 +87,10 @@ impl Store for ManySessions {
         Ok(false)
     }
 
+    async fn id(&self) -> Result<String, StoreError> {
+        Ok("many".to_owned())
+    }
+
     async fn head(&self, id: &str) -> Result<Head, StoreError> {
         number(id).map_or_else(|| not_found(id), |n| Ok(head(n)))
     }
