@@ -6,6 +6,7 @@
 //! objects. Of the clone's `.git`, only `HEAD`, references and objects are read, as plain files.
 
 mod clone;
+mod limits;
 mod making;
 mod name;
 mod paths;
@@ -13,10 +14,12 @@ mod program;
 mod repository;
 mod snapshot;
 mod store;
+mod sweeping;
 mod workspace;
 mod workspaces;
 
+pub use self::limits::GitLimits;
 pub use self::repository::Repository;
 pub use self::store::cleaning;
-pub use self::workspace::{GitLimits, GitWorkspace};
+pub use self::workspace::GitWorkspace;
 pub use self::workspaces::GitWorkspaces;

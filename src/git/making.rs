@@ -8,11 +8,10 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use tandem_agent::session::GitOrigin;
-use tokio::task::spawn_blocking;
 
 use super::clone::CloneHead;
 use super::name::{is_branch, is_object_id};
-use super::paths::{Paths, removed};
+use super::paths::{Paths, blocking, removed};
 use super::program::{ATTRIBUTES, Git, GitCommand};
 use super::snapshot::Snapshot;
 
@@ -232,12 +231,4 @@ fn put_in_place(Paths { clone, new, .. }: &Paths) -> io::Result<()> {
 /// Returns the names in a directory: all of them, before any is changed.
 fn names(directory: &Path) -> io::Result<Vec<OsString>> {
     fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name())).collect()
-}
-
-/// Works with files, off the runtime's threads.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, String> {
-    let done = spawn_blocking(work).await.map_err(io::Error::other).flatten();
-    done.map_err(|error| format!("the workspace cannot be made: {error}"))
 }

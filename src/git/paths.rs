@@ -4,6 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tokio::task::spawn_blocking;
+
 use super::name::is_session_id;
 
 /// Paths of a session's workspace.
@@ -18,6 +20,13 @@ pub(crate) struct Paths {
     /// A clone that is being made.
     pub(crate) new: PathBuf,
 }
+
+/// The file in the git directory of a clone that says whose it is: the id of the store that has the session, and the
+/// repository, a line each.
+const OWNER: &str = "tandem-owner";
+
+/// Prefix of what is being removed.
+const TRASH: &str = ".trash-";
 
 impl Paths {
     /// Returns the paths of a session's workspace in a directory.
@@ -52,10 +61,48 @@ impl Paths {
         locked.iter().try_for_each(|name| removed(&self.own.join(format!("{name}.lock"))))
     }
 
-    /// Removes all of it.
-    pub(crate) fn remove(&self) -> io::Result<()> {
-        [&self.clone, &self.new, &self.own].into_iter().try_for_each(|path| removed(path))
+    /// Notes whose the clone is, when the store of this id has its session.
+    pub(crate) fn note_owner(&self, store: &str, origin: &str) -> io::Result<()> {
+        fs::write(self.own.join(OWNER), format!("{store}\n{origin}\n"))
     }
+
+    /// Returns the id of the store that has the clone's session, or had it, and the repository.
+    pub(crate) fn owner(&self) -> Option<(String, String)> {
+        let owner = fs::read_to_string(self.own.join(OWNER)).ok()?;
+        let (store, origin) = owner.trim_end().split_once('\n')?;
+        Some((store.to_owned(), origin.to_owned()))
+    }
+
+    /// Moves all of it out of the way, quickly; [`empty_trash`](Self::empty_trash) removes it.
+    pub(crate) fn discard(&self) -> io::Result<()> {
+        // The git directory comes last: whose clone it was is in there.
+        for (path, trash) in [&self.clone, &self.new, &self.own].into_iter().zip(self.trash()) {
+            match fs::rename(path, trash) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                renamed => renamed?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what was moved out of the way.
+    pub(crate) fn empty_trash(&self) -> io::Result<()> {
+        self.trash().into_iter().try_for_each(|path| removed(&path))
+    }
+
+    fn trash(&self) -> [PathBuf; 3] {
+        ["", ".new", ".git"]
+            .map(|end| self.clone.with_file_name(format!("{TRASH}{}{end}", self.id)))
+    }
+}
+
+/// Returns the session whose git directory has this name, or which something that is being removed belonged to.
+pub(crate) fn session_of(name: &str) -> Option<&str> {
+    let id = match name.strip_prefix(TRASH) {
+        Some(trash) => trash.split('.').next()?,
+        None => name.strip_suffix(".git")?,
+    };
+    is_session_id(id).then_some(id)
 }
 
 /// Removes a file, a link or a directory with all that is in it, if it is there.
@@ -69,4 +116,12 @@ pub(crate) fn removed(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
     }
+}
+
+/// Works with files, off the runtime's threads.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, String> {
+    let done = spawn_blocking(work).await.map_err(io::Error::other).flatten();
+    done.map_err(|error| format!("the files of the workspace cannot be used: {error}"))
 }

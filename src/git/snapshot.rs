@@ -8,11 +8,10 @@ use std::path::{Path, PathBuf};
 use tokio::task::spawn_blocking;
 
 use super::clone::{CloneGit, CloneHead};
-use super::making::blocking;
+use super::limits::GitLimits;
 use super::name::{is_branch, is_object_id};
-use super::paths::{Paths, removed};
+use super::paths::{Paths, blocking, removed};
 use super::program::{Git, GitCommand};
-use super::workspace::GitLimits;
 
 /// Line of a snapshot's message that names the branch.
 const BRANCH: &str = "Tandem-Branch: ";

@@ -7,18 +7,29 @@ use async_trait::async_trait;
 use tandem_agent::session::{
     Claim, Head, Listed, Orphan, Query, Secrets, SharedStore, Store, StoreError, StoredLog,
 };
+use tokio_util::task::AbortOnDropHandle;
 
 use super::workspaces::GitWorkspaces;
 
-/// Returns a store that deletes with a session its clone and its snapshot.
-pub fn cleaning(store: Arc<dyn Store>, workspaces: &Arc<GitWorkspaces>) -> Arc<dyn Store> {
-    Arc::new(CleaningStore { store, workspaces: Arc::clone(workspaces) })
+/// Returns a store that deletes with a session its clone and its snapshot, and from time to time those of sessions that
+/// were deleted elsewhere. Needs the runtime.
+pub async fn cleaning(
+    store: Arc<dyn Store>,
+    workspaces: &Arc<GitWorkspaces>,
+) -> Result<Arc<dyn Store>, StoreError> {
+    let id = store.id().await?;
+    workspaces.belong_to(&id);
+    let (swept, clones) = (Arc::clone(&store), Arc::clone(workspaces));
+    let sweeping = tokio::spawn(async move { clones.keep_sweeping(&*swept).await });
+    let (workspaces, sweeping) = (Arc::clone(workspaces), AbortOnDropHandle::new(sweeping));
+    Ok(Arc::new(CleaningStore { store, workspaces, _sweeping: sweeping }))
 }
 
 /// Another store, whose sessions work in clones.
 struct CleaningStore {
     store: Arc<dyn Store>,
     workspaces: Arc<GitWorkspaces>,
+    _sweeping: AbortOnDropHandle<()>,
 }
 
 #[async_trait]
@@ -27,7 +38,7 @@ impl Store for CleaningStore {
         let origin = self.store.head(id).await.ok().and_then(|head| head.git);
         self.store.delete(id).await?;
         if let Some(origin) = origin
-            && let Err(why) = self.workspaces.remove(id, &origin).await
+            && let Err(why) = self.workspaces.remove(id, &origin.to_string(), None).await
         {
             tracing::warn!(id, "a session is deleted, and not all of its workspace: {why}");
         }

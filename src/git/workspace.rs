@@ -3,45 +3,38 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use tandem_agent::session::{GitOrigin, PastTurns, SavedWorkspace};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::making::{CloneMaker, blocking};
-use super::paths::Paths;
+use super::limits::GitLimits;
+use super::making::CloneMaker;
+use super::paths::{Paths, blocking};
 use super::program::Git;
 use super::snapshot::{self, Snapshot};
 
 /// The file beside the clone that has the number of turns up to the last one that ran in it.
 const TURNS: &str = "tandem-turns";
 
-/// Limits of workspaces that are clones.
-#[derive(Debug, Clone, Copy)]
-pub struct GitLimits {
-    /// Time for one git command: a clone, a push.
-    pub time: Duration,
-    /// Bytes of a file that is part of a snapshot.
-    pub file_bytes: u64,
-    /// Bytes of all files of a snapshot that are not committed, and of what is pushed with one.
-    pub snapshot_bytes: u64,
-}
-
-impl Default for GitLimits {
-    fn default() -> Self {
-        Self { time: Duration::from_mins(5), file_bytes: 50 << 20, snapshot_bytes: 1 << 30 }
-    }
-}
-
 /// The workspace of one session.
 pub struct GitWorkspace {
     paths: Paths,
     git: Git,
     limits: GitLimits,
+    owner: WorkspaceOwner,
     /// Held while the clone is made or saved.
     state: Mutex<CloneState>,
+}
+
+/// What a workspace belongs to.
+pub(crate) struct WorkspaceOwner {
+    /// Id of the store that has the session.
+    pub(crate) store: Option<Arc<str>>,
+    /// Shared by all that use the workspace in this process.
+    pub(crate) _used: Arc<()>,
 }
 
 #[derive(Default)]
@@ -57,8 +50,8 @@ struct CloneState {
 }
 
 impl GitWorkspace {
-    pub(crate) fn new(paths: Paths, git: Git, limits: GitLimits) -> Self {
-        Self { paths, git, limits, state: Mutex::default() }
+    pub(crate) fn new(paths: Paths, git: Git, limits: GitLimits, owner: WorkspaceOwner) -> Self {
+        Self { paths, git, limits, owner, state: Mutex::default() }
     }
 
     /// Returns the directory that the session works in.
@@ -94,6 +87,10 @@ impl SavedWorkspace for GitWorkspace {
                 lost = lost_turns(before, has_snapshot, self.origin());
             }
             state.saved = maker.snapshot().await?;
+            let (paths, origin) = (self.paths.clone(), self.origin().to_string());
+            if let Some(store) = self.owner.store.clone() {
+                blocking(move || paths.note_owner(&store, &origin)).await?;
+            }
             state.is_ready = true;
         }
         let turns = self.paths.own.join(TURNS);

@@ -142,7 +142,7 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     // What is wrong with the model shows now, not with the first session.
     making.model(&settings)?;
     let workspaces = Arc::new(Workspaces::named(serve, &making, limits.git)?);
-    let store = workspaces.cleaning(store::store(serve, &making, &limits).await?);
+    let store = workspaces.cleaning(store::store(serve, &making, &limits).await?).await?;
     let store = match &options.metrics {
         Some(metrics) => store.map(|store| metrics.measured(store)),
         None => store,

@@ -50,11 +50,15 @@ impl Workspaces {
     }
 
     /// Returns a store that deletes with a session its clone.
-    pub(super) fn cleaning(&self, store: Option<Arc<dyn Store>>) -> Option<Arc<dyn Store>> {
-        match &self.git {
-            Some(git) => store.map(|store| tandem_git::cleaning(store, git)),
-            None => store,
-        }
+    pub(super) async fn cleaning(
+        &self,
+        store: Option<Arc<dyn Store>>,
+    ) -> anyhow::Result<Option<Arc<dyn Store>>> {
+        let (Some(git), Some(store)) = (&self.git, &store) else { return Ok(store) };
+        let cleaning = tandem_git::cleaning(Arc::clone(store), git).await;
+        cleaning
+            .map(Some)
+            .map_err(|error| anyhow::anyhow!("the store of sessions has no id: {error}"))
     }
 
     /// Returns `true` if clients may know of a stored session.

@@ -15,6 +15,10 @@ const FAULT: &str = "there is a fault in the agent, of which its log (`--log-fil
 /// Brings the session's directory to where the last turn has left it. An error is the end of the turn that runs.
 pub(super) async fn restore(engine: &Engine, cancel: &CancellationToken) -> Result<(), StopReason> {
     let Some(workspace) = &engine.workspace else { return Ok(()) };
+    // A clone is noted as that of a stored session.
+    if cancel.run_until_cancelled(is_ours(engine)).await != Some(true) {
+        return Err(StopReason::Cancelled { answering: false });
+    }
     let before = engine.state.look(|state| state.ran_before);
     match workspace.restore(before, cancel).await {
         Ok(None) => Ok(()),
@@ -35,7 +39,7 @@ pub(super) async fn restore(engine: &Engine, cancel: &CancellationToken) -> Resu
 pub(super) async fn save(engine: &Engine, cancel: &CancellationToken) {
     let Some(workspace) = &engine.workspace else { return };
     // Another process that has taken the session over saves its own.
-    if !engine.log.kept(engine.log.len().saturating_sub(1)).await {
+    if !is_ours(engine).await {
         return;
     }
     let saving = AssertUnwindSafe(workspace.save(cancel)).catch_unwind().await;
@@ -49,4 +53,9 @@ pub(super) async fn save(engine: &Engine, cancel: &CancellationToken) {
     if let Some(remark) = remark {
         engine.log.append(Event::Notice(remark));
     }
+}
+
+/// Returns `true` as soon as all that has happened is kept, and `false` if another process has the session.
+async fn is_ours(engine: &Engine) -> bool {
+    engine.log.kept(engine.log.len().saturating_sub(1)).await
 }

@@ -7,15 +7,17 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use tandem_agent::session::{Query, Store};
 use tandem_git::{GitLimits, GitWorkspaces, Repository, cleaning};
 use tandem_store::FileStore;
 use tandem_tools::terminals::Supervisor;
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::nodes::{Node, in_context};
 use super::server::{Client, Served, ends, first_part, kind, serve, works_in};
@@ -192,7 +194,7 @@ async fn served(remote: &Remote, setup: &Setup) -> Served {
 fn logs(server: &Served) -> String {
     let sessions = server.home.path().join(".local/share/tandem/sessions");
     let logs = fs::read_dir(sessions).unwrap().map(|entry| entry.unwrap().path().join("log.jsonl"));
-    logs.map(|log| fs::read_to_string(log).unwrap()).collect()
+    logs.filter(|log| log.exists()).map(|log| fs::read_to_string(log).unwrap()).collect()
 }
 
 #[tokio::test]
@@ -345,16 +347,106 @@ async fn with_a_session_its_clone_and_its_snapshot_are_deleted() {
     let id = remote.clone_in("clones").file_name().unwrap().to_str().unwrap().to_owned();
     remote.snapshot();
     server.child.kill().await.unwrap();
-    let repository: Repository = remote.url().parse().unwrap();
-    let (clones, supervisor) = (remote.home.path().join("clones"), Supervisor::new());
-    let workspaces =
-        GitWorkspaces::new(&clones, vec![repository], &supervisor, GitLimits::default()).unwrap();
-    let sessions = server.home.path().join(".local/share/tandem/sessions");
-    let store = cleaning(Arc::new(FileStore::new(sessions)), &Arc::new(workspaces));
+    let workspaces = workspaces(&remote, "clones");
+    let store = cleaning(stored(&server), &workspaces).await.unwrap();
     store.delete(&id).await.unwrap();
     assert_eq!(git(&remote.path, &["for-each-ref", "refs/tandem"]), "");
-    assert_eq!(fs::read_dir(&clones).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(workspaces.directory()).unwrap().count(), 0);
     assert!(store.head(&id).await.is_err());
+}
+
+/// The clones of a repository in a directory of the home, as another server has them.
+fn workspaces(remote: &Remote, directory: &str) -> Arc<GitWorkspaces> {
+    let repository: Repository = remote.url().parse().unwrap();
+    let (clones, supervisor) = (remote.home.path().join(directory), Supervisor::new());
+    let limits = GitLimits::default();
+    Arc::new(GitWorkspaces::new(&clones, vec![repository], &supervisor, limits).unwrap())
+}
+
+/// The sessions of a server, as another process has them.
+fn stored(server: &Served) -> Arc<dyn Store> {
+    Arc::new(FileStore::new(server.home.path().join(".local/share/tandem/sessions")))
+}
+
+#[tokio::test]
+async fn the_clone_of_a_session_that_another_process_has_deleted_is_removed_and_nothing_else() {
+    let (remote, setup) = (Remote::new(), changes("echo new > new.txt"));
+    let mut server = served(&remote, &setup).await;
+    for context in ["deleted", "stays"] {
+        let sent = in_context(context, &format!("change {context}"));
+        let task = server.client.result("message/send", sent).await;
+        assert_eq!(task["status"]["state"], "completed", "{task}");
+    }
+    server.child.kill().await.unwrap();
+    let clones = remote.home.path().join("clones");
+    fs::create_dir_all(clones.join("notes.git")).unwrap();
+    let foreign = "0199d4b6-7c8e-7d3a-8f00-0123456789ab";
+    fs::create_dir_all(clones.join(foreign)).unwrap();
+    git(&clones, &["init", "-q", "--bare", &format!("{foreign}.git")]);
+    let there = || {
+        let entries = fs::read_dir(&clones).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    let (all, store) = (there(), stored(&server));
+    let sessions = store.list(&Query::default()).await.unwrap();
+    let named = |title: &str| sessions.iter().find(|it| it.title == title).unwrap().head.id.clone();
+    let [id, other] = [named("change deleted"), named("change stays")];
+    store.delete(&id).await.unwrap();
+
+    // One whose sessions are other ones, and one whose sessions are not there at this time.
+    let elsewhere = TempDir::new().unwrap();
+    let another: Arc<dyn Store> = Arc::new(FileStore::new(elsewhere.path().to_owned()));
+    let swept = workspaces(&remote, "clones");
+    let _cleaning = cleaning(Arc::clone(&another), &swept).await.unwrap();
+    swept.sweep(&*another).await.unwrap();
+    assert_eq!(there(), all);
+    let swept = workspaces(&remote, "clones");
+    let in_use = swept.workspace(&id, &swept.repositories()[0]).unwrap();
+    let cleaning = cleaning(Arc::clone(&store), &swept).await.unwrap();
+    let why = "the store has lost its sessions";
+    assert_eq!(swept.sweep(&*store).await, Ok(()), "a clone that is in use stays");
+    // It would remove the clone at a time of its own.
+    drop(cleaning);
+    drop(in_use);
+    assert_eq!(swept.sweep(&*another).await, Err(why.to_owned()));
+    assert_eq!(there(), all);
+
+    swept.sweep(&*store).await.unwrap();
+    let rest: Vec<_> = all.iter().filter(|name| !name.starts_with(&id)).cloned().collect();
+    assert_eq!(there(), rest);
+    let refs = git(&remote.path, &["for-each-ref", "--format=%(refname)", "refs/tandem"]);
+    assert_eq!(refs, format!("refs/tandem/{other}"));
+}
+
+#[tokio::test]
+async fn a_session_of_a_database_that_is_deleted_leaves_no_clone_at_any_node() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let (database, remote) = (cluster.database(), Remote::new());
+    let setup = changes("echo new > new.txt");
+    let mut first = remote.node(&setup, "a", &database).await;
+    let mut second = remote.node(&setup, "b", &database).await;
+    completed(first.client, "change").await;
+    first.child.kill().await.unwrap();
+    completed(second.client, "change").await;
+    second.child.kill().await.unwrap();
+    assert_eq!(remote.clone_in("a").file_name(), remote.clone_in("b").file_name());
+    let store = database.connect().await;
+    let id = remote.clone_in("a").file_name().unwrap().to_str().unwrap().to_owned();
+    store.delete(&id).await.unwrap();
+    for directory in ["a", "b"] {
+        let _node = remote.node(&setup, directory, &database).await;
+        let clones = remote.home.path().join(directory);
+        let gone = async {
+            while fs::read_dir(&clones).unwrap().count() > 0 {
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(HANG, gone).await.expect("the clone stays");
+    }
+    assert_eq!(git(&remote.path, &["for-each-ref", "refs/tandem"]), "");
 }
 
 #[tokio::test]

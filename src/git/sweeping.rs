@@ -1,0 +1,85 @@
+//! Removes clones of sessions that were deleted at another node, or by `tandem sessions delete`.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tandem_agent::session::{Store, StoreError};
+use tokio::time::sleep;
+
+use super::paths::{Paths, blocking, session_of};
+use super::workspaces::GitWorkspaces;
+
+/// Time between two looks for clones to remove.
+const INTERVAL: Duration = Duration::from_mins(10);
+
+/// A clone whose session is in a store, or was.
+struct OwnedClone {
+    id: String,
+    origin: String,
+    /// The commit of the last snapshot that was pushed from here, or fetched; empty without one.
+    snapshot: String,
+}
+
+impl GitWorkspaces {
+    /// Removes clones of deleted sessions now and from time to time, for ever.
+    pub(crate) async fn keep_sweeping(&self, store: &dyn Store) {
+        loop {
+            if let Err(why) = self.sweep(store).await {
+                tracing::warn!("clones of deleted sessions are not removed: {why}");
+            }
+            sleep(INTERVAL).await;
+        }
+    }
+
+    /// Removes the clones of sessions that the store had and has no more, each with its snapshot, unless another node
+    /// has pushed a later one. What is not known to be such a clone stays, and so do all if the store cannot be
+    /// reached, or is another one by now. The error says why it is given up.
+    pub async fn sweep(&self, store: &dyn Store) -> Result<(), String> {
+        let Some(store_id) = self.store() else { return Ok(()) };
+        let (directory, owner) = (self.directory().to_owned(), Arc::clone(&store_id));
+        for clone in blocking(move || clones_of(&directory, &owner)).await? {
+            let OwnedClone { id, origin, snapshot } = clone;
+            // Its session may be one that the store has lost, and will have again.
+            if self.is_used(&id) {
+                continue;
+            }
+            match store.head(&id).await {
+                Err(StoreError::NotFound(_)) => {}
+                Err(error) => return Err(error.to_string()),
+                Ok(_) => continue,
+            }
+            // Files that are not mounted are not deleted.
+            if store.id().await.map_err(|error| error.to_string())? != *store_id {
+                return Err("the store has lost its sessions".to_owned());
+            }
+            match self.remove(&id, &origin, Some(&snapshot)).await {
+                Ok(()) => tracing::info!(id, "the clone of a deleted session is removed"),
+                Err(why) => tracing::warn!(id, "a session is deleted, and its clone is not: {why}"),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the clones in a directory whose sessions are in this store, or were, and removes what is left of others
+/// that were being removed.
+fn clones_of(directory: &Path, store: &str) -> io::Result<Vec<OwnedClone>> {
+    let mut clones = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let name = entry?.file_name();
+        let Some(id) = name.to_str().and_then(session_of) else { continue };
+        let paths = Paths::of(directory, id)?;
+        paths.empty_trash()?;
+        if let Some((owner, origin)) = paths.owner()
+            && owner == store
+        {
+            let snapshot = fs::read_to_string(paths.own.join(paths.reference()));
+            let snapshot = snapshot.unwrap_or_default().trim_end().to_owned();
+            clones.push(OwnedClone { id: id.to_owned(), origin, snapshot });
+        }
+    }
+    Ok(clones)
+}
