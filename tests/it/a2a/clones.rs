@@ -1,6 +1,7 @@
 //! Sessions that work in clones of git repositories, each with snapshots by which another node goes on.
 
 mod attacks;
+mod reached;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

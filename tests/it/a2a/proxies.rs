@@ -5,7 +5,7 @@
 use std::fs;
 use std::io::{Write as _, stderr};
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde_json::json;
@@ -43,7 +43,7 @@ fn block(language: &str, n: usize) -> &'static str {
 }
 
 /// Returns a program, if it is installed. Where it must be, the test fails.
-fn program(name: &str) -> Option<PathBuf> {
+pub(super) fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // Where Debian has servers, whose users need not have it in their path.
     let directories = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
@@ -54,6 +54,40 @@ fn program(name: &str) -> Option<PathBuf> {
         let _ = writeln!(stderr(), "skipped: no {name}");
     }
     found
+}
+
+/// Returns nginx with these servers, and its files in this directory; none if it is not installed.
+pub(super) fn nginx(home: &Path, servers: &str) -> Option<Command> {
+    let (file, home) = (home.join("nginx.conf"), home.display());
+    let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|name| format!("{name}_temp_path {home}/{name};\n"))
+        .concat();
+    let settings = format!(
+        "daemon off; master_process off; pid {home}/pid; error_log {home}/error.log;\n\
+         events {{}}\nhttp {{\naccess_log off;\n{temporary}{servers}}}\n"
+    );
+    fs::write(&file, settings).unwrap();
+    let mut command = Command::new(program("nginx")?);
+    command.arg("-p").arg(home.to_string()).arg("-c").arg(file);
+    Some(command)
+}
+
+/// Starts a server, and waits until it listens.
+pub(super) async fn start(command: &mut Command, port: u16) -> Child {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let server = command.kill_on_drop(true).spawn().unwrap();
+    let listens = async {
+        while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(HANG, listens).await.expect("it does not listen");
+    server
+}
+
+/// Returns a port that is free.
+pub(super) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// A proxy that runs, and the server behind it.
@@ -91,20 +125,7 @@ impl Site {
             let end = site.rfind("    }\n}").unwrap();
             site.insert_str(end, &block("nginx", 1).replace("TOKEN", "t0ken"));
         }
-        let home = self.home.path().display();
-        let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-            .map(|name| format!("{name}_temp_path {home}/{name};\n"))
-            .concat();
-        let settings = format!(
-            "daemon off; master_process off; pid {home}/pid; error_log {home}/error.log;\n\
-             events {{}}\nhttp {{\naccess_log off;\n{temporary}{}}}\n",
-            self.settings(&site)
-        );
-        let file = self.home.path().join("nginx.conf");
-        fs::write(&file, settings).unwrap();
-        let mut command = Command::new(program("nginx")?);
-        command.arg("-p").arg(self.home.path()).arg("-c").arg(file);
-        Some(command)
+        nginx(self.home.path(), &self.settings(&site))
     }
 
     fn caddy(&self, access: Access) -> Option<Command> {
@@ -130,7 +151,7 @@ impl Proxied {
         access: Access,
         proxy: impl Fn(&Site, Access) -> Option<Command>,
     ) -> Option<Self> {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let url = format!("https://tandem.example:{port}/agent/");
         let setup = models().file("token", "t0ken").arg("--a2a-token-file").arg("token");
         let setup = setup.arg("--public-url").arg(&url).arg("--trust-proxy").arg("127.0.0.1");
@@ -142,14 +163,7 @@ impl Proxied {
         let home = tempfile::tempdir().unwrap();
         let site = Site { home, server: server.client.port, port };
         let mut command = proxy(&site, access)?;
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let proxy = command.kill_on_drop(true).spawn().unwrap();
-        let listens = async {
-            while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
-                tokio::task::yield_now().await;
-            }
-        };
-        timeout(HANG, listens).await.expect("the proxy does not listen");
+        let proxy = start(&mut command, port).await;
         Some(Self { server, port, _proxy: proxy, _home: site.home })
     }
 

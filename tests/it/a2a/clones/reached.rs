@@ -1,0 +1,181 @@
+//! Repositories on other machines, as servers reach them: over https with credentials, and over ssh with a key.
+//!
+//! A test whose server is not installed does nothing, and says so.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Write as _, stderr};
+use std::path::Path;
+use std::process::Stdio;
+
+use rustix::process::geteuid;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::{Child, Command};
+
+use super::super::curl::AUTHORITY;
+use super::super::proxies::{free_port, nginx, program, start};
+use super::super::server::{Served, serve};
+use super::super::tls::fixture;
+use super::{Remote, changes, completed, git, logs, turn};
+use crate::agent::Setup;
+
+/// Starts a server with clones of this repository.
+async fn server_of(remote: &Remote, url: &str, setup: Setup) -> Served {
+    let clones = remote.home.path().join("clones");
+    let setup = setup.arg("--workspace-git").arg(url).arg("--workspaces");
+    serve(&setup.arg(clones.to_str().unwrap()).arg("-y")).await
+}
+
+/// Has a server work in a clone of this repository, and another one go on with what that has saved.
+async fn check(remote: &Remote, url: &str, setup: Setup) {
+    let server = server_of(remote, url, setup.clone()).await;
+    completed(server.client, "change").await;
+    assert_eq!(git(&remote.path, &["show", &format!("{}:new.txt", remote.snapshot())]), "new");
+    let log = logs(&server);
+    assert!(!log.contains("not saved") && !log.contains("p@ss"), "{log}");
+    let clone = remote.clone_in("clones");
+    let config = fs::read_to_string(clone.join(".git/config")).unwrap();
+    assert!(config.contains("127.0.0.1") && !config.contains("p%40ss"), "{config}");
+    // As on a machine that has not seen it.
+    fs::remove_dir_all(remote.home.path().join("clones")).unwrap();
+    let clones = remote.home.path().join("clones");
+    let setup = setup.arg("--workspace-git").arg(url).arg("--workspaces");
+    let server = server.killed(&setup.arg(clones.to_str().unwrap()).arg("-y")).await;
+    completed(server.client, "hi").await;
+    assert_eq!(fs::read_to_string(clone.join("new.txt")).unwrap(), "new\n");
+}
+
+/// Serves the repositories in a directory over HTTP, as git's own program does it. Who asks, a header says. Returns
+/// the port.
+async fn serve_over_http(root: &Path) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (port, root) = (listener.local_addr().unwrap().port(), root.to_owned());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let root = root.clone();
+            tokio::spawn(async move { answer(stream, &root).await });
+        }
+    });
+    port
+}
+
+/// Answers one request.
+async fn answer(mut stream: TcpStream, root: &Path) {
+    let (read, mut write) = stream.split();
+    let mut lines = BufReader::new(read);
+    let mut head = Vec::new();
+    loop {
+        let mut line = String::new();
+        if lines.read_line(&mut line).await.unwrap_or(0) == 0 {
+            return;
+        }
+        match line.trim_end() {
+            "" => break,
+            line => head.push(line.to_owned()),
+        }
+    }
+    let headers: BTreeMap<_, _> = head[1..]
+        .iter()
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
+        .collect();
+    let header = |name: &str| headers.get(name).map_or("", String::as_str);
+    let mut body = vec![0; header("content-length").parse().unwrap_or(0)];
+    lines.read_exact(&mut body).await.unwrap();
+    let mut words = head[0].split(' ');
+    let (method, target) = (words.next().unwrap(), words.next().unwrap());
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let mut program = Command::new("git");
+    program.arg("http-backend").env("GIT_PROJECT_ROOT", root).env("GIT_HTTP_EXPORT_ALL", "1");
+    program.env("REQUEST_METHOD", method).env("PATH_INFO", path).env("QUERY_STRING", query);
+    program.env("CONTENT_LENGTH", body.len().to_string()).env("REMOTE_USER", header("x-user"));
+    program.env("CONTENT_TYPE", header("content-type"));
+    program.env("HTTP_CONTENT_ENCODING", header("content-encoding"));
+    program.env("GIT_PROTOCOL", header("git-protocol"));
+    let mut program = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = program.stdin.take().unwrap();
+    let feed = async move { input.write_all(&body).await };
+    let (_, output) = tokio::join!(feed, program.wait_with_output());
+    let output = output.unwrap().stdout;
+    let status = output.strip_prefix(b"Status: ").map(|rest| rest.split(|&b| b == b'\r').next());
+    let status = status.flatten().unwrap_or(b"200 OK");
+    for part in [&b"HTTP/1.0 "[..], status, b"\r\n", &output] {
+        let _ = write.write_all(part).await;
+    }
+}
+
+/// Serves the repository over https to `me` with the password `p@ss`; returns the port.
+async fn serve_over_https(remote: &Remote) -> Option<(u16, Child)> {
+    let home = remote.home.path().join("nginx");
+    fs::create_dir(&home).unwrap();
+    fs::write(home.join("users"), "me:{PLAIN}p@ss\n").unwrap();
+    let (port, behind) = (free_port(), serve_over_http(remote.home.path()).await);
+    let (certificate, key) = (fixture("first.pem"), fixture("first.key"));
+    let settings = format!(
+        "server {{ listen 127.0.0.1:{port} ssl; ssl_certificate {}; ssl_certificate_key {};\n\
+         auth_basic git; auth_basic_user_file {}/users;\n\
+         location / {{ proxy_pass http://127.0.0.1:{behind}; proxy_set_header X-User $remote_user; }} }}\n",
+        certificate.display(),
+        key.display(),
+        home.display()
+    );
+    let mut nginx = nginx(&home, &settings)?;
+    Some((port, start(&mut nginx, port).await))
+}
+
+#[tokio::test]
+async fn a_repository_is_reached_over_https_with_the_credentials_of_its_url() {
+    let remote = Remote::new();
+    let Some((port, _nginx)) = serve_over_https(&remote).await else { return };
+    let setup = changes("echo new > new.txt").var("GIT_SSL_CAINFO", AUTHORITY);
+    let url = |password: &str| format!("https://me:{password}@127.0.0.1:{port}/remote.git#main");
+    check(&remote, &url("p%40ss"), setup.clone()).await;
+    fs::remove_dir_all(remote.home.path().join("clones")).unwrap();
+    let server = server_of(&remote, &url("wr0ng"), setup).await;
+    let task = turn(server.client, "hi").await;
+    let why = task["status"]["message"]["parts"][0]["text"].as_str().unwrap_or_default();
+    assert!(why.contains("Authentication failed") && !why.contains("wr0ng"), "{task}");
+}
+
+/// The directory that a server of root's has to itself.
+const SEPARATED: &str = "/run/sshd";
+
+/// Makes a key of ssh's.
+fn key(path: &Path) {
+    let mut made = std::process::Command::new("ssh-keygen");
+    made.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(path);
+    assert!(made.status().unwrap().success());
+}
+
+#[tokio::test]
+async fn a_repository_is_reached_over_ssh_with_a_key() {
+    let remote = Remote::new();
+    // Other systems have servers that are set up differently.
+    let Some(sshd) = program("sshd").filter(|_| cfg!(target_os = "linux")) else { return };
+    if geteuid().is_root() && !Path::new(SEPARATED).is_dir() {
+        let _ = writeln!(stderr(), "skipped: sshd needs {SEPARATED} when root runs it");
+        return;
+    }
+    let (home, port) = (remote.home.path().join("ssh"), free_port());
+    fs::create_dir(&home).unwrap();
+    let (host_key, user_key) = (home.join("host"), home.join("user"));
+    key(&host_key);
+    key(&user_key);
+    let home = home.display();
+    let settings = format!(
+        "ListenAddress 127.0.0.1:{port}\nHostKey {home}/host\nAuthorizedKeysFile {home}/user.pub\n\
+         StrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\n"
+    );
+    let file = remote.home.path().join("sshd_config");
+    fs::write(&file, settings).unwrap();
+    let mut sshd = Command::new(sshd);
+    sshd.arg("-D").arg("-f").arg(&file);
+    let _sshd = start(&mut sshd, port).await;
+    let ssh = format!(
+        "ssh -F /dev/null -i {home}/user -o UserKnownHostsFile={home}/known -o StrictHostKeyChecking=accept-new"
+    );
+    let setup = changes("echo new > new.txt").var("GIT_SSH_COMMAND", &ssh);
+    let url = format!("ssh://127.0.0.1:{port}{}#main", remote.path.display());
+    check(&remote, &url, setup).await;
+}
