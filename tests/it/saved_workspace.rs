@@ -83,8 +83,8 @@ impl Place {
     fn new(restores: Option<Once>, saves: Option<Once>) -> Self {
         let workspace = Arc::new(FakeWorkspace { restores, saves, ..FakeWorkspace::default() });
         let (spy, _) = Spy::new(vec![says("hello"), says("hello")]);
-        let saved: Arc<dyn SavedWorkspace> = Arc::clone(&workspace) as _;
-        let session = Session::new(Parts { workspace: Some(saved), ..parts(spy) });
+        let part: Arc<dyn SavedWorkspace> = Arc::clone(&workspace) as _;
+        let session = Session::new(Parts { workspace: Some(part), ..parts(spy) });
         let log = session.events(session.position());
         Self { session, workspace, log }
     }
