@@ -75,7 +75,7 @@ pub use self::engine::{DEFAULT_THINKING, Upkeep};
 pub use self::event::{
     Answer, CallStarted, Caller, ClientName, Compressed, Event, FORMAT, Masked, Origin, PromptPart,
     PromptTags, PushConfig, QuotedMessage, SessionStarted, StopReason, TaskEvent, ToolOutcome,
-    TurnId, UnknownEvent,
+    TurnId, UnknownEvent, UnknownOutcome,
 };
 pub use self::fill::{PromptPiece, Template};
 pub use self::followed::FollowedSession;
@@ -88,7 +88,7 @@ pub use self::principal::{PrincipalId, SessionAccess, ShareRole, Shares};
 pub use self::projection::{
     ANSWER_RESTARTS, Activity, CallRecord, CallStatus, CallStep, LastAnswer, Projection,
     TurnRecord, TurnResult, Update, UpdateKind, explain_age, explain_error, explain_resumed,
-    explain_retry, explain_stop, origin_label, prompt_text,
+    explain_retry, explain_stop, explain_unknown_outcome, origin_label, prompt_text,
 };
 pub use self::question::AnswerError;
 use self::queue::TurnQueue;

@@ -9,13 +9,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tandem_agent::session::{
     Access, Answer, CallStarted, Caller, ClientName, Compressed, Event, FORMAT, FileDiff,
     FileLocation, Masked, Mode, Origin, PrincipalId, PromptPart, PromptTags, PushConfig, Question,
     QuotedMessage, ResultContent, RuleName, Scope, ServerAnswer, Session, SessionStarted,
     SessionState, ShareRole, StopReason, Summary, TaskEvent, Todo, TodoStatus, ToolKind,
-    ToolOutcome, ToolOutput, TurnId, WebSource,
+    ToolOutcome, ToolOutput, TurnId, UnknownOutcome, WebSource, explain_unknown_outcome,
 };
 use tandem_content::media::Media;
 use tandem_model::{Call, Error, FinishReason, Native, Part, Retry, Usage};
@@ -243,7 +243,8 @@ fn outcomes() -> Vec<ToolOutcome> {
             | ToolOutcome::Failed(_)
             | ToolOutcome::Rejected
             | ToolOutcome::Cancelled
-            | ToolOutcome::Interrupted => {}
+            | ToolOutcome::Interrupted
+            | ToolOutcome::Unknown(_) => {}
         }
     }
     all
@@ -574,6 +575,10 @@ fn every() -> Vec<Event> {
     all.push(queued(Vec::new(), Origin::Editor, PromptTags { trace, ..plain() }));
     let reason = StopReason::Unknown(json!({ "Evicted": { "by": "the host" } }));
     all.push(Event::TurnFinished { turn, reason });
+    let chart = json!({ "text": "for the model", "media": [], "shown": { "Chart": [1] } });
+    for outcome in [json!("Postponed"), json!({ "Done": chart })] {
+        all.push(ended(ToolOutcome::Unknown(UnknownOutcome(outcome))));
+    }
     all
 }
 
@@ -632,7 +637,23 @@ fn what_a_newer_version_wrote_is_kept_to_the_byte() {
             known => assert!(is_listed(&known) && lines(GOLDEN).contains(&write(&known)), "{line}"),
         }
     }
-    assert_eq!((unknown, lines(NEWER).len()), (8, 13));
+    assert_eq!((unknown, lines(NEWER).len()), (7, 13));
+}
+
+#[test]
+fn of_an_outcome_of_another_version_its_name_and_its_text_are_told() {
+    let check = |outcome: Value, kind: &str, text: Option<&str>| {
+        let outcome = UnknownOutcome(outcome);
+        assert_eq!((outcome.kind(), outcome.text()), (kind, text), "{outcome:?}");
+    };
+    check(json!("Postponed"), "Postponed", None);
+    check(json!({ "Postponed": "until noon" }), "Postponed", Some("until noon"));
+    check(json!({ "Postponed": { "text": "until noon" } }), "Postponed", Some("until noon"));
+    check(json!({ "Failed": { "message": "why", "more": 1 } }), "Failed", Some("why"));
+    check(json!({ "Postponed": { "until": 12 } }), "Postponed", None);
+    check(json!([1]), "", None);
+    let done = json!({ "Done": { "text": "all of it", "shown": { "Chart": [] } } });
+    assert_eq!(explain_unknown_outcome(&UnknownOutcome(done)), "all of it");
 }
 
 #[test]

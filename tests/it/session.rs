@@ -61,6 +61,7 @@ fn short(event: &Event) -> Option<String> {
                 ToolOutcome::Rejected => "rejected",
                 ToolOutcome::Cancelled => "cancelled",
                 ToolOutcome::Interrupted => "interrupted",
+                ToolOutcome::Unknown(outcome) => outcome.kind(),
             };
             format!("finished {call} {outcome}")
         }

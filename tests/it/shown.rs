@@ -157,6 +157,10 @@ fn ended(outcome: &ToolOutcome) -> String {
         ToolOutcome::Rejected => "rejected".to_owned(),
         ToolOutcome::Cancelled => "cancelled".to_owned(),
         ToolOutcome::Interrupted => "interrupted".to_owned(),
+        ToolOutcome::Unknown(outcome) if outcome.is_done() => {
+            "done, with a result of a newer version".to_owned()
+        }
+        ToolOutcome::Unknown(_) => "in a way of a newer version".to_owned(),
     }
 }
 

@@ -54,6 +54,7 @@ struct Outcomes {
     rejected: u64,
     cancelled: u64,
     interrupted: u64,
+    unknown: u64,
 }
 
 /// Time spent, by activity.
@@ -161,6 +162,7 @@ impl Outcomes {
             ToolOutcome::Rejected => self.rejected += 1,
             ToolOutcome::Cancelled => self.cancelled += 1,
             ToolOutcome::Interrupted => self.interrupted += 1,
+            ToolOutcome::Unknown(_) => self.unknown += 1,
         }
     }
 
@@ -171,6 +173,7 @@ impl Outcomes {
             (self.rejected, "rejected"),
             (self.cancelled, "cancelled"),
             (self.interrupted, "interrupted"),
+            (self.unknown, "known to a newer tandem only"),
         ];
         let counts = counts.into_iter().filter(|(count, _)| *count > 0);
         list(counts.map(|(count, outcome)| format!("{count} {outcome}")))

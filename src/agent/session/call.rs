@@ -412,9 +412,10 @@ async fn fit(
     let text = match &mut outcome {
         ToolOutcome::Done(output) => &mut output.text,
         ToolOutcome::Failed(error) => &mut error.message,
-        ToolOutcome::Rejected | ToolOutcome::Cancelled | ToolOutcome::Interrupted => {
-            return outcome;
-        }
+        ToolOutcome::Rejected
+        | ToolOutcome::Cancelled
+        | ToolOutcome::Interrupted
+        | ToolOutcome::Unknown(_) => return outcome,
     };
     // Tools that read keep to a limit of their own, and say how to read on.
     let read = host.limits.read_chars.saturating_add(READ_MORE);

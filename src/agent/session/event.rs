@@ -341,6 +341,37 @@ pub enum ToolOutcome {
     Cancelled,
     /// The agent was stopped first.
     Interrupted,
+    /// An outcome of another version of this program. The call has ended all the same.
+    #[serde(untagged)]
+    Unknown(UnknownOutcome),
+}
+
+/// An outcome as another version wrote it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct UnknownOutcome(pub Value);
+
+impl UnknownOutcome {
+    /// Returns the name of the kind of outcome; empty if there is none.
+    pub fn kind(&self) -> &str {
+        match &self.0 {
+            Value::String(kind) => kind,
+            Value::Object(fields) => fields.keys().next().map_or("", String::as_str),
+            _ => "",
+        }
+    }
+
+    /// Returns the text for the model, if it is where the outcomes have theirs that this version knows.
+    pub fn text(&self) -> Option<&str> {
+        let content = self.0.as_object()?.values().next()?;
+        let text = content.get("text").or_else(|| content.get("message"));
+        text.unwrap_or(content).as_str().filter(|text| !text.is_empty())
+    }
+
+    /// Returns `true` if the call worked, and only its result is of a kind that this version does not know.
+    pub fn is_done(&self) -> bool {
+        self.kind() == "Done"
+    }
 }
 
 impl ToolOutcome {
@@ -352,6 +383,7 @@ impl ToolOutcome {
             Self::Rejected => "rejected",
             Self::Cancelled => "cancelled",
             Self::Interrupted => "interrupted",
+            Self::Unknown(_) => "unknown",
         }
     }
 }

@@ -20,7 +20,7 @@ pub use self::activity::Activity;
 use self::activity::Voice;
 pub use self::explain::{
     ANSWER_RESTARTS, TurnResult, explain_age, explain_error, explain_resumed, explain_retry,
-    explain_stop, origin_label, prompt_text,
+    explain_stop, explain_unknown_outcome, origin_label, prompt_text,
 };
 pub use self::turn::{CallRecord, CallStatus, TurnRecord};
 pub use self::update::{CallStep, LastAnswer, Update, UpdateKind};

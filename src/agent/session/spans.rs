@@ -135,7 +135,10 @@ pub(super) fn tool_ended(outcome: &ToolOutcome) {
     match outcome {
         ToolOutcome::Done(output) => record_value(&span, RESULT, || output.text.as_str().into()),
         ToolOutcome::Failed(error) => record_value(&span, RESULT, || error.to_string().into()),
-        ToolOutcome::Rejected | ToolOutcome::Cancelled | ToolOutcome::Interrupted => {}
+        ToolOutcome::Rejected
+        | ToolOutcome::Cancelled
+        | ToolOutcome::Interrupted
+        | ToolOutcome::Unknown(_) => {}
     }
     if matches!(outcome, ToolOutcome::Failed(_)) {
         span.record("otel.status_code", "ERROR");

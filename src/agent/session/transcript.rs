@@ -13,7 +13,7 @@ use super::conversation::MessageHistory;
 use super::decision::Decision;
 use super::event::{
     Answer, CallStarted, Caller, Compressed, Event, Masked, PromptPart, StopReason, ToolOutcome,
-    TurnId,
+    TurnId, UnknownOutcome,
 };
 use super::log::Reader;
 use super::modes::told_plan_mode;
@@ -410,8 +410,9 @@ impl Transcript {
             *came = Some(outcome.clone());
         } else if self.mentioned.iter().any(|mentioned| mentioned == id) {
             let (text, media) = match outcome {
-                ToolOutcome::Done(output) => (&output.text, &output.media[..]),
-                ToolOutcome::Failed(error) => (&error.message, &[][..]),
+                ToolOutcome::Done(output) => (output.text.as_str(), &output.media[..]),
+                ToolOutcome::Failed(error) => (error.message.as_str(), &[][..]),
+                ToolOutcome::Unknown(outcome) => (outcome.text().unwrap_or_default(), &[][..]),
                 ToolOutcome::Rejected | ToolOutcome::Cancelled | ToolOutcome::Interrupted => return,
             };
             let heading = if self.shell { OUTPUT } else { MENTIONED };
@@ -483,6 +484,9 @@ fn result(call: Call, outcome: Option<ToolOutcome>, begun: bool) -> ToolResult {
     let (text, failed, media) = match outcome {
         Some(ToolOutcome::Done(output)) => (output.text, false, output.media),
         Some(ToolOutcome::Failed(error)) => (error.message, true, Vec::new()),
+        Some(ToolOutcome::Unknown(outcome)) => {
+            (unknown_result(&outcome), !outcome.is_done(), Vec::new())
+        }
         Some(ToolOutcome::Rejected) => (REJECTED.to_owned(), true, Vec::new()),
         Some(ToolOutcome::Cancelled) if !begun => (NOT_BEGUN.to_owned(), true, Vec::new()),
         Some(ToolOutcome::Cancelled) => (CANCELLED.to_owned(), true, Vec::new()),
@@ -492,6 +496,15 @@ fn result(call: Call, outcome: Option<ToolOutcome>, begun: bool) -> ToolResult {
         Some(ToolOutcome::Interrupted) | None => (INTERRUPTED.to_owned(), true, Vec::new()),
     };
     ToolResult { call: call.id, name: call.name, text, failed, media }
+}
+
+/// Returns what the model is told of an outcome of another version.
+fn unknown_result(outcome: &UnknownOutcome) -> String {
+    let text = outcome.text().unwrap_or_default();
+    if outcome.is_done() {
+        return text.to_owned();
+    }
+    format!("{UNKNOWN} Its name: {}\n{text}", outcome.kind()).trim_end().to_owned()
 }
 
 const MENTIONED: &str = "\n\n--- Content from referenced files ---\n";
@@ -506,3 +519,5 @@ const CANCELLED: &str = "The user cancelled the turn before this call ended. It 
 const INTERRUPTED_BEFORE: &str = "The agent was stopped before this call began. It was not run.";
 const INTERRUPTED: &str = "The agent was stopped before this call ended. It may have had part of its \
     effect: look before doing it again.";
+const UNKNOWN: &str = "The call ended in a way that this version of the agent does not know. It may have \
+    had part of its effect: look before doing it again.";

@@ -71,10 +71,12 @@ impl TurnProgress {
                     self.begun.insert(call.clone());
                 }
             }
-            // One that was interrupted may have changed something, whoever has noted that.
-            Event::CallFinished { call, outcome } if *outcome != ToolOutcome::Interrupted => {
-                self.begun.remove(call);
-            }
+            // One that was interrupted may have changed something, whoever has noted that; one that ended in
+            // a way of another version, too.
+            Event::CallFinished { outcome: ToolOutcome::Interrupted, .. } => {}
+            Event::CallFinished { outcome: ToolOutcome::Unknown(outcome), .. }
+                if !outcome.is_done() => {}
+            Event::CallFinished { call, .. } => _ = self.begun.remove(call),
             _ => {}
         }
     }

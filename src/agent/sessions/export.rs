@@ -17,7 +17,7 @@ pub use self::text::to_text;
 use crate::session::{
     CallStarted, CallStatus, CallStep, DEFAULT_THINKING, Entry, Event, Listed, Mode, Projection,
     Reader, ResultContent, SessionState, Store, StoreError, Stored, Todo, TodoStatus, ToolOutcome,
-    Update, UpdateKind, WebSource, explain_stop,
+    Update, UpdateKind, WebSource, explain_stop, explain_unknown_outcome,
 };
 
 /// Reads a stored conversation. Pieces of the log that cannot be read are left out, with a note.
@@ -204,6 +204,7 @@ fn body(started: &CallStarted, outcome: &ToolOutcome) -> Option<CallBody> {
             let message = || CallBody::Plain(error.message.clone());
             Some(error.shown.as_ref().map_or_else(message, shown))
         }
+        ToolOutcome::Unknown(outcome) => Some(CallBody::Plain(explain_unknown_outcome(outcome))),
         // What did not happen, or not surely.
         ToolOutcome::Rejected | ToolOutcome::Cancelled | ToolOutcome::Interrupted => {
             let proposed = started.summary.diff.as_ref();

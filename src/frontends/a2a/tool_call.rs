@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use tandem_agent::session::{
     Access, CallStarted, FileDiff, Question, ResultContent, Scope, ServerAnswer, ToolKind,
-    ToolOutcome,
+    ToolOutcome, explain_unknown_outcome,
 };
 use tandem_content::visible::{NOTICE, has_hidden, visible, visible_line};
 use tandem_wire::a2a::Part;
@@ -165,6 +165,17 @@ pub(super) fn ended(started: &CallStarted, outcome: &ToolOutcome) -> ToolCall {
         }
         ToolOutcome::Rejected | ToolOutcome::Cancelled => {
             tool_call(started, ToolCallStatus::Cancelled)
+        }
+        ToolOutcome::Unknown(outcome) if outcome.is_done() => {
+            let mut call = tool_call(started, ToolCallStatus::Succeeded);
+            call.output = Some(ToolCallOutput::Text(explain_unknown_outcome(outcome)));
+            call
+        }
+        ToolOutcome::Unknown(outcome) => {
+            let mut call = tool_call(started, ToolCallStatus::Failed);
+            let message = explain_unknown_outcome(outcome);
+            call.error = Some(ErrorDetails { message, r#type: "unknown".to_owned() });
+            call
         }
         ToolOutcome::Interrupted => {
             let mut call = tool_call(started, ToolCallStatus::Failed);

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use tandem_agent::session::{
     Access, CallStarted, FileDiff, Question, ResultContent, Todo, TodoStatus, ToolOutcome,
-    WebSource,
+    WebSource, explain_unknown_outcome,
 };
 use tandem_content::visible::{escaped_json, visible, visible_prose};
 
@@ -74,6 +74,10 @@ pub(crate) fn outcome(outcome: &ToolOutcome) -> Option<CallContent<'_>> {
         ToolOutcome::Rejected => Some(markdown("Rejected")),
         ToolOutcome::Cancelled => Some(markdown("Cancelled")),
         ToolOutcome::Interrupted => Some(markdown("Interrupted")),
+        ToolOutcome::Unknown(outcome) => {
+            let text = explain_unknown_outcome(outcome);
+            Some(markdown(visible_prose(&text).into_owned()))
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use serde_json::{Value, json};
 use tandem_agent::session::{
     ANSWER_RESTARTS, CallStep, LastAnswer, Millis, Projection, ToolOutcome, Update, UpdateKind,
-    explain_resumed, explain_retry,
+    explain_resumed, explain_retry, explain_unknown_outcome,
 };
 use tandem_content::visible::{escaped_json, visible_prose};
 
@@ -249,9 +249,17 @@ impl StreamPrinter {
 
 /// Returns the result of a call.
 fn result(call: &str, outcome: &ToolOutcome) -> Value {
+    let unknown;
     let (kind, message) = match outcome {
         ToolOutcome::Done(output) => {
             return json!({ "tool_id": call, "status": "success", "output": output.text });
+        }
+        ToolOutcome::Unknown(outcome) => {
+            unknown = explain_unknown_outcome(outcome);
+            if outcome.is_done() {
+                return json!({ "tool_id": call, "status": "success", "output": unknown });
+            }
+            ("unknown", unknown.as_str())
         }
         ToolOutcome::Failed(error) => (error.kind.as_str(), error.message.as_str()),
         ToolOutcome::Rejected => ("rejected", "The call was not allowed."),

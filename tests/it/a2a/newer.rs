@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use expect_test::expect;
 use serde_json::{Value, json};
 use tandem_agent::session::{Batch, Claim, Event, SharedStore as _, Store as _};
 use tandem_store::PostgresStore;
@@ -12,7 +13,7 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 
 use super::nodes::{Node, in_context, until_sql};
-use super::server::{ends, first_part, kind, text};
+use super::server::{ends, first_part, kind, text, tool_call};
 use crate::agent::{HANG, Setup};
 use crate::postgres::server::{Cluster, Database, skip};
 
@@ -127,7 +128,13 @@ async fn a_session_that_a_newer_version_had_goes_on_and_what_that_wrote_stays_as
 async fn a_turn_that_a_newer_version_has_left_goes_on_and_what_that_wrote_stays_as_it_is() {
     let Some(written) = Written::new().await else { return skip() };
     let [queued, started] = begun();
-    written.append(&[queued, unknown(), started, unknown(), json!({ "Text": "half" }), unknown()]);
+    let call = json!({ "id": "c1", "name": "read_file", "args": { "path": "a" } });
+    let summary = json!({ "label": "a", "locations": [], "diff": null });
+    let call = json!({ "CallStarted": { "call": call, "caller": "Model", "kind": "Read", "summary": summary,
+        "access": "Nothing", "question": null } });
+    let ended = json!({ "CallFinished": { "call": "c1", "outcome": { "Postponed": { "text": "until noon" } } } });
+    let half = json!({ "Text": "half" });
+    written.append(&[queued, unknown(), started, call, ended, unknown(), half, unknown()]);
     written.widen();
     let database = &written.database;
     let next = database.sql("select next from tandem.session");
@@ -139,6 +146,18 @@ async fn a_turn_that_a_newer_version_has_left_goes_on_and_what_that_wrote_stays_
     assert_eq!(task["status"]["state"], "completed", "{task}");
     assert!(history(&task).ends_with(&["from the newer one", "hello"]), "{task}");
     assert_eq!(written.rows(&next), before);
+    // The call has ended, in its own way.
+    let again = "select count(*) from tandem.batch where body like '%\"Interrupted\"%'";
+    assert_eq!(database.sql(again), "0");
+    let mut stream = node.client.stream("tasks/resubscribe", json!({ "id": "c.2" })).await;
+    let rest = stream.rest().await;
+    let call = rest.iter().map(tool_call).rfind(|call| call["tool_call_id"] == "c1").unwrap();
+    assert_eq!(call["status"], "FAILED");
+    expect![[r#"
+        The call ended in a way that only a newer tandem knows (`Postponed`); update tandem to read it.
+
+        until noon"#]]
+    .assert_eq(call["error"]["message"].as_str().unwrap());
 }
 
 /// Adds events to a session that this process has.

@@ -53,6 +53,7 @@ fn hash(call: &Call, outcome: Option<&ToolOutcome>) -> u64 {
         Some(ToolOutcome::Failed(error)) => (1, &error.message).hash(&mut hasher),
         Some(ToolOutcome::Rejected) => 2.hash(&mut hasher),
         Some(ToolOutcome::Cancelled | ToolOutcome::Interrupted) | None => 3.hash(&mut hasher),
+        Some(ToolOutcome::Unknown(outcome)) => (4, outcome.0.to_string()).hash(&mut hasher),
     }
     hasher.finish()
 }

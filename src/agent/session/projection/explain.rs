@@ -1,7 +1,7 @@
 //! The one explanation of a turn's end, of a failed request and of a retry, and the one label of
 //! an origin.
 
-use crate::session::event::{Origin, PromptPart, StopReason};
+use crate::session::event::{Origin, PromptPart, StopReason, UnknownOutcome};
 use crate::session::log::Millis;
 use tandem_model::{Error, Retry};
 
@@ -35,6 +35,19 @@ impl TurnResult {
             | StopReason::Unknown(_) => Self::Failed,
         }
     }
+}
+
+/// Explains to people what is known of an outcome of another version.
+pub fn explain_unknown_outcome(outcome: &UnknownOutcome) -> String {
+    let text = outcome.text().unwrap_or_default();
+    if outcome.is_done() {
+        return text.to_owned();
+    }
+    let kind = outcome.kind();
+    let why = format!(
+        "The call ended in a way that only a newer tandem knows (`{kind}`); update tandem to read it."
+    );
+    if text.is_empty() { why } else { format!("{why}\n\n{text}") }
 }
 
 /// Explains to people why a turn ended, and what to do then: sentences that may have Markdown in

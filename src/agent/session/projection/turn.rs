@@ -94,6 +94,8 @@ pub enum CallStatus {
     Cancelled,
     /// The agent was stopped first.
     Interrupted,
+    /// It ended in a way that only another version of this program knows.
+    Unknown,
 }
 
 impl CallStatus {
@@ -120,6 +122,8 @@ impl CallStatus {
             ToolOutcome::Rejected => Self::Rejected,
             ToolOutcome::Cancelled => Self::Cancelled,
             ToolOutcome::Interrupted => Self::Interrupted,
+            ToolOutcome::Unknown(outcome) if outcome.is_done() => Self::Succeeded,
+            ToolOutcome::Unknown(_) => Self::Unknown,
         }
     }
 }

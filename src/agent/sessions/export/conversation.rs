@@ -95,5 +95,6 @@ pub(super) fn status_word(status: CallStatus) -> &'static str {
         CallStatus::Rejected => "rejected",
         CallStatus::Cancelled => "cancelled",
         CallStatus::Interrupted => "interrupted",
+        CallStatus::Unknown => "ended in a way that is not known",
     }
 }

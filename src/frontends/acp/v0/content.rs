@@ -4,7 +4,8 @@ use std::path::Path;
 
 use crate::content::{CallContent, because};
 use tandem_agent::session::{
-    Access, CallStarted, FileLocation, Question, Todo, TodoStatus, ToolKind, ToolOutcome,
+    Access, CallStarted, CallStatus, FileLocation, Question, Todo, TodoStatus, ToolKind,
+    ToolOutcome,
 };
 use tandem_content::visible::{visible, visible_line, visible_prose};
 use tandem_wire::acp::v0::{
@@ -81,8 +82,8 @@ fn shown_path(path: &Path) -> String {
 
 /// Returns the status of a call that has ended.
 pub(super) fn status(outcome: &ToolOutcome) -> ToolCallStatus {
-    match outcome {
-        ToolOutcome::Done(_) => ToolCallStatus::Finished,
+    match CallStatus::of_outcome(outcome) {
+        CallStatus::Succeeded => ToolCallStatus::Finished,
         _ => ToolCallStatus::Error,
     }
 }

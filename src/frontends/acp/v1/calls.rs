@@ -10,7 +10,8 @@ use tokio::time::{Instant, sleep_until};
 use super::client::SessionClient;
 use crate::content::{CallContent, because, description, live, outcome, proposal};
 use tandem_agent::session::{
-    Access, CallStarted, Question, ResultContent, Todo, TodoStatus, ToolKind, ToolOutcome,
+    Access, CallStarted, CallStatus, Question, ResultContent, Todo, TodoStatus, ToolKind,
+    ToolOutcome, explain_unknown_outcome,
 };
 use tandem_content::visible::{visible_line, visible_prose};
 use tandem_wire::acp::v1::{
@@ -131,8 +132,8 @@ impl Calls {
     pub(super) fn finish(&mut self, started: &CallStarted, end: &ToolOutcome) {
         let id = &started.call.id;
         let terminal = self.client.terminals.finish(id);
-        let status = match end {
-            ToolOutcome::Done(_) => ToolCallStatus::Completed,
+        let status = match CallStatus::of_outcome(end) {
+            CallStatus::Succeeded => ToolCallStatus::Completed,
             _ => ToolCallStatus::Failed,
         };
         let ended = outcome(end).map(|ended| vec![content(ended)]);
@@ -212,6 +213,7 @@ fn last_output(end: &ToolOutcome) -> Option<String> {
             Some(shown) => Some(shown),
             None => return Some(error.message.clone()),
         },
+        ToolOutcome::Unknown(outcome) => return Some(explain_unknown_outcome(outcome)),
         ToolOutcome::Rejected | ToolOutcome::Cancelled | ToolOutcome::Interrupted => None,
     };
     match shown {
@@ -225,7 +227,10 @@ fn is_output(end: &ToolOutcome) -> bool {
     match end {
         ToolOutcome::Done(_) => true,
         ToolOutcome::Failed(error) => error.shown.is_some(),
-        ToolOutcome::Rejected | ToolOutcome::Cancelled | ToolOutcome::Interrupted => false,
+        ToolOutcome::Rejected
+        | ToolOutcome::Cancelled
+        | ToolOutcome::Interrupted
+        | ToolOutcome::Unknown(_) => false,
     }
 }
 
@@ -237,7 +242,10 @@ fn exit_code(end: &ToolOutcome) -> Option<i32> {
             let code = error.message.rsplit_once("\nExit Code: ")?.1;
             code.lines().next()?.parse().ok()
         }
-        ToolOutcome::Rejected | ToolOutcome::Cancelled | ToolOutcome::Interrupted => None,
+        ToolOutcome::Rejected
+        | ToolOutcome::Cancelled
+        | ToolOutcome::Interrupted
+        | ToolOutcome::Unknown(_) => None,
     }
 }
 

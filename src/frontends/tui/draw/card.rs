@@ -13,6 +13,7 @@ use super::super::wrap::{Margin, cut, played, width, width_of};
 use super::diff;
 use tandem_agent::session::{
     Access, CallStarted, CallStatus, Decision, ResultContent, ToolOutcome, WebSource,
+    explain_unknown_outcome,
 };
 
 /// Rows of output that are shown while it grows, and when it has ended.
@@ -61,6 +62,10 @@ pub(super) fn rows(card: &CallCard, open: bool, columns: usize) -> ItemRows {
             Some(ResultContent::Output(text)) => output(text),
             _ => limited(super::plain(&error.message, &bar(), BAD, columns), all(TEXT * 2)),
         },
+        Some(ToolOutcome::Unknown(outcome)) => {
+            let text = explain_unknown_outcome(outcome);
+            limited(super::plain(&text, &bar(), DIM, columns), all(TEXT * 2))
+        }
         Some(ToolOutcome::Rejected | ToolOutcome::Cancelled | ToolOutcome::Interrupted) => {
             ItemRows::default()
         }
@@ -79,7 +84,7 @@ fn head(card: &CallCard, counts: Vec<Span<'static>>, columns: usize) -> Line<'st
         CallStatus::Running => ("•", CODE),
         CallStatus::Succeeded => ("✓", GOOD),
         CallStatus::Failed | CallStatus::Rejected => ("✗", BAD),
-        CallStatus::Cancelled | CallStatus::Interrupted => ("–", DIM),
+        CallStatus::Cancelled | CallStatus::Interrupted | CallStatus::Unknown => ("–", DIM),
     };
     let remark = remark(card);
     let room = columns.saturating_sub(2 + width_of(&counts));
