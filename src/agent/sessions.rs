@@ -21,6 +21,7 @@ use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use parking_lot::{Mutex, RwLock};
 use serde_json::json;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 pub use self::checkpoints::{CheckpointError, checkpoints, find_checkpoint};
 pub use self::export::{
@@ -271,12 +272,14 @@ impl Sessions {
         prepare: impl FnOnce(&Session),
     ) -> Result<Option<Arc<LoadedSession>>, LoadError> {
         if let Some(opened) = self.open(id) {
+            opened.begun().await;
             return Ok(Some(opened));
         }
         let Some(store) = &self.store else { return Ok(None) };
         let (name, id) = (id, stored_id(id));
         let _loading = self.loading.lock(&id).await;
         if let Some(opened) = self.open(name) {
+            opened.begun().await;
             return Ok(Some(opened));
         }
         let unloading = self.unloading.lock().remove(&id);
@@ -307,6 +310,7 @@ impl Sessions {
         let store = self.store.as_ref().ok_or_else(gone)?;
         let _loading = self.loading.lock(&orphan.id).await;
         if let Some(opened) = self.find_loaded(&orphan.id) {
+            opened.begun().await;
             return Ok(opened);
         }
         let (log_bytes, policy) = (self.limits.log_bytes, self.policy);
@@ -335,15 +339,16 @@ impl Sessions {
             self.add(Some(&name), &request, storage, prepare).map_err(LoadError::Create)?
         };
         // Also if whoever asks for it goes away now: its turns must not wait for ever.
-        let session = Arc::clone(&loaded.session);
-        let begun = tokio::spawn(async move {
+        let (session, begun) = (Arc::clone(&loaded.session), loaded.begun.clone().drop_guard());
+        tokio::spawn(async move {
+            // Fires however this ends.
+            let _begun = begun;
             session.catch_up().await;
             session.go_on();
+            // So that nobody is shown as open what the last process left open.
+            session.synced().await;
         });
-        // If it could not be begun, the agent is ending.
-        let _ = begun.await;
-        // So that nobody is shown as open what the last process left open.
-        loaded.session.synced().await;
+        loaded.begun().await;
         Ok(loaded)
     }
 
@@ -366,10 +371,15 @@ impl Sessions {
         let session = (self.make)(request, storage).map_err(CreateError::Refused)?;
         prepare(&session);
         let id = id.unwrap_or(session.id()).to_owned();
+        let begun = CancellationToken::new();
+        if stored_before.is_none() {
+            begun.cancel();
+        }
         let added = Arc::new(LoadedSession {
             id: id.clone(),
             session,
             stored_before,
+            begun,
             last_use: Arc::new(LastUse::now()),
             views: Mutex::default(),
         });
@@ -613,6 +623,8 @@ pub struct LoadedSession {
     session: Arc<Session>,
     /// Index after the last event that was stored when the session was loaded; `None` if it is new.
     stored_before: Option<usize>,
+    /// Fires when what the last process left open in it is closed, or goes on.
+    begun: CancellationToken,
     last_use: Arc<LastUse>,
     /// One of each type: the views of different front ends.
     views: Mutex<Vec<Arc<dyn SessionView>>>,
@@ -634,6 +646,11 @@ impl LoadedSession {
     /// store; `None` if it is new. What comes after it, nobody has been told of.
     pub fn stored_before(&self) -> Option<usize> {
         self.stored_before
+    }
+
+    /// Waits until what the last process left open in the session is closed, or goes on.
+    pub async fn begun(&self) {
+        self.begun.cancelled().await;
     }
 
     /// Returns the times of use, which a view may hold: they do not count as a watcher.

@@ -437,6 +437,12 @@ impl Faulty {
         let taken = watch::Sender::new(false);
         Arc::new(Self { inner, goes_on, fails, loses: Arc::default(), taken })
     }
+
+    fn faulty(&self, claim: Box<dyn Claim>) -> Box<dyn Claim> {
+        let (goes_on, fails) = (self.goes_on.subscribe(), Arc::clone(&self.fails));
+        let (loses, taken) = (Arc::clone(&self.loses), self.taken.subscribe());
+        Box::new(FaultyClaim { claim, goes_on, fails, loses, taken })
+    }
 }
 
 #[async_trait]
@@ -445,14 +451,11 @@ impl Store for Faulty {
         if self.fails.load(Ordering::SeqCst) {
             return Err(StoreError::Io(std::io::ErrorKind::StorageFull.into()));
         }
-        let claim = self.inner.create(head).await?;
-        let (goes_on, fails) = (self.goes_on.subscribe(), Arc::clone(&self.fails));
-        let (loses, taken) = (Arc::clone(&self.loses), self.taken.subscribe());
-        Ok(Box::new(FaultyClaim { claim, goes_on, fails, loses, taken }))
+        Ok(self.faulty(self.inner.create(head).await?))
     }
 
     async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError> {
-        self.inner.claim(id).await
+        Ok(self.faulty(self.inner.claim(id).await?))
     }
 
     async fn claim_orphan(&self, orphan: &Orphan) -> Result<Box<dyn Claim>, StoreError> {

@@ -55,6 +55,38 @@ async fn a_turn_goes_on_with_the_messages_that_the_model_knows_and_no_other() {
 }
 
 #[tokio::test]
+async fn whoever_asks_for_a_session_while_it_is_loaded_gets_it_when_what_was_open_is_closed() {
+    let place = Place::new();
+    let (sessions, _) = registry(place.store(), vec![says("half an answer")], Vec::new());
+    let loaded = create(&sessions);
+    ask(&loaded, "one").await;
+    let id = loaded.id().to_owned();
+    end(&sessions).await;
+    cut_before(&place, &id, "AnswerFinished");
+    let store = Faulty::new(place.store());
+    store.goes_on.send_replace(false);
+    let (sessions, _) = registry(Arc::clone(&store) as _, Vec::new(), Vec::new());
+    let loading = || {
+        let (sessions, id) = (Arc::clone(&sessions), id.clone());
+        tokio::spawn(async move { load(&sessions, &id).await })
+    };
+    let first = loading();
+    while !sessions.contains(&id) {
+        tokio::task::yield_now().await;
+    }
+    let mut second = loading();
+    // The end of the turn is not stored yet, and so is shown to nobody.
+    let early = timeout(Duration::from_millis(200), &mut second).await;
+    assert!(early.is_err(), "it is there with a turn that seems to run");
+    store.goes_on.send_replace(true);
+    for loaded in [first.await.unwrap(), second.await.unwrap()] {
+        let last = events(loaded.session()).pop().unwrap().1;
+        let is_closed = matches!(last, Event::TurnFinished { reason: StopReason::Interrupted, .. });
+        assert!(is_closed, "{last:?}");
+    }
+}
+
+#[tokio::test]
 async fn an_answer_that_was_cut_off_is_begun_anew() {
     let place = Place::new();
     let fails = [says("half"), vec![Err(Error::BadAnswer("cut".to_owned()))]].concat();

@@ -262,6 +262,7 @@ impl<'a> VisibleContexts<'a> {
             return Ok(None);
         };
         if let Some(loaded) = self.find_loaded(id, Naming::Any) {
+            loaded.begun().await;
             self.all.followed.remove(loaded.session().id());
             return Ok(Some(SessionContext::of(&loaded)));
         }
