@@ -29,7 +29,7 @@ pub struct GitWorkspace {
     state: Mutex<CloneState>,
 }
 
-/// What a workspace belongs to.
+/// Store and users of a workspace.
 pub(crate) struct WorkspaceOwner {
     /// Id of the store that has the session.
     pub(crate) store: Option<Arc<str>>,

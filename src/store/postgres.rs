@@ -39,7 +39,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub use self::address::{AddressError, DatabaseAddress};
 pub use self::check::DatabaseFinding;
 use self::claim::PostgresClaim;
-use self::connection::{Database, get};
+use self::connection::Database;
 use self::news::News;
 use self::nodes::{Heart, Life, Nodes};
 use self::shared::{Owner, Shared};
@@ -71,7 +71,7 @@ impl Default for PostgresLimits {
 /// looks at the sessions.
 pub struct PostgresStore {
     shared: Arc<Shared>,
-    /// What ends with this node; `None` if this process is none.
+    /// Guard that ends the node's work when the store is dropped; `None` if this process is no node.
     life: Option<DropGuard>,
 }
 
@@ -215,7 +215,7 @@ impl Store for PostgresStore {
     async fn id(&self) -> Result<String, StoreError> {
         let rows = self.shared.database.query("select id from tandem.store", &[]).await?;
         let row = rows.first().ok_or_else(|| self.shared.database.error("it has no id"))?;
-        get(row, 0)
+        connection::get(row, 0)
     }
 
     async fn head(&self, id: &str) -> Result<Head, StoreError> {

@@ -22,7 +22,6 @@ enum Once {
 }
 
 /// A workspace that does something else the first times.
-#[derive(Default)]
 struct FakeWorkspace {
     origin: GitOrigin,
     restores: Option<Once>,
@@ -34,6 +33,18 @@ struct FakeWorkspace {
 }
 
 impl FakeWorkspace {
+    fn new(restores: Option<Once>, saves: Option<Once>) -> Self {
+        let origin = GitOrigin { url: "https://git.example/app.git".to_owned(), revision: None };
+        Self {
+            origin,
+            restores,
+            saves,
+            restored: AtomicUsize::default(),
+            saved: AtomicUsize::default(),
+            waits: Notify::new(),
+        }
+    }
+
     async fn work(
         &self,
         how: Option<Once>,
@@ -81,7 +92,7 @@ struct Place {
 
 impl Place {
     fn new(restores: Option<Once>, saves: Option<Once>) -> Self {
-        let workspace = Arc::new(FakeWorkspace { restores, saves, ..FakeWorkspace::default() });
+        let workspace = Arc::new(FakeWorkspace::new(restores, saves));
         let (spy, _) = Spy::new(vec![says("hello"), says("hello")]);
         let part: Arc<dyn SavedWorkspace> = Arc::clone(&workspace) as _;
         let session = Session::new(Parts { workspace: Some(part), ..parts(spy) });

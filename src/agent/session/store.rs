@@ -53,7 +53,7 @@ pub struct Head {
 }
 
 /// A git repository, and the revision of it that a session begins at.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GitOrigin {
     /// The repository's URL, without credentials.
     pub url: String,
@@ -368,7 +368,7 @@ pub struct SessionUsage {
     pub tokens: u64,
 }
 
-/// What a principal uses at once.
+/// Sessions and turns that a principal has at the same time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CurrentUse {
     /// The principal.

@@ -9,8 +9,8 @@ use super::engine::Engine;
 use super::event::{Event, StopReason};
 use tandem_model as model;
 
-/// What people are told of a panic.
-const FAULT: &str = "there is a fault in the agent, of which its log (`--log-file`) says more";
+/// Reason for people why a workspace is not saved, after a panic.
+const PANICKED: &str = "there is a fault in the agent, of which its log (`--log-file`) says more";
 
 /// Brings the session's directory to where the last turn has left it. An error is the end of the turn that runs.
 pub(super) async fn restore(engine: &Engine, cancel: &CancellationToken) -> Result<(), StopReason> {
@@ -43,7 +43,7 @@ pub(super) async fn save(engine: &Engine, cancel: &CancellationToken) {
         return;
     }
     let saving = AssertUnwindSafe(workspace.save(cancel)).catch_unwind().await;
-    let saved = saving.unwrap_or_else(|_| Err(FAULT.to_owned()));
+    let saved = saving.unwrap_or_else(|_| Err(PANICKED.to_owned()));
     let remark = saved.unwrap_or_else(|why| {
         Some(format!(
             "The workspace is not saved: {why}. It is tried again after the next turn; until then, another node \
