@@ -305,6 +305,10 @@ impl SharedStore for PostgresStore {
         Ok(usize::try_from(next).unwrap_or(0))
     }
 
+    fn look_again(&self, id: &str) {
+        self.shared.news.hear(id);
+    }
+
     async fn unowned_by_others(&self, ids: &[&str]) -> Result<Vec<String>, StoreError> {
         let owners = self.shared.owners(ids).await?.into_iter();
         let own = self.shared.nodes.own();

@@ -421,9 +421,11 @@ async fn a_chunk_is_shown_though_nothing_follows_it() {
 
 /// A store that does as a test says.
 pub(crate) struct Faulty {
-    inner: Arc<FileStore>,
+    inner: Arc<dyn Store>,
     /// `false` while appending waits.
     pub(crate) goes_on: watch::Sender<bool>,
+    /// `false` while what has been appended is not confirmed.
+    pub(crate) confirms: watch::Sender<bool>,
     fails: Arc<AtomicBool>,
     /// `true` if the next syncing finds a part of the log lost.
     loses: Arc<AtomicBool>,
@@ -432,16 +434,17 @@ pub(crate) struct Faulty {
 }
 
 impl Faulty {
-    pub(crate) fn new(inner: Arc<FileStore>) -> Arc<Self> {
-        let (goes_on, fails) = (watch::Sender::new(true), Arc::default());
-        let taken = watch::Sender::new(false);
-        Arc::new(Self { inner, goes_on, fails, loses: Arc::default(), taken })
+    pub(crate) fn new(inner: Arc<dyn Store>) -> Arc<Self> {
+        let (goes_on, confirms) = (watch::Sender::new(true), watch::Sender::new(true));
+        let (fails, taken) = (Arc::default(), watch::Sender::new(false));
+        Arc::new(Self { inner, goes_on, confirms, fails, loses: Arc::default(), taken })
     }
 
     fn faulty(&self, claim: Box<dyn Claim>) -> Box<dyn Claim> {
-        let (goes_on, fails) = (self.goes_on.subscribe(), Arc::clone(&self.fails));
-        let (loses, taken) = (Arc::clone(&self.loses), self.taken.subscribe());
-        Box::new(FaultyClaim { claim, goes_on, fails, loses, taken })
+        let (goes_on, confirms) = (self.goes_on.subscribe(), self.confirms.subscribe());
+        let (fails, loses) = (Arc::clone(&self.fails), Arc::clone(&self.loses));
+        let taken = self.taken.subscribe();
+        Box::new(FaultyClaim { claim, goes_on, confirms, fails, loses, taken })
     }
 }
 
@@ -514,6 +517,7 @@ impl Store for Faulty {
 struct FaultyClaim {
     claim: Box<dyn Claim>,
     goes_on: watch::Receiver<bool>,
+    confirms: watch::Receiver<bool>,
     fails: Arc<AtomicBool>,
     loses: Arc<AtomicBool>,
     taken: watch::Receiver<bool>,
@@ -537,7 +541,9 @@ impl Claim for FaultyClaim {
         if self.fails.load(Ordering::SeqCst) {
             return Err(StoreError::Io(std::io::ErrorKind::StorageFull.into()));
         }
-        self.claim.append(batches).await
+        let appended = self.claim.append(batches).await;
+        self.confirms.wait_for(|confirms| *confirms).await.unwrap();
+        appended
     }
 
     async fn sync(&mut self) -> Result<(), StoreError> {

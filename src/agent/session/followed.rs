@@ -106,7 +106,11 @@ impl FollowedSession {
 
     /// Waits until all is read that the store has now.
     pub async fn caught_up(&self) -> Result<(), StoreError> {
-        let end = self.shared()?.position(&self.id).await?;
+        let shared = self.shared()?;
+        let end = shared.position(&self.id).await?;
+        if self.position() < end {
+            shared.look_again(&self.id);
+        }
         let mut log = self.log.read_kept(end.saturating_sub(1));
         tokio::select! {
             biased;

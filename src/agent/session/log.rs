@@ -238,6 +238,9 @@ impl Log {
     /// Waits until an event outlives a loss of power, as far as the store can say, or never will.
     pub(super) async fn synced(&self, index: usize) {
         let mut synced = self.shared.synced.subscribe();
+        if *synced.borrow() > index {
+            return;
+        }
         self.shared.sync_wanted.send_if_modified(|wanted| {
             let more = *wanted <= index;
             *wanted = (*wanted).max(index + 1);

@@ -390,6 +390,10 @@ pub trait SharedStore: Send + Sync {
     /// Returns the index after the last event of a session.
     async fn position(&self, id: &str) -> Result<usize, StoreError>;
 
+    /// Has all who follow a session in this process look at once whether there is more of it: news of that may
+    /// be late.
+    fn look_again(&self, id: &str);
+
     /// Returns those of these sessions that no other process has.
     async fn unowned_by_others(&self, ids: &[&str]) -> Result<Vec<String>, StoreError>;
 

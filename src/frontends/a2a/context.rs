@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::dialect::Dialect;
@@ -26,6 +26,10 @@ pub(super) use tandem_wire::a2a::UnknownContext;
 use tandem_wire::a2a::{Message, Part, Role, Task, TaskState, TaskStatus, error};
 use tandem_wire::development_tool::URI;
 use tandem_wire::jsonrpc::Error;
+
+/// Maximum time for which a reader waits until what happens is stored. A store that takes longer is away, and
+/// other nodes know no more than this one.
+const STORING: Duration = Duration::from_secs(1);
 
 /// One session.
 pub(super) struct SessionContext {
@@ -234,6 +238,16 @@ impl SessionContext {
         if let SessionHost::Here(session) = &self.host {
             session.synced().await;
         }
+    }
+
+    /// Waits until all can be read here that clients of other nodes may have been shown by now, if nodes share
+    /// the session.
+    pub(super) async fn caught_up(&self) -> Result<(), StoreError> {
+        match &self.host {
+            SessionHost::Here(session) => _ = timeout(STORING, session.synced()).await,
+            SessionHost::Elsewhere(followed) => followed.caught_up().await?,
+        }
+        Ok(())
     }
 
     /// Returns the time of the last use.

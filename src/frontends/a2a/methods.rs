@@ -163,6 +163,7 @@ impl A2aServer {
             Method::List => {
                 let request = ListTasks::read(&params)?;
                 let contexts = self.contexts.of(&caller.principal);
+                contexts.all_caught_up().await;
                 list::tasks(contexts, &request, dialect).await.map(|page| value(&page))
             }
             Method::SetPush => {

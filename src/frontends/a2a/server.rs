@@ -142,9 +142,13 @@ impl A2aServer {
         let visible = self.contexts.of(principal);
         if self.ending.draining() {
             // What is let go is for others.
-            return Ok(visible.get(id));
+            let open = visible.get(id);
+            if let Some(context) = &open {
+                visible.caught_up(context).await?;
+            }
+            return Ok(open);
         }
-        let open = visible.load(id).await?;
+        let open = visible.load_caught_up(id).await?;
         if let Some(context) = &open {
             if self.ending.draining()
                 && let Ok(session) = context.session()

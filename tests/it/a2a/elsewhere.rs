@@ -169,6 +169,25 @@ async fn a_message_that_is_sent_three_times_at_two_nodes_begins_one_turn() {
     nodes.check_owner();
 }
 
+#[tokio::test]
+async fn what_the_store_has_is_shown_at_once_though_no_news_of_it_has_come() {
+    let Some(nodes) = Nodes::start(2).await else { return skip() };
+    let (_stream, _) = nodes.ask().await;
+    let (second, id) = (nodes.client(1), json!({ "id": "c" }));
+    let task = second.result("tasks/get", id.clone()).await;
+    assert_eq!(task["status"]["state"], "input-required", "{task}");
+    // As an owner that is cut off from the others would write it.
+    let end =
+        json!({ "TurnFinished": { "turn": 1, "reason": { "Cancelled": { "answering": false } } } });
+    nodes.database.sql(&format!(
+        "with grown as (update tandem.session set next = next + 1 returning id, next - 1 as first) \
+         insert into tandem.batch(session, first, body) \
+         select id, first, '{{\"i\":' || first || ',\"e\":[{end}]}}' from grown"
+    ));
+    let task = second.result("tasks/get", id).await;
+    assert_eq!(task["status"]["state"], "canceled", "{task}");
+}
+
 fn first_text(message: &Value) -> &str {
     message["parts"][0]["text"].as_str().unwrap()
 }

@@ -12,7 +12,7 @@ use tandem_a2a::{
     serve,
 };
 use tandem_agent::session::{Answer, Origin, Parts, Session};
-use tandem_agent::sessions::{MakeSession, SessionLimits, SessionRequest, Sessions};
+use tandem_agent::sessions::{LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions};
 use tandem_model::replay::Replay;
 use tandem_store::FileStore;
 use tandem_tools::{Tool, ToolKind};
@@ -25,6 +25,9 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::fakes::{Fake, other, parts, session};
 use crate::kept::Faulty;
+use crate::postgres::server::{Cluster, skip};
+
+use super::nodes::until_sql;
 
 /// Time that nothing may take.
 const LONG: Duration = Duration::from_secs(20);
@@ -525,29 +528,74 @@ async fn a_command_without_a_session_leaves_nothing_stored() {
     assert_eq!(tasks["result"]["totalSize"], 0, "{tasks}");
 }
 
+/// A server with one session in a store, in which a question is open.
+struct Asking {
+    server: Server,
+    session: Arc<LoadedSession>,
+    /// Id of the task.
+    task: String,
+    call: String,
+}
+
+impl Asking {
+    async fn begin(store: &Arc<Faulty>) -> Self {
+        let script = json!({ "when": "", "answers": one_call() }).to_string();
+        let make: MakeSession = Arc::new(move |_, storage| {
+            let model = Arc::new(Replay::from_script(&script).unwrap());
+            let tool: Arc<dyn Tool> = Arc::new(Fake::new("t", ToolKind::Other, other()));
+            Ok(Session::new(Parts { storage, tools: vec![tool], ..parts(model) }))
+        });
+        let limits = SessionLimits { loaded: 1, idle: None, log_bytes: 1 << 20 };
+        let sessions = Sessions::with_store(make, limits, Some(Arc::clone(store) as _));
+        let server = Server::registry(Arc::clone(&sessions), LONG).await;
+        let sent = server.call("message/send", message(json!({}))).await["result"].clone();
+        assert_eq!(sent["status"]["state"], "input-required", "{sent}");
+        let call = &sent["status"]["message"]["parts"][0]["data"]["tool_call_id"];
+        let (task, call) = (sent["id"].as_str().unwrap(), call.as_str().unwrap());
+        let session = sessions.loaded().pop().unwrap();
+        Self { server, session, task: task.to_owned(), call: call.to_owned() }
+    }
+
+    /// Answers, and waits until the turn has ended.
+    async fn end(&self) {
+        let session = self.session.session();
+        session.answer(&self.call, Answer::Reject, Origin::Terminal).unwrap();
+        while session.running().is_some() {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_asks_the_owner_is_told_what_others_may_read_though_the_store_has_not_confirmed_it() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let store = Faulty::new(Arc::new(database.connect().await));
+    let it = Asking::begin(&store).await;
+    store.confirms.send_replace(false);
+    it.end().await;
+    let closed = "select count(*) from tandem.batch where body like '%QuestionClosed%'";
+    until_sql(&database, closed, "1").await;
+    let task = it.server.call("tasks/get", json!({ "id": it.task }));
+    let confirmed = async {
+        // Long enough for an answer that waits for nothing.
+        for _ in 0..20 {
+            it.server.call("commands/get", json!({})).await;
+        }
+        store.confirms.send_replace(true);
+    };
+    let (task, ()) = tokio::join!(task, confirmed);
+    assert_eq!(task["result"]["status"]["state"], "completed", "{task}");
+}
+
 #[tokio::test]
 async fn who_comes_back_after_a_turn_and_before_its_end_is_stored_is_told_that_end() {
     let home = tempfile::tempdir().unwrap();
     let store = Faulty::new(Arc::new(FileStore::new(home.path().to_owned())));
-    let script = json!({ "when": "", "answers": one_call() }).to_string();
-    let make: MakeSession = Arc::new(move |_, storage| {
-        let model = Arc::new(Replay::from_script(&script).unwrap());
-        let tool: Arc<dyn Tool> = Arc::new(Fake::new("t", ToolKind::Other, other()));
-        Ok(Session::new(Parts { storage, tools: vec![tool], ..parts(model) }))
-    });
-    let limits = SessionLimits { loaded: 1, idle: None, log_bytes: 1 << 20 };
-    let sessions = Sessions::with_store(make, limits, Some(Arc::clone(&store) as _));
-    let server = Server::registry(Arc::clone(&sessions), LONG).await;
-    let sent = server.call("message/send", message(json!({}))).await["result"].clone();
-    assert_eq!(sent["status"]["state"], "input-required", "{sent}");
-    let call = sent["status"]["message"]["parts"][0]["data"]["tool_call_id"].as_str().unwrap();
+    let it = Asking::begin(&store).await;
     store.goes_on.send_replace(false);
-    let loaded = sessions.loaded().pop().unwrap();
-    loaded.session().answer(call, Answer::Reject, Origin::Terminal).unwrap();
-    while loaded.session().running().is_some() {
-        tokio::task::yield_now().await;
-    }
-    let id = &sent["id"];
+    it.end().await;
+    let (server, id) = (&it.server, &it.task);
     let seen = json!({ "id": id, "metadata": { "lastEventId": "0.0" } });
     let subscribe = json!({
         "jsonrpc": "2.0", "id": 1, "method": "tasks/resubscribe", "params": seen,

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::future::ready;
 use std::sync::Arc;
 
+use futures::future::join_all;
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
@@ -254,10 +255,7 @@ impl<'a> VisibleContexts<'a> {
 
     /// Loads the session of an id, unless it is loaded; one that another node has is followed. It stays
     /// loaded as long as the caller holds it; nothing if there is none, or it is the shared one.
-    pub(in super::super) async fn load(
-        &self,
-        id: &str,
-    ) -> Result<Option<Arc<SessionContext>>, Error> {
+    async fn load(&self, id: &str) -> Result<Option<Arc<SessionContext>>, Error> {
         let ServedSessions::PerContext { sessions, .. } = &self.all.served else {
             return Ok(None);
         };
@@ -294,6 +292,37 @@ impl<'a> VisibleContexts<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// Loads the session of an id, and waits until all of it can be read here that clients of other nodes may
+    /// have been shown by now.
+    pub(in super::super) async fn load_caught_up(
+        &self,
+        id: &str,
+    ) -> Result<Option<Arc<SessionContext>>, Error> {
+        let open = self.load(id).await?;
+        let Some(context) = &open else { return Ok(None) };
+        let caught_up = self.caught_up(context).await;
+        if context.has_moved() {
+            return self.load(id).await;
+        }
+        caught_up.map(|()| open)
+    }
+
+    /// Waits until all of a session can be read here that clients of other nodes may have been shown by now.
+    pub(in super::super) async fn caught_up(&self, context: &SessionContext) -> Result<(), Error> {
+        if self.all.shared_store().is_none() {
+            return Ok(());
+        }
+        context.caught_up().await.map_err(|error| unloadable(LoadError::Store(error)))
+    }
+
+    /// The same for all sessions that this node has.
+    pub(in super::super) async fn all_caught_up(&self) {
+        if self.all.shared_store().is_some() {
+            let all = self.all();
+            join_all(all.iter().map(|context| context.caught_up())).await;
+        }
     }
 
     /// Returns `true` if another node that lives has a followed session.
