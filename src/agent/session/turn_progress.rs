@@ -41,7 +41,8 @@ pub(super) struct TurnProgress {
 impl TurnProgress {
     pub(super) fn fold(&mut self, event: &Event) {
         match event {
-            Event::TurnStarted { .. } | Event::TurnFinished { .. } => *self = Self::default(),
+            // A turn that ends may be one that only waited while this one runs.
+            Event::TurnStarted { .. } => *self = Self::default(),
             Event::TurnResumed { .. } => {
                 self.asked.clear();
                 self.begun.clear();

@@ -8,7 +8,8 @@ use serde_json::json;
 use tandem_agent::permission::Mode;
 use tandem_agent::session::{
     Answer, Batch, CallStarted, Caller, Event, FORMAT, Head, Origin, Parts, PromptTags, Question,
-    ResumePolicy, Session, SessionStarted, Store as _, Summary, TurnId, now, read_stored,
+    ResumePolicy, Session, SessionStarted, StopReason, Store as _, Summary, TurnId, now,
+    read_stored,
 };
 use tandem_agent::sessions::{SessionLimits, SessionRequest, Sessions};
 use tandem_model::{Call, FinishReason, Usage};
@@ -240,6 +241,23 @@ async fn a_question_is_withdrawn_and_the_turn_goes_on() {
 #[tokio::test]
 async fn a_call_that_was_allowed_may_have_begun() {
     let after = [told(), called(ToolKind::Edit, true), vec![answered()]].concat();
+    check(
+        ResumePolicy::Safe,
+        after,
+        expect![[r#"
+        c1: Interrupted
+        turn 1 ends: Interrupted
+        --
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_call_may_have_changed_something_though_a_prompt_that_waited_was_taken_back() {
+    let reason = StopReason::Cancelled { answering: false };
+    let taken_back = vec![queued(2, "then"), Event::TurnFinished { turn: TurnId(2), reason }];
+    let after = [told(), called(ToolKind::Edit, false), taken_back].concat();
     check(
         ResumePolicy::Safe,
         after,
