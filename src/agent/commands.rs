@@ -36,7 +36,7 @@ pub mod unknown;
 mod words;
 
 pub use self::custom::{CommandDirectory, CommandOwner, Custom, CustomLimits};
-pub use self::registry::{Argument, Command, PathError, Registry};
+pub use self::registry::{Argument, Command, PathError, Registry, is_share};
 
 /// Every command, in the order that people read them.
 const ALL: &[Command] = &[

@@ -359,6 +359,12 @@ impl Session {
         command::is_one(self.turns.commands(), self.hub(), prompt)
     }
 
+    /// Returns `true` if a prompt is a command that is carried out at once beside the turn that runs. Without
+    /// such a turn, none is.
+    pub fn is_at_once(&self, prompt: &[PromptPart]) -> bool {
+        self.turns.is_at_once(prompt)
+    }
+
     /// Returns `true` if a prompt cannot be answered without a model: it is no command, and does not
     /// look like one either. May read files.
     pub fn needs_model(&self, prompt: &[PromptPart]) -> bool {

@@ -56,6 +56,7 @@ fn is_listed(event: &Event) -> bool {
         Event::CommandStarted { .. } => true,
         Event::Output(_) => true,
         Event::CommandFailed(_) => true,
+        Event::CommandReplied { .. } => true,
         Event::Asked(_) => true,
         Event::Told { .. } => true,
         Event::ToldNext(_) => true,
@@ -579,6 +580,7 @@ fn every() -> Vec<Event> {
     for outcome in [json!("Postponed"), json!({ "Done": chart })] {
         all.push(ended(ToolOutcome::Unknown(UnknownOutcome(outcome))));
     }
+    all.push(Event::CommandReplied { turn, text: "*out*".to_owned() });
     all
 }
 

@@ -86,6 +86,7 @@ fn label(case: &Case) -> String {
         Event::CommandStarted { .. } => "`CommandStarted`".to_owned(),
         Event::Output(_) => "`Output`".to_owned(),
         Event::CommandFailed(_) => "`CommandFailed`".to_owned(),
+        Event::CommandReplied { .. } => "`CommandReplied`".to_owned(),
         Event::Asked(_) => "`Asked`".to_owned(),
         Event::Told { .. } => "`Told`".to_owned(),
         Event::ToldNext(_) => "`ToldNext`".to_owned(),

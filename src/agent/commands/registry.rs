@@ -72,6 +72,19 @@ impl fmt::Display for PathError {
 
 impl std::error::Error for PathError {}
 
+/// Name of the command that shares the session with somebody.
+pub(super) const SHARE_NAME: &str = "share";
+
+/// Name of the command that takes this back.
+pub(super) const UNSHARE_NAME: &str = "unshare";
+
+/// Returns `true` if a prompt is a command that says with whom the session is shared. It is carried out at once
+/// although a turn runs: whoever is to answer a question is invited while it is open.
+pub fn is_share(prompt: &str) -> bool {
+    let name = prompt.trim().strip_prefix('/').map(|command| word(command).0);
+    name.is_some_and(|name| [SHARE_NAME, UNSHARE_NAME].contains(&name))
+}
+
 /// The commands of a session.
 #[derive(Clone)]
 pub struct Registry {
@@ -215,6 +228,11 @@ impl Commands for Registry {
         let (own, prompts) = (self.own(), self.prompts(servers));
         let own = own.iter().map(CommandFile::listed);
         own.chain(prompts.iter().map(PromptCommand::listed)).collect()
+    }
+
+    fn is_at_once(&self, prompt: &str) -> bool {
+        // It waits for nothing, and changes nothing that a turn relies on.
+        is_share(prompt)
     }
 
     async fn run(&self, prompt: &str, turn: &CommandTurn<'_>) -> Result<CommandReply, String> {

@@ -1,12 +1,12 @@
 //! `/share` and `/unshare`: who else may do something in the session, at a server that knows people by
 //! name.
 
-use super::registry::{Argument, Command, CommandRequest};
+use super::registry::{Argument, Command, CommandRequest, SHARE_NAME, UNSHARE_NAME};
 use super::words::{list, word};
 use crate::session::{CommandReply, PrincipalId, ShareRole};
 
 pub(super) const SHARE: Command = Command {
-    name: "share",
+    name: SHARE_NAME,
     description: "share the session with somebody of your tenant, or show with whom it is shared",
     arguments: &[
         Argument { name: "name", description: "the person or service", is_required: false },
@@ -22,7 +22,7 @@ pub(super) const SHARE: Command = Command {
 };
 
 pub(super) const UNSHARE: Command = Command {
-    name: "unshare",
+    name: UNSHARE_NAME,
     description: "share the session with somebody no longer",
     arguments: &[Argument {
         name: "name",

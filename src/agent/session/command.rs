@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures::FutureExt as _;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
@@ -46,6 +47,9 @@ pub trait Commands: Send + Sync {
     /// Returns the commands that not every session has: prompts of these servers, the user's own.
     /// May read files.
     fn of_session(&self, servers: &Hub) -> Vec<SessionCommand>;
+
+    /// Returns `true` if a prompt asks for a command that is carried out at once, although another turn runs.
+    fn is_at_once(&self, prompt: &str) -> bool;
 
     /// Runs the command that a prompt asks for. It is dropped when the turn is cancelled. An error
     /// is shown as a reply is.
@@ -484,6 +488,26 @@ fn looks_like_one(text: &str) -> bool {
 /// Returns `true` if a prompt is a command.
 pub(super) fn is_one(commands: &dyn Commands, servers: &Hub, prompt: &[PromptPart]) -> bool {
     text(prompt).is_some_and(|text| commands.name(servers, &text).is_some())
+}
+
+/// Returns `true` if a prompt is a command that is carried out at once, although another turn runs.
+pub(super) fn is_at_once(commands: &dyn Commands, prompt: &[PromptPart]) -> bool {
+    text(prompt).is_some_and(|text| commands.is_at_once(&text))
+}
+
+/// Carries out a command that is [carried out at once](is_at_once); returns what it says. `None` if it would
+/// have to wait.
+pub(super) fn run_at_once(
+    engine: &Engine,
+    commands: &dyn Commands,
+    prompt: &[PromptPart],
+    origin: &Origin,
+) -> Option<String> {
+    let prompt = text(prompt)?;
+    match commands.run(&prompt, &CommandTurn { engine, origin }).now_or_never()? {
+        Ok(CommandReply::Say(text)) | Err(text) => Some(text),
+        Ok(CommandReply::Ask(_) | CommandReply::Fill(_)) => None,
+    }
 }
 
 /// Returns the answer to a prompt that looks like a command and is none.

@@ -181,6 +181,9 @@ pub enum Event {
     /// The turn that has started is a command's, of this name: what the user said is not told to
     /// the model.
     CommandStarted { name: String },
+    /// Reply of a command that did not wait for its turn, because it is in the way of no other: Markdown for
+    /// people, not told to the model. The turn that runs goes on.
+    CommandReplied { turn: TurnId, text: String },
     /// Output of a command for people: Markdown, not told to the model.
     Output(String),
     /// A command does not work, or there is none of that name; why: Markdown for people, and not

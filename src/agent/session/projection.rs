@@ -102,6 +102,7 @@ impl Projection {
         let turn = match &*entry.event {
             Event::TurnQueued { turn, .. }
             | Event::TurnResumed { turn }
+            | Event::CommandReplied { turn, .. }
             | Event::TurnFinished { turn, .. } => Some(*turn),
             _ => self.running_at(entry.index),
         };
@@ -125,6 +126,7 @@ impl Projection {
             Event::Text(text) => UpdateKind::Text(text),
             Event::Thought(text) => UpdateKind::Thought(text),
             Event::Output(text) => UpdateKind::Output(text),
+            Event::CommandReplied { text, .. } => UpdateKind::CommandReplied(text),
             Event::CommandFailed(why) => UpdateKind::CommandFailed(why),
             Event::Retry(retry) => {
                 UpdateKind::Retry { retry, restarts: self.restarts_at(entry.index) }
@@ -281,6 +283,11 @@ impl Projection {
                 self.answering = false;
                 self.say(text, at);
                 self.answering = false;
+            }
+            Event::CommandReplied { turn, text } if self.complete => {
+                if let Some(turn) = self.turns.get_mut(turn) {
+                    turn.answers.push(text.clone());
+                }
             }
             Event::Text(text) => self.say(text, at),
             Event::Retry(retry) => self.retry(retry, entry),

@@ -9,7 +9,7 @@ use futures::FutureExt as _;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tracing::Instrument as _;
 
-use super::command::Commands;
+use super::command::{self, Commands};
 use super::engine::{CurrentTurn, Engine};
 use super::event::{Event, Origin, PromptPart, PromptTags, StopReason, TurnId};
 use super::resumption::{ResumedTurn, Resumption};
@@ -127,11 +127,40 @@ impl TurnQueue {
         let queued =
             Event::TurnQueued { turn, prompt: prompt.clone(), origin: origin.clone(), tags };
         self.engine.log.append(queued);
+        if self.replies_at_once(&turns, turn, &prompt, &origin) {
+            return turn;
+        }
         let cancel = CancellationToken::new();
         let prompt = prompt.into();
         turns.queue.push_back(Pending { turn, prompt, origin, cancel, trace, unanswered: None });
         self.start_next(&mut turns);
         turn
+    }
+
+    /// Returns `true` if a prompt is a command that runs at once, if need be beside the turn that runs.
+    pub(super) fn is_at_once(&self, prompt: &[PromptPart]) -> bool {
+        self.turns.lock().running.is_some() && command::is_at_once(self.commands(), prompt)
+    }
+
+    /// Carries out the command of a turn that need not wait for the one that runs, and ends it. Returns `false`
+    /// if it must wait, or may begin.
+    fn replies_at_once(
+        &self,
+        turns: &Turns,
+        turn: TurnId,
+        prompt: &[PromptPart],
+        origin: &Origin,
+    ) -> bool {
+        let may_run = turns.running.is_some() && !turns.closed.is_cancelled();
+        if !may_run || !command::is_at_once(self.commands(), prompt) {
+            return false;
+        }
+        let reply = command::run_at_once(&self.engine, self.commands(), prompt, origin);
+        let Some(text) = reply else { return false };
+        self.engine.log.append(Event::CommandReplied { turn, text });
+        let reason = StopReason::EndTurn;
+        self.engine.log.append(Event::TurnFinished { turn, reason });
+        true
     }
 
     /// Starts the turn that has waited longest, if none runs.

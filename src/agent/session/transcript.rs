@@ -245,6 +245,7 @@ impl Transcript {
             | Event::Notice(_)
             | Event::Output(_)
             | Event::CommandFailed(_)
+            | Event::CommandReplied { .. }
             | Event::SessionRenamed { .. }
             | Event::ModelChanged { .. }
             | Event::ThinkingChanged { .. }

@@ -16,8 +16,8 @@ pub use self::markdown::to_markdown;
 pub use self::text::to_text;
 use crate::session::{
     CallStarted, CallStatus, CallStep, DEFAULT_THINKING, Entry, Event, Listed, Mode, Projection,
-    Reader, ResultContent, SessionState, Store, StoreError, Stored, Todo, TodoStatus, ToolOutcome,
-    Update, UpdateKind, WebSource, explain_stop, explain_unknown_outcome,
+    Reader, ResultContent, SessionState, StopReason, Store, StoreError, Stored, Todo, TodoStatus,
+    ToolOutcome, Update, UpdateKind, WebSource, explain_stop, explain_unknown_outcome,
 };
 
 /// Reads a stored conversation. Pieces of the log that cannot be read are left out, with a note.
@@ -125,6 +125,10 @@ impl Reading {
             }
             UpdateKind::Call(started, CallStep::Finished(outcome)) => self.finish(started, outcome),
             UpdateKind::CommandFailed(why) => self.note(*why),
+            UpdateKind::CommandReplied(text) => {
+                self.passages.push(prompt());
+                self.passages.push(Passage::Answer((*text).to_owned()));
+            }
             UpdateKind::Note { text, .. } => self.note(text.as_ref()),
             UpdateKind::Forgotten => self.note("The conversation begins anew."),
             UpdateKind::ModelChanged(model) => self.note(format!("The model is now `{model}`.")),
@@ -136,7 +140,12 @@ impl Reading {
                 self.note(format!("The session is now called `{title}`."));
             }
             UpdateKind::TurnFinished(reason) => {
-                if turn.is_some_and(|turn| turn.started.is_none()) {
+                let waited = turn.is_some_and(|turn| turn.started.is_none());
+                if waited && **reason == StopReason::EndTurn {
+                    // What it has said is there already, and the answer of the turn that runs goes on.
+                    return;
+                }
+                if waited {
                     self.push(prompt());
                 }
                 self.open = None;

@@ -15,6 +15,7 @@ use tokio::task_local;
 
 use super::context::SessionContext;
 use super::principals::Principal;
+use tandem_agent::commands::is_share;
 use tandem_agent::session::{Answer, Origin, PrincipalId, PromptPart, TurnId, prompt_text};
 
 /// Maximum number of records that wait to be written; of more, the number is written.
@@ -113,10 +114,10 @@ impl Audit {
         });
     }
 
-    /// Returns a prompt's text, if it is to be recorded.
+    /// Returns a prompt's text, if it is to be recorded: what it says of who may do something always is.
     pub(super) fn text(&self, prompt: &[PromptPart]) -> Option<String> {
-        let with_text = self.0.as_ref().is_some_and(|writer| writer.prompts);
-        with_text.then(|| prompt_text(prompt))
+        let with_text = self.0.as_ref()?.prompts;
+        Some(prompt_text(prompt)).filter(|text| with_text || is_share(text))
     }
 
     /// Records a prompt, with its text if that is given.

@@ -101,7 +101,8 @@ impl A2aServer {
         let own = known.as_ref().and_then(|context| context.here());
         let (id, status, message) = match self.commands.prompt(&path, args, own) {
             Ok(prompt) => {
-                let (context, room) = self.commanded(session, &caller.principal)?;
+                let prompt = vec![PromptPart::Text(prompt)];
+                let (context, room) = self.commanded(session, &caller.principal, &prompt)?;
                 let turn = self.command(&context, room, prompt, caller).await?;
                 (context.execution(turn), "STARTED", String::new())
             }
@@ -134,6 +135,7 @@ impl A2aServer {
         &self,
         session: &SessionName,
         principal: &Principal,
+        prompt: &[PromptPart],
     ) -> Result<(Arc<SessionContext>, Option<Reservation>), Error> {
         self.check_open()?;
         let contexts = self.contexts.of(principal);
@@ -142,7 +144,7 @@ impl A2aServer {
             None => contexts.context(session.context.as_deref(), None, &session.settings)?,
         };
         turns::check_room(context.session()?)?;
-        let room = contexts.check_turn(&context)?;
+        let room = contexts.check_turn(&context, prompt)?;
         Ok((context, room))
     }
 
@@ -151,7 +153,7 @@ impl A2aServer {
         &self,
         context: &SessionContext,
         room: Option<Reservation>,
-        prompt: String,
+        prompt: Vec<PromptPart>,
         caller: &CallOrigin,
     ) -> Result<TurnId, Error> {
         let session = context.session()?;
@@ -163,7 +165,6 @@ impl A2aServer {
         if let Some(begun) = begun {
             return Ok(begun);
         }
-        let prompt = vec![PromptPart::Text(prompt)];
         let tags =
             PromptTags { key: caller.order.clone(), own_task: true, ..PromptTags::default() };
         let text = self.audit.text(&prompt);

@@ -283,7 +283,7 @@ impl A2aServer {
                 {
                     return Ok((Streaming { context, span, dialect, unknown, reader }, true));
                 }
-                let _room = contexts.check_turn(&context)?;
+                let _room = contexts.check_turn(&context, &prompt)?;
                 let text = self.audit.text(&prompt);
                 let target = MessageTarget { task: sent.task.is_some(), turn, id: sent.id };
                 let span = turns::begin(&context, prompt, &caller.origin, &target, dialect)?;

@@ -20,7 +20,7 @@ use super::server::{A2aServer, CallOrigin};
 use super::subscription::{Span, Subscription};
 use super::{commands, fields, read, sse};
 use tandem_agent::commands::PathError;
-use tandem_agent::session::{ServerStatus, Session};
+use tandem_agent::session::{PromptPart, ServerStatus, Session};
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
 
@@ -272,7 +272,8 @@ impl A2aServer {
             };
             Error::new(code, why.to_string())
         })?;
-        let (context, room) = self.commanded(named, &caller.principal)?;
+        let prompt = vec![PromptPart::Text(prompt)];
+        let (context, room) = self.commanded(named, &caller.principal, &prompt)?;
         let turn = self.command(&context, room, prompt, caller).await?;
         let from = context.story(|story| story.turn(turn).map_or(0, |turn| turn.queued.0));
         Ok((context, BegunCommand { name: name.clone(), turn, from, asks_model }))

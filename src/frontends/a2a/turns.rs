@@ -44,7 +44,9 @@ pub(super) fn begin(
     let session = context.session()?;
     check_room(session)?;
     // In 0.3 there is one task, which this message goes on with. In 1.0 it may be another task.
-    if dialect == Dialect::V03 || (target.turn.is_some() && target.turn == session.running()) {
+    let goes_on =
+        dialect == Dialect::V03 || (target.turn.is_some() && target.turn == session.running());
+    if goes_on && !session.is_at_once(&prompt) {
         for asked in session.questions() {
             // Somebody may answer at this moment: then it was answered.
             let _ = session.answer(&asked.call.id, Answer::Cancel, origin.clone());

@@ -85,9 +85,10 @@ impl Telling<'_> {
         match update {
             UpdateKind::TurnQueued(origin) => self.queued(story, origin),
             UpdateKind::TurnStarted => self.state(TaskState::Working, None),
-            UpdateKind::Text(text) | UpdateKind::Output(text) | UpdateKind::CommandFailed(text) => {
-                self.text((*text).to_owned());
-            }
+            UpdateKind::Text(text)
+            | UpdateKind::Output(text)
+            | UpdateKind::CommandFailed(text)
+            | UpdateKind::CommandReplied(text) => self.text((*text).to_owned()),
             UpdateKind::Thought(text) => self.thought(AgentThought::read(text)),
             UpdateKind::Retry { retry, .. } => {
                 self.remark("Retrying", retry.to_string());

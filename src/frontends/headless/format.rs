@@ -202,6 +202,7 @@ impl StreamPrinter {
             }
             UpdateKind::Retry { retry, restarts } => self.warning(&explain_retry(retry, *restarts)),
             UpdateKind::TurnResumed { restarts } => self.warning(&explain_resumed(*restarts)),
+            UpdateKind::CommandReplied(text) => self.warning(text),
             UpdateKind::Note { text, .. } => self.warning(text),
             UpdateKind::Call(started, CallStep::Started) => {
                 let call = &started.call;

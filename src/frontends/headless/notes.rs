@@ -29,6 +29,7 @@ impl<'a> Notes<'a> {
     /// Tells what goes on.
     pub(super) fn update(&mut self, update: &UpdateKind<'_>) {
         match update {
+            UpdateKind::CommandReplied(text) => self.say("tandem: ", text),
             UpdateKind::Note { text, .. } => self.say("tandem: ", text),
             UpdateKind::Call(started, CallStep::Started)
                 if self.progress && started.question.is_none() =>

@@ -161,6 +161,7 @@ impl ScreenState {
                 }
                 self.note(Tone::Aside, explain_resumed(restarts));
             }
+            UpdateKind::CommandReplied(text) => self.note(Tone::Aside, text.to_owned()),
             UpdateKind::Note { text, .. } => self.note(Tone::Aside, text.into_owned()),
             UpdateKind::AnswerFinished(_) => self.close(),
             UpdateKind::Call(started, step) => self.call(&started, step, at),

@@ -46,6 +46,7 @@ pub(super) fn of(case: &Case) -> Reasons {
         | Event::Retry(_)
         | Event::TurnResumed { .. }
         | Event::Notice(_)
+        | Event::CommandReplied { .. }
         | Event::CallStarted(_)
         | Event::CallFinished { .. }
         | Event::TurnFinished { .. }

@@ -47,6 +47,7 @@ pub(super) fn voice_after(voice: Option<Voice>, event: &Event) -> Option<Voice> 
         | Event::TurnFinished { .. }
         | Event::Output(_)
         | Event::CommandFailed(_)
+        | Event::CommandReplied { .. }
         | Event::Retry(_)
         | Event::Notice(_)
         | Event::Compressed(_)

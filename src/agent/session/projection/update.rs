@@ -17,7 +17,7 @@ pub struct Update<'a> {
     pub index: usize,
     /// Time of the entry.
     pub at: Millis,
-    /// Turn that it is part of: of a queue's or an end's update that turn, else the one that ran
+    /// Turn that it is part of: of an update on one turn of several that turn, else the one that ran
     /// last. `None` if that started before the reader joined.
     pub turn: Option<TurnId>,
     /// Kind of the update.
@@ -48,6 +48,8 @@ pub enum UpdateKind<'a> {
     Output(&'a str),
     /// A command has failed, for this reason: Markdown.
     CommandFailed(&'a str),
+    /// A command has replied, in whose turn it is not: Markdown. The turn that runs goes on.
+    CommandReplied(&'a str),
     /// A request is tried again.
     Retry {
         /// Reason, delay and number of the attempt.

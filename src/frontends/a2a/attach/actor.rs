@@ -169,7 +169,9 @@ impl Actor<'_> {
         if context.story(|story| terminals.is_new(self.terminal, prompt.number, story)) {
             turns::check_room(session).map_err(|error| refused(error.message))?;
             let contexts = self.server.contexts.of(self.principal);
-            let _room = contexts.check_turn(context).map_err(|error| refused(error.message))?;
+            let _room = contexts
+                .check_turn(context, &prompt.parts)
+                .map_err(|error| refused(error.message))?;
             let text = self.server.audit.text(&prompt.parts);
             terminals.take(self.terminal, prompt.number);
             let tags = PromptTags::key(prompt.number.to_string());

@@ -17,8 +17,8 @@ use super::super::servers;
 use super::super::story::Story;
 use super::{Contexts, ServedSessions};
 use tandem_agent::session::{
-    Head, Listed, Orphan, PrincipalId, Session, SessionAccess, SessionState, StoreError, TaskEvent,
-    TurnId, read_stored,
+    Head, Listed, Orphan, PrincipalId, PromptPart, Session, SessionAccess, SessionState,
+    StoreError, TaskEvent, TurnId, read_stored,
 };
 use tandem_agent::sessions::{
     CreateError, LoadError, LoadedSession, SessionRequest, SessionSummary, Sessions, begun_id,
@@ -94,12 +94,16 @@ impl<'a> VisibleContexts<'a> {
         Err(Error::new(error::UNSUPPORTED_OPERATION, message))
     }
 
-    /// Checks that the owner of a session has room for another turn; the room is reserved as long as the
-    /// caller holds it.
+    /// Checks that the owner of a session has room for the turn of a prompt; the room is reserved as long as the
+    /// caller holds it. A command that is carried out beside the turn that runs needs none.
     pub(in super::super) fn check_turn(
         &self,
         context: &SessionContext,
+        prompt: &[PromptPart],
     ) -> Result<Option<Reservation>, Error> {
+        if context.here().is_some_and(|session| session.is_at_once(prompt)) {
+            return Ok(None);
+        }
         let owner = context.with_access(|access| access.owner.clone());
         let Some(owner) = owner else { return Ok(None) };
         self.within_quota(&context.id, self.all.meter.turn(&owner, self.all.registry())).map(Some)

@@ -131,9 +131,8 @@ impl EditorView {
                     self.say(MessageVoice::Text, &format!("\n\n{ANSWER_RESTARTS}\n\n"));
                 }
             }
-            UpdateKind::Note { text, .. } => {
-                self.say(MessageVoice::Thought, &format!("**Note** {text}\n"));
-            }
+            UpdateKind::Note { text, .. } => self.note(text),
+            UpdateKind::CommandReplied(text) => self.note(text),
             UpdateKind::Call(started, step) => self.call(update.turn, started, *step, entry),
             UpdateKind::TurnStarted => self.quote(update.turn),
             UpdateKind::TurnFinished(reason) => self.end(update.turn, reason),
@@ -217,6 +216,11 @@ impl EditorView {
             }
         }
         joined
+    }
+
+    /// Shows what people should know.
+    fn note(&self, text: &str) {
+        self.say(MessageVoice::Thought, &format!("**Note** {text}\n"));
     }
 
     fn say(&self, voice: MessageVoice, text: &str) {

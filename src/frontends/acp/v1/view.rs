@@ -169,12 +169,8 @@ impl View {
             {
                 self.compaction(update.index, compressed);
             }
-            UpdateKind::Note { text, .. } if self.client.kind.has_notices => {
-                self.notice(NoticeSeverity::Info, text);
-            }
-            UpdateKind::Note { text, .. } => {
-                self.say(turn, Voice::Thought, &format!("**Note** {text}\n"));
-            }
+            UpdateKind::Note { text, .. } => self.note(turn, text),
+            UpdateKind::CommandReplied(text) => self.note(turn, text),
             UpdateKind::AnswerFinished(usage) => self.answer_finished(usage),
             UpdateKind::Call(started, step) => self.call(started, *step),
             UpdateKind::TurnStarted => self.turn_started(turn),
@@ -340,6 +336,15 @@ impl View {
             status: CompactionStatus::Completed,
             summary,
         });
+    }
+
+    /// Shows what people should know.
+    fn note(&mut self, turn: Option<TurnId>, text: &str) {
+        if self.client.kind.has_notices {
+            self.notice(NoticeSeverity::Info, text);
+        } else {
+            self.say(turn, Voice::Thought, &format!("**Note** {text}\n"));
+        }
     }
 
     /// Shows a notice, which is no part of the conversation: one of earlier is not shown again.

@@ -1,11 +1,13 @@
 //! `/share`: who else may do what in a session.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tandem_a2a::tokens::PrincipalRole;
 
-use super::super::server::{answer, prompt, serve, within};
-use super::{Office, Person, hello, in_context};
+use super::super::server::{answer, ends, prompt, serve, within};
+use super::{Office, Person, asking, hello, in_context};
 use crate::agent::Setup;
+#[cfg(feature = "postgres")]
+use crate::postgres::server::{Cluster, skip};
 
 /// Code of what the role does not allow.
 const NOT_ALLOWED: i64 = -32004;
@@ -67,6 +69,98 @@ async fn a_role_says_what_may_be_done() {
     for other in &others {
         check(other, [NOT_FOUND; 4]).await;
     }
+}
+
+/// Text that came of a task.
+fn said(task: &Value) -> &str {
+    task["artifacts"][0]["parts"][0]["text"].as_str().unwrap_or_else(|| panic!("{task}"))
+}
+
+/// Has somebody answer the question of alice's session `a`.
+async fn allow(person: &Person, asked: &Value) {
+    let call = &asked["status"]["message"]["parts"][0]["data"]["tool_call_id"];
+    let done = within(&json!("a"), answer(call, "proceed_once"));
+    let done = person.result("message/send", done).await;
+    assert_eq!(done["status"]["state"], "completed", "{done}");
+}
+
+#[tokio::test]
+async fn somebody_is_invited_to_a_question_that_is_open() {
+    // The turn that runs is all that alice may have.
+    let it = Office::open(asking().arg("--limit").arg("principal-turns=1")).await;
+    let (alice, bob) = (it.member("alice"), it.member("bob"));
+    let asked = alice.begin("a").await;
+    assert_eq!(asked["status"]["state"], "input-required", "{asked}");
+    let mut watching = alice.stream("tasks/resubscribe", json!({ "id": "a" })).await;
+    let first = alice.result("message/send", in_context("a", prompt("/share bob answer"))).await;
+    assert_eq!(first["status"]["state"], "completed", "{first}");
+    assert!(said(&first).contains("`bob` of the tenant `acme` may watch, and answer"), "{first}");
+    let asked = bob.result("tasks/get", json!({ "id": "a" })).await;
+    assert_eq!(asked["status"]["state"], "input-required", "{asked}");
+    // Each kind of call does it; who answers last is bob.
+    let listed = json!({ "command_path": ["share"], "contextId": "a" });
+    let listed = alice.result("command/execute", listed).await;
+    let task = alice.result("tasks/get", json!({ "id": listed["execution_id"] })).await;
+    assert_eq!(said(&task), "The session of `alice` is shared with `bob` (answer).");
+    let body = json!({ "command": "unshare", "args": ["bob"], "taskId": "a" });
+    let taken = alice.post("/executeCommand", &body).await.json();
+    assert_eq!(taken["data"], "The session is not shared with `bob` any more.", "{taken}");
+    check(&bob, [NOT_FOUND; 4]).await;
+    let message = json!({ "messageId": "m", "role": "ROLE_USER", "contextId": "a",
+        "parts": [{ "text": "/share bob answer" }] });
+    let shared = alice.result("SendMessage", json!({ "message": message })).await;
+    assert_eq!(shared["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{shared}");
+    allow(&bob, &asked).await;
+    // Those who follow the turn see its end, and no other one.
+    let seen = watching.rest().await;
+    assert!(!json!(seen).to_string().contains("may watch, and answer"), "{seen:?}");
+    assert!(ends(seen.last().unwrap()), "{seen:?}");
+    let task = alice.result("tasks/get", json!({ "id": "a" })).await;
+    let history = task["history"].as_array().unwrap().iter();
+    let history: Vec<_> = history.map(|it| it["parts"][0]["text"].as_str().unwrap()).collect();
+    assert_eq!((history[0], history[1], history[2]), ("go", "done", "/share bob answer"));
+    assert_eq!(history[3], said(&first));
+}
+
+#[tokio::test]
+async fn a_terminal_shares_a_session_while_a_question_is_open_and_takes_that_back() {
+    let it = Office::open(asking()).await;
+    let (alice, bob) = (it.member("alice"), it.member("bob"));
+    alice.begin("a").await;
+    let mut terminal = alice.socket("/attach").await.unwrap();
+    let open = json!({ "version": 3, "terminal": "t", "session": { "id": "a" } });
+    terminal.call(1, "attach/open", open).await;
+    terminal.call(2, "attach/events", json!({ "from": 0, "bytes": 1_000_000 })).await;
+    for (number, text, expected) in [
+        (1, "/share bob answer", [0, -32602, NOT_ALLOWED, NOT_ALLOWED]),
+        (2, "/unshare bob", [NOT_FOUND; 4]),
+    ] {
+        let parts = json!([{ "Text": text }]);
+        let sent = json!({ "number": number, "parts": parts });
+        terminal.call(2 + number, "attach/prompt", sent).await;
+        check(&bob, expected).await;
+    }
+    let task = alice.result("tasks/get", json!({ "id": "a" })).await;
+    assert_eq!(task["status"]["state"], "input-required", "{task}");
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test]
+async fn somebody_is_invited_at_another_node_than_the_one_that_asks() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let setup = asking().arg("--store").arg(&database.url);
+    let it = Office::open(setup.clone()).await;
+    let workspace = it.server.home.path().join("workspace");
+    let root = setup.arg("--workspace-root").arg(workspace.to_str().unwrap());
+    let second = it.another(&root).await;
+    let (alice, bob) = (it.member("alice"), it.member("bob"));
+    let begun = alice.begin("a").await;
+    let elsewhere = alice.at(second.client.port);
+    let shared =
+        elsewhere.result("message/send", in_context("a", prompt("/share bob answer"))).await;
+    assert!(said(&shared).contains("`bob` of the tenant `acme` may watch, and answer"), "{shared}");
+    allow(&bob.at(second.client.port), &begun).await;
 }
 
 #[tokio::test]
