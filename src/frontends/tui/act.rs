@@ -96,6 +96,7 @@ impl Ui {
                     self.choose_login(choice);
                 }
             }
+            Intent::Choose('/') if self.state.about.elsewhere.is_some() => self.begin_saying("/"),
             Intent::Choose(key) => {
                 let choice = self.state.dialogs.front().and_then(|dialog| dialog.chosen(key));
                 if let Some(choice) = choice {

@@ -306,10 +306,14 @@ fn questions() {
     stage.check("question_command.txt");
     let tool = Stage::new().turn("go").see(asked_tool("1")).wait(1000);
     tool.check("question_mcp.txt");
-    let mut saying = TextInput::default();
-    saying.set("use make instead");
-    stage.state.dialogs[0].saying = Some(saying);
-    stage.check("question_saying.txt");
+    for (text, file) in
+        [("use make instead", "question_saying.txt"), ("/share bob answer", "question_sharing.txt")]
+    {
+        let mut saying = TextInput::default();
+        saying.set(text);
+        stage.state.dialogs[0].saying = Some(saying);
+        stage.check(file);
+    }
 }
 
 /// A question about a tool of an MCP server.

@@ -84,6 +84,26 @@ async fn a_question_of_the_editors_turn_is_answered_here() {
 }
 
 #[tokio::test]
+async fn who_is_asked_can_say_with_whom_the_session_is_shared_and_the_question_stays_open() {
+    let mut it = shared(&writes()).await;
+    let Some(terminal) = attach(it.client.port, "") else { return };
+    asked(&mut it).await;
+    terminal.until(EDIT_QUESTION);
+    std::thread::sleep(GRACE);
+    terminal.text("/");
+    terminal.until("Enter rejects");
+    terminal.text("share bob answer");
+    terminal.until("Enter does this, and the question stays open");
+    terminal.keys(&["Enter"]);
+    // It is the session of an editor.
+    let seen = terminal.until("This session cannot be shared");
+    assert!(seen.contains(EDIT_QUESTION), "{seen}");
+    terminal.text("y");
+    terminal.until("Written.");
+    assert!(it.editor.workspace().join("a.txt").exists());
+}
+
+#[tokio::test]
 async fn a_question_that_the_editor_answers_is_closed_here() {
     let mut it = shared(&writes()).await;
     let Some(terminal) = attach(it.client.port, "") else { return };

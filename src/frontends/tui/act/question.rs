@@ -4,6 +4,7 @@ use super::super::clock::now;
 use super::super::dialog::{DialogChoice, Scroll};
 use super::super::input::TextInput;
 use super::super::ui::Ui;
+use tandem_agent::commands::is_share;
 use tandem_agent::session::{Answer, AnswerError};
 
 impl Ui {
@@ -15,11 +16,14 @@ impl Ui {
         }
     }
 
-    /// Rejects, with what is typed.
+    /// Rejects, with what is typed. If that says with whom the session is shared, the question stays open.
     pub(super) fn say(&mut self) {
         let saying = self.state.dialogs.front_mut().and_then(|dialog| dialog.saying.take());
         let why = saying.map(TextInput::into_text).unwrap_or_default();
         let why = why.trim();
+        if is_share(why) {
+            return self.send(why);
+        }
         self.answer(match why {
             "" => Answer::Reject,
             why => Answer::RejectSaying(why.to_owned()),
@@ -29,15 +33,19 @@ impl Ui {
     pub(super) async fn choose(&mut self, choice: DialogChoice) -> anyhow::Result<()> {
         match choice {
             DialogChoice::Answer(answer) => self.answer(answer),
-            DialogChoice::Say => {
-                if let Some(dialog) = self.state.dialogs.front_mut() {
-                    dialog.reading = false;
-                    dialog.saying = Some(TextInput::default());
-                }
-            }
+            DialogChoice::Say => self.begin_saying(""),
             DialogChoice::Edit => return self.edit_proposal().await,
         }
         Ok(())
+    }
+
+    /// Lets the user type a sentence that begins so.
+    pub(super) fn begin_saying(&mut self, text: &str) {
+        let Some(dialog) = self.state.dialogs.front_mut() else { return };
+        let mut saying = TextInput::default();
+        saying.set(text);
+        dialog.reading = false;
+        dialog.saying = Some(saying);
     }
 
     /// Answers the question that is shown, unless somebody was faster.

@@ -10,6 +10,7 @@ use super::super::theme::{ASKS, BAD, BOLD, CODE, DIM, USER};
 use super::super::wrap::{Margin, cut, width, width_of, wrap};
 use super::content::{content, reason};
 use super::{LiveRows, rule};
+use tandem_agent::commands::is_share;
 use tandem_agent::session::Access;
 use tandem_content::visible;
 
@@ -235,7 +236,11 @@ fn foot(dialog: &Dialog, detail: DetailLevel, others: usize, columns: usize) -> 
         let (said, (row, column)) = said(saying, columns, SAYING.min(detail.choice.max(1) * 2));
         foot.cursor = Some((foot.rows.len() + row, column));
         foot.rows.extend(said);
-        let help = "Enter rejects and tells the model this; Esc goes back";
+        let help = if is_share(saying.text()) {
+            "Enter does this, and the question stays open; Esc goes back"
+        } else {
+            "Enter rejects and tells the model this; Esc goes back"
+        };
         if detail.keys {
             foot.rows.push(Line::styled(cut(help, columns), DIM));
         }
@@ -272,8 +277,9 @@ fn answers(dialog: &Dialog) -> String {
 /// The sentence that goes with a "no", as far as it is typed, and where the cursor is in it.
 fn said(saying: &TextInput, columns: usize, most: usize) -> (Vec<Line<'static>>, (usize, usize)) {
     let shown = saying.rows(columns.saturating_sub(5), most);
+    let first = if is_share(saying.text()) { "  › " } else { "No: " };
     let lines = shown.texts.iter().enumerate().map(|(at, line)| {
-        let mark = if at == 0 && shown.from_the_start { "No: " } else { "    " };
+        let mark = if at == 0 && shown.from_the_start { first } else { "    " };
         Line::from(vec![Span::styled(mark, ASKS), Span::raw(line.clone())])
     });
     (lines.collect(), (shown.cursor.0, shown.cursor.1 + 4))
