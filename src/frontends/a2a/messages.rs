@@ -89,7 +89,9 @@ impl MessageEffect {
 
     /// The same stream from its beginning, if the session is still there.
     fn again(&self, dialect: Dialect, reader: &Principal) -> Option<Streaming> {
-        let context = self.context.upgrade().filter(|context| context.is_open_to(reader))?;
+        let is_here =
+            |context: &Arc<SessionContext>| context.is_open_to(reader) && !context.has_moved();
+        let context = self.context.upgrade().filter(is_here)?;
         context.used();
         let span = if self.began {
             turns::joined(&context, self.turn, self.from)

@@ -81,6 +81,25 @@ async fn a_message_that_is_sent_to_both_nodes_is_one_turn_of_one_session() {
 }
 
 #[tokio::test]
+async fn a_message_that_comes_to_both_nodes_at_the_same_moment_is_one_turn_of_one_session() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let (database, home) = (cluster.database(), TempDir::new().unwrap());
+    let nodes = two_nodes(&says_hello(), home.path(), &database).await;
+    let messages = join_all((0..20).map(async |n| {
+        let method = if n % 2 == 0 { "message/send" } else { "SendMessage" };
+        let message = prompt("go");
+        let sent = nodes.each_ref().map(|node| node.client.result(method, message.clone()));
+        join_all(sent).await
+    }));
+    for tasks in messages.await {
+        assert_eq!(context(&tasks[0]), context(&tasks[1]));
+        assert_eq!((prompts(&tasks[0]), prompts(&tasks[1])), (vec!["go"], vec!["go"]));
+    }
+    let turns = "select count(*), min(turns), max(turns) from tandem.session";
+    assert_eq!(database.sql(turns), "20|1|1");
+}
+
+#[tokio::test]
 async fn another_text_or_another_sender_under_the_same_id_begins_another_session() {
     let Some(cluster) = Cluster::shared() else { return skip() };
     let (database, home) = (cluster.database(), TempDir::new().unwrap());
