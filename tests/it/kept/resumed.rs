@@ -8,8 +8,8 @@ use serde_json::json;
 use tandem_agent::permission::Mode;
 use tandem_agent::session::{
     Answer, Batch, CallStarted, Caller, Event, FORMAT, Head, Origin, Parts, PromptTags, Question,
-    ResumePolicy, Session, SessionStarted, StopReason, Store as _, Summary, TurnId, now,
-    read_stored,
+    ResumePolicy, Session, SessionStarted, StopReason, Store as _, Summary, ToolOutcome, TurnId,
+    UnknownOutcome, now, read_stored,
 };
 use tandem_agent::sessions::{SessionLimits, SessionRequest, Sessions};
 use tandem_model::{Call, FinishReason, Usage};
@@ -248,6 +248,44 @@ async fn a_call_that_was_allowed_may_have_begun() {
         c1: Interrupted
         turn 1 ends: Interrupted
         --
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn the_model_is_told_of_an_outcome_that_only_a_newer_version_knows() {
+    let ended = |outcome| {
+        let outcome = ToolOutcome::Unknown(UnknownOutcome(outcome));
+        let ends = Event::TurnFinished { turn: TurnId(1), reason: StopReason::EndTurn };
+        let ended = Event::CallFinished { call: "c1".to_owned(), outcome };
+        [told(), called(ToolKind::Edit, false), vec![ended, ends, queued(2, "then")]].concat()
+    };
+    let postponed = ended(json!({ "Postponed": { "text": "until tomorrow" } }));
+    check(ResumePolicy::Safe, postponed, expect![[r#"
+        turn 2 starts
+        Whole.
+        turn 2 ends: EndTurn
+        --
+        user: go
+        assistant: I look. [c1]
+        results: c1! The call ended in a way that this version of the agent does not know. It may have had part of its effect: look before doing it again. Its name: Postponed
+        until tomorrow
+        user: then
+    "#]]).await;
+    let chart = json!({ "Done": { "text": "as a chart", "media": [], "shown": { "Chart": [1] } } });
+    check(
+        ResumePolicy::Safe,
+        ended(chart),
+        expect![[r#"
+        turn 2 starts
+        Whole.
+        turn 2 ends: EndTurn
+        --
+        user: go
+        assistant: I look. [c1]
+        results: c1 as a chart
+        user: then
     "#]],
     )
     .await;
