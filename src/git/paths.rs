@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Dir, FileType, Mode, OFlags, openat};
 use tokio::task::spawn_blocking;
 
 use super::name::is_session_id;
@@ -108,7 +110,13 @@ pub(crate) fn session_of(name: &str) -> Option<&str> {
 /// Removes a file, a link or a directory with all that is in it, if it is there.
 pub(crate) fn removed(path: &Path) -> io::Result<()> {
     let removed = match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
+        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path).or_else(|error| {
+            if error.kind() != io::ErrorKind::PermissionDenied {
+                return Err(error);
+            }
+            make_writable(&fs::File::open(path)?, DEEPEST)?;
+            fs::remove_dir_all(path)
+        }),
         Ok(_) => fs::remove_file(path),
         Err(error) => Err(error),
     };
@@ -118,10 +126,64 @@ pub(crate) fn removed(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Levels of directories in which those that are read-only can be removed.
+const DEEPEST: usize = 200;
+
+/// Lets the owner write in a directory and in those below it: caches of tools are read-only, Go's among them. No
+/// link is followed.
+fn make_writable(directory: impl AsFd, levels: usize) -> io::Result<()> {
+    let mode = Mode::from_raw_mode(rustix::fs::fstat(&directory)?.st_mode);
+    rustix::fs::fchmod(&directory, mode | Mode::RWXU)?;
+    if levels == 0 {
+        return Ok(());
+    }
+    for entry in Dir::read_from(&directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == c"." || name == c".." || entry.file_type() != FileType::Directory {
+            continue;
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        make_writable(openat(&directory, name, flags, Mode::empty())?, levels - 1)?;
+    }
+    Ok(())
+}
+
 /// Works with files, off the runtime's threads.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, String> {
     let done = spawn_blocking(work).await.map_err(io::Error::other).flatten();
     done.map_err(|error| format!("the files of the workspace cannot be used: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn what_is_read_only_is_removed_and_nothing_that_a_link_leads_to() {
+        let home = tempfile::tempdir().unwrap();
+        let (clone, outside) = (home.path().join("clone"), home.path().join("outside"));
+        let inner = clone.join("cache/module");
+        fs::create_dir_all(&inner).unwrap();
+        fs::create_dir(&outside).unwrap();
+        fs::write(inner.join("file"), "").unwrap();
+        symlink(&outside, inner.join("link")).unwrap();
+        for directory in [&outside, &inner, &clone.join("cache"), &clone] {
+            fs::set_permissions(directory, fs::Permissions::from_mode(0o555)).unwrap();
+        }
+        // Whoever runs the tests may be somebody whom no mode stops.
+        make_writable(fs::File::open(&clone).unwrap(), DEEPEST).unwrap();
+        assert_eq!([&clone, &clone.join("cache"), &inner].map(|it| mode(it)), [0o755; 3]);
+        assert_eq!(mode(&outside), 0o555);
+        removed(&clone).unwrap();
+        assert!(!clone.exists() && outside.exists());
+    }
 }
