@@ -3,9 +3,12 @@
 //! Sessions that are stored and not loaded are looked at from the last changed on, as far as one may
 //! have a task of the page, and no further: there may be very many.
 
+use std::collections::BTreeSet;
+use std::future::ready;
 use std::sync::Arc;
 
-use futures::TryStreamExt as _;
+use futures::stream::FuturesOrdered;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio::task::coop::consume_budget;
 
@@ -21,23 +24,38 @@ use tandem_wire::jsonrpc::Error;
 
 /// A task in the list.
 struct ListedTask {
-    session: ListedSession,
+    source: TaskSource,
     turn: Option<TurnId>,
     /// Time of its last change.
     at: Millis,
 }
 
-/// Session of a task.
-#[derive(Clone)]
-enum ListedSession {
+/// Source of a task.
+enum TaskSource {
+    /// A loaded session.
     Loaded(Arc<SessionContext>),
-    /// A stored one, by the store's id.
+    /// The log of a stored session, which was read when the task came onto the page.
+    Read(Box<Task>),
+    /// The same, by the store's id; the task was on an earlier page then, and is not held.
     Stored(Arc<str>),
+}
+
+impl TaskSource {
+    /// Returns the id of the session, if its log has to be read again.
+    fn unread(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Stored(id) => Some(id),
+            Self::Loaded(_) | Self::Read(_) => None,
+        }
+    }
 }
 
 /// Number of stored sessions beyond a page that are still counted: where there are more, the total
 /// says only that more follows.
 const COUNTED: usize = 100;
+
+/// Maximum number of logs that are read at the same time for a page: each takes memory.
+const READ_AT_ONCE: usize = 4;
 
 /// Returns a page of tasks.
 pub(super) async fn tasks(
@@ -46,21 +64,16 @@ pub(super) async fn tasks(
     dialect: Dialect,
 ) -> Result<Value, Error> {
     let found = find(contexts, request, dialect).await?;
-    let page = found.newest.iter().skip(request.from);
-    let tasks = page_of(contexts, page, request.history).await;
+    let (total, page) = (found.total, found.newest.into_iter().skip(request.from).collect());
+    let tasks = page_of(contexts, page, request).await;
     let after = request.from.saturating_add(request.size);
-    let next = if after < found.total { after.to_string() } else { String::new() };
-    let tasks = tasks.into_iter().map(|mut task| {
-        if !request.artifacts {
-            task.artifacts.clear();
-        }
-        json!(dialect.task(&task))
-    });
+    let next = if after < total { after.to_string() } else { String::new() };
+    let tasks = tasks.iter().map(|task| json!(dialect.task(task)));
     Ok(json!({
         "tasks": tasks.collect::<Vec<_>>(),
         "nextPageToken": next,
         "pageSize": request.size,
-        "totalSize": found.total,
+        "totalSize": total,
     }))
 }
 
@@ -75,16 +88,19 @@ struct FittingTasks {
 }
 
 impl FittingTasks {
+    /// Adds the tasks of a session. `source` is asked for the source of one that comes to this place.
     fn add(
         &mut self,
-        session: &ListedSession,
         tasks: impl Iterator<Item = (Option<TurnId>, Millis)>,
+        source: impl Fn(usize, Option<TurnId>) -> TaskSource,
     ) {
         for (turn, at) in tasks {
             self.total += 1;
             let index = self.newest.partition_point(|task| (task.at, task.turn) >= (at, turn));
-            self.newest.insert(index, ListedTask { session: session.clone(), turn, at });
-            self.newest.truncate(self.most);
+            if index < self.most {
+                self.newest.insert(index, ListedTask { source: source(index, turn), turn, at });
+                self.newest.truncate(self.most);
+            }
         }
     }
 
@@ -94,31 +110,46 @@ impl FittingTasks {
     }
 }
 
-/// Returns the tasks of a page. A stored session that was deleted meanwhile has none.
+/// Returns the tasks of a page. Logs are read again, each once, for those that were on an earlier page when
+/// they were read; a session that was deleted meanwhile has none.
 async fn page_of(
     contexts: VisibleContexts<'_>,
-    page: impl Iterator<Item = &ListedTask>,
-    history: usize,
+    mut page: Vec<ListedTask>,
+    request: &ListTasks,
 ) -> Vec<Task> {
-    let mut tasks = Vec::new();
-    // Tasks of one session often follow each other.
-    let mut last: Option<(Arc<str>, (String, Story))> = None;
-    for listed in page {
-        match &listed.session {
-            ListedSession::Loaded(context) => {
-                tasks.push(context.task(listed.turn, Some(history)));
-            }
-            ListedSession::Stored(id) => {
-                if last.as_ref().is_none_or(|(read, _)| read != id) {
-                    last = contexts.read(id).await.map(|read| (Arc::clone(id), read));
-                }
-                if let Some((_, (name, story))) = &last {
-                    tasks.push(context::task(name, story, listed.turn, Some(history)));
-                }
-            }
+    let ids: BTreeSet<_> = page.iter().filter_map(|listed| listed.source.unread()).collect();
+    let reads: Vec<_> = ids.into_iter().map(|id| read(contexts, Arc::clone(id))).collect();
+    let mut reading = stream::iter(reads).buffer_unordered(READ_AT_ONCE);
+    while let Some((id, read)) = reading.next().await {
+        let Some((name, story)) = read else { continue };
+        for listed in page.iter_mut().filter(|listed| listed.source.unread() == Some(&id)) {
+            let shown = task(&name, &story, listed.turn, request);
+            listed.source = TaskSource::Read(Box::new(shown));
         }
     }
-    tasks
+    let shown = page.into_iter().filter_map(|ListedTask { source, turn, .. }| match source {
+        TaskSource::Loaded(context) => {
+            Some(context.story(|story| task(&context.id, story, turn, request)))
+        }
+        TaskSource::Read(task) => Some(*task),
+        TaskSource::Stored(_) => None,
+    });
+    shown.collect()
+}
+
+/// Reads the log of a stored session, of this id; nothing if it cannot be read.
+async fn read(contexts: VisibleContexts<'_>, id: Arc<str>) -> (Arc<str>, Option<(String, Story)>) {
+    let read = contexts.read(&id).await;
+    (id, read)
+}
+
+/// Returns a task as the list shows it.
+fn task(context: &str, story: &Story, turn: Option<TurnId>, request: &ListTasks) -> Task {
+    let mut task = context::task(context, story, turn, Some(request.history));
+    if !request.artifacts {
+        task.artifacts.clear();
+    }
+    task
 }
 
 /// Finds the tasks that fit.
@@ -136,67 +167,96 @@ async fn find(
         // Of many, others have their turn in between.
         consume_budget().await;
         let tasks = context.story(|story| fitting(story, request, dialect));
-        found.add(&ListedSession::Loaded(context), tasks);
+        found.add(tasks, |_, _| TaskSource::Loaded(Arc::clone(&context)));
     }
     if let Some(context) = &request.context {
         if let Some(id) = contexts.stored_id(context).await {
-            read(contexts, &stored_id(&id), request, dialect, &mut found).await;
+            let id = stored_id(&id);
+            let read = contexts.read(&id).await;
+            add_read(&mut found, &id, read.as_ref(), request, dialect);
         }
         return Ok(found);
     }
+    add_stored(&mut found, contexts, request, dialect).await?;
+    Ok(found)
+}
+
+/// Adds the tasks of stored sessions, as far as they may be on one of the pages, or have to be counted.
+async fn add_stored(
+    found: &mut FittingTasks,
+    contexts: VisibleContexts<'_>,
+    request: &ListTasks,
+    dialect: Dialect,
+) -> Result<(), Error> {
     let tasks_of = |listed: &Listed| match dialect {
         Dialect::V1 => usize::try_from(listed.turns).unwrap_or(usize::MAX),
         _ => 1,
     };
     // Only the log tells the states and the times.
     let is_filtered = request.state.is_some() || request.after.is_some();
+    // All that follow have changed before.
+    let is_over = |listed: &Listed| {
+        request.after.is_some_and(|after| listed.changed < after.as_millisecond())
+    };
+    let stored = contexts.stored().try_take_while(|listed| ready(Ok(!is_over(listed))));
+    let mut stored = stored.fuse();
+    let mut reading = FuturesOrdered::new();
     let mut beyond = 0;
-    let mut stored = contexts.stored();
-    while let Some(next) = stored.try_next().await? {
-        // All that follow have changed before.
-        if request.after.is_some_and(|after| next.changed < after.as_millisecond()) {
-            break;
+    loop {
+        while reading.len() < READ_AT_ONCE
+            && let Some(next) = stored.try_next().await?
+        {
+            let is_read = is_filtered || found.may_have(next.changed);
+            reading.push_back(async move {
+                let read = if is_read { Some(contexts.read(&next.head.id).await) } else { None };
+                (next, read)
+            });
         }
-        let may_be_shown = found.may_have(next.changed);
-        if !may_be_shown {
+        let Some((next, read)) = reading.next().await else { return Ok(()) };
+        if !found.may_have(next.changed) {
             beyond += 1;
             if beyond > COUNTED {
                 found.total += 1;
-                break;
+                return Ok(());
             }
         }
-        if may_be_shown || is_filtered {
-            read(contexts, &next.head.id, request, dialect, &mut found).await;
-        } else {
-            found.total = found.total.saturating_add(tasks_of(&next));
+        match read {
+            Some(read) => add_read(found, &next.head.id, read.as_ref(), request, dialect),
+            None => found.total = found.total.saturating_add(tasks_of(&next)),
         }
     }
-    Ok(found)
 }
 
-/// Adds the tasks of a stored session that fit; none if its log cannot be read.
-async fn read(
-    contexts: VisibleContexts<'_>,
+/// Adds the tasks of a stored session that fit; none if its log cannot be read. Of the log, no more is held
+/// than what is shown of the tasks that are on the page now.
+fn add_read(
+    found: &mut FittingTasks,
     id: &str,
+    read: Option<&(String, Story)>,
     request: &ListTasks,
     dialect: Dialect,
-    found: &mut FittingTasks,
 ) {
-    let Some((_, story)) = contexts.read(id).await else { return };
-    found.add(&ListedSession::Stored(id.into()), fitting(&story, request, dialect));
+    let Some((name, story)) = read else { return };
+    let id: Arc<str> = id.into();
+    found.add(fitting(story, request, dialect), |index, turn| {
+        if index < request.from {
+            return TaskSource::Stored(Arc::clone(&id));
+        }
+        TaskSource::Read(Box::new(task(name, story, turn, request)))
+    });
 }
 
-/// Returns the tasks of a session that fit, with the times of their last changes. In 0.3 all turns
-/// are one task.
+/// Returns the tasks of a session that fit, newest first, with the times of their last changes. In 0.3 all
+/// turns are one task.
 fn fitting(
     story: &Story,
     request: &ListTasks,
     dialect: Dialect,
 ) -> impl Iterator<Item = (Option<TurnId>, Millis)> + use<> {
-    let turns: Vec<_> = story.turns().map(|turn| (turn.id, turn.changed_at)).collect();
+    let mut turns = story.turns().rev().map(|turn| (turn.id, turn.changed_at));
     let mut tasks: Vec<_> = match dialect {
-        Dialect::V1 => turns.into_iter().map(|(turn, at)| (Some(turn), at)).collect(),
-        _ => vec![(None, turns.last().map_or(0, |(_, at)| *at))],
+        Dialect::V1 => turns.map(|(turn, at)| (Some(turn), at)).collect(),
+        _ => vec![(None, turns.next().map_or(0, |(_, at)| at))],
     };
     tasks.retain(|(turn, at)| {
         request.state.as_ref().is_none_or(|state| *state == story.state(*turn).name())

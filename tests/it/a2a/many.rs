@@ -1,9 +1,10 @@
 //! Lists of tasks where very many sessions are stored.
 
+use std::collections::HashSet;
 use std::future;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -26,14 +27,22 @@ const MANY: usize = 100_000;
 struct ManySessions {
     /// Number of sessions that were listed.
     listed: AtomicUsize,
-    /// Number of logs that were read.
-    read: AtomicUsize,
+    /// The sessions whose logs were read.
+    read: Mutex<Vec<usize>>,
+    /// Number of logs that are being read, and the largest number so far.
+    reading: AtomicUsize,
+    most_reading: AtomicUsize,
 }
 
 impl ManySessions {
     /// Takes the numbers of sessions that were listed and read since the last time.
     fn counts(&self) -> (usize, usize) {
-        (self.listed.swap(0, Ordering::Relaxed), self.read.swap(0, Ordering::Relaxed))
+        (self.listed.swap(0, Ordering::Relaxed), self.take_read().len())
+    }
+
+    /// Takes the sessions whose logs were read since the last time.
+    fn take_read(&self) -> Vec<usize> {
+        std::mem::take(&mut self.read.lock().unwrap())
     }
 }
 
@@ -97,7 +106,12 @@ impl Store for ManySessions {
 
     async fn read(&self, id: &str) -> Result<StoredLog, StoreError> {
         let Some(n) = number(id) else { return not_found(id) };
-        self.read.fetch_add(1, Ordering::Relaxed);
+        self.read.lock().unwrap().push(n);
+        let reading = self.reading.fetch_add(1, Ordering::Relaxed) + 1;
+        self.most_reading.fetch_max(reading, Ordering::Relaxed);
+        // Others that are read at the same time begin meanwhile.
+        tokio::task::yield_now().await;
+        self.reading.fetch_sub(1, Ordering::Relaxed);
         let turn = TurnId(1);
         let (prompt, origin, tags) =
             (vec![PromptPart::Text("go".to_owned())], Origin::Terminal, PromptTags::default());
@@ -209,7 +223,7 @@ async fn what_a_filter_names_is_all_that_is_looked_at() {
     let (server, store) = server().await;
     let own = server.call("ListTasks", json!({ "contextId": id(70_000) })).await;
     assert_eq!(tasks(&own["result"]), [format!("{}.1", id(70_000))]);
-    assert_eq!(store.counts(), (0, 2), "read to find it, and to show it");
+    assert_eq!(store.counts(), (0, 1));
     let hidden = server.call("ListTasks", json!({ "contextId": id(70_001) })).await;
     assert_eq!(hidden["result"]["totalSize"], 0, "{hidden}");
     // Of the last ten seconds.
@@ -217,5 +231,21 @@ async fn what_a_filter_names_is_all_that_is_looked_at() {
     let newest = server.call("ListTasks", json!({ "statusTimestampAfter": after })).await;
     assert_eq!(newest["result"]["totalSize"], 6, "{newest}");
     let (listed, read) = store.counts();
-    assert!(listed < 1000 && read == 12, "{listed} listed, {read} read");
+    assert!(listed < 1000 && read == 6, "{listed} listed, {read} read");
+}
+
+#[tokio::test]
+async fn the_logs_of_a_page_are_read_once_each_and_a_few_at_a_time() {
+    let (server, store) = server().await;
+    for (token, before) in [("", 0), ("50", 50)] {
+        let params = json!({ "pageSize": 50, "pageToken": token });
+        let page = server.call("ListTasks", params).await["result"].clone();
+        assert_eq!(tasks(&page).len(), 50, "{page}");
+        let read = store.take_read();
+        let once: HashSet<_> = read.iter().collect();
+        assert_eq!(once.len(), read.len(), "{read:?}");
+        let most = store.most_reading.swap(0, Ordering::Relaxed);
+        assert!((2..=8).contains(&most), "{most} were read at the same time");
+        assert!(read.len() < before + 50 + most, "{} were read", read.len());
+    }
 }
