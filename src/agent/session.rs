@@ -99,8 +99,9 @@ pub use self::state::SessionState;
 use self::storage::Keeping;
 pub use self::storage::Storage;
 pub use self::store::{
-    Batch, BatchSummary, Claim, CurrentUse, ForkPoint, GitOrigin, Head, Holder, Listed, Order,
-    Orphan, Query, Secrets, SessionUsage, SharedStore, Store, StoreError, Stored, StoredLog,
+    ActiveSession, Batch, BatchSummary, Claim, CurrentUse, ForkPoint, GitOrigin, Head, Holder,
+    Listed, Order, Orphan, Query, Secrets, SessionUsage, SharedStore, Store, StoreError, Stored,
+    StoredLog,
 };
 pub use self::turn_progress::ResumePolicy;
 pub use self::undo::{CallChange, Selection};

@@ -29,8 +29,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::stream::{self, StreamExt as _};
 use tandem_agent::session::{
-    Claim, CurrentUse, Head, Listed, Order, Orphan, PrincipalId, Query, Secrets, SessionUsage,
-    SharedStore, Store, StoreError, Stored, StoredFile, StoredLog,
+    ActiveSession, Claim, CurrentUse, Head, Listed, Order, Orphan, PrincipalId, Query, Secrets,
+    SessionUsage, SharedStore, Store, StoreError, Stored, StoredFile, StoredLog,
 };
 use tokio::runtime::Handle;
 use tokio_postgres::Row;
@@ -316,6 +316,10 @@ impl SharedStore for PostgresStore {
             owner.node == own || self.shared.life(id, owner) == Life::Dead
         };
         Ok(owners.filter(is_unowned).map(|(id, _)| id).collect())
+    }
+
+    async fn active_elsewhere(&self) -> Result<Vec<ActiveSession>, StoreError> {
+        list::active_elsewhere(&self.shared).await
     }
 
     async fn is_let_go(&self, id: &str) -> Result<bool, StoreError> {

@@ -161,6 +161,15 @@ impl Listed {
     }
 }
 
+/// A session that is in use at some node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActiveSession {
+    /// The session as a list has it.
+    pub listed: Listed,
+    /// `true` if a turn runs or waits.
+    pub busy: bool,
+}
+
 /// Sessions to list, the last changed first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
@@ -396,6 +405,10 @@ pub trait SharedStore: Send + Sync {
 
     /// Returns those of these sessions that no other process has.
     async fn unowned_by_others(&self, ids: &[&str]) -> Result<Vec<String>, StoreError>;
+
+    /// Lists the sessions that other processes have, and those in which a turn runs or waits although no process
+    /// has them; the last changed first, without checkpoints.
+    async fn active_elsewhere(&self) -> Result<Vec<ActiveSession>, StoreError>;
 
     /// Returns `true` if a session was let go when no turn ran or waited in it, and no process has it since.
     async fn is_let_go(&self, id: &str) -> Result<bool, StoreError>;

@@ -1,9 +1,13 @@
 //! The list of sessions.
 
-use tandem_agent::session::{Listed, Query, StoreError};
+use std::collections::HashSet;
+
+use tandem_agent::session::{ActiveSession, Listed, Query, StoreError};
 use tokio_postgres::Row;
 
 use super::connection::{Database, get};
+use super::nodes::Life;
+use super::shared::Shared;
 use crate::lines;
 
 /// Lists sessions, the last changed first.
@@ -18,6 +22,23 @@ pub(super) async fn list(database: &Database, query: &Query) -> Result<Vec<Liste
     let rows = database.query(sql, &[&directory, &query.checkpoints, &skip, &most]).await?;
     // One that cannot be read hides none of the others.
     Ok(rows.iter().filter_map(describe).collect())
+}
+
+/// Lists the sessions that other nodes have which live, and those in which a turn runs or waits although no such
+/// node has them; the last changed first.
+pub(super) async fn active_elsewhere(shared: &Shared) -> Result<Vec<ActiveSession>, StoreError> {
+    let sql = "select head, title, turns, changed, shares, busy from tandem.session \
+               where owner <> $1 and (owner <> '' or busy) and not is_checkpoint \
+               order by changed desc, id desc";
+    let rows = shared.database.query(sql, &[&shared.nodes.own()]).await?;
+    let active = |row| Some(ActiveSession { listed: describe(row)?, busy: get(row, 5).ok()? });
+    let mut all: Vec<_> = rows.iter().filter_map(active).collect();
+    let ids: Vec<&str> = all.iter().map(|active| &*active.listed.head.id).collect();
+    let owners = shared.owners(&ids).await?.into_iter();
+    let owned = owners.filter(|(id, owner)| shared.life(id, owner) != Life::Dead);
+    let owned: HashSet<_> = owned.map(|(id, _)| id).collect();
+    all.retain(|active| active.busy || owned.contains(&active.listed.head.id));
+    Ok(all)
 }
 
 fn describe(row: &Row) -> Option<Listed> {

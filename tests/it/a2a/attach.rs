@@ -72,6 +72,14 @@ impl Seat {
     }
 }
 
+/// Returns the sessions that a terminal is shown to choose from, with whether a turn runs in each.
+pub(super) async fn choices(client: Client, session: Value) -> Vec<(String, bool)> {
+    let opened = attach(client).await.call(0, "attach/open", open("a", session)).await;
+    let sessions = opened["result"]["choose"].as_array().unwrap_or_else(|| panic!("{opened}"));
+    let choice = |it: &Value| (it["id"].as_str().unwrap().to_owned(), it["busy"] == true);
+    sessions.iter().map(choice).collect()
+}
+
 async fn attach(client: Client) -> Socket {
     let token = format!("Bearer {TOKEN}");
     Socket::open(client.port, "/attach", &[("authorization", &token)]).await.unwrap()

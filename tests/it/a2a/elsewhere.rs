@@ -1,6 +1,6 @@
 //! Clients of a node that ask for sessions that other nodes have.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::time::Duration;
 
@@ -314,6 +314,27 @@ async fn a_terminal_that_attaches_elsewhere_says_answers_and_cancels() {
     let files = there.result("attach/files", json!({ "most": 10 })).await;
     assert_eq!(files, here.result("attach/files", json!({ "most": 10 })).await);
     nodes.check_owner();
+}
+
+#[tokio::test]
+async fn a_terminal_that_names_no_session_finds_the_one_that_another_node_has() {
+    let Some(nodes) = Nodes::start(2).await else { return skip() };
+    nodes.client(0).result("message/send", in_context("c", "hi")).await;
+    let only = json!({ "only": nodes.home.path().join("workspace") });
+    let mut there = Seat::open_session(nodes.client(1), "there", only.clone()).await;
+    assert!(there.turn().await.iter().any(|event| event["Text"] == "hello"));
+    nodes.check_owner();
+
+    // Of several, it is told to choose, whoever has them.
+    nodes.client(1).result("message/send", in_context("d", "hi")).await;
+    let mut hanging = nodes.client(0).stream("message/stream", in_context("c", "hang")).await;
+    hanging.until(|event| first_part(event)["text"] == "begun").await;
+    let stored = |name: &str| tandem_agent::sessions::stored_id(name);
+    let c_and_d = [("c".to_owned(), stored("d")), (stored("c"), "d".to_owned())];
+    for (n, (c, d)) in c_and_d.into_iter().enumerate() {
+        let choices = attach::choices(nodes.client(n), only.clone()).await;
+        assert_eq!(HashMap::from_iter(choices), HashMap::from([(c, true), (d, false)]));
+    }
 }
 
 /// Waits until this many orders are in the inbox.

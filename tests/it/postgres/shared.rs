@@ -33,6 +33,31 @@ async fn owned(store: &PostgresStore) -> (String, Box<dyn Claim>) {
     (id, claim)
 }
 
+#[tokio::test]
+async fn sessions_are_active_that_other_nodes_have_or_in_which_a_turn_waits_for_one() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let database = cluster.database();
+    let (owner, other) = (database.connect().await, database.connect().await);
+    let (id, mut claim) = owned(&owner).await;
+    let active = async |store: &PostgresStore| {
+        let active = store.active_elsewhere().await.unwrap().into_iter();
+        active.map(|it| (it.listed.head.id, it.busy)).collect::<Vec<_>>()
+    };
+    assert_eq!(active(&other).await, [(id.clone(), false)]);
+    assert_eq!(active(&owner).await, []);
+    database.sql("update tandem.session set busy = true");
+    assert_eq!(active(&other).await, [(id.clone(), true)]);
+    claim.release().await;
+    for store in [&owner, &other] {
+        assert_eq!(active(store).await, [(id.clone(), true)], "somebody will go on with it");
+    }
+    database.sql("update tandem.session set busy = false");
+    assert_eq!(active(&other).await, []);
+    // Its node is one that there is not any more.
+    database.sql("update tandem.session set owner = 'gone'");
+    assert_eq!(active(&other).await, []);
+}
+
 fn indexes(from: usize, to: usize) -> Vec<usize> {
     (from..to).collect()
 }

@@ -1,5 +1,8 @@
 //! The choice of the session that a terminal attaches to.
 
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::future::ready;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -23,7 +26,7 @@ const STORED_LISTED: usize = 100;
 const BEGINNING: usize = 60;
 
 /// The session that is meant; all there are if that is not clear, but not the oldest of very many.
-/// One alone that is loaded is meant if none is named.
+/// One alone that some node has loaded is meant if none is named.
 pub(super) async fn wanted(
     server: &A2aServer,
     principal: &Principal,
@@ -35,17 +38,21 @@ pub(super) async fn wanted(
         let settings = AgentSettings { workspace, ..AgentSettings::default() };
         contexts.context(None, None, &settings).map_err(|error| refused(error.message))
     };
-    let list = contexts.list();
     let found = match wanted {
         SessionSelector::New(_) if server.contexts.shared().is_some() => {
             return Err(refused("this agent begins no sessions for others"));
         }
         SessionSelector::New(directory) => return Ok(Ok(new(directory)?)),
-        SessionSelector::Only(directory) if list.is_empty() => return Ok(Ok(new(directory)?)),
-        SessionSelector::Only(_) => list.iter().map(|session| session.id.clone()).collect(),
+        SessionSelector::Only(directory) => {
+            let active = active(contexts).await?;
+            if active.is_empty() {
+                return Ok(Ok(new(directory)?));
+            }
+            active.into_iter().map(|session| session.id).collect()
+        }
         SessionSelector::Id(id) => match open_exactly(server, principal, id).await? {
             Some(exactly) => return Ok(Ok(exactly)),
-            None => named(contexts, &list, id).await?,
+            None => named(contexts, id).await?,
         },
     };
     if let [id] = &found[..]
@@ -53,9 +60,22 @@ pub(super) async fn wanted(
     {
         return Ok(Ok(context));
     }
-    let stored = contexts.stored().map_ok(|stored| listed_stored(&stored)).take(STORED_LISTED);
+    let mut all = active(contexts).await?;
+    let ids: HashSet<_> = all.iter().map(|session| session.id.clone()).collect();
+    let stored = contexts.stored().try_filter(|stored| ready(!ids.contains(&stored.head.id)));
+    let stored = stored.map_ok(|stored| listed_stored(&stored, false)).take(STORED_LISTED);
     let stored: Vec<_> = stored.try_collect().await.map_err(|error| refused(error.message))?;
-    Ok(Err(list.iter().map(listed).chain(stored).collect()))
+    all.extend(stored);
+    Ok(Err(all))
+}
+
+/// Returns the sessions that some node has loaded, the last used first.
+async fn active(contexts: VisibleContexts<'_>) -> Result<Vec<ListedSession>, Error> {
+    let mut active: Vec<_> = contexts.list().iter().map(listed).collect();
+    let elsewhere = contexts.active_elsewhere().await.map_err(|error| refused(error.message))?;
+    active.extend(elsewhere.iter().map(|it| listed_stored(&it.listed, it.busy)));
+    active.sort_by_key(|session| Reverse(session.at));
+    Ok(active)
 }
 
 /// Opens the session of exactly this id, which may have to be loaded.
@@ -72,13 +92,9 @@ async fn open_exactly(
 
 /// Returns the ids of the sessions of which a part of the id is given, of stored ones only as many as
 /// show that it does not name one.
-async fn named(
-    contexts: VisibleContexts<'_>,
-    loaded: &[SessionSummary],
-    part: &str,
-) -> Result<Vec<String>, Error> {
-    let loaded = loaded.iter().map(|session| &session.id).filter(|id| is_named(id, part));
-    let mut found: Vec<_> = loaded.cloned().collect();
+async fn named(contexts: VisibleContexts<'_>, part: &str) -> Result<Vec<String>, Error> {
+    let loaded = contexts.list().into_iter().map(|session| session.id);
+    let mut found: Vec<_> = loaded.filter(|id| is_named(id, part)).collect();
     let mut stored = contexts.stored();
     while found.len() < 2
         && let Some(next) = stored.try_next().await.map_err(|error| refused(error.message))?
@@ -106,14 +122,14 @@ fn listed(summary: &SessionSummary) -> ListedSession {
     }
 }
 
-/// The same of a session that is stored and not loaded.
-fn listed_stored(stored: &Listed) -> ListedSession {
+/// The same of a session that is stored and not loaded here.
+fn listed_stored(stored: &Listed, busy: bool) -> ListedSession {
     ListedSession {
         id: stored.head.id.clone(),
         directory: stored.head.directory.display().to_string(),
         prompts: usize::try_from(stored.turns).unwrap_or(usize::MAX),
         last: stored.title.chars().take(BEGINNING).collect(),
         at: stored.changed,
-        busy: false,
+        busy,
     }
 }

@@ -17,8 +17,8 @@ use super::super::servers;
 use super::super::story::Story;
 use super::{Contexts, ServedSessions};
 use tandem_agent::session::{
-    Head, Listed, Orphan, PrincipalId, PromptPart, Session, SessionAccess, SessionState,
-    StoreError, TaskEvent, TurnId, read_stored,
+    ActiveSession, Head, Listed, Orphan, PrincipalId, PromptPart, Session, SessionAccess,
+    SessionState, StoreError, TaskEvent, TurnId, read_stored,
 };
 use tandem_agent::sessions::{
     CreateError, LoadError, LoadedSession, SessionRequest, SessionSummary, Sessions, begun_id,
@@ -140,11 +140,28 @@ impl<'a> VisibleContexts<'a> {
         sessions
             .stored(None)
             .map_err(|error| Error::new(Error::INTERNAL, error.to_string()))
-            .try_filter(move |listed| {
-                let is_theirs = self.principal.right(&listed.access()).is_some();
-                ready(is_theirs && self.may_see(&listed.head))
-            })
+            .try_filter(move |listed| ready(self.is_listed(listed)))
             .boxed()
+    }
+
+    /// Returns `true` if a session that a store lists is one of these.
+    fn is_listed(&self, listed: &Listed) -> bool {
+        self.principal.right(&listed.access()).is_some() && self.may_see(&listed.head)
+    }
+
+    /// Lists the sessions that are not loaded here and that other nodes have, or in which a turn runs or waits
+    /// although no node has them; the last changed first.
+    pub(in super::super) async fn active_elsewhere(&self) -> Result<Vec<ActiveSession>, Error> {
+        let Some(store) = self.all.shared_store().and_then(|store| store.shared()) else {
+            return Ok(Vec::new());
+        };
+        let active = store.active_elsewhere().await;
+        let mut active = active.map_err(|error| Error::new(Error::INTERNAL, error.to_string()))?;
+        let registry = self.all.registry();
+        active.retain(|ActiveSession { listed, .. }| {
+            self.is_listed(listed) && !registry.contains(&listed.head.id)
+        });
+        Ok(active)
     }
 
     /// Returns the id by which the registry has, or would have, the stored session that the principal
