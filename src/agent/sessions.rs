@@ -257,9 +257,14 @@ impl Sessions {
         }
     }
 
-    /// Returns the head of a stored session, if it can be read.
-    pub async fn head(&self, id: &str) -> Option<Head> {
-        self.store.as_ref()?.head(&stored_id(id)).await.ok()
+    /// Returns the head of a stored session, if there is one of this id.
+    pub async fn head(&self, id: &str) -> Result<Option<Head>, StoreError> {
+        let Some(store) = &self.store else { return Ok(None) };
+        match store.head(&stored_id(id)).await {
+            Ok(head) => Ok(Some(head)),
+            Err(StoreError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Opens the session of an id, which is loaded from the store if it is only there, to work in

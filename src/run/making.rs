@@ -302,7 +302,7 @@ pub(super) type OpenedSession = (Arc<Sessions>, Arc<LoadedSession>);
 /// Loads a stored session, or a copy of it if it is a checkpoint.
 async fn load(sessions: &Sessions, id: &str) -> anyhow::Result<Arc<LoadedSession>> {
     let mut id = id.to_owned();
-    if let (Some(store), Some(Head { tag: Some(_), .. })) =
+    if let (Some(store), Ok(Some(Head { tag: Some(_), .. }))) =
         (sessions.store(), sessions.head(&id).await)
     {
         id = fork(&**store, &id).await?.id;

@@ -58,7 +58,8 @@ impl StoreMetrics {
 
 /// Returns `true` if an error is the store's own, not an answer to a request for what cannot be had.
 fn is_fault(error: &StoreError) -> bool {
-    matches!(error, StoreError::Io(_) | StoreError::Lost(_) | StoreError::Invalid(_))
+    use StoreError::{Invalid, Io, Lost, Unavailable};
+    matches!(error, Io(_) | Unavailable(_) | Lost(_) | Invalid(_))
 }
 
 /// Another store, with its times.

@@ -82,7 +82,8 @@ async fn known(request: &CommandRequest<'_>) -> Result<Vec<Listed>, String> {
 async fn all(request: &CommandRequest<'_>) -> Result<Vec<Listed>, String> {
     let directory = request.turn.roots().first().map_or(Path::new(""), PathBuf::as_path);
     let listed = checkpoints(&**request.turn.store()?, directory).await;
-    let mut listed = listed.map_err(|error| format!("The checkpoints cannot be read: {error}."))?;
+    let mut listed = listed
+        .map_err(|error| format!("The checkpoints cannot be read: {}.", error.for_clients()))?;
     // Nobody learns of those of others in the same directory, and tags are each owner's own.
     let owner = request.turn.access().owner;
     listed.retain(|listed| listed.head.owner == owner);
@@ -128,7 +129,9 @@ async fn save(request: CommandRequest<'_>, overwrites: bool) -> Result<CommandRe
     // The old ones last: there is always one.
     for old in &same {
         let deleted = store.delete(&old.head.id).await;
-        deleted.map_err(|error| format!("Saved, but the old `{tag}` is still there: {error}."))?;
+        deleted.map_err(|error| {
+            format!("Saved, but the old `{tag}` is still there: {}.", error.for_clients())
+        })?;
     }
     Ok(CommandReply::Say(format!(
         "The conversation is saved as `{tag}`. `/chat resume {tag}` goes on from here."
@@ -181,7 +184,7 @@ async fn delete(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let store = request.turn.store()?;
     for listed in tagged(&request).await? {
         let deleted = store.delete(&listed.head.id).await;
-        deleted.map_err(|error| format!("`{tag}` is not deleted: {error}."))?;
+        deleted.map_err(|error| format!("`{tag}` is not deleted: {}.", error.for_clients()))?;
     }
     Ok(CommandReply::Say(format!("The checkpoint `{tag}` is deleted.")))
 }

@@ -110,7 +110,7 @@ pub(super) async fn keep_new(
         };
         if !std::mem::replace(&mut is_failing, true) {
             log.unstored();
-            log.append(Event::Notice(not_saved(&err)));
+            log.append(not_saved(&err));
         }
         if closed.is_cancelled() {
             return;
@@ -366,7 +366,7 @@ impl Keeper {
         if !self.is_failing {
             self.is_failing = true;
             self.log.unstored();
-            self.log.append(Event::Notice(not_saved(&err)));
+            self.log.append(not_saved(&err));
         }
     }
 
@@ -407,9 +407,14 @@ fn saved_anew(why: &str) -> String {
     )
 }
 
-fn not_saved(err: &StoreError) -> String {
-    format!(
-        "This conversation is not being saved: {err}. It goes on, and is lost when tandem ends, \
-         unless it can be saved again before."
-    )
+/// Returns what is said when a conversation is not saved any more.
+fn not_saved(err: &StoreError) -> Event {
+    if let StoreError::Unavailable(why) = err {
+        tracing::warn!("a conversation is not being saved: {why}");
+    }
+    Event::Notice(format!(
+        "This conversation is not being saved: {}. It goes on, and is lost when tandem ends, \
+         unless it can be saved again before.",
+        err.for_clients()
+    ))
 }

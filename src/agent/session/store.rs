@@ -239,8 +239,20 @@ pub enum StoreError {
     TakenOver,
     /// The session is this other program's, and only read.
     Foreign(&'static str),
+    /// The database that the store is in cannot be used now; why, for its operator.
+    Unavailable(String),
     /// The disk refused.
     Io(io::Error),
+}
+
+impl StoreError {
+    /// Returns the text for clients of a server, who need not know where its database is.
+    pub fn for_clients(&self) -> String {
+        match self {
+            Self::Unavailable(_) => "the server cannot reach its database now".to_owned(),
+            error => error.to_string(),
+        }
+    }
 }
 
 impl fmt::Display for StoreError {
@@ -275,6 +287,7 @@ impl fmt::Display for StoreError {
                 f,
                 "it is a session of {program}, which tandem only reads; `tandem -r` makes a session of its own of it"
             ),
+            Self::Unavailable(why) => f.write_str(why),
             Self::Io(err) => write!(f, "{err}"),
         }
     }

@@ -20,7 +20,7 @@ impl fmt::Display for CheckpointError {
             Self::Unknown(tag) => {
                 write!(f, "there is no checkpoint `{tag}` here; `/chat list` lists all")
             }
-            Self::Store(error) => error.fmt(f),
+            Self::Store(error) => f.write_str(&error.for_clients()),
         }
     }
 }

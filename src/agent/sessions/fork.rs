@@ -32,7 +32,7 @@ impl fmt::Display for ForkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("nothing has been said yet"),
-            Self::Store(error) => error.fmt(f),
+            Self::Store(error) => f.write_str(&error.for_clients()),
         }
     }
 }

@@ -33,10 +33,10 @@ pub(super) fn json_response(status: StatusCode, body: &Value) -> Response {
     (status, [(CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }
 
-/// Returns the response to a request that a quota does not allow.
-pub(super) fn used_up(why: &str, after: u64) -> Response {
+/// Returns the response to a request that may be carried out after this many seconds.
+pub(super) fn retry_later(status: StatusCode, why: &str, after: u64) -> Response {
     let body = json!({ "error": why, "retryAfterSeconds": after });
-    let mut response = json_response(StatusCode::TOO_MANY_REQUESTS, &body);
+    let mut response = json_response(status, &body);
     response.headers_mut().insert(RETRY_AFTER, after.into());
     response
 }

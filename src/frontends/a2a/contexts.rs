@@ -9,14 +9,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use self::followed::FollowedContexts;
 use super::audit::Audit;
 use super::context::SessionContext;
 use super::quotas::Meter;
 use super::servers::Allowed;
-use tandem_agent::session::{Head, Orphan, Session, Store};
+use tandem_agent::session::{Head, Orphan, Session, Store, StoreError};
 use tandem_agent::sessions::{LoadError, LoadedSession, Sessions};
+use tandem_wire::a2a::error;
+use tandem_wire::jsonrpc::Error;
 
 /// Decides whether clients may know of a stored session.
 pub type IsShown = Arc<dyn Fn(&Head) -> bool + Send + Sync>;
@@ -53,7 +57,15 @@ pub(super) struct Contexts {
     port: u16,
     meter: Arc<Meter>,
     audit: Arc<Audit>,
+    /// Time of the last line in the log about a store that cannot be reached.
+    reported: Mutex<Option<Instant>>,
 }
+
+/// Time in seconds after which clients are to ask a store again that cannot be reached.
+const STORE_RETRY: u64 = 5;
+
+/// Minimum time between two lines in the log about a store that cannot be reached.
+const REPORT_AGAIN: Duration = Duration::from_mins(1);
 
 impl Contexts {
     pub(super) fn new(
@@ -71,7 +83,32 @@ impl Contexts {
             ServedSessions::PerContext { .. } => None,
         };
         let followed = FollowedContexts::default();
-        Self { served, shared, followed, servers, port, meter, audit }
+        let reported = Mutex::default();
+        Self { served, shared, followed, servers, port, meter, audit, reported }
+    }
+
+    /// Returns the error for a client who needs what the store does not give. Where a database is that cannot be
+    /// reached, and why, is for the log.
+    pub(super) fn store_error(&self, error: &StoreError) -> Error {
+        match error {
+            StoreError::Unavailable(why) => {
+                self.report_outage(why);
+                error::unavailable(&error.for_clients(), STORE_RETRY)
+            }
+            StoreError::Held(..) | StoreError::Newer(_) | StoreError::Checkpoint(_) => {
+                Error::new(error::UNSUPPORTED_OPERATION, error.to_string())
+            }
+            _ => Error::new(Error::INTERNAL, error.to_string()),
+        }
+    }
+
+    /// Notes in the log why the store cannot be reached, unless it was noted a moment ago.
+    fn report_outage(&self, why: &str) {
+        let mut reported = self.reported.lock();
+        if reported.is_none_or(|at| at.elapsed() >= REPORT_AGAIN) {
+            *reported = Some(Instant::now());
+            tracing::warn!("clients are told to try again: {why}");
+        }
     }
 
     /// The registry that all sessions are in.

@@ -14,7 +14,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
 use super::audit::for_client;
-use super::body::used_up;
+use super::body::retry_later;
 use super::busy;
 use super::connection_room::ConnectionSlot;
 use super::principals::AccessError;
@@ -78,7 +78,7 @@ pub(super) async fn authorize(
             if let Err(refused) = server.meter.request(principal.id()) {
                 let (what, why) = (request.uri().path(), refused.message());
                 server.audit.denied(principal.id(), what, &why);
-                return used_up(&why, refused.seconds());
+                return retry_later(StatusCode::TOO_MANY_REQUESTS, &why, refused.seconds());
             }
             request.extensions_mut().insert(principal);
         }

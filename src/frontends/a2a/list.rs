@@ -65,7 +65,7 @@ pub(super) async fn tasks(
 ) -> Result<Value, Error> {
     let found = find(contexts, request, dialect).await?;
     let (total, page) = (found.total, found.newest.into_iter().skip(request.from).collect());
-    let tasks = page_of(contexts, page, request).await;
+    let tasks = page_of(contexts, page, request).await?;
     let after = request.from.saturating_add(request.size);
     let next = if after < total { after.to_string() } else { String::new() };
     let tasks = tasks.iter().map(|task| json!(dialect.task(task)));
@@ -116,12 +116,15 @@ async fn page_of(
     contexts: VisibleContexts<'_>,
     mut page: Vec<ListedTask>,
     request: &ListTasks,
-) -> Vec<Task> {
-    let ids: BTreeSet<_> = page.iter().filter_map(|listed| listed.source.unread()).collect();
-    let reads: Vec<_> = ids.into_iter().map(|id| read(contexts, Arc::clone(id))).collect();
+) -> Result<Vec<Task>, Error> {
+    let unread = page.iter().filter_map(|listed| listed.source.unread().cloned());
+    let reads = unread.collect::<BTreeSet<_>>().into_iter().map(|id| async move {
+        let read = read(contexts, &id).await;
+        (id, read)
+    });
     let mut reading = stream::iter(reads).buffer_unordered(READ_AT_ONCE);
     while let Some((id, read)) = reading.next().await {
-        let Some((name, story)) = read else { continue };
+        let Some((name, story)) = read? else { continue };
         for listed in page.iter_mut().filter(|listed| listed.source.unread() == Some(&id)) {
             let shown = task(&name, &story, listed.turn, request);
             listed.source = TaskSource::Read(Box::new(shown));
@@ -134,13 +137,12 @@ async fn page_of(
         TaskSource::Read(task) => Some(*task),
         TaskSource::Stored(_) => None,
     });
-    shown.collect()
+    Ok(shown.collect())
 }
 
 /// Reads the log of a stored session, of this id; nothing if it cannot be read.
-async fn read(contexts: VisibleContexts<'_>, id: Arc<str>) -> (Arc<str>, Option<(String, Story)>) {
-    let read = contexts.read(&id).await;
-    (id, read)
+async fn read(contexts: VisibleContexts<'_>, id: &str) -> Result<Option<(String, Story)>, Error> {
+    contexts.read(id).await.map_err(|error| contexts.store_error(&error))
 }
 
 /// Returns a task as the list shows it.
@@ -170,9 +172,10 @@ async fn find(
         found.add(tasks, |_, _| TaskSource::Loaded(Arc::clone(&context)));
     }
     if let Some(context) = &request.context {
-        if let Some(id) = contexts.stored_id(context).await {
+        let id = contexts.stored_id(context).await;
+        if let Some(id) = id.map_err(|error| contexts.store_error(&error))? {
             let id = stored_id(&id);
-            let read = contexts.read(&id).await;
+            let read = read(contexts, &id).await?;
             add_read(&mut found, &id, read.as_ref(), request, dialect);
         }
         return Ok(found);
@@ -208,7 +211,7 @@ async fn add_stored(
         {
             let is_read = is_filtered || found.may_have(next.changed);
             reading.push_back(async move {
-                let read = if is_read { Some(contexts.read(&next.head.id).await) } else { None };
+                let read = if is_read { Some(read(contexts, &next.head.id).await) } else { None };
                 (next, read)
             });
         }
@@ -221,7 +224,7 @@ async fn add_stored(
             }
         }
         match read {
-            Some(read) => add_read(found, &next.head.id, read.as_ref(), request, dialect),
+            Some(read) => add_read(found, &next.head.id, read?.as_ref(), request, dialect),
             None => found.total = found.total.saturating_add(tasks_of(&next)),
         }
     }

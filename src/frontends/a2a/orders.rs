@@ -158,10 +158,6 @@ impl OrderReply {
     }
 }
 
-fn unreachable_owner(error: &StoreError) -> Error {
-    Error::new(Error::INTERNAL, error.to_string())
-}
-
 /// Returns the error for a call or a reply that a node of another version has written.
 pub(super) fn other_version(what: &str, error: &serde_json::Error) -> Error {
     let message = format!(
@@ -181,14 +177,15 @@ impl A2aServer {
     ) -> Result<OrderReply, Error> {
         // The owner itself has just lost the session: the next one carries the order out.
         if caller.order.is_some() {
-            return Err(unreachable_owner(&StoreError::TakenOver));
+            return Err(self.contexts.store_error(&StoreError::TakenOver));
         }
         let (principal, origin) = (caller.principal.clone(), caller.origin.clone());
         let trace = TraceContext::current().fields();
         let order = CallOrder { call, principal, origin, address: client_address(), trace };
         let order = serde_json::to_string(&order).map_err(Error::internal)?;
-        let reply = session.ask(order).await.map_err(|error| unreachable_owner(&error))?;
-        session.caught_up().await.map_err(|error| unreachable_owner(&error))?;
+        let failed = |error: StoreError| self.contexts.store_error(&error);
+        let reply = session.ask(order).await.map_err(failed)?;
+        session.caught_up().await.map_err(failed)?;
         match serde_json::from_str(&reply) {
             Ok(OrderReply::Failed(error)) => Err(error),
             Ok(reply) => Ok(reply),

@@ -10,7 +10,7 @@ use axum::routing::{get, post};
 use axum::{Extension, Router};
 use serde_json::{Value, json};
 
-use super::body::{body, json_response, used_up};
+use super::body::{body, json_response, retry_later};
 use super::context::SessionContext;
 use super::dialect::Dialect;
 use super::orders::{BegunCommand, OrderedCall};
@@ -74,7 +74,7 @@ async fn describe(
     let loaded = server.load(&principal, &SessionId { task: Some(&id), context: None }).await;
     let _stays_loaded = match loaded {
         Ok(loaded) => loaded,
-        Err(error) => return bad(&error.message),
+        Err(error) => return refusal(&error),
     };
     match server.contexts.of(&principal).task(&id, WATCH) {
         Ok((context, _)) => {
@@ -111,12 +111,15 @@ async fn json_body(server: &A2aServer, request: Request) -> Result<Value, Respon
 /// Returns the response to what is refused.
 fn refusal(error: &Error) -> Response {
     let after = error.data.as_ref().and_then(|data| data.get("retryAfterSeconds")?.as_u64());
-    match after.filter(|_| error.code == error::QUOTA_EXCEEDED) {
-        Some(after) => used_up(&error.message, after),
-        None if error.code == Error::METHOD_NOT_FOUND => {
-            json_response(StatusCode::NOT_FOUND, &json!({ "error": error.message }))
-        }
-        None => bad(&error.message),
+    let status = match error.code {
+        error::QUOTA_EXCEEDED => StatusCode::TOO_MANY_REQUESTS,
+        error::UNAVAILABLE => StatusCode::SERVICE_UNAVAILABLE,
+        Error::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
+        _ => StatusCode::BAD_REQUEST,
+    };
+    match after {
+        Some(after) => retry_later(status, &error.message, after),
+        None => json_response(status, &json!({ "error": error.message })),
     }
 }
 

@@ -183,7 +183,7 @@ impl Database {
 
     /// Returns an error about this database.
     pub(super) fn error(&self, why: &str) -> StoreError {
-        StoreError::Io(io::Error::other(format!("the database {}: {why}", self.address)))
+        StoreError::Unavailable(format!("the database {}: {why}", self.address))
     }
 
     /// Returns the error for a statement that failed, in words for people.

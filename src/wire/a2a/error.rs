@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use serde_json::json;
+
 use crate::jsonrpc::Error;
 
 /// Code: unknown task.
@@ -21,6 +23,15 @@ pub const VERSION_NOT_SUPPORTED: i64 = -32009;
 
 /// Code: the caller has used up a quota. tandem's own; the data says when to try again.
 pub const QUOTA_EXCEEDED: i64 = -32029;
+
+/// Code: the server cannot do this now. tandem's own; the data says when to try again.
+pub const UNAVAILABLE: i64 = -32030;
+
+/// Returns the error for what the server cannot do now; to be tried again after this many seconds.
+pub fn unavailable(why: &str, seconds: u64) -> Error {
+    let error = Error::new(UNAVAILABLE, format!("{why}; try again in {seconds} s"));
+    error.with(json!({ "retryAfterSeconds": seconds }))
+}
 
 /// Returns the error for wrong parameters. Clients of A2A show the message, and not the data.
 pub fn invalid_params(message: impl Into<Cow<'static, str>>) -> Error {

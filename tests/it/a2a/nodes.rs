@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::http::Sse;
-use super::server::{Client, ends, first_part, kind, listen, prompt, text};
+use super::server::{Client, Said, ends, first_part, kind, listen, prompt, text};
 use crate::agent::{HANG, Setup};
 use crate::postgres::server::{Cluster, Database, LIMITS, skip};
 
@@ -23,6 +23,7 @@ use crate::postgres::server::{Cluster, Database, LIMITS, skip};
 pub(super) struct Node {
     pub(super) client: Client,
     pub(super) child: Child,
+    said: Said,
 }
 
 impl Node {
@@ -37,8 +38,8 @@ impl Node {
         let args = ["serve", "--port", "0", "--store", &database.url];
         setup.args.splice(0..0, args.map(ToOwned::to_owned));
         let mut child = setup.command(home).stderr(Stdio::piped()).spawn().unwrap();
-        let (port, _) = listen(child.stderr.take().unwrap()).await;
-        Self { client: Client { port }, child }
+        let (port, said) = listen(child.stderr.take().unwrap()).await;
+        Self { client: Client { port }, child, said }
     }
 
     pub(super) fn signal(&self, signal: Signal) {
@@ -371,6 +372,40 @@ async fn commands_see_neither_the_database_nor_its_password() {
     let seen = fs::read_to_string(home.path().join("workspace/seen")).unwrap();
     assert!(seen.contains("SEEN=yes"), "{seen}");
     assert!(!seen.contains("postgres://") && !seen.contains("a-password-of-a-test"), "{seen}");
+}
+
+#[tokio::test]
+async fn the_log_says_why_the_database_cannot_be_reached_and_clients_are_told_to_try_again() {
+    let Some(cluster) = Cluster::start() else { return skip() };
+    let (database, home) = (cluster.database(), TempDir::new().unwrap());
+    let setup = Setup::answers(json!([[{ "text": "hi" }]])).arg("--limit").arg("store-seconds=1");
+    let setup = setup.var("TANDEM_LOG", "warn");
+    let node = Node::start(&setup, home.path(), &database).await;
+    cluster.freeze();
+    for _ in 0..2 {
+        let (code, why) = node.client.error("tasks/get", json!({ "id": "c" })).await;
+        assert_eq!(code, -32030);
+        expect![[r#""the server cannot reach its database now; try again in 5 s""#]]
+            .assert_eq(&why);
+    }
+    cluster.kill();
+    let (code, why) = node.client.error("message/send", prompt("go")).await;
+    assert!(code == -32030 && !why.contains("127.0.0.1"), "{why}");
+    let name = database.url.rsplit('/').next().unwrap();
+    let reason =
+        format!("the database `{name}` at 127.0.0.1:{}: it has not answered", cluster.port);
+    let lines = || {
+        let said = node.said.lock().unwrap();
+        let lines = said.lines().filter(|line| line.contains("clients are told to try again"));
+        lines.map(ToOwned::to_owned).collect::<Vec<_>>()
+    };
+    let logged = async {
+        while lines().is_empty() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(HANG, logged).await.unwrap();
+    assert!(lines().len() == 1 && lines()[0].contains(&reason), "{:?}", lines());
 }
 
 #[tokio::test]

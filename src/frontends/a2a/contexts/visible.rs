@@ -139,7 +139,7 @@ impl<'a> VisibleContexts<'a> {
         let Some(sessions) = self.all.sessions() else { return stream::empty().boxed() };
         sessions
             .stored(None)
-            .map_err(|error| Error::new(Error::INTERNAL, error.to_string()))
+            .map_err(move |error| self.store_error(&error))
             .try_filter(move |listed| ready(self.is_listed(listed)))
             .boxed()
     }
@@ -156,7 +156,7 @@ impl<'a> VisibleContexts<'a> {
             return Ok(Vec::new());
         };
         let active = store.active_elsewhere().await;
-        let mut active = active.map_err(|error| Error::new(Error::INTERNAL, error.to_string()))?;
+        let mut active = active.map_err(|error| self.store_error(&error))?;
         let registry = self.all.registry();
         active.retain(|ActiveSession { listed, .. }| {
             self.is_listed(listed) && !registry.contains(&listed.head.id)
@@ -166,43 +166,47 @@ impl<'a> VisibleContexts<'a> {
 
     /// Returns the id by which the registry has, or would have, the stored session that the principal
     /// calls so, if there is one that is not loaded.
-    pub(in super::super) async fn stored_id(&self, id: &str) -> Option<String> {
-        let sessions = self.all.sessions()?;
+    pub(in super::super) async fn stored_id(&self, id: &str) -> Result<Option<String>, StoreError> {
+        let Some(sessions) = self.all.sessions() else { return Ok(None) };
         for id in self.candidates(id) {
             if !sessions.contains(&id)
-                && let Some(head) = sessions.head(&id).await
-                && self.sees_stored(&head).await
+                && let Some(head) = if_available(sessions.head(&id).await)?.flatten()
+                && self.sees_stored(&head).await?
             {
-                return Some(id);
+                return Ok(Some(id));
             }
         }
-        None
+        Ok(None)
+    }
+
+    /// Returns the error for a client who needs what the store does not give.
+    pub(in super::super) fn store_error(&self, error: &StoreError) -> Error {
+        self.all.store_error(error)
     }
 
     /// Returns `true` if a stored session of this head is one of these. With whom it is shared only its
     /// log tells.
-    async fn sees_stored(&self, head: &Head) -> bool {
+    async fn sees_stored(&self, head: &Head) -> Result<bool, StoreError> {
         if !self.may_see(head) {
-            return false;
+            return Ok(false);
         }
         let mut access = SessionAccess { owner: head.owner.clone(), ..SessionAccess::default() };
         if self.principal.right(&access).is_some() {
-            return true;
+            return Ok(true);
         }
         let is_of_tenant =
             |id: &PrincipalId| head.owner.as_ref().is_some_and(|owner| owner.tenant == id.tenant);
         if !self.principal.id().is_some_and(is_of_tenant) {
-            return false;
+            return Ok(false);
         }
-        let Some(sessions) = self.all.sessions() else { return false };
-        let Some(store) = sessions.store() else { return false };
+        let Some(sessions) = self.all.sessions() else { return Ok(false) };
+        let Some(store) = sessions.store() else { return Ok(false) };
         let (bytes, policy) = (sessions.limits().log_bytes, sessions.resume_policy());
-        let Ok(log) = read_stored(&**store, &head.id, bytes, policy).await else {
-            return false;
-        };
+        let log = if_available(read_stored(&**store, &head.id, bytes, policy).await)?;
+        let Some(log) = log else { return Ok(false) };
         let state = tokio::task::spawn_blocking(move || SessionState::of(&mut log.read(0))).await;
         access.shares = state.map(|state| state.access.shares).unwrap_or_default();
-        self.principal.right(&access).is_some()
+        Ok(self.principal.right(&access).is_some())
     }
 
     /// Returns the ids by which the registry may have a session that the principal calls so.
@@ -216,21 +220,21 @@ impl<'a> VisibleContexts<'a> {
     /// Reads the log of a stored session by the id that the store has for it; nothing if it cannot be
     /// read. The session is not loaded by it. Also returns the id by which the principal knows the
     /// session.
-    pub(in super::super) async fn read(&self, id: &str) -> Option<(String, Story)> {
-        let sessions = self.all.sessions()?;
-        let stored = sessions.store()?;
+    pub(in super::super) async fn read(
+        &self,
+        id: &str,
+    ) -> Result<Option<(String, Story)>, StoreError> {
+        let Some(sessions) = self.all.sessions() else { return Ok(None) };
+        let Some(stored) = sessions.store() else { return Ok(None) };
         let (bytes, policy) = (sessions.limits().log_bytes, sessions.resume_policy());
-        let log = match read_stored(&**stored, id, bytes, policy).await {
-            Ok(log) => log,
-            Err(error) => {
-                tracing::debug!(id, "a stored session is not listed: {error}");
-                return None;
-            }
-        };
+        let log = read_stored(&**stored, id, bytes, policy).await.inspect_err(|error| {
+            tracing::debug!(id, "a stored session is not listed: {error}");
+        });
+        let Some(log) = if_available(log)? else { return Ok(None) };
         let story = Story::read(log.read(0)).await;
         let named = |name: &&str| self.candidates(name).iter().any(|it| stored_id(it) == id);
         let name = story.name().filter(named).unwrap_or(id).to_owned();
-        Some((name, story))
+        Ok(Some((name, story)))
     }
 
     /// Returns the ids of the stored sessions in the middle of a turn of which their process ended, and
@@ -247,8 +251,8 @@ impl<'a> VisibleContexts<'a> {
         for id in opened {
             // Its receivers are secrets; most sessions have none.
             if store.secrets(&id).await.is_ok_and(|secrets| !secrets.is_empty())
-                && self.stored_id(&id).await.is_some()
-                && let Some((_, story)) = self.read(&id).await
+                && let Ok(Some(_)) = self.stored_id(&id).await
+                && let Ok(Some((_, story))) = self.read(&id).await
                 && !story.push().is_empty()
                 && story.was_interrupted()
             {
@@ -267,7 +271,7 @@ impl<'a> VisibleContexts<'a> {
         let mut shown = Vec::new();
         for orphan in store.orphans().await? {
             // Where its directory is not served, no session can be made of it.
-            if self.stored_id(&orphan.id).await.is_some() {
+            if self.stored_id(&orphan.id).await?.is_some() {
                 shown.push(orphan);
             }
         }
@@ -286,18 +290,25 @@ impl<'a> VisibleContexts<'a> {
             return Ok(Some(SessionContext::of(&loaded)));
         }
         let candidates = match self.find_followed(id, Naming::Any) {
-            Some(followed) if self.has_owner(&followed).await => return Ok(Some(followed)),
+            Some(followed) if self.has_owner(&followed).await? => return Ok(Some(followed)),
             Some(followed) => vec![followed.session_id().to_owned()],
             None => self.candidates(id),
         };
         let prepare = |session: &Session| self.all.prepare(session);
+        let failed = |error: StoreError| self.store_error(&error);
         for (n, id) in candidates.into_iter().enumerate() {
             match sessions.head(&id).await {
-                Some(head) if self.sees_stored(&head).await => {}
+                Ok(Some(head)) if self.sees_stored(&head).await.map_err(failed)? => {}
                 // Else a second session would begin under its id, and not be stored.
-                Some(head) if self.works_elsewhere(&head) => return Err(works_elsewhere(&head)),
+                Ok(Some(head)) if self.works_elsewhere(&head) => {
+                    return Err(works_elsewhere(&head));
+                }
+                // All of it may be about to be stored.
+                Ok(None) if n == 0 => {}
                 // Whoever could have begun it is told why it cannot be read.
-                None if n == 0 => {}
+                Err(error) if n == 0 || is_unavailable(&error) => {
+                    return Err(failed(error));
+                }
                 _ => continue,
             }
             let context = match sessions.load(&id, Vec::new(), prepare).await {
@@ -335,7 +346,7 @@ impl<'a> VisibleContexts<'a> {
         if self.all.shared_store().is_none() {
             return Ok(());
         }
-        context.caught_up().await.map_err(|error| unloadable(LoadError::Store(error)))
+        context.caught_up().await.map_err(|error| self.store_error(&error))
     }
 
     /// The same for all sessions that this node has.
@@ -347,12 +358,13 @@ impl<'a> VisibleContexts<'a> {
     }
 
     /// Returns `true` if another node that lives has a followed session.
-    async fn has_owner(&self, followed: &SessionContext) -> bool {
+    async fn has_owner(&self, followed: &SessionContext) -> Result<bool, Error> {
         let Some(store) = self.all.shared_store().and_then(|store| store.shared()) else {
-            return false;
+            return Ok(false);
         };
-        let unowned = store.unowned_by_others(&[followed.session_id()]).await;
-        !followed.has_moved() && unowned.is_ok_and(|unowned| unowned.is_empty())
+        let unowned = if_available(store.unowned_by_others(&[followed.session_id()]).await);
+        let unowned = unowned.map_err(|error| self.store_error(&error))?;
+        Ok(!followed.has_moved() && unowned.is_some_and(|unowned| unowned.is_empty()))
     }
 
     /// Follows a session that cannot be loaded because another node has it, from now on.
@@ -365,10 +377,19 @@ impl<'a> VisibleContexts<'a> {
         let (LoadError::Store(StoreError::Held(..)), Some(store)) =
             (&error, self.all.shared_store())
         else {
-            return Err(unloadable(error));
+            return Err(self.unloadable(error));
         };
         let followed = self.all.followed.follow(store, id, sessions.limits()).await;
-        followed.map_err(unloadable)?.ok_or_else(|| unloadable(error))
+        let followed = followed.map_err(|error| self.unloadable(error))?;
+        followed.ok_or_else(|| self.unloadable(error))
+    }
+
+    /// Returns the error for a stored session that cannot be loaded.
+    fn unloadable(&self, error: LoadError) -> Error {
+        match error {
+            LoadError::Create(error) => refused(error),
+            LoadError::Store(error) => self.store_error(&error),
+        }
     }
 
     /// Returns the loaded session that the principal calls so.
@@ -501,7 +522,7 @@ impl<'a> VisibleContexts<'a> {
             // What nobody has used for long is over: a client may count its messages anew.
             Ok(true) => {}
             Err(StoreError::NotFound(_)) => sent.begins = Some(id),
-            Err(error) => return Err(Error::new(Error::INTERNAL, error.to_string())),
+            Err(error) => return Err(self.store_error(&error)),
         }
         Ok(())
     }
@@ -598,14 +619,16 @@ enum Naming {
     Any,
 }
 
-/// Returns the error for a stored session that cannot be loaded.
-fn unloadable(error: LoadError) -> Error {
-    match error {
-        LoadError::Create(error) => refused(error),
-        LoadError::Store(
-            error @ (StoreError::Held(..) | StoreError::Newer(_) | StoreError::Checkpoint(_)),
-        ) => Error::new(error::UNSUPPORTED_OPERATION, error.to_string()),
-        LoadError::Store(error) => Error::new(Error::INTERNAL, error.to_string()),
+/// Returns `true` if a store has failed because nothing of it can be read now.
+fn is_unavailable(error: &StoreError) -> bool {
+    matches!(error, StoreError::Unavailable(_))
+}
+
+/// Returns what a store has read; nothing if that cannot be read, and an error if nothing can be read now.
+fn if_available<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match read {
+        Err(error) if is_unavailable(&error) => Err(error),
+        read => Ok(read.ok()),
     }
 }
 

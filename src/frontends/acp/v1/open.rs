@@ -194,7 +194,7 @@ async fn load(
     let is_at = match &opened {
         Some(opened) => opened.session().roots().first().cloned(),
         None if service.origin != Origin::Editor => None,
-        None => sessions.head(&session_id).await.map(|head| head.directory),
+        None => sessions.head(&session_id).await.ok().flatten().map(|head| head.directory),
     };
     let is_at = is_at.ok_or_else(|| not_found(&session_id))?;
     if is_at != cwd {
