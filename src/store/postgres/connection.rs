@@ -9,7 +9,7 @@ use tandem_agent::session::StoreError;
 use tandem_net::Backoff;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Mutex;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, ToSql};
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error, NoTls, Row};
@@ -132,16 +132,17 @@ impl Database {
         params: Option<Params<'_>>,
         patience: Option<Duration>,
     ) -> Result<Vec<Row>, StoreError> {
-        let begun = Instant::now();
+        let end = patience.map(|patience| Instant::now() + patience);
         let mut failures = 0;
         loop {
-            let failure = match self.attempt(sql, params).await {
+            let attempt_end = end.unwrap_or_else(|| Instant::now() + self.patience);
+            let failure = match self.attempt(sql, params, attempt_end).await {
                 Ok(rows) => return Ok(rows),
                 Err(failure) => failure,
             };
             failures += 1;
             let wait = BACKOFF.delay(failures);
-            let is_over = patience.is_some_and(|patience| begun.elapsed() + wait >= patience);
+            let is_over = end.is_some_and(|end| Instant::now() + wait >= end);
             if failure.is_final() || is_over {
                 return Err(self.explain(&failure));
             }
@@ -149,15 +150,22 @@ impl Database {
         }
     }
 
-    async fn attempt(&self, sql: &str, params: Option<Params<'_>>) -> Result<Vec<Row>, Failure> {
-        let client = self.client().await?;
+    /// Runs a statement once, unless that takes until this time.
+    async fn attempt(
+        &self,
+        sql: &str,
+        params: Option<Params<'_>>,
+        end: Instant,
+    ) -> Result<Vec<Row>, Failure> {
+        // Others may be waiting for a connection, each for its own time.
+        let client = timeout_at(end, self.client()).await.map_err(|_| Failure::Silent)??;
         let ran = async {
             match params {
                 Some(params) => client.query(sql, params).await,
                 None => client.batch_execute(sql).await.map(|()| Vec::new()),
             }
         };
-        if let Ok(ran) = timeout(self.patience, ran).await {
+        if let Ok(ran) = timeout_at(end, ran).await {
             return ran.map_err(Failure::Refused);
         }
         // What it would still say belongs to nobody.
@@ -297,4 +305,26 @@ fn is_passing(code: &SqlState) -> bool {
 pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, StoreError> {
     row.try_get(column)
         .map_err(|err| StoreError::Invalid(format!("column {column} of a row: {}", cause(&err))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use futures::future::join_all;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn of_several_who_ask_a_silent_database_none_waits_for_the_others() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = silent.local_addr().unwrap().port();
+        let address = format!("postgres://me@127.0.0.1:{port}/x").parse().unwrap();
+        let patience = Duration::from_secs(10);
+        let database = Database::new(&address, patience).unwrap();
+        let begun = Instant::now();
+        let asked = join_all((0..5).map(|_| database.query("select 1", &[]))).await;
+        assert!(asked.iter().all(Result::is_err));
+        assert!(begun.elapsed() < patience + Duration::from_secs(1), "{:?}", begun.elapsed());
+    }
 }
