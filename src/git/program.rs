@@ -14,6 +14,7 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::name::is_object_id;
 use super::paths::Paths;
 use super::repository::Repository;
 
@@ -84,6 +85,9 @@ const FIXED: [(&str, &str); 13] = [
 
 /// Helper that gives git the credentials that a URL had: on a command line others could read them.
 const CREDENTIALS: &str = r#"!f() { test "$1" = get && printf 'username=%s\npassword=%s\n' "$TANDEM_GIT_USER" "$TANDEM_GIT_PASSWORD"; }; f"#;
+
+/// The tree without files, which every repository has.
+const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
 /// Attributes of all files, which outrank those that are in the clone: files are what they are, byte by byte, and
 /// no program filters them.
@@ -167,13 +171,51 @@ impl Git {
         self.run_in(directory, variables, command).await
     }
 
-    /// Checks that the repository can be reached.
-    pub(crate) async fn check(&self) -> Result<(), String> {
-        let protocol = self.repository.protocol();
-        let args = &["ls-remote", "--quiet", "origin", "HEAD"];
-        let command = GitCommand { args, protocol, ..GitCommand::default() };
+    /// Checks that the repository can be read, and has the branch or the tag that is named. Whether it has a commit is
+    /// not looked at: that would be fetched with all that it is made from.
+    pub(crate) async fn check_read(&self) -> Result<(), String> {
+        let revision = self.repository.origin().revision.as_deref();
+        let names =
+            revision.map(|name| ["heads", "tags"].map(|kind| format!("refs/{kind}/{name}")));
+        let mut args = vec!["ls-remote", "--quiet", "origin", "HEAD"];
+        args.extend(names.iter().flatten().map(String::as_str));
         // Without a directory of git's: which repository is meant, the configuration of the command says.
-        self.run_in(PathBuf::from("/"), Vec::new(), command).await.map(drop)
+        let listed = self.reach_in(PathBuf::from("/"), Vec::new(), &args).await?;
+        let listed = String::from_utf8_lossy(&listed);
+        // Git also lists what only ends like it.
+        let is_named = |line: &str| {
+            let name = line.split_once('\t').map(|(_, name)| name);
+            names.iter().flatten().any(|wanted| name == Some(wanted))
+        };
+        match revision {
+            Some(name) if !is_object_id(name) && !listed.lines().any(is_named) => {
+                Err(format!("it has no branch or tag `{name}`"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that the repository's server lets this user push. Nothing is pushed, so what hooks and other rules of the
+    /// repository would refuse does not show. The empty directory is for git.
+    pub(crate) async fn check_push(&self, directory: &Path) -> Result<(), String> {
+        let env = vec![("GIT_DIR".to_owned(), text(directory)?)];
+        let init = &["init", "--quiet", "--bare", "--template="];
+        let init = GitCommand { args: init, ..GitCommand::default() };
+        self.run_in(directory.to_owned(), env.clone(), init).await?;
+        let what = format!("{EMPTY_TREE}:refs/tandem/check");
+        let push = ["push", "--dry-run", "--quiet", "--no-verify", "origin", &what];
+        self.reach_in(directory.to_owned(), env, &push).await.map(drop)
+    }
+
+    /// Runs a command that reaches the repository in a directory; returns what it writes.
+    async fn reach_in(
+        &self,
+        directory: PathBuf,
+        env: Vec<(String, String)>,
+        args: &[&str],
+    ) -> Result<Vec<u8>, String> {
+        let protocol = self.repository.protocol();
+        self.run_in(directory, env, GitCommand { args, protocol, ..GitCommand::default() }).await
     }
 
     async fn run_in(

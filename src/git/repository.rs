@@ -33,6 +33,11 @@ impl Repository {
         &self.origin
     }
 
+    /// Returns `true` if a commit is named, and no branch or tag.
+    pub fn is_at_commit(&self) -> bool {
+        self.origin.revision.as_deref().is_some_and(is_object_id)
+    }
+
     /// Returns the secret of the URL, if it has one: the password, or a token in the place of the user.
     pub fn secret(&self) -> Option<&str> {
         let UrlCredentials { user, password, .. } = self.credentials.as_ref()?;

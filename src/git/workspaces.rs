@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use parking_lot::Mutex;
 use tandem_agent::session::GitOrigin;
 use tandem_tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
+use tempfile::Builder;
 
 use super::limits::GitLimits;
 use super::paths::{Paths, blocking};
@@ -98,9 +99,20 @@ impl GitWorkspaces {
         Ok(GitWorkspace::new(paths, self.git(repository), self.limits, owner))
     }
 
-    /// Checks that a repository can be reached. The error says, for people, why not.
-    pub async fn check(&self, repository: &Arc<Repository>) -> Result<(), String> {
-        self.git(repository).check().await
+    /// Checks that a repository can be read, and has the branch or the tag that is named. The error says, for people,
+    /// why not.
+    pub async fn check_read(&self, repository: &Arc<Repository>) -> Result<(), String> {
+        self.git(repository).check_read().await
+    }
+
+    /// Checks that a repository's server lets this user push, as far as that shows without a push. The error says, for
+    /// people, why not.
+    pub async fn check_push(&self, repository: &Arc<Repository>) -> Result<(), String> {
+        let parent = self.directory.clone();
+        let made = blocking(move || Builder::new().prefix(".check-").tempdir_in(parent)).await?;
+        let checked = self.git(repository).check_push(made.path()).await;
+        blocking(move || made.close()).await?;
+        checked
     }
 
     /// Deletes the clone of a session that is deleted, and its snapshot if the repository can be reached: the one of

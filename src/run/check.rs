@@ -119,14 +119,27 @@ fn check_directories(findings: &mut Findings, workspaces: &Workspaces) {
     }
 }
 
-/// Looks whether git is there and reaches the repositories.
+/// Looks whether git is there, reads the repositories, and may push to them.
 async fn check_repositories(findings: &mut Findings, workspaces: &Workspaces) {
     let Some(git) = &workspaces.git else { return };
     for repository in git.repositories() {
         let origin = repository.origin();
-        match git.check(repository).await {
-            Ok(()) => findings.ok("git", format!("{origin} can be read")),
-            Err(why) => findings.wrong("git", format!("{origin} cannot be read: {why}")),
+        if let Err(why) = git.check_read(repository).await {
+            findings.wrong("git", format!("{origin} cannot be read: {why}"));
+            continue;
+        }
+        let later = "; whether it has this commit shows when the first session begins";
+        let later = if repository.is_at_commit() { later } else { "" };
+        findings.ok("git", format!("{origin} can be read{later}"));
+        let url = &origin.url;
+        match git.check_push(repository).await {
+            Ok(()) => {
+                let later = "what its hooks and rules refuse shows with the first snapshot";
+                findings.ok("git", format!("{url} lets this user push; {later}"));
+            }
+            Err(why) => {
+                findings.wrong("git", format!("snapshots cannot be pushed to {url}: {why}"));
+            }
         }
     }
 }

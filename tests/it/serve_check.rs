@@ -20,7 +20,7 @@ const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/tls");
 
 /// Runs `tandem serve check` with these flags; returns what it prints, and its exit status. What depends on the
 /// machine is left out: how commands are fenced in, and how many files may be open.
-async fn check(home: &Path, flags: &[&str]) -> (String, i32) {
+pub(crate) async fn check(home: &Path, flags: &[&str]) -> (String, i32) {
     let setup = Setup::answers(json!([[{ "text": "hello" }]]));
     let setup = ["serve", "check"].iter().chain(flags).fold(setup, |setup, flag| setup.arg(flag));
     let child = setup.command(home).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -102,23 +102,55 @@ async fn an_issuer_whose_keys_cannot_be_fetched_is_said() {
 }
 
 #[tokio::test]
-async fn repositories_that_cannot_be_read_are_said() {
+async fn repositories_are_said_to_be_right_or_what_is_wrong_with_them() {
     let home = TempDir::new().unwrap();
     let path = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
-    let made = Command::new("git").args(["init", "-q", "--bare", &path("a.git")]).status().unwrap();
-    assert!(made.success());
-    let (clones, there, away) = (path("clones"), path("a.git"), path("none.git"));
-    let flags = ["--port", "0", "--workspaces", &clones, "--workspace-git"];
-    let (text, status) = check(home.path(), &[&flags[..], &[&there]].concat()).await;
-    assert!(status == 0 && text.contains("ok       git: ~/a.git can be read"), "{text}");
-    let (text, status) = check(home.path(), &[&flags[..], &[&away]].concat()).await;
-    let wrong = "wrong    git: ~/none.git cannot be read: `git ls-remote`: fatal: '~/none.git' does not appear";
-    assert!(status == 1 && text.contains(wrong), "{text}");
-    let (text, status) = check(home.path(), &[&flags[..], &["ext::id"]].concat()).await;
-    assert!(
-        status == 1 && text.contains("wrong    directories: `--workspace-git`: give"),
-        "{text}"
-    );
+    let git = |args: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=me", "-c", "user.email=me@example"]).args(args);
+        assert!(git.status().unwrap().success(), "{args:?}");
+    };
+    let (there, clones) = (path("a.git"), path("clones"));
+    let (source, commit) = (path("source"), "c".repeat(40));
+    git(&["init", "-q", "-b", "main", &source]);
+    git(&["-C", &source, "commit", "-q", "--allow-empty", "-m", "first"]);
+    git(&["-C", &source, "tag", "v1"]);
+    git(&["clone", "-q", "--bare", &source, &there]);
+    let refuses = home.path().join("a.git/hooks/pre-receive");
+    fs::write(&refuses, "#!/bin/sh\nexit 1\n").unwrap();
+    fs::set_permissions(&refuses, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut said = String::new();
+    let mut say = async |repository: &str, code: i32| {
+        let flags = ["--port", "0", "--workspaces", &clones, "--workspace-git", repository];
+        let (text, status) = check(home.path(), &flags).await;
+        assert_eq!(status, code, "{repository}: {text}");
+        let lines = text.lines().filter(|line| line.contains("git"));
+        said.extend(lines.map(|it| format!("{it}\n")));
+    };
+    say(&there, 0).await;
+    for revision in ["main", "v1", &commit] {
+        say(&format!("{there}#{revision}"), 0).await;
+    }
+    for revision in ["mai", "heads/main"] {
+        say(&format!("{there}#{revision}"), 1).await;
+    }
+    say(&path("none.git"), 1).await;
+    say("ext::id", 1).await;
+    expect![[r#"
+        ok       git: ~/a.git can be read
+        ok       git: ~/a.git lets this user push; what its hooks and rules refuse shows with the first snapshot
+        ok       git: ~/a.git#main can be read
+        ok       git: ~/a.git lets this user push; what its hooks and rules refuse shows with the first snapshot
+        ok       git: ~/a.git#v1 can be read
+        ok       git: ~/a.git lets this user push; what its hooks and rules refuse shows with the first snapshot
+        ok       git: ~/a.git#cccccccccccccccccccccccccccccccccccccccc can be read; whether it has this commit shows when the first session begins
+        ok       git: ~/a.git lets this user push; what its hooks and rules refuse shows with the first snapshot
+        wrong    git: ~/a.git#mai cannot be read: it has no branch or tag `mai`
+        wrong    git: ~/a.git#heads/main cannot be read: it has no branch or tag `heads/main`
+        wrong    git: ~/none.git cannot be read: `git ls-remote`: fatal: '~/none.git' does not appear to be a git repository; fatal: Could not read from remote repository.; Please make sure you have the correct access rights; and the repository exists.
+        wrong    directories: `--workspace-git`: give `https://HOST/PATH`, `ssh://USER@HOST/PATH`, `USER@HOST:PATH`, or the absolute path of a repository
+    "#]].assert_eq(&said);
+    assert_eq!(fs::read_dir(&clones).unwrap().count(), 0);
 }
 
 #[tokio::test]

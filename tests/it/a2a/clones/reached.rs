@@ -19,6 +19,7 @@ use super::super::server::{Served, serve};
 use super::super::tls::fixture;
 use super::{Remote, changes, completed, git, logs, turn};
 use crate::agent::Setup;
+use crate::serve_check;
 
 /// Starts a server with clones of this repository.
 async fn server_of(remote: &Remote, url: &str, setup: Setup) -> Served {
@@ -93,13 +94,15 @@ async fn answer(mut stream: TcpStream, root: &Path) {
     program.env("CONTENT_TYPE", header("content-type"));
     program.env("HTTP_CONTENT_ENCODING", header("content-encoding"));
     program.env("GIT_PROTOCOL", header("git-protocol"));
-    let mut program = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut program =
+        program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut input = program.stdin.take().unwrap();
     let feed = async move { input.write_all(&body).await };
     let (_, output) = tokio::join!(feed, program.wait_with_output());
     let output = output.unwrap().stdout;
-    let status = output.strip_prefix(b"Status: ").map(|rest| rest.split(|&b| b == b'\r').next());
-    let status = status.flatten().unwrap_or(b"200 OK");
+    let mut lines = output.split(|&b| b == b'\n').take_while(|line| line != b"\r");
+    let status = lines.find_map(|line| line.strip_prefix(b"Status: ")?.strip_suffix(b"\r"));
+    let status = status.unwrap_or(b"200 OK");
     for part in [&b"HTTP/1.0 "[..], status, b"\r\n", &output] {
         let _ = write.write_all(part).await;
     }
@@ -136,6 +139,35 @@ async fn a_repository_is_reached_over_https_with_the_credentials_of_its_url() {
     let task = turn(server.client, "hi").await;
     let why = task["status"]["message"]["parts"][0]["text"].as_str().unwrap_or_default();
     assert!(why.contains("Authentication failed") && !why.contains("wr0ng"), "{task}");
+}
+
+#[tokio::test]
+async fn whether_snapshots_may_be_pushed_is_checked_before_anybody_works() {
+    let remote = Remote::new();
+    let readable = serve_over_http(remote.home.path()).await;
+    let clones = remote.home.path().join("clones");
+    let check = async |url: &str| {
+        let flags =
+            ["--port", "0", "--workspaces", clones.to_str().unwrap(), "--workspace-git", url];
+        serve_check::check(remote.home.path(), &flags).await
+    };
+    // Git's own program takes nothing from callers that have not shown who they are.
+    let (text, status) = check(&format!("http://127.0.0.1:{readable}/remote.git#main")).await;
+    assert!(
+        text.contains("ok       git: http://127.0.0.1:PORT/remote.git#main can be read"),
+        "{text}"
+    );
+    let wrong = "wrong    git: snapshots cannot be pushed to http://127.0.0.1:PORT/remote.git: `git push`: ";
+    assert!(status == 1 && text.contains(wrong) && text.contains("403"), "{text}");
+
+    let config = ["config", "http.receivepack", "true"];
+    git(&remote.path, &config);
+    let (text, status) = check(&format!("http://127.0.0.1:{readable}/remote.git#main")).await;
+    assert!(
+        status == 0 && text.contains("ok       git: http://127.0.0.1:PORT/remote.git lets"),
+        "{text}"
+    );
+    assert_eq!(git(&remote.path, &["for-each-ref", "refs/tandem"]), "");
 }
 
 /// The directory that a server of root's has to itself.
