@@ -137,8 +137,8 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     let ending = a2a::Ending::default();
     let monitoring = monitoring(serve, &mut options, &ending).await?;
     let address = listened_at(serve);
-    let checked = options.network.check(address, options.access.are_callers_asked());
-    checked.map_err(anyhow::Error::msg)?;
+    let problems = options.network.problems(address, options.access.are_callers_asked());
+    anyhow::ensure!(problems.is_empty(), problems.join("; and "));
     // What is wrong with the model shows now, not with the first session.
     making.model(&settings)?;
     let workspaces = Arc::new(Workspaces::named(serve, &making, limits.git)?);
@@ -216,7 +216,7 @@ async fn monitoring(
     options: &mut ServerOptions,
     ending: &a2a::Ending,
 ) -> anyhow::Result<Option<(SocketAddr, AbortOnDropHandle<()>)>> {
-    let Some(address) = serve.metrics else { return Ok(None) };
+    let Some(address) = metrics_address(serve)? else { return Ok(None) };
     let listener = TcpListener::bind(address).await;
     let listener = listener.with_context(|| {
         format!("cannot listen on {address} for `--metrics`: try another port, or 0 for any")
@@ -231,6 +231,19 @@ async fn monitoring(
 /// Returns the address that the user wants the server to listen on.
 pub(super) fn listened_at(serve: &ServeArgs) -> SocketAddr {
     serve.listen.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, serve.port).into())
+}
+
+/// Returns the address that the user wants the figures at, which must be another one.
+pub(super) fn metrics_address(serve: &ServeArgs) -> anyhow::Result<Option<SocketAddr>> {
+    let Some(address) = serve.metrics else { return Ok(None) };
+    let own = listened_at(serve);
+    let is_same_ip =
+        address.ip() == own.ip() || address.ip().is_unspecified() || own.ip().is_unspecified();
+    anyhow::ensure!(
+        address.port() == 0 || address.port() != own.port() || !is_same_ip,
+        "{address} of `--metrics` is where clients are served ({own}): give the metrics another port"
+    );
+    Ok(Some(address))
 }
 
 /// Returns the network that the user wants to serve.

@@ -89,7 +89,7 @@ pub(crate) async fn check(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     check_files(&mut findings, &limits);
     check_store(&mut findings, serve, &making, &limits).await;
     check_address(&mut findings, "address", a2a::listened_at(serve)).await;
-    if let Some(address) = serve.metrics {
+    if let Some(Some(address)) = findings.checked("metrics", a2a::metrics_address(serve)) {
         check_address(&mut findings, "metrics", address).await;
     }
     stdout().write_all(findings.text().as_bytes()).context("standard output cannot be written")?;
@@ -171,22 +171,14 @@ async fn check_sandbox(
 async fn check_access(findings: &mut Findings, serve: &ServeArgs, making: &Making) {
     let file = serve.a2a.a2a_token_file.as_deref();
     let token = findings.checked("token", a2a::token(file, &making.credentials));
-    let token = token.flatten();
-    if let Some(file) = file.filter(|_| token.is_some()) {
+    let has_token = token.as_ref().is_some_and(Option::is_some);
+    if let Some(file) = file.filter(|_| has_token) {
         check_secret(findings, "token", file);
     }
-    let mut has_tokens = false;
-    if let Some(file) = tokens::file(serve.tokens.as_deref(), making.env()) {
-        has_tokens = file.exists();
-        if has_tokens && let Some(list) = findings.checked("tokens", server::tokens::read(&file)) {
-            let count = list.iter().filter(|token| token.revoked.is_none()).count();
-            findings.ok("tokens", format!("{count} of people and services in {}", file.display()));
-        } else if serve.tokens.is_some() && !has_tokens {
-            let text = format!("{} does not exist: nobody is served by it", file.display());
-            findings.warn("tokens", text + "; `tandem serve token add` makes it");
-        }
-    }
-    let proxy = findings.checked("proxy", a2a::proxy(serve, token.is_some())).flatten();
+    // A token that cannot be read is one nevertheless: what is to be done is said.
+    let is_asked = has_token || token.is_none() || serve.oidc.oidc_issuer.is_some();
+    let is_asked = check_tokens(findings, serve, making, is_asked) || is_asked;
+    let proxy = findings.checked("proxy", a2a::proxy(serve, has_token)).flatten();
     if proxy.is_some()
         && let Some(header) = &serve.proxy_user_header
     {
@@ -195,26 +187,59 @@ async fn check_access(findings: &mut Findings, serve: &ServeArgs, making: &Makin
             format!("names its users in {header}, and must take that out of what clients send"),
         );
     }
-    let oidc = findings.checked("oidc", a2a::oidc(&serve.oidc)).flatten();
-    if let Some(oidc) = &oidc {
-        check_issuer(findings, oidc).await;
+    if let Some(oidc) = findings.checked("oidc", a2a::oidc(&serve.oidc)).flatten() {
+        check_issuer(findings, &oidc).await;
     }
     if findings.checked("card", a2a::card_key(&serve.card)).flatten().is_some()
         && let Some(file) = &serve.card.card_key
     {
         check_secret(findings, "card", file);
     }
-    let is_asked = token.is_some() || has_tokens || oidc.is_some();
-    if let Some(network) = findings.checked("network", a2a::network(serve)) {
-        let checked = network.check(a2a::listened_at(serve), is_asked);
-        findings.checked("network", checked.map_err(anyhow::Error::msg));
-        check_certificate(findings, serve);
+    check_network(findings, serve, is_asked);
+}
+
+/// Looks at the file of tokens; returns `true` if there is one. `are_others`: callers must show who they are without
+/// it, too.
+fn check_tokens(
+    findings: &mut Findings,
+    serve: &ServeArgs,
+    making: &Making,
+    are_others: bool,
+) -> bool {
+    let Some(file) = tokens::file(serve.tokens.as_deref(), making.env()) else { return false };
+    if file.exists() {
+        if let Some(list) = findings.checked("tokens", server::tokens::read(&file)) {
+            let count = list.iter().filter(|token| token.revoked.is_none()).count();
+            findings.ok("tokens", format!("{count} of people and services in {}", file.display()));
+        }
+        return true;
     }
-    if !is_asked {
-        findings.warn(
-            "token",
-            "there is none: whoever reaches the port has all sessions; see `tandem serve token add`",
-        );
+    if serve.tokens.is_some() && are_others {
+        let text = format!("{} does not exist: nobody is served by it", file.display());
+        findings.warn("tokens", text + "; `tandem serve token add` makes it");
+    }
+    false
+}
+
+/// Looks at what the server would give away to a network, and at its certificate.
+fn check_network(findings: &mut Findings, serve: &ServeArgs, is_asked: bool) {
+    let network = findings.checked("network", a2a::network(serve));
+    let problems = network.as_ref().map(|it| it.problems(a2a::listened_at(serve), is_asked));
+    let problems = problems.unwrap_or_default();
+    if !is_asked && problems.is_empty() {
+        let text = match &serve.tokens {
+            Some(file) => format!("{} does not exist", file.display()),
+            None => "there is none".to_owned(),
+        };
+        let text =
+            text + ": whoever reaches the port has all sessions; see `tandem serve token add`";
+        findings.warn("token", text);
+    }
+    for problem in problems {
+        findings.wrong("network", problem);
+    }
+    if network.is_some() {
+        check_certificate(findings, serve);
     }
 }
 

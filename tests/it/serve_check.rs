@@ -44,8 +44,9 @@ async fn a_set_up_is_said_to_be_right_or_what_is_wrong_with_it_and_what_to_do() 
     fs::set_permissions(path("open"), fs::Permissions::from_mode(0o644)).unwrap();
     fs::write(path("broken.json"), "{").unwrap();
     let occupied = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let occupied = occupied.local_addr().unwrap();
-    let (occupied, port) = (occupied.to_string(), occupied.port().to_string());
+    let port = occupied.local_addr().unwrap().port().to_string();
+    let metrics = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let metrics = metrics.local_addr().unwrap().to_string();
     let mut said = String::new();
     let mut say = async |title: &str, flags: &[&str], code: i32| {
         let (text, status) = check(home.path(), flags).await;
@@ -65,8 +66,13 @@ async fn a_set_up_is_said_to_be_right_or_what_is_wrong_with_it_and_what_to_do() 
     .await;
     let (missing, broken) = (path("missing"), path("broken.json"));
     let flags = ["--port", &port, "--a2a-token-file", &missing, "--tokens", &broken];
-    let more = ["--workspace-root", &missing, "--audit", "/dev/null/audit", "--metrics", &occupied];
+    let more = ["--workspace-root", &missing, "--audit", "/dev/null/audit", "--metrics", &metrics];
     say("much is wrong", &[&flags[..], &more].concat(), 1).await;
+    let same = format!("127.0.0.1:{port}");
+    say("the figures where the clients are", &["--port", &port, "--metrics", &same], 1).await;
+    say("only the token's file is missing", &["--port", "0", "--a2a-token-file", &missing], 1)
+        .await;
+    say("only the file of tokens is missing", &["--port", "0", "--tokens", &none], 0).await;
     say("open to a network", &["--listen", "0.0.0.0:0"], 1).await;
     let proxy = ["--trust-proxy", "127.0.0.1", "--proxy-user-header", "X-Forwarded-User"];
     say("a proxy without a token", &[&["--port", "0"], &proxy[..]].concat(), 1).await;

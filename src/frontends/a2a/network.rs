@@ -33,15 +33,14 @@ pub struct NetworkOptions {
 }
 
 impl NetworkOptions {
-    /// Checks that a server that listens there gives nothing away. `are_callers_asked`: callers must show
-    /// who they are. The error says what to do.
-    pub fn check(&self, address: SocketAddr, are_callers_asked: bool) -> Result<(), String> {
+    /// Returns what a server that listens there would give away, each with what to do. `are_callers_asked`: callers
+    /// must show who they are.
+    pub fn problems(&self, address: SocketAddr, are_callers_asked: bool) -> Vec<String> {
         let elsewhere = self.public_url.as_ref().filter(|url| !url.is_loopback());
-        if address.ip().is_loopback() && elsewhere.is_none() {
-            return Ok(());
-        }
-        if !are_callers_asked {
-            return Err(format!(
+        let is_loopback = address.ip().is_loopback();
+        let mut problems = Vec::new();
+        if !are_callers_asked && (!is_loopback || elsewhere.is_some()) {
+            problems.push(format!(
                 "everybody who reaches {} could use this server: make tokens with `tandem serve token add \
                  NAME`, or give --a2a-token-file",
                 self.url(address)
@@ -51,29 +50,26 @@ impl NetworkOptions {
             && !url.is_https()
             && !self.plain_http
         {
-            return Err(format!(
+            problems.push(format!(
                 "everybody between {} and its clients could read the tokens: give an https URL, or \
                  --allow-plain-http for a network that you trust",
                 url.url
             ));
         }
-        if address.ip().is_loopback() {
-            return Ok(());
-        }
-        if self.tls.is_none() && !self.plain_http && self.proxies.is_empty() {
-            return Err(format!(
+        if !is_loopback && self.tls.is_none() && !self.plain_http && self.proxies.is_empty() {
+            problems.push(format!(
                 "everybody between {address} and its clients could read the tokens: give --tls-cert and \
                  --tls-key; or listen on 127.0.0.1 behind a proxy that has TLS, name a proxy on another \
                  machine by --trust-proxy, or give --allow-plain-http for a network that you trust"
             ));
         }
         if address.ip().is_unspecified() && self.public_url.is_none() {
-            return Err(format!(
+            problems.push(format!(
                 "{address} is no address that clients could be told: say by --public-url how they reach \
                  this server"
             ));
         }
-        Ok(())
+        problems
     }
 
     /// Returns the URL by which clients reach a server that listens there.
@@ -344,19 +340,11 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(
-        options: &NetworkOptions,
-        address: &str,
-        are_callers_asked: bool,
-        advice: Option<&str>,
-    ) {
-        let checked = options.check(address.parse().unwrap(), are_callers_asked);
-        let is_expected = match (&checked, advice) {
-            (Ok(()), None) => true,
-            (Err(why), Some(advice)) => why.contains(advice),
-            _ => false,
-        };
-        assert!(is_expected, "{options:?} {address}: {checked:?}");
+    fn check(options: &NetworkOptions, address: &str, are_callers_asked: bool, advice: &[&str]) {
+        let problems = options.problems(address.parse().unwrap(), are_callers_asked);
+        let is_expected = problems.len() == advice.len()
+            && problems.iter().zip(advice).all(|(problem, advice)| problem.contains(advice));
+        assert!(is_expected, "{options:?} {address}: {problems:?}");
     }
 
     #[test]
@@ -365,24 +353,25 @@ mod tests {
         let plain = NetworkOptions { plain_http: true, ..NetworkOptions::default() };
         let proxies = vec!["10.0.0.0/8".parse().unwrap()];
         let behind = NetworkOptions { proxies, ..NetworkOptions::default() };
-        check(&none, here, false, None);
-        check(&none, "[::1]:0", false, None);
-        for options in [&none, &plain, &behind] {
-            check(options, "192.0.2.7:41242", false, Some("token"));
+        check(&none, here, false, &[]);
+        check(&none, "[::1]:0", false, &[]);
+        for options in [&plain, &behind] {
+            check(options, "192.0.2.7:41242", false, &["token add"]);
+            check(options, "192.0.2.7:41242", true, &[]);
         }
-        check(&none, "192.0.2.7:41242", true, Some("--allow-plain-http"));
-        check(&plain, "192.0.2.7:41242", true, None);
-        check(&behind, "192.0.2.7:41242", true, None);
-        check(&plain, all, true, Some("--public-url"));
-        check(&behind, "[::]:41242", true, Some("--public-url"));
+        check(&none, "192.0.2.7:41242", true, &["--tls-cert"]);
+        check(&none, "192.0.2.7:41242", false, &["token add", "--tls-cert"]);
+        check(&none, all, false, &["token add", "--tls-cert", "--public-url"]);
+        check(&plain, all, true, &["--public-url"]);
+        check(&behind, "[::]:41242", true, &["--public-url"]);
         let url = "https://tandem.example/";
-        check(&NetworkOptions { plain_http: true, ..public(url) }, all, true, None);
-        check(&public(url), here, true, None);
-        check(&public(url), here, false, Some("token"));
-        check(&public("http://localhost:8080/"), here, false, None);
-        check(&public("http://tandem.example/"), here, true, Some("--allow-plain-http"));
+        check(&NetworkOptions { plain_http: true, ..public(url) }, all, true, &[]);
+        check(&public(url), here, true, &[]);
+        check(&public(url), here, false, &["token add"]);
+        check(&public("http://localhost:8080/"), here, false, &[]);
+        check(&public("http://tandem.example/"), here, true, &["an https URL"]);
         let trusted = NetworkOptions { plain_http: true, ..public("http://tandem.example/") };
-        check(&trusted, here, true, None);
+        check(&trusted, here, true, &[]);
     }
 
     #[test]
