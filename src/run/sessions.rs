@@ -14,7 +14,7 @@ use super::making::{env, personal_store};
 #[cfg(feature = "postgres")]
 use super::store;
 use crate::cli::{ExportFormat, ListArgs, SessionsArgs, SessionsCommand};
-use tandem_agent::session::{Listed, Query, Store, StoreError, explain_age, now};
+use tandem_agent::session::{Listed, PrincipalId, Query, Store, StoreError, explain_age, now};
 use tandem_agent::sessions::{
     Conversation, SearchHit, WantedSession, find, fork, read_conversation, search, to_html,
     to_markdown, to_text,
@@ -27,7 +27,7 @@ use tandem_store::{FileStore, log_lines};
 const TITLE: usize = 60;
 
 /// Number of columns of a list.
-const COLUMNS: usize = 6;
+const COLUMNS: usize = 7;
 
 /// The stored sessions, as a person in a directory sees them.
 struct StoredSessions {
@@ -126,6 +126,7 @@ impl StoredSessions {
             explain_age(now(), listed.changed),
             format!("{} {turns}", listed.turns),
             self.size(listed).map_or_else(|| "-".to_owned(), human_size),
+            listed.head.owner.as_ref().map_or_else(String::new, owned),
             titled(listed),
             listed.head.id.clone(),
         ]
@@ -289,21 +290,28 @@ fn confirmed(list: &str) -> anyhow::Result<bool> {
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Returns rows whose columns are below each other; all but the title and the id end at the right.
+/// Returns rows whose columns are below each other; numbers and what is before them end at the right. A column that
+/// is empty in all rows is left out.
 fn table(rows: &[[String; COLUMNS]]) -> String {
     let width = |column: usize| {
         rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
     };
     let widths: [usize; COLUMNS] = std::array::from_fn(width);
-    let [first, second, third, fourth, fifth, _] = widths;
     let mut out = String::new();
-    for [place, age, turns, size, title, id] in rows {
-        let _ = writeln!(
-            out,
-            "{place:>first$}  {age:>second$}  {turns:>third$}  {size:>fourth$}  {title:<fifth$}  {id}"
-        );
+    for row in rows {
+        let columns = row.iter().zip(widths).enumerate().filter(|(_, (_, width))| *width > 0);
+        let cells = columns.map(|(column, (cell, width))| {
+            if column < 4 { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+        });
+        let line = cells.collect::<Vec<_>>().join("  ");
+        let _ = writeln!(out, "{}", line.trim_end());
     }
     out
+}
+
+/// Returns the owner of a session as a list shows it.
+fn owned(owner: &PrincipalId) -> String {
+    visible_line(&format!("{} ({})", owner.name, owner.tenant)).into_owned()
 }
 
 /// Returns a session's title as a list shows it: with its tag if it is a checkpoint, or with the

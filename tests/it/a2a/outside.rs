@@ -1,8 +1,10 @@
 //! `tandem sessions` looks at the sessions of nodes from outside.
 
 use serde_json::{Value, json};
+use tandem_a2a::tokens::{self, PrincipalRole};
 
 use super::nodes::{Node, in_context};
+use super::principals::{Person, id};
 use super::server::kind;
 use crate::agent::Setup;
 use crate::postgres::server::{Cluster, skip};
@@ -95,4 +97,26 @@ async fn whoever_looks_at_a_database_makes_no_tables_and_takes_no_session_over()
     node.child.kill().await.unwrap();
     assert!(place.out(&list).contains("1 turn "));
     assert_eq!(database.sql("select epoch, busy from tandem.session"), "1|t");
+}
+
+#[tokio::test]
+async fn a_session_of_somebody_is_listed_with_its_owner_and_its_copy_is_for_clients_of_the_server()
+{
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let (database, place) = (cluster.database(), Place::new());
+    let file = place.home.path().join("tokens.json");
+    let alice = id("acme", "alice");
+    let (token, _) = tokens::add(&file, &alice, PrincipalRole::Member).unwrap();
+    let setup = Setup::answers(json!([[{ "text": "hello" }]]));
+    let setup = setup.arg("--tokens").arg(file.to_str().unwrap());
+    let node = Node::start(&setup, place.home.path(), &database).await;
+    let alice = Person { port: node.client.port, token, id: alice };
+    alice.result("message/send", in_context("fix", "What is this?")).await;
+    let list = ["sessions", "list", "--all", "--store", &database.url];
+    assert!(place.out(&list).contains("  alice (acme)  What is this?  "), "{}", place.out(&list));
+
+    let task = alice.result("message/send", in_context("fix", "/fork")).await;
+    let copy = database.sql("select id from tandem.session where head like '%\"from\"%'");
+    let hint = format!("`tandem attach URL --session {copy}`, with the server's URL, goes on");
+    assert!(task.to_string().contains(&hint), "{task}");
 }
