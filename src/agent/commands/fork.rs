@@ -17,9 +17,15 @@ async fn fork(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let turn = request.turn;
     let store = turn.stored().await.map_err(not_copied)?;
     let copy = fork_ended(&**store, turn.id(), None).await.map_err(not_copied)?;
+    // Who runs tandem on the machine of a server has neither its database's sessions nor those of its clients.
+    let is_local = store.shared().is_none() && copy.owner.is_none();
+    let go_on = if is_local {
+        format!("`tandem -r {}`", copy.id)
+    } else {
+        format!("`tandem attach URL --session {}`, with the server's URL,", copy.id)
+    };
     Ok(CommandReply::Say(format!(
-        "The conversation is copied: `tandem -r {}` goes on with the copy. This one stays as it is.",
-        copy.id
+        "The conversation is copied: {go_on} goes on with the copy. This one stays as it is."
     )))
 }
 
