@@ -165,9 +165,18 @@ pub(super) struct Principals {
 struct TokenFile {
     path: PathBuf,
     /// Held while the file is looked at.
-    looking: tokio::sync::Mutex<Option<Stamp>>,
+    looking: tokio::sync::Mutex<LastLook>,
     /// `None` until there is a file. From then on tokens count, also if the file goes away.
     list: watch::Sender<Option<Arc<TokenList>>>,
+}
+
+/// The last look at a file of tokens.
+#[derive(Debug, Default)]
+struct LastLook {
+    /// Stamp of the file, if it could be read.
+    stamp: Option<Stamp>,
+    /// `true` if the log says that no token counts any more.
+    is_lost: bool,
 }
 
 impl Principals {
@@ -297,7 +306,7 @@ impl TokenFile {
     /// accident.
     async fn look(&self) {
         let mut known = self.looking.lock().await;
-        let (path, before) = (self.path.clone(), *known);
+        let (path, before) = (self.path.clone(), known.stamp);
         let looked = tokio::task::spawn_blocking(move || {
             let stamp = tokens::stamp(&path)?;
             let is_new = stamp.is_some() && stamp != before;
@@ -310,27 +319,30 @@ impl TokenFile {
         };
         match looked {
             Ok((stamp, Some(list))) => {
-                *known = stamp;
+                known.stamp = stamp;
                 self.list.send_replace(Some(Arc::new(list)));
+                if std::mem::take(&mut known.is_lost) {
+                    tracing::warn!("tokens count again: {} can be read", self.path.display());
+                }
             }
             Ok((Some(_), None)) => {}
             Ok((None, None)) => {
-                *known = None;
+                known.stamp = None;
                 // It counts that there was one.
                 if self.list.borrow().is_some() {
-                    self.lose("it is gone");
+                    self.lose(&mut known, "it is gone");
                 }
             }
             Err(err) => {
-                *known = None;
-                self.lose(&format!("{err:#}"));
+                known.stamp = None;
+                self.lose(&mut known, &format!("{err:#}"));
             }
         }
     }
 
     /// Forgets all tokens, because the file cannot be read; says so once.
-    fn lose(&self, why: &str) {
-        if self.list.borrow().as_ref().is_some_and(|list| list.is_empty()) {
+    fn lose(&self, known: &mut LastLook, why: &str) {
+        if std::mem::replace(&mut known.is_lost, true) {
             return;
         }
         let path = self.path.display();

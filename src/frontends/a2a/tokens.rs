@@ -101,11 +101,6 @@ impl TokenList {
         self.of_hash(&hash(token))
     }
 
-    /// Returns `true` if there is no token.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Returns the entry of a token with this hash.
     pub(super) fn of_hash(&self, sha256: &str) -> Option<&StoredToken> {
         self.0.get(sha256)

@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use super::http::{Response, Sse, request};
 use super::server::{Served, answer, prompt, serve, within, write};
 use super::socket::Socket;
+use super::traces::end;
 use crate::agent::Setup;
 
 /// A server that knows people by name.
@@ -185,8 +186,11 @@ async fn a_server_that_was_open_asks_for_tokens_when_the_first_is_made() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_read_lets_nobody_in() {
-    let it = Office::open(hello()).await;
+async fn a_file_that_cannot_be_read_lets_nobody_in_and_the_log_says_when_it_can_be_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let setup = hello().arg("--log-file").arg(log.to_str().unwrap()).var("TANDEM_LOG", "warn");
+    let it = Office::open(setup).await;
     let alice = it.member("alice");
     assert_eq!(alice.get("/listCommands").await.status, 200);
     let whole = std::fs::read_to_string(it.file()).unwrap();
@@ -194,6 +198,12 @@ async fn a_file_that_cannot_be_read_lets_nobody_in() {
     assert_eq!(alice.get("/listCommands").await.status, 401);
     std::fs::write(it.file(), whole).unwrap();
     assert_eq!(alice.get("/listCommands").await.status, 200);
+    end(it.server).await;
+    let log = std::fs::read_to_string(log).unwrap();
+    let lines: Vec<&str> = log.lines().collect();
+    let [lost, repaired] = lines[..] else { panic!("{log}") };
+    assert!(lost.contains("no token counts any more"), "{log}");
+    assert!(repaired.contains("tokens count again"), "{log}");
     let ran = hello().file("t.json", "{").arg("serve").arg("--tokens").arg("t.json").run().await;
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
 }
