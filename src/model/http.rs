@@ -215,7 +215,8 @@ fn lost(host: &str, error: &reqwest::Error) -> RequestFailure {
     if let Some(reason) = distrusted(error) {
         return RequestFailure::terminal(Error::Unavailable(format!(
             "The certificate of {host} is not trusted: {reason}. If a proxy of your organisation \
-             stands in between, its certificate must be installed on this machine."
+             stands in between, its certificate must be installed on this machine, or be in a file that \
+             SSL_CERT_FILE names."
         )));
     }
     if error.is_builder() {

@@ -105,11 +105,22 @@ pub fn lacks_certificates(error: &(dyn Error + 'static)) -> Option<&'static str>
     tls_error(error).is_some_and(lacks).then_some(NO_CERTIFICATES)
 }
 
+/// Returns what to do, if a certificate was not accepted because its authority is unknown.
+pub fn unknown_authority(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    let unknown = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
+    tls_error(error).is_some_and(|error| *error == unknown).then_some(
+        "install the certificate of its authority on this machine, or name a file in SSL_CERT_FILE that has it",
+    )
+}
+
 /// Returns the message of the innermost error: the outer ones repeat the address, and say only that
 /// something failed.
 pub fn cause(error: &reqwest::Error) -> String {
     if let Some(why) = lacks_certificates(error) {
         return why.to_owned();
+    }
+    if let Some(advice) = unknown_authority(error) {
+        return format!("its certificate is not trusted (UnknownIssuer): {advice}");
     }
     let Some(mut cause) = error.source() else { return "the request failed".to_owned() };
     while let Some(source) = cause.source() {

@@ -165,7 +165,8 @@ impl CollectorClient {
     }
 
     async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let mut response = self.client.execute(request.try_into()?).await?;
+        let sent = self.client.execute(request.try_into()?).await;
+        let mut response = sent.map_err(|error| net::cause(&error))?;
         let mut answer = Response::new(Bytes::new());
         *answer.status_mut() = response.status();
         *answer.headers_mut() = std::mem::take(response.headers_mut());

@@ -1,4 +1,4 @@
-//! A machine without root certificates.
+//! A machine without root certificates, or without the one that is needed.
 
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpListener};
@@ -14,6 +14,12 @@ use tokio::time::timeout;
 
 use crate::agent::{HANG, Setup};
 use crate::gemini::server::{Reply, Server};
+
+/// A file of certificates that is not there.
+const NONE: &str = "/nonexistent/certificates.pem";
+
+/// Certificates of authorities, none of which has signed the server's.
+const OTHERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/tls/second.pem");
 
 /// A server with a certificate that nobody has signed; nobody gets further than that.
 fn tls_server() -> SocketAddr {
@@ -38,9 +44,9 @@ fn tls_server() -> SocketAddr {
     address
 }
 
-/// Asks Gemini at this address on a machine that has no certificates, and returns standard output,
+/// Asks Gemini at this address on a machine whose authorities are in this file, and returns standard output,
 /// standard error and the exit code.
-async fn ask(address: &str) -> (String, String, Option<i32>) {
+async fn ask(address: &str, authorities: &str) -> (String, String, Option<i32>) {
     let setup = Setup::default()
         .arg("--model")
         .arg("gemini-3.8-flash")
@@ -48,7 +54,7 @@ async fn ask(address: &str) -> (String, String, Option<i32>) {
         .arg("go")
         .var("GEMINI_API_KEY", "AIzaSyNoCertificates0123")
         .var("GOOGLE_GEMINI_BASE_URL", address)
-        .var("SSL_CERT_FILE", "/nonexistent/certificates.pem")
+        .var("SSL_CERT_FILE", authorities)
         .var("SSL_CERT_DIR", "/nonexistent");
     let home = TempDir::new().unwrap();
     let mut command = setup.command(home.path());
@@ -61,15 +67,22 @@ async fn ask(address: &str) -> (String, String, Option<i32>) {
 #[tokio::test]
 async fn a_server_over_plain_http_answers() {
     let server = Server::start(vec![Reply::text("fine")]).await;
-    assert_eq!(ask(server.address()).await, ("fine\n".to_owned(), String::new(), Some(0)));
+    assert_eq!(ask(server.address(), NONE).await, ("fine\n".to_owned(), String::new(), Some(0)));
 }
 
 #[tokio::test]
 async fn https_fails_at_once_and_says_what_to_install() {
-    let (_, stderr, code) = ask(&format!("https://{}", tls_server())).await;
+    let (_, stderr, code) = ask(&format!("https://{}", tls_server()), NONE).await;
     let expected = "cannot be reached: this machine has no root certificates, without which no server \
         can be trusted over https: install the package ca-certificates, or set SSL_CERT_FILE to a \
         file of certificates.\n";
     assert!(stderr.starts_with("tandem: ") && stderr.ends_with(expected), "{stderr}");
     assert_eq!((stderr.lines().count(), code), (1, Some(1)));
+}
+
+#[tokio::test]
+async fn whoever_meets_a_server_that_is_not_trusted_is_told_where_to_put_a_certificate() {
+    let (_, stderr, code) = ask(&format!("https://{}", tls_server()), OTHERS).await;
+    assert!(stderr.contains("is not trusted") && stderr.contains("SSL_CERT_FILE"), "{stderr}");
+    assert_eq!(code, Some(1));
 }

@@ -245,6 +245,8 @@ async fn another_tandem_calls_it_as_an_agent() {
     assert!(ran.stdout.contains("One fault."), "{} {}", ran.stdout, ran.stderr);
     let ran = setup.var("SSL_CERT_FILE", &fixture("second.pem").display().to_string()).run().await;
     assert!(!ran.stdout.contains("One fault."), "{}", ran.stdout);
+    let why = "its certificate is not trusted (UnknownIssuer)";
+    assert!(ran.stdout.contains(why) && ran.stdout.contains("SSL_CERT_FILE"), "{}", ran.stdout);
 }
 
 #[tokio::test]

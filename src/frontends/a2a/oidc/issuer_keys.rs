@@ -217,7 +217,9 @@ fn usable(key: &Value) -> Option<IssuerKey> {
 /// Gets JSON from an issuer.
 async fn answer(client: &Client, address: Url) -> anyhow::Result<Value> {
     let get = async {
-        let mut response = client.get(address.clone()).send().await?.error_for_status()?;
+        let sent = client.get(address.clone()).send().await;
+        let sent = sent.map_err(|error| anyhow!(tandem_net::cause(&error)))?;
+        let mut response = sent.error_for_status()?;
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await? {
             ensure!(body.len() + chunk.len() <= LARGEST_ANSWER, "it is too long");

@@ -139,7 +139,10 @@ async fn connect(agent: &AttachableAgent) -> Result<AgentStream, AttachError> {
     let name = ServerName::try_from(host(url).to_owned()).map_err(|err| distrusted(&err))?;
     let secured = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
     secured.map(Either::Right).map_err(|err| match tandem_net::tls_error(&err) {
-        Some(err) => distrusted(err),
+        Some(tls) => match tandem_net::unknown_authority(&err) {
+            Some(advice) => AttachError::Final(format!("{agent} is not trusted: {tls}; {advice}")),
+            None => distrusted(tls),
+        },
         None => unreachable(&err, agent),
     })
 }
