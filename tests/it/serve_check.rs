@@ -191,7 +191,7 @@ async fn a_database_is_said_to_be_right_or_what_it_lacks() {
     say("not there", "postgres://tandem@127.0.0.1:1/none").await;
     let said = said.replace(&name, "NAME");
     let port = Regex::new(r"127\.0\.0\.1:\d\d+").unwrap();
-    expect![[r##"
+    expect![[r#"
         # new
         ok       database: it answers, and is Postgres N
         ok       database: the tables are made at the first start of `tandem serve`
@@ -206,7 +206,7 @@ async fn a_database_is_said_to_be_right_or_what_it_lacks() {
         ok       database: what it acknowledges is kept
         # without rights
         ok       database: it answers, and is Postgres N
-        wrong    database: the user lacks rights in the schema `tandem`: delete on batch, insert on session; grant them
+        wrong    database: the user lacks rights in the schema `tandem`: delete on batch, insert on session; grant them, as `docs/deploy/roles.sql` does
         ok       database: a connection stays one connection
         ok       database: notifications come (LISTEN, NOTIFY)
         ok       database: what it acknowledges is kept
@@ -224,7 +224,7 @@ async fn a_database_is_said_to_be_right_or_what_it_lacks() {
         warning  database: `synchronous_commit` is off: when its machine fails, the last events are lost that clients have seen; set it to on
         # not there
         wrong    database: the database `none` at 127.0.0.1:1: it cannot be reached (Connection refused (os error 111)); is it running, and is its address right?
-    "##]].assert_eq(&port.replace_all(&said, "127.0.0.1:PORT"));
+    "#]].assert_eq(&port.replace_all(&said, "127.0.0.1:PORT"));
 }
 
 /// Returns the flags of a command line.

@@ -112,7 +112,7 @@ async fn tables(database: &Database) -> Result<Vec<DatabaseFinding>, StoreError>
         } else {
             Wrong(
                 "there are no tables, and the user may not make them: start `tandem serve` once as a \
-                 user that may, and grant the rights on the tables to this one"
+                 user that may, and grant the rights on the tables to this one, as `docs/deploy/roles.sql` does"
                     .to_owned(),
             )
         }]);
@@ -124,7 +124,9 @@ async fn tables(database: &Database) -> Result<Vec<DatabaseFinding>, StoreError>
         Good(format!("the tables (version {version}) are there, and can be used"))
     } else {
         let missing = missing.join(", ");
-        Wrong(format!("the user lacks rights in the schema `tandem`: {missing}; grant them"))
+        Wrong(format!(
+            "the user lacks rights in the schema `tandem`: {missing}; grant them, as `docs/deploy/roles.sql` does"
+        ))
     }])
 }
 

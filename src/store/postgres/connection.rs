@@ -234,7 +234,8 @@ impl Database {
                 self.address.database()
             ),
             SqlState::INSUFFICIENT_PRIVILEGE => format!(
-                "the user `{user}` may not do this ({said}); let it own the database, or the schema `tandem`"
+                "the user `{user}` may not do this ({said}); let it own the database, or the schema `tandem`, or \
+                 grant it the rights that `docs/deploy/roles.sql` grants"
             ),
             SqlState::READ_ONLY_SQL_TRANSACTION => format!(
                 "it is read-only ({said}); give the address of the primary, or all hosts and \

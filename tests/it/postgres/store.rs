@@ -490,7 +490,7 @@ async fn people_are_told_what_is_wrong_and_what_to_do_without_the_password() {
     expect!["the database `NAME` at 127.0.0.1:PORT: it wants a password of the user `locked`; set PGPASSWORD"].assert_eq(&told(missing));
 
     let denied = refused(&url("tandem@", "locked:right@")).await;
-    expect!["the database `NAME` at 127.0.0.1:PORT: the user `locked` may not do this (permission denied for database NAME); let it own the database, or the schema `tandem`"].assert_eq(&told(denied));
+    expect!["the database `NAME` at 127.0.0.1:PORT: the user `locked` may not do this (permission denied for database NAME); let it own the database, or the schema `tandem`, or grant it the rights that `docs/deploy/roles.sql` grants"].assert_eq(&told(denied));
 
     // Nobody listens there.
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
