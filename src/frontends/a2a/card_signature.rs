@@ -15,6 +15,9 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Map, Value, json};
 
+/// Advice for who has no key that signs cards.
+const MAKE_KEY: &str = "`openssl genpkey -algorithm ed25519 -out FILE` makes a key";
+
 /// Private key that signs the agent card.
 pub struct CardKey {
     pair: Pair,
@@ -36,7 +39,8 @@ impl CardKey {
     /// (RFC 7638). `jku`: address of a set that has the public half.
     pub fn read(pem: &[u8], id: Option<String>, jku: Option<String>) -> Result<Self, String> {
         let der = PrivatePkcs8KeyDer::from_pem_slice(pem);
-        let der = der.map_err(|err| format!("there is no `BEGIN PRIVATE KEY` in it: {err}"))?;
+        let der = der
+            .map_err(|err| format!("there is no `BEGIN PRIVATE KEY` in it ({err}); {MAKE_KEY}"))?;
         let der = der.secret_pkcs8_der();
         let random = SystemRandom::new();
         let p256 = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der, &random);
@@ -47,7 +51,7 @@ impl CardKey {
             (Pair::P256(pair), "ES256", public)
         } else {
             let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der).map_err(|_| {
-                "it is no key for ECDSA with P-256, and none for Ed25519".to_owned()
+                format!("it is no key for ECDSA with P-256, and none for Ed25519; {MAKE_KEY}")
             })?;
             let x = encoded(pair.public_key());
             (Pair::Ed25519(pair), "EdDSA", json!({ "crv": "Ed25519", "kty": "OKP", "x": x }))

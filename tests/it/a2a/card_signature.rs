@@ -175,4 +175,5 @@ async fn without_a_key_there_is_no_signature() {
     let setup = hello().file("card.pem", "nonsense").arg("serve").arg("--port").arg("0");
     let ran = setup.arg("--card-key").arg("card.pem").run().await;
     assert!(ran.stderr.contains("cannot read the key in card.pem"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("`openssl genpkey -algorithm ed25519 "), "{}", ran.stderr);
 }
