@@ -75,7 +75,8 @@ impl Cli {
     }
 }
 
-/// Subcommand. Its arguments are built only when it is given.
+/// Subcommand. Its arguments are built only when it is given: then the doc comment of their type takes the place of
+/// the variant's, so both begin with the same line.
 #[derive(Subcommand)]
 #[command(defer = true)]
 pub(crate) enum Command {
@@ -101,12 +102,6 @@ pub(crate) enum Command {
     /// Show all settings and their origins
     Config(ConfigArgs),
     /// Replay a recorded conversation against an agent, and report where its answers differ
-    ///
-    /// The client's lines are sent one after the other, each after all lines of the agent that precede
-    /// it in the record. The agent must write the same lines in the same order, compared as JSON: the
-    /// order of keys does not count, and its requests may have other ids, which the client's answers
-    /// then have too. After the last line the client closes the connection, and the agent must end
-    /// with exit status 0. Exit status: 0 if all is as recorded, 1 if not.
     Replay(ReplayArgs),
     /// Run a command in the sandbox that the agent's commands run in, or show what it holds
     Sandbox(SandboxArgs),
@@ -126,8 +121,15 @@ pub(crate) enum Command {
     },
 }
 
-/// Record to replay, and the agent to replay it against. The agent really runs the commands of the
-/// record's script: play only records that you trust.
+/// Replay a recorded conversation against an agent, and report where its answers differ
+///
+/// The client's lines are sent one after the other, each after all lines of the agent that precede
+/// it in the record. The agent must write the same lines in the same order, compared as JSON: the
+/// order of keys does not count, and its requests may have other ids, which the client's answers
+/// then have too. After the last line the client closes the connection, and the agent must end
+/// with exit status 0. Exit status: 0 if all is as recorded, 1 if not.
+///
+/// The agent really runs the commands of the record's script: play only records that you trust.
 #[derive(Args)]
 pub(crate) struct ReplayArgs {
     /// A file written by --record, or one of fixtures/acp. Paths in a record are compared as they
@@ -146,7 +148,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) agent: Vec<String>,
 }
 
-/// Command to run in the sandbox.
+/// Run a command in the sandbox that the agent's commands run in, or show what it holds
 #[derive(Args)]
 pub(crate) struct SandboxArgs {
     /// What the command may write: `read-only` (nothing but /tmp) or `workspace-write` (the working
@@ -165,7 +167,8 @@ pub(crate) struct SandboxArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Session that a terminal attaches to.
+/// Attach this terminal to a session of another tandem: one started with --a2a-port, or
+/// `tandem serve`, also on another machine
 #[derive(Args)]
 pub(crate) struct AttachArgs {
     /// The port, or the URL that the agent prints: on this machine, or https
@@ -185,7 +188,7 @@ pub(crate) struct AttachArgs {
     pub(crate) limits: Vec<Change>,
 }
 
-/// Options of `tandem config`.
+/// Show all settings and their origins
 #[derive(Args)]
 pub(crate) struct ConfigArgs {
     /// Write one JSON object
@@ -263,18 +266,22 @@ pub(crate) struct AgentArgs {
 pub(crate) enum ServeCommand {
     /// Make, list and revoke the tokens by which `tandem serve` knows people and services
     ///
-    /// As soon as there is a token, whoever has none is not served, and everybody has sessions of
+    /// As soon as there is a token, a server serves nobody without one, and everybody has sessions of
     /// their own. A server that runs notices a change at once.
     #[command(subcommand)]
     Token(TokenCommand),
     /// Tell what is wrong with a set-up before anybody uses it
     ///
-    /// With the flags that the server is to have; nothing is served. A line for each finding: ok,
-    /// warning, wrong. Exit status: 1 if something is wrong, and the server would not start or not work.
+    /// It takes the flags that the server is to have, and serves nothing. It prints a line for each finding: ok,
+    /// warning or wrong. Exit status: 1 if something is wrong, so that the server would not start, or not work.
     Check(Box<ServeArgs>),
 }
 
-/// `tandem serve`, or one of its subcommands.
+/// Serve other agents and tools over A2A, without an editor
+///
+/// Clients begin sessions of their own, each in a directory or a clone of a git repository that you name here, and
+/// terminals join them with `tandem attach`. The server listens on this machine alone, unless --listen opens it to a
+/// network. `tandem serve check`, with the same flags, says what is wrong before anybody uses it.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct ServeLine {
@@ -289,38 +296,39 @@ pub(crate) struct ServeLine {
 /// A server of sessions for other agents and tools, over A2A.
 #[derive(Args)]
 pub(crate) struct ServeArgs {
-    /// The port, on 127.0.0.1; 0: any free port, printed on standard error. Other users of this
-    /// machine can reach it too: see --a2a-token-file
+    /// Listen on this port of 127.0.0.1; 0 takes any free port, which is printed on standard error. Other
+    /// users of this machine can reach it, too: see --a2a-token-file
     #[arg(long, value_name = "PORT", default_value = "41242")]
     pub(crate) port: u16,
-    /// The address to listen on, instead of a port of 127.0.0.1: `192.0.2.7:41242`, or `0.0.0.0:41242` or
-    /// `[::]:41242` for all addresses of this machine. Clients must then show who they are
+    /// Listen on this address, instead of a port of 127.0.0.1: `192.0.2.7:41242`, or `0.0.0.0:41242` or
+    /// `[::]:41242` for all addresses of this machine. Clients must then have tokens
     #[arg(long, value_name = "ADDRESS", conflicts_with = "port")]
     pub(crate) listen: Option<SocketAddr>,
-    /// The URL by which clients reach the server, if that is another one: behind a proxy, or by a name.
-    /// A proxy takes the URL's path off
+    /// The URL by which clients reach the server, if it is not that of the address: by a name, or through a
+    /// proxy. If the URL has a path, the proxy must remove that from requests
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<PublicUrl>,
-    /// Another name by which the server is called, with the port unless that is the usual one; may be
-    /// repeated. Requests for other names are refused
+    /// Answer requests for this host name, too, with the port unless that is the usual one; may be
+    /// repeated. Requests for names that are not the server's are refused
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<AllowedHost>,
     /// Let web pages of this origin (`https://pages.example`) use the server, too; may be repeated. They
     /// need a token like all others
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) allow_origin: Vec<AllowedOrigin>,
-    /// Serve https with the certificate in this file (PEM; after it those of the authorities between it
-    /// and a root). A file that is replaced counts for new connections
+    /// Serve https, with the certificate in this file (PEM, followed by the intermediate certificates). The
+    /// file is read again when it changes
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// The private key of the certificate (PEM, without a passphrase)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Serve a network without TLS: everybody on the way can read tokens and sessions
+    /// Serve a network without TLS, in which everybody between a client and the server can read tokens and
+    /// sessions
     #[arg(long)]
     pub(crate) allow_plain_http: bool,
-    /// The directories that sessions may work in or below. A client that names none works in the
-    /// first [default: the working directory, unless there is --workspace-git]
+    /// A directory in or below which sessions may work; may be repeated. A client that names none works in
+    /// the first [default: the working directory, unless there is --workspace-git]
     #[arg(long, value_name = "DIR")]
     pub(crate) workspace_root: Vec<PathBuf>,
     /// A git repository that sessions may work in, each in a clone of its own (`https`, `ssh`, or a path), and
@@ -329,7 +337,7 @@ pub(crate) struct ServeArgs {
     /// works in the first
     #[arg(long, value_name = "URL[#REV]", requires = "workspaces")]
     pub(crate) workspace_git: Vec<String>,
-    /// The directory of these clones; the same on each server that shares a database
+    /// The directory of the clones of --workspace-git; the same path on each server that shares a database
     #[arg(long, value_name = "DIR", requires = "workspace_git")]
     pub(crate) workspaces: Option<PathBuf>,
     /// Keep sessions in this Postgres database, which other servers may share:
@@ -342,17 +350,17 @@ pub(crate) struct ServeArgs {
     /// commands in the sandbox
     #[arg(long)]
     pub(crate) allow_auto_execute: bool,
-    /// File of the tokens of people and services, which `tandem serve token` makes. As soon as it
-    /// exists, whoever has no token is not served [default: the file `serve-tokens.json` in
+    /// The file with the tokens of people and services, which `tandem serve token add` makes. As soon as it
+    /// exists, nobody is served without a token [default: the file `serve-tokens.json` in
     /// `TANDEM_CONFIG_DIR`]
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
-    /// Believe a proxy at these addresses (`127.0.0.1`, `10.0.0.0/8`; commas between) from where its clients
-    /// come, by which host and scheme (`X-Forwarded-For`, `-Host`, `-Proto`)
+    /// Believe what a proxy at these addresses (`127.0.0.1`, `10.0.0.0/8`; commas between) says of its
+    /// clients: their addresses, and the host and the scheme that they used (`X-Forwarded-For`, `-Host`, `-Proto`)
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     pub(crate) trust_proxy: Vec<AddressRange>,
-    /// Believe the proxy, too, who its users are: the header in which it names them; one that the client
-    /// sent it must take out. It sends the token of --a2a-token-file, which is nobody else's then
+    /// Take the name of the user from this header of the proxy, which must remove it from what clients send.
+    /// The proxy sends the token of --a2a-token-file, which nobody else may have
     #[arg(long, value_name = "NAME", requires = "trust_proxy")]
     pub(crate) proxy_user_header: Option<String>,
     /// The tenant of the proxy's users
@@ -364,8 +372,8 @@ pub(crate) struct ServeArgs {
     /// Tokens of an OIDC issuer.
     #[command(flatten)]
     pub(crate) oidc: OidcArgs,
-    /// Add a line of JSON to this file for everything that somebody does: sessions, prompts without
-    /// their text, answers to questions, what is refused
+    /// Add a line of JSON to this file for everything that somebody does: begin a session, send a prompt
+    /// (without its text), answer a question, be refused something
     #[arg(long, value_name = "FILE")]
     pub(crate) audit: Option<PathBuf>,
     /// Write the text of prompts into the audit log, too
@@ -375,12 +383,12 @@ pub(crate) struct ServeArgs {
     /// the time after which your service manager kills the process, often 30 seconds
     #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]
     pub(crate) drain_timeout: Duration,
-    /// The threads that work for the sessions, each of which is at one of them at a time [default: as
+    /// The number of threads that run the sessions; a session is on one of them at a time [default: as
     /// many as there are processors]
     #[arg(long, value_name = "NUMBER", value_parser = value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
-    /// Turns that go on when the process that ran them was killed: none; those in which no call that may
-    /// have changed something was cut off; or all, the model being told of such calls
+    /// The turns that go on when the process that ran them was killed: none (`never`); those in which no tool
+    /// call was cut off that may have changed something (`safe`); all, and the model is told of such calls (`always`)
     #[arg(long, value_name = "WHICH", default_value = "safe", value_parser = resumed_turns())]
     pub(crate) resume_turns: ResumePolicy,
     /// Serve figures for Prometheus at this address, such as 127.0.0.1:9464 (`/metrics`, beside
@@ -409,7 +417,7 @@ pub(crate) struct A2aArgs {
     #[arg(long)]
     pub a2a_webhook_loopback: bool,
     /// Let MCP servers that clients name be on this machine and in private networks, as they may be
-    /// with --a2a-port anyway; never where clouds keep the secrets of their machines
+    /// with --a2a-port anyway. The addresses at which clouds keep the secrets of a machine are never reached
     #[arg(long)]
     pub a2a_private_servers: bool,
 }

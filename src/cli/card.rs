@@ -14,7 +14,7 @@ pub(crate) struct CardArgs {
     /// The key's id in signatures [default: its thumbprint]
     #[arg(long, value_name = "ID", requires = "card_key")]
     pub(crate) card_key_id: Option<String>,
-    /// Address of a set of keys that has the public key, for the signatures to name
+    /// The URL of a set of keys with the public key, for the signatures to name (`jku`)
     #[arg(long, value_name = "URL", requires = "card_key")]
     pub(crate) card_jku: Option<String>,
 }

@@ -5,25 +5,25 @@ use clap::Args;
 /// OIDC issuer whose tokens count, and the meaning of their claims.
 #[derive(Args)]
 pub(crate) struct OidcArgs {
-    /// Serve those who show a token (a JWT) of this OIDC issuer, and nobody without a
-    /// token: its address, as it stands in the claim `iss`
+    /// Serve those who have a token (a JWT) of this OpenID Connect issuer, and nobody without a token. The
+    /// URL is written as in the claim `iss`
     #[arg(long, value_name = "URL", requires = "oidc_audience")]
     pub(crate) oidc_issuer: Option<String>,
-    /// The name of this server, as it stands in the claim `aud`; may be repeated
+    /// The name of this server in the claim `aud` of the issuer's tokens; may be repeated
     #[arg(long, value_name = "AUDIENCE", requires = "oidc_issuer")]
     pub(crate) oidc_audience: Vec<String>,
     /// The claim with the name of the person or service; `/a/b` is the claim `b` in `a`. Nobody may be
     /// able to choose it, and no two people may have the same
     #[arg(long, value_name = "CLAIM", default_value = "sub", requires = "oidc_issuer")]
     pub(crate) oidc_name_claim: String,
-    /// The tenant of all who have such a token
+    /// The tenant of all who have a token of the issuer
     #[arg(long, value_name = "TENANT", default_value = "default", requires = "oidc_issuer")]
     pub(crate) oidc_tenant: String,
-    /// The claim with the tenant, instead of one for all
+    /// The claim that names the tenant, in place of --oidc-tenant
     #[arg(long, value_name = "CLAIM", conflicts_with = "oidc_tenant", requires = "oidc_issuer")]
     pub(crate) oidc_tenant_claim: Option<String>,
-    /// The claim and its value, or one of its values, that make somebody an administrator of the
-    /// tenant, such as `groups=admins`
+    /// Whoever has this value in this claim, or in a list there, is an administrator of the tenant: for
+    /// instance `groups=admins`
     #[arg(long, value_name = "CLAIM=VALUE", value_parser = pair, requires = "oidc_issuer")]
     pub(crate) oidc_admin: Option<(String, String)>,
 }

@@ -5,7 +5,9 @@ use std::str::FromStr;
 
 use clap::{Args, Subcommand};
 
-/// Arguments of `tandem sessions`, which lists if no subcommand is given.
+/// List, show, search, export, copy and delete stored sessions
+///
+/// Without a subcommand, the sessions of this directory are listed.
 #[derive(Args)]
 pub(crate) struct SessionsArgs {
     /// Subcommand.

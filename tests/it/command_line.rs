@@ -77,3 +77,19 @@ fn every_subcommand_has_a_manual_page() {
         assert!(page.contains(".TH"), "{name}");
     }
 }
+
+#[test]
+fn the_help_of_a_subcommand_begins_as_the_list_of_subcommands_describes_it() {
+    let help = output(&["-h"]);
+    let list = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let mut count = 0;
+    for line in list.take_while(|line| !line.is_empty()) {
+        let (name, about) = line.trim().split_once(' ').unwrap();
+        if name != "help" {
+            let own = output(&[name, "--help"]);
+            assert_eq!(own.lines().next(), Some(about.trim()), "{name}");
+            count += 1;
+        }
+    }
+    assert!(count > 5, "{help}");
+}
