@@ -50,7 +50,11 @@ impl SessionMetrics {
                 "Time from an event until the store has it and clients are shown it",
             ),
             turns_queued: gauge(registry, "turns_queued", "Turns that wait for others to end"),
-            turns_running: gauge(registry, "turns_running", "Turns that run"),
+            turns_running: gauge(
+                registry,
+                "turns_running",
+                "Turns that run, or wait for an answer",
+            ),
             turns_finished: family(registry, "turns_finished", "Turns that have ended, by reason"),
             questions_open: gauge(registry, "questions_open", "Questions that wait for an answer"),
             questions_closed: family(registry, "questions_closed", "Closed questions, by answer"),
