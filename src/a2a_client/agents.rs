@@ -115,7 +115,15 @@ impl Agents {
                     ProtocolVersion::V03 => "0.3",
                     ProtocolVersion::V1 => "1.0",
                 };
-                (Some(card), format!("ready (A2A {version})"))
+                // A card is for everybody: that it could be read says nothing of the token.
+                let phase = if agent.config.headers.is_empty() {
+                    format!("ready (A2A {version})")
+                } else {
+                    format!(
+                        "card read (A2A {version}); whether it takes the token shows with a call"
+                    )
+                };
+                (Some(card), phase)
             }
         };
         let own = card.as_ref().map(|card| card.description.clone()).unwrap_or_default();

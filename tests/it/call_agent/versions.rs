@@ -290,6 +290,13 @@ async fn agents_are_listed_with_their_skills() {
         - Review: Finds faults.
     "#]]
     .assert_eq(&list(agent.config(), "/agents").await);
+    let mut with_token = agent.config();
+    with_token.headers = vec![("Authorization".to_owned(), "Bearer wr0ng".to_owned())];
+    expect![[r#"
+        **reviewer**: card read (A2A 0.3); whether it takes the token shows with a call · Reads code. · URL · named by a test
+        - Review: Finds faults.
+    "#]]
+    .assert_eq(&list(with_token, "/agents").await);
     let mut held = agent.config();
     (held.needs_consent, held.description) = (true, Some("Mine.".to_owned()));
     expect![[r#"
