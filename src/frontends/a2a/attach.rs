@@ -282,7 +282,7 @@ impl Seat {
         let call = TerminalCall::new(&joined.context, method, &joined.terminal, params);
         let caller = terminal_caller(&self.principal, joined.origin.clone());
         let (server, context) = (Arc::clone(&self.server), Arc::clone(&joined.context));
-        tokio::spawn(async move {
+        tokio::spawn(for_client(client_address(), async move {
             if let Some(before) = before {
                 // It is told by its end.
                 let _ = before.await;
@@ -291,7 +291,7 @@ impl Seat {
             let Some(followed) = context.followed() else { return };
             let reply = server.order(followed, OrderedCall::Terminal(call), &caller).await;
             responder.send(reply.and_then(OrderReply::parse::<Value>));
-        });
+        }));
     }
 
     fn actor<'a>(&'a self, joined: &'a JoinedSession) -> Actor<'a> {

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use super::attach::{self, Seat};
 use super::http::Sse;
+use super::network::records_in;
 use super::nodes::{Node, in_context};
 use super::revived::Webhook;
 use super::server::{
@@ -335,6 +336,22 @@ async fn a_terminal_that_names_no_session_finds_the_one_that_another_node_has() 
         let choices = attach::choices(nodes.client(n), only.clone()).await;
         assert_eq!(HashMap::from_iter(choices), HashMap::from([(c, true), (d, false)]));
     }
+}
+
+#[tokio::test]
+async fn the_owners_audit_log_has_the_address_of_a_terminal_that_attaches_elsewhere() {
+    let Some(cluster) = Cluster::shared() else { return skip() };
+    let (database, home) = (cluster.database(), TempDir::new().unwrap());
+    let audit = home.path().join("audit.jsonl");
+    let owner = script().arg("--audit").arg(audit.to_str().unwrap());
+    let owner = Node::asking(&owner, home.path(), &database).await;
+    let other = Node::asking(&script(), home.path(), &database).await;
+    owner.client.result("message/send", in_context("c", "hi")).await;
+    let mut there = Seat::open_session(other.client, "there", json!({ "id": "c" })).await;
+    there.prompt(1, attach::text("hi")).await;
+    let addresses: Vec<_> =
+        records_in(&audit, "prompt", 2).await.iter().map(|it| it["address"].clone()).collect();
+    assert_eq!(addresses, ["127.0.0.1", "127.0.0.1"]);
 }
 
 /// Waits until this many orders are in the inbox.

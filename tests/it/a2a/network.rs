@@ -1,5 +1,7 @@
 //! A server that is reached from a network: its names, its URL, and the clients of its proxies.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -31,10 +33,14 @@ async fn status(it: &Served, headers: &[&str]) -> u16 {
 
 /// The records of this kind in the audit log, as soon as there are as many.
 pub(super) async fn records(it: &Served, event: &str, count: usize) -> Vec<Value> {
-    let file = it.home.path().join("workspace/audit.jsonl");
+    records_in(&it.home.path().join("workspace/audit.jsonl"), event, count).await
+}
+
+/// The same of an audit log in this file.
+pub(super) async fn records_in(file: &Path, event: &str, count: usize) -> Vec<Value> {
     let written = async {
         loop {
-            let log = std::fs::read_to_string(&file).unwrap_or_default();
+            let log = std::fs::read_to_string(file).unwrap_or_default();
             let records = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
             let found: Vec<_> = records.filter(|record| record["event"] == event).collect();
             if found.len() >= count {
