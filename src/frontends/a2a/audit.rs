@@ -90,6 +90,21 @@ impl Audit {
         });
     }
 
+    /// Records that somebody was refused something in a session; why.
+    pub(super) fn denied_in(
+        &self,
+        principal: &Principal,
+        context: &SessionContext,
+        what: &str,
+        why: &str,
+    ) {
+        self.record("denied", |record| {
+            add_session(record, principal, context);
+            record["what"] = json!(what);
+            record["why"] = json!(why);
+        });
+    }
+
     /// Records that a session was begun.
     pub(super) fn begun(&self, principal: &Principal, context: &SessionContext) {
         self.record("session", |record| {

@@ -81,7 +81,11 @@ impl<'a> VisibleContexts<'a> {
         }
         let SessionRight::Shared(role) = right else { return Ok(()) };
         let why = "the role in which the session is shared does not allow it";
-        self.all.audit.denied(self.principal.id(), &context.id, why);
+        let what = match need {
+            SessionRight::Shared(need) => need.name(),
+            SessionRight::Own => "own",
+        };
+        self.all.audit.denied_in(self.principal, context, what, why);
         let message = match need {
             SessionRight::Shared(need) => format!(
                 "the session is shared with you to {role}, and this needs the role {need}: ask its \
@@ -106,13 +110,17 @@ impl<'a> VisibleContexts<'a> {
         }
         let owner = context.with_access(|access| access.owner.clone());
         let Some(owner) = owner else { return Ok(None) };
-        self.within_quota(&context.id, self.all.meter.turn(&owner, self.all.registry())).map(Some)
+        let checked = self.all.meter.turn(&owner, self.all.registry());
+        let checked = checked.inspect_err(|used_up| {
+            self.all.audit.denied_in(self.principal, context, "a turn", &used_up.message());
+        });
+        Ok(Some(checked?))
     }
 
-    /// Notes in the audit log what a quota does not allow.
-    fn within_quota<T>(&self, what: &str, checked: Result<T, QuotaError>) -> Result<T, Error> {
+    /// Notes in the audit log that a quota does not allow another session.
+    fn within_quota<T>(&self, checked: Result<T, QuotaError>) -> Result<T, Error> {
         checked.map_err(|used_up| {
-            self.all.audit.denied(self.principal.id(), what, &used_up.message());
+            self.all.audit.denied(self.principal.id(), "a session", &used_up.message());
             used_up.into()
         })
     }
@@ -581,7 +589,7 @@ impl<'a> VisibleContexts<'a> {
         let room = |owner| {
             let checked = self.all.meter.turn(owner, sessions);
             let checked = checked.and_then(|_| self.all.meter.session(owner, sessions));
-            self.within_quota("a session", checked)
+            self.within_quota(checked)
         };
         let _room = owner.map(room).transpose()?;
         let prepare = |session: &Session| {

@@ -258,7 +258,8 @@ async fn the_audit_log_says_who_did_what_and_who_approved_what() {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let short = records.iter().map(|it| {
         let word = |key: &str| it[key].as_str().unwrap_or("-").to_owned();
-        let more = ["call", "label", "decision", "what", "why", "text"].map(word);
+        let more =
+            ["call", "label", "decision", "context", "what", "why", "text"].map(word);
         let more = more.into_iter().filter(|word| word != "-").collect::<Vec<_>>().join("; ");
         format!("{} {} {} {more}", word("event"), word("tenant"), word("principal"))
     });
@@ -266,15 +267,17 @@ async fn the_audit_log_says_who_did_what_and_who_approved_what() {
     assert_eq!(
         short,
         [
-            "session acme alice",
-            "prompt acme alice /share bob answer",
-            "prompt acme alice",
-            "denied acme bob a; the role in which the session is shared does not allow it",
-            "answer acme bob write_file-1; Writing to a.txt; allowed",
+            "session acme alice a",
+            "prompt acme alice a; /share bob answer",
+            "prompt acme alice a",
+            "denied acme bob a; drive; the role in which the session is shared does not allow it",
+            "answer acme bob write_file-1; Writing to a.txt; allowed; a",
             "denied acme bob /listCommands; the token is revoked",
-            "cancel acme alice",
+            "cancel acme alice a",
         ]
     );
+    let sessions: Vec<_> = records.iter().filter(|it| it["context"].is_string()).collect();
+    assert!(sessions.iter().all(|it| it["session"] == records[0]["session"]), "{text}");
     let ran = hello().arg("serve").arg("--audit").arg("none/audit.jsonl").run().await;
     assert!(ran.stderr.contains("cannot write the audit log none/audit.jsonl"), "{}", ran.stderr);
 }
