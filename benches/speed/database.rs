@@ -55,6 +55,7 @@ fn head() -> Head {
         by: "tandem".to_owned(),
         served: true,
         owner: None,
+        context: None,
         from: None,
         tag: None,
         git: None,

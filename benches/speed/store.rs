@@ -42,6 +42,7 @@ fn head(id: &str) -> Head {
         by: "tandem".to_owned(),
         served: false,
         owner: None,
+        context: None,
         from: None,
         git: None,
         tag: None,

@@ -5,8 +5,8 @@ use clap::Args;
 /// OIDC issuer whose tokens count, and the meaning of their claims.
 #[derive(Args)]
 pub(crate) struct OidcArgs {
-    /// Serve those who have a token (a JWT) of this OpenID Connect issuer, and nobody without a token. The
-    /// URL is written as in the claim `iss`
+    /// Serve those who have a token (a JWT) of this OIDC issuer, and nobody without a token. The URL is
+    /// written as in the claim `iss`
     #[arg(long, value_name = "URL", requires = "oidc_audience")]
     pub(crate) oidc_issuer: Option<String>,
     /// The name of this server in the claim `aud` of the issuer's tokens; may be repeated

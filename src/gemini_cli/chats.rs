@@ -208,6 +208,7 @@ fn describe(file: &Path, directory: &Path) -> Option<ListedChat> {
         by: events::BY.to_owned(),
         served: false,
         owner: None,
+        context: None,
         from: Some(ForkPoint {
             id: session,
             index: chat.messages.len(),

@@ -27,7 +27,7 @@ use tandem_store::{FileStore, log_lines};
 const TITLE: usize = 60;
 
 /// Number of columns of a list.
-const COLUMNS: usize = 7;
+const COLUMNS: usize = 8;
 
 /// The stored sessions, as a person in a directory sees them.
 struct StoredSessions {
@@ -120,13 +120,17 @@ impl StoredSessions {
     /// its number, which counts only in its own.
     fn row(&self, listed: &Listed, number: Option<usize>) -> [String; COLUMNS] {
         let turns = if listed.turns == 1 { "turn" } else { "turns" };
+        let owner = listed.head.owner.as_ref();
+        // Without an owner, it is one's own session.
+        let context = owner.and(listed.head.context.as_ref());
         let place = || below_home(&listed.head.directory, &self.env);
         [
             number.map_or_else(place, |number| number.to_string()),
             explain_age(now(), listed.changed),
             format!("{} {turns}", listed.turns),
             self.size(listed).map_or_else(|| "-".to_owned(), human_size),
-            listed.head.owner.as_ref().map_or_else(String::new, owned),
+            owner.map_or_else(String::new, owned),
+            context.map_or_else(String::new, |context| shortened(&visible_line(context))),
             titled(listed),
             listed.head.id.clone(),
         ]
@@ -162,6 +166,9 @@ impl StoredSessions {
         if let Some(owner) = &head.owner {
             json["owner"] = json!(owner);
             json["shares"] = json!(shares);
+        }
+        if let Some(context) = &head.context {
+            json["contextId"] = context.as_str().into();
         }
         if let Some(program) = program {
             json["program"] = json!(program);

@@ -56,6 +56,7 @@ pub(crate) fn head(id: &str) -> Head {
         git: None,
         tag: None,
         owner: None,
+        context: None,
     }
 }
 

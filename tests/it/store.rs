@@ -24,6 +24,7 @@ fn head(id: &str) -> Head {
         by: "tandem test".to_owned(),
         served: false,
         owner: None,
+        context: None,
         from: None,
         git: None,
         tag: None,

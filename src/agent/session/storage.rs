@@ -210,6 +210,7 @@ impl OpenedLog {
                     by: started.by,
                     served: state.served,
                     owner: state.access.owner.clone(),
+                    context: state.context_name.clone(),
                     from: None,
                     git: self.git,
                     tag: None,

@@ -40,6 +40,9 @@ pub struct Head {
     /// The principal that the session belongs to, with its tenant; without one, the user of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<PrincipalId>,
+    /// The `contextId` that a client has given the session, for people who look for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
     /// The session that this one is a copy of, if it is a fork or was another program's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<ForkPoint>,

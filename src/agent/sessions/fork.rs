@@ -91,6 +91,7 @@ async fn write(
     let head = Head {
         id: new_id.clone(),
         created: now(),
+        context: None,
         from: Some(ForkPoint { id: id.to_owned(), index, program: None }),
         tag,
         ..store.head(id).await?

@@ -68,6 +68,7 @@ fn head(n: usize) -> Head {
         by: String::new(),
         served: n.is_multiple_of(2),
         owner: None,
+        context: None,
         from: None,
         git: None,
         tag: None,

@@ -100,8 +100,8 @@ async fn whoever_looks_at_a_database_makes_no_tables_and_takes_no_session_over()
 }
 
 #[tokio::test]
-async fn a_session_of_somebody_is_listed_with_its_owner_and_its_copy_is_for_clients_of_the_server()
-{
+async fn a_session_of_somebody_is_listed_with_owner_and_context_and_its_copy_is_for_clients_of_the_server()
+ {
     let Some(cluster) = Cluster::shared() else { return skip() };
     let (database, place) = (cluster.database(), Place::new());
     let file = place.home.path().join("tokens.json");
@@ -113,10 +113,21 @@ async fn a_session_of_somebody_is_listed_with_its_owner_and_its_copy_is_for_clie
     let alice = Person { port: node.client.port, token, id: alice };
     alice.result("message/send", in_context("fix", "What is this?")).await;
     let list = ["sessions", "list", "--all", "--store", &database.url];
-    assert!(place.out(&list).contains("  alice (acme)  What is this?  "), "{}", place.out(&list));
+    assert!(
+        place.out(&list).contains("  alice (acme)  fix  What is this?  "),
+        "{}",
+        place.out(&list)
+    );
+
+    let json = place.out(&[&list[..], &["--json"]].concat());
+    let listed: Value = serde_json::from_str(&json).unwrap();
+    let owner = json!({ "tenant": "acme", "name": "alice" });
+    assert_eq!((&listed[0]["owner"], &listed[0]["contextId"]), (&owner, &json!("fix")));
 
     let task = alice.result("message/send", in_context("fix", "/fork")).await;
     let copy = database.sql("select id from tandem.session where head like '%\"from\"%'");
     let hint = format!("`tandem attach URL --session {copy}`, with the server's URL, goes on");
     assert!(task.to_string().contains(&hint), "{task}");
+    // Clients know the original alone by that name.
+    assert_eq!(place.out(&list).matches("  fix  ").count(), 1, "{}", place.out(&list));
 }

@@ -71,6 +71,7 @@ async fn left(after: Vec<Event>) -> Place {
         by: "tandem".to_owned(),
         served: true,
         owner: None,
+        context: None,
         from: None,
         git: None,
         tag: None,

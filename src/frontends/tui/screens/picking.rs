@@ -20,6 +20,7 @@ fn listed(id: &str, title: &str, turns: u64, directory: &str, changed: Millis) -
         by: String::new(),
         served: false,
         owner: None,
+        context: None,
         from: None,
         git: None,
         tag: None,
