@@ -24,13 +24,16 @@ pub(super) async fn list(database: &Database, query: &Query) -> Result<Vec<Liste
     Ok(rows.iter().filter_map(describe).collect())
 }
 
+/// Maximum number of sessions in use that are looked at: the last changed.
+const MOST_ACTIVE: i64 = 10_000;
+
 /// Lists the sessions that other nodes have which live, and those in which a turn runs or waits although no such
-/// node has them; the last changed first.
+/// node has them; the last changed first, and not the oldest of very many.
 pub(super) async fn active_elsewhere(shared: &Shared) -> Result<Vec<ActiveSession>, StoreError> {
     let sql = "select head, title, turns, changed, shares, busy from tandem.session \
                where owner <> $1 and (owner <> '' or busy) and not is_checkpoint \
-               order by changed desc, id desc";
-    let rows = shared.database.query(sql, &[&shared.nodes.own()]).await?;
+               order by changed desc, id desc limit $2";
+    let rows = shared.database.query(sql, &[&shared.nodes.own(), &MOST_ACTIVE]).await?;
     let active = |row| Some(ActiveSession { listed: describe(row)?, busy: get(row, 5).ok()? });
     let mut all: Vec<_> = rows.iter().filter_map(active).collect();
     let ids: Vec<&str> = all.iter().map(|active| &*active.listed.head.id).collect();

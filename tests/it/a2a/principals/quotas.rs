@@ -258,8 +258,7 @@ async fn the_audit_log_says_who_did_what_and_who_approved_what() {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let short = records.iter().map(|it| {
         let word = |key: &str| it[key].as_str().unwrap_or("-").to_owned();
-        let more =
-            ["call", "label", "decision", "context", "what", "why", "text"].map(word);
+        let more = ["call", "label", "decision", "context", "what", "why", "text"].map(word);
         let more = more.into_iter().filter(|word| word != "-").collect::<Vec<_>>().join("; ");
         format!("{} {} {} {more}", word("event"), word("tenant"), word("principal"))
     });
