@@ -108,9 +108,10 @@ impl FollowedSession {
     pub async fn caught_up(&self) -> Result<(), StoreError> {
         let shared = self.shared()?;
         let end = shared.position(&self.id).await?;
-        if self.position() < end {
-            shared.look_again(&self.id);
+        if self.position() >= end {
+            return Ok(());
         }
+        shared.look_again(&self.id);
         let mut log = self.log.read_kept(end.saturating_sub(1));
         tokio::select! {
             biased;

@@ -27,9 +27,9 @@ use tandem_wire::a2a::{Message, Part, Role, Task, TaskState, TaskStatus, error};
 use tandem_wire::development_tool::URI;
 use tandem_wire::jsonrpc::Error;
 
-/// Maximum time for which a reader waits until what happens is stored. A store that takes longer is away, and
-/// other nodes know no more than this one.
-const STORING: Duration = Duration::from_secs(1);
+/// Maximum time for which a reader waits until all is here that other nodes may have shown. A store that takes
+/// longer is away, and they know no more than this one.
+const CATCHING_UP: Duration = Duration::from_secs(3);
 
 /// One session.
 pub(super) struct SessionContext {
@@ -243,11 +243,16 @@ impl SessionContext {
     /// Waits until all can be read here that clients of other nodes may have been shown by now, if nodes share
     /// the session.
     pub(super) async fn caught_up(&self) -> Result<(), StoreError> {
-        match &self.host {
-            SessionHost::Here(session) => _ = timeout(STORING, session.synced()).await,
-            SessionHost::Elsewhere(followed) => followed.caught_up().await?,
-        }
-        Ok(())
+        let caught_up = async {
+            match &self.host {
+                SessionHost::Here(session) => {
+                    session.synced().await;
+                    Ok(())
+                }
+                SessionHost::Elsewhere(followed) => followed.caught_up().await,
+            }
+        };
+        timeout(CATCHING_UP, caught_up).await.unwrap_or(Ok(()))
     }
 
     /// Returns the time of the last use.
