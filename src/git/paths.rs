@@ -126,7 +126,7 @@ pub(crate) fn removed(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Levels of directories in which those that are read-only can be removed.
+/// Maximum number of levels of directories in which those that are read-only can be removed.
 const DEEPEST: usize = 200;
 
 /// Lets the owner write in a directory and in those below it: caches of tools are read-only, Go's among them. No

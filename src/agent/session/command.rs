@@ -2,7 +2,7 @@
 //!
 //! The session knows only what is here. Which commands there are is said above it, once for every
 //! front end; a command is a turn like any other, so it waits for its turn, is seen everywhere and
-//! can be cancelled.
+//! can be cancelled. Those that are in the way of no other turn are carried out beside it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -137,13 +137,19 @@ impl TurnQueue {
         turn
     }
 
-    /// Returns `true` if a prompt is a command that runs at once, if need be beside the turn that runs.
+    /// Returns `true` if a prompt is a command that is carried out at once beside the turn that runs.
     pub(super) fn is_at_once(&self, prompt: &[PromptPart]) -> bool {
-        self.turns.lock().running.is_some() && command::is_at_once(self.commands(), prompt)
+        self.runs_beside(&self.turns.lock(), prompt)
+    }
+
+    fn runs_beside(&self, turns: &Turns, prompt: &[PromptPart]) -> bool {
+        turns.running.is_some()
+            && !turns.closed.is_cancelled()
+            && command::is_at_once(self.commands(), prompt)
     }
 
     /// Carries out the command of a turn that need not wait for the one that runs, and ends it. Returns `false`
-    /// if it must wait, or may begin.
+    /// if the turn must wait, or may begin.
     fn replies_at_once(
         &self,
         turns: &Turns,
@@ -151,8 +157,7 @@ impl TurnQueue {
         prompt: &[PromptPart],
         origin: &Origin,
     ) -> bool {
-        let may_run = turns.running.is_some() && !turns.closed.is_cancelled();
-        if !may_run || !command::is_at_once(self.commands(), prompt) {
+        if !self.runs_beside(turns, prompt) {
             return false;
         }
         let reply = command::run_at_once(&self.engine, self.commands(), prompt, origin);

@@ -199,40 +199,30 @@ impl A2aServer {
         caller: &CallOrigin,
         dialect: Dialect,
     ) -> Result<Streaming, Error> {
-        let ReceivedMessage { form, mut params, sent } = message;
+        let ReceivedMessage { form, mut params, mut sent } = message;
         // By its id, it begins nothing twice.
-        let may_come_again = sent.id.is_some() && caller.order.is_none();
-        let begun = self.stream_once(form, &mut params, sent, (caller, dialect)).await?;
-        let is_lost = begun.context.here().is_some() && begun.context.has_moved();
-        if !may_come_again || !is_lost {
-            return Ok(begun);
+        let mut may_come_again = sent.id.is_some() && caller.order.is_none();
+        loop {
+            self.contexts.of(&caller.principal).recognize(&mut params, &mut sent).await?;
+            let named = SessionId { task: sent.task.as_deref(), context: sent.context.as_deref() };
+            let open = self.load(&caller.principal, &named).await?;
+            if let Some(context) = &open
+                && let Some(followed) = context.followed()
+            {
+                let dialect_name = dialect.name().to_owned();
+                let call = OrderedCall::Message { form, params, dialect: dialect_name };
+                let (span, unknown) = self.order(followed, call, caller).await?.stream()?;
+                let (context, reader) = (Arc::clone(context), caller.principal.clone());
+                return Ok(Streaming { context, span, dialect, unknown, reader });
+            }
+            let begun = self.begin(sent, caller, dialect)?.promised().await;
+            if !may_come_again || !begun.context.has_moved() {
+                return Ok(begun);
+            }
+            // Another node has begun the session at the same moment, or has just taken it over.
+            may_come_again = false;
+            ReceivedMessage { params, sent, .. } = ReceivedMessage::read(form, params)?;
         }
-        // Another node has begun the session at the same moment, or has just taken it over.
-        let ReceivedMessage { mut params, sent, .. } = ReceivedMessage::read(form, params)?;
-        self.stream_once(form, &mut params, sent, (caller, dialect)).await
-    }
-
-    async fn stream_once(
-        &self,
-        form: MessageForm,
-        params: &mut Value,
-        mut sent: Sent,
-        (caller, dialect): (&CallOrigin, Dialect),
-    ) -> Result<Streaming, Error> {
-        self.contexts.of(&caller.principal).recognize(params, &mut sent).await?;
-        let named = SessionId { task: sent.task.as_deref(), context: sent.context.as_deref() };
-        let open = self.load(&caller.principal, &named).await?;
-        if let Some(context) = &open
-            && let Some(followed) = context.followed()
-        {
-            let dialect_name = dialect.name().to_owned();
-            let params = params.take();
-            let call = OrderedCall::Message { form, params, dialect: dialect_name };
-            let (span, unknown) = self.order(followed, call, caller).await?.stream()?;
-            let (context, reader) = (Arc::clone(context), caller.principal.clone());
-            return Ok(Streaming { context, span, dialect, unknown, reader });
-        }
-        Ok(self.begin(sent, caller, dialect)?.promised().await)
     }
 
     /// Begins what a message asks for, unless it was sent before. Waits for nothing, so that it is
