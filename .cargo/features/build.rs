@@ -1,0 +1,3 @@
+//! Does nothing: cargo heeds build dependencies only of a package with a build script.
+
+fn main() {}
