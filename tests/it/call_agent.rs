@@ -115,7 +115,7 @@ impl Stage {
         let mut log = self.session.events(0);
         let begins =
             |event: &Event| matches!(event, Event::TurnStarted { turn: it } if *it == turn);
-        timeout(HANG, until(&mut log, begins)).await.unwrap();
+        until(&mut log, begins).await;
         let (mut asked, mut shown) = (Vec::new(), Vec::new());
         let reading = until(&mut log, |event| {
             match event {

@@ -24,9 +24,7 @@ use tandem_agent::session::{
 use tandem_model::{Call, Chunk, Finish, Usage};
 use tandem_tools::{self as tools, Access, Tool, ToolKind};
 use tempfile::TempDir;
-use tokio::time::timeout;
 
-use crate::agent::HANG;
 use crate::fakes::{Chunks, Fake, Spy, host, is_end, other, parts, says, text, until};
 
 /// A session whose model is a spy, in a project and a home of its own.
@@ -79,8 +77,8 @@ impl Stage {
         let mut log = self.session.events(0);
         let started =
             |event: &Event| matches!(event, Event::TurnStarted { turn: it } if *it == turn);
-        timeout(HANG, until(&mut log, started)).await.unwrap();
-        timeout(HANG, until(&mut log, is_end)).await.unwrap()
+        until(&mut log, started).await;
+        until(&mut log, is_end).await
     }
 
     /// Returns the output of a command. Checks that the command does nothing else but write down what

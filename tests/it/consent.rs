@@ -12,7 +12,7 @@ use tandem_model::replay::Replay;
 use tandem_settings::{self as config, Env};
 use tempfile::TempDir;
 
-use crate::fakes::{Spy, is_end, parts, text, until};
+use crate::fakes::{Spy, is_end, next, parts, text, until};
 
 fn server(runs: &str) -> Executable {
     let (name, runs) = ("db".to_owned(), runs.to_owned());
@@ -48,7 +48,7 @@ async fn turn(session: &Arc<Session>, answer: &Answer) -> (Vec<String>, StopReas
     let mut seen = Vec::new();
     session.prompt(text("go"), Origin::Editor);
     loop {
-        match &*log.next().await {
+        match &*next(&mut log).await {
             Event::CallStarted(started) => {
                 seen.push(format!("asked {}", started.call.args["runs"][0]));
                 session.answer(&started.call.id, answer.clone(), Origin::Editor).unwrap();

@@ -121,7 +121,9 @@ async fn the_model_is_told_the_day_on_which_the_conversation_began() {
     let day = Arc::new(std::sync::atomic::AtomicI8::new(3));
     let today = Arc::clone(&day);
     let (spy, _) = Spy::new([reads(&[]), reads(&[]), reads(&[])].concat());
+    let dir = TempDir::new().unwrap();
     let mut parts = parts(Arc::clone(&spy) as _);
+    parts.host = host(dir.path());
     parts.today = Arc::new(move || {
         jiff::civil::date(2026, 2, today.load(std::sync::atomic::Ordering::Relaxed))
     });

@@ -1,5 +1,6 @@
 //! Models and tools that do as a test says.
 
+use std::panic::Location;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -26,7 +27,10 @@ use tandem_tools::{
     Access, Host, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolLimits,
     ToolOutput, ToolSpec, UserAnswer,
 };
+use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
+
+use crate::limit::in_time;
 
 /// The work of a fake tool.
 type Run =
@@ -95,8 +99,10 @@ pub(crate) fn with_model(model: Arc<dyn Model>, tools: Vec<Fake>) -> Arc<Session
     Session::new(Parts { tools: tools.into_iter().map(tool).collect(), ..parts(model) })
 }
 
-/// Returns the parts of a session without tools.
+/// Returns the parts of a session without tools, in an empty directory of its own.
 pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
+    let directory = TempDir::new().unwrap();
+    let workspace = Workspace::new(directory.path(), &[]).unwrap();
     let terminals = terminals();
     Parts {
         model,
@@ -106,12 +112,7 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
         tools: Vec::new(),
         servers: Hub::new(Vec::new(), servers(&terminals)),
         agents: Agents::none(),
-        host: Host::new(
-            Workspace::new(&std::env::temp_dir(), &[]).unwrap(),
-            terminals,
-            Scratch::new(None),
-            ToolLimits::default(),
-        ),
+        host: Host::new(workspace, terminals, Scratch::new(None), ToolLimits::default()),
         mode: Mode::Default,
         policy: PolicySetup::default(),
         consent: Consent::not_needed(),
@@ -119,7 +120,11 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
         upkeep: Upkeep::default(),
         max_session_rounds: None,
         notices: Vec::new(),
-        today: Arc::new(|| jiff::civil::date(2026, 2, 3)),
+        // A part that lives as long as the session: with it the directory goes.
+        today: Arc::new(move || {
+            let _in = &directory;
+            jiff::civil::date(2026, 2, 3)
+        }),
         workspace: None,
         storage: Storage::Nowhere,
     }
@@ -206,18 +211,31 @@ pub(crate) fn text(text: &str) -> Vec<PromptPart> {
 }
 
 /// Reads on until an event is found; it, and all before it.
-pub(crate) async fn until(
+#[track_caller]
+pub(crate) fn until(
     log: &mut Reader,
     mut found: impl FnMut(&Event) -> bool,
-) -> Vec<Arc<Event>> {
-    let mut events = Vec::new();
-    loop {
-        let event = log.next().await;
-        events.push(Arc::clone(&event));
-        if found(&event) {
-            return events;
+) -> impl Future<Output = Vec<Arc<Event>>> {
+    let caller = Location::caller();
+    async move {
+        let mut events = Vec::new();
+        loop {
+            let event = in_time(log.next()).await.unwrap_or_else(|| {
+                panic!("nothing more happens, and {caller} waits; so far: {events:#?}")
+            });
+            events.push(Arc::clone(&event));
+            if found(&event) {
+                return events;
+            }
         }
     }
+}
+
+/// Returns the next event.
+#[track_caller]
+pub(crate) fn next(log: &mut Reader) -> impl Future<Output = Arc<Event>> {
+    let any = until(log, |_| true);
+    async move { any.await.remove(0) }
 }
 
 pub(crate) fn is_end(event: &Event) -> bool {

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -12,6 +11,7 @@ use tokio::time::timeout;
 
 use crate::agent::{Agent, HANG, Setup, text};
 use crate::lifecycle::signal;
+use crate::limit::wait_until;
 
 pub(crate) fn run(command: &str) -> Value {
     json!({ "call": { "name": "run_shell_command", "args": { "command": command } } })
@@ -151,7 +151,7 @@ async fn what_runs_on_in_the_background_may_write_on() {
     let log = agent.workspace().join("log");
     let ticks = || fs::read_to_string(&log).unwrap_or_default().lines().count();
     let before = ticks();
-    until(|| ticks() > before + 10, "it has ended").await;
+    wait_until("work of it", || ticks() > before + 10).await;
 }
 
 #[tokio::test]
@@ -160,16 +160,7 @@ async fn orphans_that_end_are_waited_for() {
     let (agent, family) = with_left(command).await;
     is_gone(family).await;
     let pid = agent.child.id().unwrap();
-    until(|| children_of(pid).len() == 1, "the dead pile up").await;
-}
-
-async fn until(reached: impl Fn() -> bool, why: &str) {
-    let waiting = async {
-        while !reached() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    timeout(HANG, waiting).await.expect(why);
+    wait_until("the end of the dead", || children_of(pid).len() == 1).await;
 }
 
 #[tokio::test]

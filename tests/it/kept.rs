@@ -28,7 +28,7 @@ use tandem_tools::{Access, Tool, ToolKind, ToolOutput};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::fakes::{Fake, Spy, is_end, parts, text, until};
+use crate::fakes::{Fake, Spy, host, is_end, next, parts, text, until};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -67,17 +67,19 @@ fn calls(ids: &[&str]) -> Vec<Result<Chunk, Error>> {
     chunks
 }
 
-/// A registry whose sessions are kept in this store; returns what the model is told, too.
+/// A registry whose sessions are kept in this store, and work in one directory; returns what the model is told, too.
 fn registry(
     store: Arc<dyn Store>,
     answers: Answers,
     tools: Vec<Fake>,
 ) -> (Arc<Sessions>, Arc<Mutex<Vec<String>>>) {
     let (model, told) = Spy::new(answers);
+    let project = tempfile::tempdir().unwrap();
     let make = move |_: &SessionRequest, storage| {
         let tool = |fake: &Fake| -> Arc<dyn Tool> { Arc::new(fake.clone()) };
         let tools = tools.iter().map(tool).collect();
-        Ok(Session::new(Parts { tools, storage, ..parts(Arc::clone(&model) as _) }))
+        let host = host(project.path());
+        Ok(Session::new(Parts { tools, storage, host, ..parts(Arc::clone(&model) as _) }))
     };
     let limits = SessionLimits { loaded: 9, idle: None, log_bytes: 1 << 20 };
     (Sessions::with_store(Arc::new(make), limits, Some(store)), told)
@@ -100,7 +102,7 @@ async fn ask(loaded: &LoadedSession, prompt: &str) {
     let session = loaded.session();
     let mut log = session.events(session.position());
     session.prompt(text(prompt), Origin::Terminal);
-    timeout(LONG, until(&mut log, is_end)).await.unwrap();
+    until(&mut log, is_end).await;
 }
 
 /// Ends a registry as the program does.
@@ -414,7 +416,7 @@ async fn a_chunk_is_shown_though_nothing_follows_it() {
         let mut log = loaded.session().events(0);
         loaded.session().prompt(text("go"), Origin::Terminal);
         let is_chunk = |event: &Event| matches!(event, Event::Text(_));
-        timeout(LONG, until(&mut log, is_chunk)).await.unwrap();
+        until(&mut log, is_chunk).await;
     }
     end(&sessions).await;
 }
@@ -598,7 +600,7 @@ async fn nothing_is_shown_and_no_tool_runs_before_that_is_kept() {
     assert_eq!(seen, (shown, shown, 0));
     assert_eq!(loaded.session().running(), Some(TurnId(2)));
     store.goes_on.send_replace(true);
-    timeout(LONG, until(&mut log, is_end)).await.unwrap();
+    until(&mut log, is_end).await;
     assert_eq!(ran.load(Ordering::SeqCst), 1);
 }
 
@@ -655,7 +657,7 @@ async fn a_log_of_which_a_part_is_lost_is_saved_anew_and_whole() {
     let loaded = create(&sessions);
     let mut log = loaded.session().events(0);
     let is_notice = |event: &Event| matches!(event, Event::Notice(_));
-    let mut next_notice = async || timeout(LONG, until(&mut log, is_notice)).await.unwrap();
+    let mut next_notice = async || until(&mut log, is_notice).await;
     ask(&loaded, "first").await;
     store.loses.store(true, Ordering::SeqCst);
     ask(&loaded, "second").await;
@@ -703,7 +705,7 @@ async fn shown_at(gap: u64, words: usize) -> Vec<u128> {
     let begun = tokio::time::Instant::now();
     let mut shown = Vec::new();
     while shown.len() < words {
-        if matches!(&*log.next().await, Event::Text(_)) {
+        if matches!(&*next(&mut log).await, Event::Text(_)) {
             shown.push(begun.elapsed().as_millis());
         }
     }

@@ -39,6 +39,7 @@ mod killed;
 #[cfg(feature = "postgres")]
 mod laws;
 mod lifecycle;
+mod limit;
 mod login;
 mod login_page;
 mod login_shell;

@@ -27,10 +27,9 @@ use tandem_tools::scratch::Scratch;
 use tandem_tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
 use tandem_tools::workspace::Workspace;
 use tempfile::TempDir;
-use tokio::time::timeout;
 
-use crate::agent::HANG;
-use crate::fakes::{Chunks, Spy, calls, is_end, logins, parts, says, text, until};
+use crate::fakes::{Chunks, Spy, calls, is_end, logins, next, parts, says, text, until};
+use crate::limit::wait_until;
 
 /// Returns the content that people are shown of a server's text.
 fn said(text: &str) -> Option<ResultContent> {
@@ -152,10 +151,10 @@ impl Stage {
         let mut log = self.session.events(0);
         let started =
             |event: &Event| matches!(event, Event::TurnStarted { turn: it } if *it == turn);
-        timeout(HANG, until(&mut log, started)).await.unwrap();
+        until(&mut log, started).await;
         let mut events = Vec::new();
         loop {
-            let event = timeout(HANG, log.next()).await.expect("nothing happens");
+            let event = next(&mut log).await;
             if let Event::CallStarted(started) = &*event
                 && started.question.is_some()
             {
@@ -196,12 +195,8 @@ impl Stage {
 
     /// Waits until a server is ready.
     async fn ready(&self, name: &str) {
-        let ready = async {
-            while !self.standing().contains(&format!("{name}: ready")) {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        timeout(HANG, ready).await.unwrap_or_else(|_| panic!("{:?}", self.standing()));
+        let ready = format!("{name}: ready");
+        wait_until(&ready, || self.standing().contains(&ready)).await;
     }
 
     fn notes(&self) -> Vec<String> {
@@ -211,12 +206,8 @@ impl Stage {
 
     /// Waits until the server has noted this.
     async fn noted(&self, what: &str) {
-        let noted = async {
-            while !self.notes().iter().any(|note| note == what) {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        timeout(HANG, noted).await.unwrap_or_else(|_| panic!("{:?}", self.notes()));
+        let is_noted = || self.notes().iter().any(|note| note == what);
+        wait_until(&format!("{what} in the server's notes"), is_noted).await;
     }
 
     /// Lets a server go on that waits for it.

@@ -196,7 +196,7 @@ impl Stage {
             let is_step = |event: &Event| {
                 is_end(event) || matches!(event, Event::CallStarted(_) | Event::CallFinished { .. })
             };
-            let events = timeout(HANG, until(&mut log, is_step)).await.expect("it hangs");
+            let events = until(&mut log, is_step).await;
             self.seen += events.len();
             match &**events.last().unwrap() {
                 Event::CallStarted(started) => {

@@ -102,7 +102,7 @@ impl Place {
 
     /// Returns the notices up to the end of a turn, and the reason of that.
     async fn end(&mut self) -> (Vec<String>, StopReason) {
-        let events = timeout(HANG, until(&mut self.log, is_end)).await.expect("no turn ends");
+        let events = until(&mut self.log, is_end).await;
         let notices = events.iter().filter_map(|event| match &**event {
             Event::Notice(notice) => Some(notice.clone()),
             _ => None,

@@ -19,7 +19,7 @@ use tokio::io::{
 };
 use tokio::time::timeout;
 
-use crate::fakes::{Fake, is_end, other, session, text, until};
+use crate::fakes::{Fake, is_end, next, other, session, text, until};
 
 /// Credentials that nobody needs.
 struct NoLogin;
@@ -186,11 +186,8 @@ fn nothing_is_asked_after_a_cancel() {
     // waiting.
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
-    let access = Access::Execute {
-        command: "make it so".to_owned(),
-        directory: std::env::temp_dir(),
-        sandbox: None,
-    };
+    let access =
+        Access::Execute { command: "make it so".to_owned(), directory: "/".into(), sandbox: None };
     runtime.unwrap().block_on(async {
         let answers = json!([[{ "text": "See:" }, { "call": { "name": "t", "id": "c1" } }], []]);
         let session = session(answers, vec![Fake::new("t", ToolKind::Execute, access)]);
@@ -246,7 +243,7 @@ async fn cancelled_turns_end_in_order() {
     }
     let mut ended = Vec::new();
     while ended.len() < turns.len() {
-        if let Event::TurnFinished { turn, .. } = &*log.next().await {
+        if let Event::TurnFinished { turn, .. } = &*next(&mut log).await {
             ended.push(*turn);
         }
     }

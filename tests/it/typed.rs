@@ -10,9 +10,7 @@ use tandem_agent::session::{
 };
 use tandem_model::{Call, Chunk, Finish};
 use tandem_tools as tools;
-use tokio::time::timeout;
 
-use crate::agent::HANG;
 use crate::fakes::{Fake, Spy, is_end, other, parts, text, until};
 
 /// A session with a spy, and what the spy is told.
@@ -28,7 +26,7 @@ fn session(
 async fn turn(session: &Arc<Session>, prompt: Vec<PromptPart>) -> Vec<Arc<Event>> {
     let mut log = session.events(session.position());
     session.prompt(prompt, Origin::Terminal);
-    timeout(HANG, until(&mut log, is_end)).await.unwrap()
+    until(&mut log, is_end).await
 }
 
 #[tokio::test]
@@ -66,10 +64,10 @@ async fn a_rejection_can_say_why() {
     let mut log = session.events(0);
     session.prompt(text("go"), Origin::Terminal);
     let asks = |event: &Event| matches!(event, Event::CallStarted(_));
-    timeout(HANG, until(&mut log, asks)).await.unwrap();
+    until(&mut log, asks).await;
     let answer = Answer::RejectSaying("use make".to_owned());
     session.answer("c1", answer, Origin::Terminal).unwrap();
-    timeout(HANG, until(&mut log, is_end)).await.unwrap();
+    until(&mut log, is_end).await;
     let told = told.lock().unwrap().join("\n");
     assert!(
         told.contains("did not allow this call") && told.contains("They said: use make"),

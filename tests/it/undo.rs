@@ -17,9 +17,7 @@ use tandem_tools::scratch::Scratch;
 use tandem_tools::workspace::Workspace;
 use tandem_tools::{self as tools, Host, ToolLimits};
 use tempfile::TempDir;
-use tokio::time::timeout;
 
-use crate::agent::HANG;
 use crate::fakes::{Spy, host_with, is_end, parts, terminals, text, until};
 
 type Chunks = Vec<Result<Chunk, Error>>;
@@ -83,7 +81,7 @@ impl Stage {
     async fn say(&self, prompt: &str) -> String {
         let mut log = self.session.events(self.session.position());
         self.session.prompt(text(prompt), Origin::Editor);
-        let events = timeout(HANG, until(&mut log, is_end)).await.unwrap();
+        let events = until(&mut log, is_end).await;
         let output = |event: &Arc<Event>| match &**event {
             Event::Output(text) | Event::CommandFailed(text) => Some(text.clone()),
             _ => None,

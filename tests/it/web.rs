@@ -12,11 +12,13 @@ use serde_json::{Value, json};
 use tandem_net::{Lookup, Reach, system_lookup};
 use tandem_tools::workspace::Workspace;
 use tandem_tools::{Access, ResultContent, ToolError, ToolLimits, ToolOutput, WebSetup, web_fetch};
+use tempfile::TempDir;
 use tokio::time::timeout;
 
 use crate::agent::HANG;
 use crate::api::server::{Reply, Server};
 use crate::fakes::context;
+use crate::limit::wait_until;
 
 /// Somebody who reads.
 struct Web {
@@ -35,7 +37,8 @@ impl Default for Web {
 impl Web {
     async fn call(self, args: Value) -> Result<ToolOutput, ToolError> {
         let tool = web_fetch(WebSetup { reach: self.reach, lookup: self.lookup });
-        let workspace = Workspace::new(&std::env::temp_dir(), &[]).unwrap();
+        let directory = TempDir::new().unwrap();
+        let workspace = Workspace::new(directory.path(), &[]).unwrap();
         let cx = context(workspace, self.limits);
         let call = tool.prepare(args, &cx).await?;
         timeout(HANG, call.run(cx, None)).await.expect("it takes for ever")
@@ -127,7 +130,9 @@ async fn nothing_in_a_page_looks_like_its_end() {
 #[tokio::test]
 async fn the_call_says_what_it_would_read() {
     let tool = web_fetch(WebSetup { reach: Reach::Public, lookup: system_lookup() });
-    let cx = context(Workspace::new(&std::env::temp_dir(), &[]).unwrap(), ToolLimits::default());
+    let directory = TempDir::new().unwrap();
+    let workspace = Workspace::new(directory.path(), &[]).unwrap();
+    let cx = context(workspace, ToolLimits::default());
     let prompt = "https://github.com/o/r/blob/main/a.rs and https://b.test/#x";
     let call = tool.prepare(json!({ "prompt": prompt }), &cx).await.unwrap();
     let raw = "https://raw.githubusercontent.com/o/r/main/a.rs";
@@ -154,17 +159,17 @@ async fn arguments_that_name_nothing_to_read_say_so() {
 async fn a_cancel_ends_it_and_the_connection() {
     let server = Server::start(vec![page("text/plain", "begins").then_hang()]).await;
     let tool = web_fetch(WebSetup { reach: Reach::Loopback, lookup: system_lookup() });
-    let cx = context(Workspace::new(&std::env::temp_dir(), &[]).unwrap(), ToolLimits::default());
+    let directory = TempDir::new().unwrap();
+    let workspace = Workspace::new(directory.path(), &[]).unwrap();
+    let cx = context(workspace, ToolLimits::default());
     let args = json!({ "prompt": format!("{}/x", server.address()) });
     let call = tool.prepare(args, &cx).await.unwrap();
     let cancel = cx.cancel.clone();
     let running = tokio::spawn(call.run(cx, None));
-    while server.asked().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    wait_until("a request", || !server.asked().is_empty()).await;
     cancel.cancel();
     let error = timeout(HANG, running).await.unwrap().unwrap().unwrap_err();
     assert_eq!(error.kind, "cancelled");
     drop(tool);
-    timeout(HANG, server.client_gone()).await.unwrap();
+    server.client_gone().await;
 }

@@ -90,7 +90,7 @@ async fn a_cancel_closes_the_request() {
     agent.request("cancelSendMessage", Value::Null).await;
     let answer = agent.answer_to(id).await;
     assert_eq!(answer["error"]["data"]["details"], "This operation was aborted");
-    timeout(HANG, server.client_gone()).await.expect("the request is still open");
+    server.client_gone().await;
 }
 
 #[tokio::test]

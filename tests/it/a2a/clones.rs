@@ -8,7 +8,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tandem_agent::session::{Query, Store};
@@ -18,12 +17,13 @@ use tandem_tools::terminals::Supervisor;
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::nodes::{Node, in_context};
 use super::server::{Client, Served, ends, first_part, kind, serve, works_in};
 use crate::agent::{HANG, Setup};
 use crate::family::{is_gone, make_fifo};
+use crate::limit::wait_until;
 use crate::postgres::server::{Cluster, Database, skip};
 
 /// A repository that a server's sessions work in, and the home of the servers.
@@ -440,12 +440,8 @@ async fn a_session_of_a_database_that_is_deleted_leaves_no_clone_at_any_node() {
     for directory in ["a", "b"] {
         let _node = remote.node(&setup, directory, &database).await;
         let clones = remote.home.path().join(directory);
-        let gone = async {
-            while fs::read_dir(&clones).unwrap().count() > 0 {
-                sleep(Duration::from_millis(10)).await;
-            }
-        };
-        timeout(HANG, gone).await.expect("the clone stays");
+        let are_gone = || fs::read_dir(&clones).unwrap().count() == 0;
+        wait_until("the end of the clones", are_gone).await;
     }
     assert_eq!(git(&remote.path, &["for-each-ref", "refs/tandem"]), "");
 }

@@ -19,6 +19,7 @@ use super::server::{
     Client, answer, asks, ends, first_part, kind, prompt, statuses, text, tool_call, within, write,
 };
 use crate::agent::{HANG, Setup};
+use crate::limit::wait_until;
 use crate::postgres::server::{Cluster, Database, skip};
 
 /// Nodes of one database. The first is the first to be asked for the session `c`, and so has it.
@@ -356,12 +357,8 @@ async fn the_owners_audit_log_has_the_address_of_a_terminal_that_attaches_elsewh
 
 /// Waits until this many orders are in the inbox.
 async fn ordered(database: &Database<'_>, count: usize) {
-    let waiting = async {
-        while database.sql("select count(*) from tandem.inbox") != count.to_string() {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(HANG, waiting).await.unwrap();
+    let sql = "select count(*) from tandem.inbox";
+    wait_until("the orders", || database.sql(sql) == count.to_string()).await;
 }
 
 #[tokio::test]

@@ -25,6 +25,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::fakes::{Fake, other, parts, session};
 use crate::kept::Faulty;
+use crate::limit::wait_until;
 use crate::postgres::server::{Cluster, skip};
 
 use super::nodes::until_sql;
@@ -246,9 +247,10 @@ async fn a_task_can_be_cancelled_before_anything_is_said() {
 
 #[tokio::test]
 async fn who_waits_for_a_turn_is_told_of_that_turn_although_the_next_one_runs() {
-    let server = Server::shared(json!([[{ "delay": 200 }, { "text": "done" }]])).await;
+    let session = asking(json!([[{ "delay": 200 }, { "text": "done" }]]));
+    let server = Server::of(shared(Arc::clone(&session))).await;
     let second = async {
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        wait_until("the first turn", || session.running().is_some()).await;
         server.call("message/send", at_once(json!({}))).await
     };
     let (first, second) = tokio::join!(server.call("message/send", message(json!({}))), second);
@@ -351,6 +353,7 @@ async fn in_version_1_a_message_to_a_task_that_waits_leaves_the_running_ones_que
     let asking = task(message(json!({}))).await;
     let waiting = task(at_once(json!({}))).await;
     task(at_once(json!({ "taskId": waiting["id"] }))).await;
+    // Nothing happens: there is no event to wait for.
     tokio::time::sleep(Duration::from_millis(50)).await;
     let got = server.call("GetTask", json!({ "id": asking["id"] })).await;
     assert_eq!(got["result"]["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{got}");
@@ -560,9 +563,7 @@ impl Asking {
     async fn end(&self) {
         let session = self.session.session();
         session.answer(&self.call, Answer::Reject, Origin::Terminal).unwrap();
-        while session.running().is_some() {
-            tokio::task::yield_now().await;
-        }
+        wait_until("the end of the turn", || session.running().is_none()).await;
     }
 }
 

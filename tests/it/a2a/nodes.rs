@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::http::Sse;
 use super::server::{Client, Said, ends, first_part, kind, listen, prompt, text};
 use crate::agent::{HANG, Setup};
+use crate::limit::wait_until;
 use crate::postgres::server::{Cluster, Database, LIMITS, skip};
 
 /// A server of a database's sessions.
@@ -143,12 +144,7 @@ async fn a_node_that_was_frozen_finds_its_session_at_another_and_does_nothing_mo
 
 /// Waits until a statement returns this.
 pub(super) async fn until_sql(database: &Database<'_>, sql: &str, expected: &str) {
-    let waiting = async {
-        while database.sql(sql) != expected {
-            sleep(Duration::from_millis(20)).await;
-        }
-    };
-    timeout(HANG, waiting).await.unwrap_or_else(|_| panic!("{sql}: {}", database.sql(sql)));
+    wait_until(&format!("{expected} of {sql}"), || database.sql(sql) == expected).await;
 }
 
 #[tokio::test]
@@ -188,17 +184,13 @@ async fn a_command_of_a_frozen_node_has_ended_when_another_takes_its_session_ove
     stream.until(|event| first_part(event)["data"]["status"] == "EXECUTING").await;
     let lines = home.path().join("workspace/lines");
     let length = || fs::metadata(&lines).map_or(0, |it| it.len());
-    let writing = async {
-        while length() == 0 {
-            sleep(Duration::from_millis(10)).await;
-        }
-    };
-    timeout(HANG, writing).await.unwrap();
+    wait_until("the first line", || length() > 0).await;
 
     first.signal(Signal::STOP);
     until_sql(&database, "select epoch from tandem.session", "2").await;
     let at_takeover = length();
     until_sql(&database, "select busy from tandem.session", "f").await;
+    // Nothing is written any more: there is no event to wait for.
     sleep(Duration::from_millis(300)).await;
     assert_eq!(length(), at_takeover);
     first.signal(Signal::CONT);
@@ -399,12 +391,7 @@ async fn the_log_says_why_the_database_cannot_be_reached_and_clients_are_told_to
         let lines = said.lines().filter(|line| line.contains("clients are told to try again"));
         lines.map(ToOwned::to_owned).collect::<Vec<_>>()
     };
-    let logged = async {
-        while lines().is_empty() {
-            sleep(Duration::from_millis(20)).await;
-        }
-    };
-    timeout(HANG, logged).await.unwrap();
+    wait_until("the line in the log", || !lines().is_empty()).await;
     assert!(lines().len() == 1 && lines()[0].contains(&reason), "{:?}", lines());
 }
 

@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use super::curl::{AUTHORITY, Curl};
 use super::server::{Served, answer, asks, ends, kind, prompt, serve, states, text, within, write};
 use crate::agent::{HANG, Setup};
+use crate::limit::wait_until;
 use crate::terminal::Terminal;
 
 /// A server with a certificate that can be replaced, whose callers need the token.
@@ -59,12 +60,7 @@ impl Secure {
     /// Waits until new connections get this certificate.
     async fn presents(&self, name: &str) {
         let expected = CertificateDer::from_pem_file(fixture(name)).unwrap();
-        let presented = async {
-            while certificate(self.port()) != expected {
-                tokio::task::yield_now().await;
-            }
-        };
-        timeout(HANG, presented).await.expect("it is not presented");
+        wait_until(name, || certificate(self.port()) == expected).await;
     }
 }
 
@@ -163,12 +159,8 @@ async fn a_certificate_that_is_replaced_counts_for_new_connections_and_streams_g
         let begun = stream.until(|event| kind(event) == "TEXT_CONTENT").await;
         // One without the other does not fit: the old pair still counts.
         it.replace("key", "second.key");
-        let said = async {
-            while !it.server.said.lock().unwrap().contains("the certificate as it was") {
-                tokio::task::yield_now().await;
-            }
-        };
-        timeout(HANG, said).await.expect("nothing is said");
+        let is_said = || it.server.said.lock().unwrap().contains("the certificate as it was");
+        wait_until("the line about the certificate", is_said).await;
         it.presents("first.pem").await;
         it.replace("cert", "second.pem");
         it.presents("second.pem").await;

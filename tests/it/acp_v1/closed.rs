@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use tokio::net::unix::pipe;
-use tokio::time::timeout;
 
 use super::{Editor, stop_reason};
-use crate::agent::{HANG, Setup};
+use crate::agent::Setup;
 use crate::family::{is_gone, make_fifo};
+use crate::limit::wait_until;
 
 /// Sessions that are open at once, and how often.
 const AT_ONCE: usize = 10;
@@ -79,12 +79,6 @@ async fn a_hundred_sessions_leave_no_process_and_no_open_file() {
         is_gone(members).await;
         let first = *first.get_or_insert(open(&editor));
         // A process that has ended is noticed a moment later.
-        let settled = async {
-            while open(&editor) > first {
-                tokio::task::yield_now().await;
-            }
-        };
-        let left = timeout(HANG, settled).await;
-        assert!(left.is_ok(), "{first:?} before, {:?} now", open(&editor));
+        wait_until("as many as before", || open(&editor) <= first).await;
     }
 }

@@ -16,6 +16,8 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
+use crate::limit::in_time;
+
 /// One request as it came.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
@@ -204,7 +206,8 @@ impl Server {
 
     /// Waits until the client has closed a connection that hangs.
     pub(crate) async fn client_gone(&self) {
-        self.gone.lock().await.recv().await.unwrap();
+        let gone = async { self.gone.lock().await.recv().await };
+        in_time(gone).await.expect("the client keeps its connection").unwrap();
     }
 }
 

@@ -18,6 +18,7 @@ use crate::agent::{Agent, HANG, Setup};
 use crate::fakes::{Chunks, Fake, Spy, calls, host, is_end, parts, says, text, until};
 use crate::family::{is_gone, make_fifo};
 use crate::lifecycle::signal;
+use crate::limit::wait_until;
 
 fn starts(command: &str) -> Chunks {
     let args = json!({ "command": command, "is_background": true, "delay_ms": 1 });
@@ -49,7 +50,7 @@ impl Stage {
     async fn turn(&self, prompt: &str) -> Vec<Arc<Event>> {
         let mut log = self.session.events(self.session.position());
         self.session.prompt(text(prompt), Origin::Editor);
-        timeout(HANG, until(&mut log, is_end)).await.expect("the turn does not end")
+        until(&mut log, is_end).await
     }
 
     /// Returns the output of a command, or its error.
@@ -76,8 +77,7 @@ async fn go(path: PathBuf) {
 /// Waits until the model is to be told something.
 async fn until_told(session: &Session) {
     let mut log = session.events(0);
-    let told = until(&mut log, |event| matches!(event, Event::ToldNext(_)));
-    timeout(HANG, told).await.expect("nothing is told");
+    until(&mut log, |event| matches!(event, Event::ToldNext(_))).await;
 }
 
 #[tokio::test]
@@ -133,9 +133,7 @@ async fn people_see_them_and_stop_them() {
     let listed = stage.says("/shells").await;
     assert!(listed.contains(&format!("- {} runs, for ", job.pid)), "{listed}");
     assert!(listed.contains("in `.`: `echo hello; cat go`"), "{listed}");
-    while job.output(1).is_empty() {
-        tokio::task::yield_now().await;
-    }
+    wait_until("its output", || !job.output(1).is_empty()).await;
     let shown = stage.says(&format!("/shells {}", job.pid)).await;
     assert!(shown.ends_with("`echo hello; cat go`\n\n    hello\n"), "{shown}");
     assert!(stage.says("/shells 1").await.starts_with("Unknown background command `1`."));
@@ -173,12 +171,7 @@ async fn with_family() -> (Agent, pipe::Receiver) {
     let family = pipe::OpenOptions::new().open_receiver(workspace.join("family")).unwrap();
     let id = agent.prompt("go").await;
     agent.until_answered(id, "allow").await;
-    let up = async {
-        while !workspace.join("up").exists() {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(HANG, up).await.expect("it does not begin");
+    wait_until("its beginning", || workspace.join("up").exists()).await;
     (agent, family)
 }
 

@@ -5,13 +5,11 @@ use serde_json::{Value, json};
 use tandem_a2a_client::AgentConfig;
 use tandem_agent::permission::{Mode, Scope};
 use tandem_agent::session::{Access, Answer, Event, Origin, ResultContent, ToolOutcome};
-use tokio::time::timeout;
 
 use super::fake::{
     FakeAgent, artifact, card_1, card_03, error, events, result, status, status_of, task,
 };
 use super::{Stage, answered, ask, ask_in, limits, part};
-use crate::agent::HANG;
 use crate::fakes::{calls, is_end, text, until};
 
 #[tokio::test]
@@ -278,7 +276,7 @@ async fn agents_are_listed_with_their_skills() {
         let stage = Stage::new(config, Vec::new());
         stage.session.prompt(text(command), Origin::Editor);
         let mut log = stage.session.events(0);
-        let events = timeout(HANG, until(&mut log, is_end)).await.unwrap();
+        let events = until(&mut log, is_end).await;
         let output = events.iter().find_map(|event| match &**event {
             Event::Output(output) => Some(output.clone()),
             _ => None,

@@ -18,7 +18,7 @@ const RULES: &str = "[[rule]]\ncommandPrefix = [\"git push\", \"rm\"]\ndecision 
 
 fn setup(place: &Place) -> PolicySetup {
     let env = place.env(&[]);
-    let folder = std::env::temp_dir();
+    let folder = place.path("home");
     policy(&env, &read_settings(&env, &folder, &[]), &folder, true)
 }
 

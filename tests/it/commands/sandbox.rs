@@ -12,7 +12,6 @@ use tandem_tools::command_sandbox::SandboxSetup;
 use tandem_tools::network::NetworkSetup;
 
 use super::{Stage, contains};
-use crate::fakes::host;
 
 static NO_NAMES: LazyLock<NameList> = LazyLock::new(NameList::default);
 
@@ -30,8 +29,7 @@ fn stage(mode: Option<SandboxMode>, mechanism: Option<Mechanism>, helper: &str) 
         taken_back: None,
         limits: Limits::default(),
     };
-    let directory = std::env::temp_dir();
-    Stage::with(vec![], |parts| Parts { host: host(&directory).sandboxed(Some(setup)), ..parts })
+    Stage::with(vec![], |parts| Parts { host: parts.host.sandboxed(Some(setup)), ..parts })
 }
 
 #[tokio::test]

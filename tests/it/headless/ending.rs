@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use super::{Running, says, start};
 use crate::agent::{HANG, Setup};
 use crate::family::run;
+use crate::limit::wait_until;
 
 /// A command that is there while the run is.
 fn sleeper() -> Setup {
@@ -22,12 +23,7 @@ fn sleeper() -> Setup {
 
 async fn sleeps(running: &Running) {
     let runs = running.home.path().join("workspace/runs");
-    let waiting = async {
-        while !runs.exists() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    timeout(HANG, waiting).await.expect("nothing runs");
+    wait_until("the command", || runs.exists()).await;
 }
 
 /// Returns whether a process of this run is left.
@@ -66,12 +62,7 @@ async fn catches_interrupts(pid: u32) {
         let mask = u64::from_str_radix(caught.trim(), 16).unwrap();
         mask & 1 << (Signal::INT.as_raw() - 1) != 0
     };
-    let catches = async {
-        while !caught() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    timeout(HANG, catches).await.expect("it catches no signal");
+    wait_until("a handler of `SIGINT`", caught).await;
 }
 
 #[tokio::test]
@@ -97,6 +88,7 @@ async fn a_second_signal_ends_it_at_once() {
         (first, stdout)
     };
     running.signal(Signal::INT);
+    // Two signals that come together are one.
     tokio::time::sleep(Duration::from_millis(100)).await;
     running.signal(Signal::INT);
     let ended = timeout(Duration::from_millis(1500), running.child.wait()).await;

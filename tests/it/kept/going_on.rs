@@ -4,6 +4,8 @@ use serde_json::Value;
 
 use super::*;
 
+use crate::limit::wait_until;
+
 /// Cuts a log before its first event of this kind.
 fn cut_before(place: &Place, id: &str, kind: &str) {
     let log = fs::read_to_string(place.log(id)).unwrap();
@@ -71,9 +73,7 @@ async fn whoever_asks_for_a_session_while_it_is_loaded_gets_it_when_what_was_ope
         tokio::spawn(async move { load(&sessions, &id).await })
     };
     let first = loading();
-    while !sessions.contains(&id) {
-        tokio::task::yield_now().await;
-    }
+    wait_until("the session", || sessions.contains(&id)).await;
     let mut second = loading();
     // The end of the turn is not stored yet, and so is shown to nobody.
     let early = timeout(Duration::from_millis(200), &mut second).await;
@@ -101,7 +101,7 @@ async fn an_answer_that_was_cut_off_is_begun_anew() {
     // Who says something new is answered to all that was said.
     ask(&loaded, "three").await;
     ask(&loaded, "four").await;
-    let told = told.lock().unwrap();
+    let told = told.lock().unwrap().clone();
     assert_eq!(told[4..], ["user: three", "assistant: half []", "user: four"]);
 }
 

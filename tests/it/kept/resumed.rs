@@ -131,7 +131,7 @@ async fn check(policy: ResumePolicy, after: Vec<Event>, expected: Expect) {
         ends += usize::from(matches!(event, Event::TurnFinished { .. }));
         ends == turns
     };
-    timeout(LONG, until(&mut log, is_last)).await.unwrap();
+    until(&mut log, is_last).await;
     let before = loaded.stored_before().unwrap();
     let events = events(loaded.session()).into_iter().filter(|(index, _)| *index >= before);
     let mut lines: Vec<_> = events.filter_map(|(_, event)| brief(&event)).collect();

@@ -9,15 +9,11 @@ use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use crate::fakes::text;
+use crate::limit::wait_until;
 
 /// Waits until a session is not loaded any more.
 async fn unloaded(sessions: &Sessions, id: &str) {
-    let unloading = async {
-        while sessions.contains(id) {
-            yield_now().await;
-        }
-    };
-    timeout(LONG, unloading).await.unwrap();
+    wait_until("the end of the session", || !sessions.contains(id)).await;
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ async fn turn_with(session: &Arc<Session>, answer: &Answer) -> Vec<Arc<Event>> {
     session.prompt(text("go"), Origin::Editor);
     let mut events = Vec::new();
     loop {
-        let event = log.next().await;
+        let event = next(&mut log).await;
         events.push(Arc::clone(&event));
         match &*event {
             Event::CallStarted(started) if started.question.is_some() => {

@@ -10,7 +10,6 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::*;
-use crate::agent::HANG;
 
 const WINDOW: u64 = 16_000;
 
@@ -212,7 +211,7 @@ async fn step(
     let cancel_at = if rng.u8(..5) == 0 { rng.usize(1..30) } else { usize::MAX };
     let mut events = Vec::new();
     loop {
-        let event = timeout(HANG, log.next()).await.expect("the turn does not end");
+        let event = next(&mut log).await;
         events.push(Arc::clone(&event));
         if events.len() == cancel_at {
             session.cancel(id);

@@ -97,7 +97,7 @@ impl Says {
     /// Waits until a summary is asked for.
     async fn wait_for_summary(&self, log: &mut tandem_agent::session::Reader) {
         while !self.told.lock().unwrap().iter().any(is_summary) {
-            log.next().await;
+            next(log).await;
             tokio::task::yield_now().await;
         }
     }

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use super::{Stage, calls, error, limits, notices, outcome, said, says, server};
 use crate::agent::HANG;
 use crate::fakes::until;
+use crate::limit::wait_until;
 
 #[tokio::test]
 async fn built_in_tools_come_first_then_the_servers_in_their_order() {
@@ -46,7 +47,7 @@ async fn a_prompt_waits_for_a_server_that_is_nearly_ready() {
     let go = async {
         let is_waiting = |event: &Event| matches!(event, Event::Notice(_));
         let mut log = stage.session.events(0);
-        timeout(HANG, until(&mut log, is_waiting)).await.expect("nobody waits");
+        until(&mut log, is_waiting).await;
         stage.go();
     };
     let (events, ()) = tokio::join!(stage.turn(), go);
@@ -70,12 +71,8 @@ async fn a_prompt_does_not_wait_for_ever_nor_twice() {
     let events = timeout(Duration::from_millis(900), stage.turn()).await.unwrap();
     assert_eq!(notices(&events), expected[1..]);
     stage.go();
-    let ready = async {
-        while !stage.tools().iter().any(|tool| tool.starts_with("mcp_s_")) {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    timeout(HANG, ready).await.unwrap();
+    let are_there = || stage.tools().iter().any(|tool| tool.starts_with("mcp_s_"));
+    wait_until("the server's tools", are_there).await;
     assert!(notices(&stage.turn().await).is_empty());
 }
 
@@ -95,24 +92,14 @@ async fn a_server_that_says_nothing_is_down_after_a_while() {
 async fn a_server_that_ends_at_once_says_why_and_is_given_up_in_the_end() {
     let stage = Stage::new("s", "ends", vec![says("hi"), says("hi")]);
     stage.turn().await;
-    let ended = async {
-        while stage.notes().iter().filter(|note| *note == "initialize").count() < 7 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    timeout(HANG, ended).await.unwrap();
+    let starts = || stage.notes().iter().filter(|note| *note == "initialize").count();
+    wait_until("the seventh start", || starts() >= 7).await;
     let mut told = Vec::new();
-    let given_up = async {
-        loop {
-            told.extend(stage.standing());
-            let down = |last: &String| last.contains(": down: ") && !last.contains("again");
-            if told.last().is_some_and(down) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+    let is_given_up = || {
+        told.extend(stage.standing());
+        told.last().is_some_and(|last| last.contains(": down: ") && !last.contains("again"))
     };
-    timeout(HANG, given_up).await.unwrap();
+    wait_until("the end of the attempts", is_given_up).await;
     let last = told.last().unwrap();
     assert_eq!(last, "s: down: it ended (exit status: 7); last output: no licence");
 }

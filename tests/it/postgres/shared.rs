@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use super::server::{Cluster, Database, skip};
 use crate::agent::HANG;
 use crate::laws::{batch, head, new_id, text};
+use crate::limit::wait_until;
 
 /// Reads so many events of a log that goes on; returns their indexes.
 async fn read(log: &mut StoredLog, count: usize) -> Vec<usize> {
@@ -154,12 +155,8 @@ async fn an_order_is_carried_out_by_the_owner_and_replied_to_whoever_has_put_it(
 
 /// Waits until nothing is in the inbox.
 async fn emptied(database: &Database<'_>) {
-    let empty = async {
-        while database.sql("select count(*) from tandem.inbox") != "0" {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(HANG, empty).await.unwrap();
+    let is_empty = || database.sql("select count(*) from tandem.inbox") == "0";
+    wait_until("an empty inbox", is_empty).await;
 }
 
 #[tokio::test]

@@ -260,6 +260,7 @@ async fn when_the_server_crashes_or_freezes_nothing_is_lost_and_nothing_is_there
     let limits = PostgresLimits { patience: Duration::from_secs(2), ..LIMITS };
     let store = PostgresStore::connect(&database.address(), limits).await.unwrap();
     let trouble = async {
+        // Real waits: the server's trouble comes in the middle of the work.
         for _ in 0..3 {
             sleep(Duration::from_millis(300)).await;
             tokio::task::block_in_place(|| cluster.crash());
@@ -289,6 +290,7 @@ async fn when_the_primary_dies_and_its_synchronous_standby_takes_over_nothing_is
         format!("{url}?target_session_attrs=read-write").parse().unwrap();
     let store = PostgresStore::connect(&address, LIMITS).await.unwrap();
     let trouble = async {
+        // In the middle of the work.
         sleep(Duration::from_millis(300)).await;
         tokio::task::block_in_place(|| {
             primary.kill();

@@ -14,6 +14,7 @@ use super::{FAMILY, Stage, outside, protects, run, with};
 use crate::agent::{HANG, Setup};
 use crate::fakes::until;
 use crate::family::{is_gone, make_fifo};
+use crate::limit::wait_until;
 
 /// A call of a command in the background.
 fn behind(command: &str) -> serde_json::Value {
@@ -120,17 +121,12 @@ async fn what_an_earlier_command_has_left_behind_and_made_later_is_told_to_the_n
     let mut stage = stage(&[run(leaves)]);
     stage.go(Answer::Reject).await;
     go(&stage).await;
-    let made = async {
-        while !stage.path("ready").exists() {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(HANG, made).await.unwrap();
+    wait_until("the file `ready`", || stage.path("ready").exists()).await;
     let position = stage.session.position();
     stage.session.prompt(crate::fakes::text("go"), tandem_agent::session::Origin::Editor);
     let mut log = stage.session.events(position);
     let is_told = |event: &Event| matches!(event, Event::ToldNext(text) if text.contains(".vscode` came up while processes may have run"));
-    timeout(HANG, until(&mut log, is_told)).await.expect("it is not told");
+    until(&mut log, is_told).await;
     assert!(stage.path(".vscode").exists());
 }
 

@@ -49,7 +49,7 @@ pub(super) async fn new(case: &Case) -> Vec<String> {
     let stage = Stage::new();
     let initialize = json!({ "protocolVersion": 1, "clientCapabilities": {} });
     let mut editor = Editor::with(&stage.session, initialize).await;
-    let cwd = std::env::temp_dir();
+    let cwd = &stage.session.roots()[0];
     let params = json!({ "cwd": cwd, "mcpServers": [] });
     editor.send(json!({ "id": "n", "method": "session/new", "params": params })).await;
     let begun = until(&mut editor, |message| message["id"] == "n").await;

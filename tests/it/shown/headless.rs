@@ -15,6 +15,7 @@ use super::Case;
 use super::stage::{AFTER, BEFORE, Stage};
 use crate::agent::HANG;
 use crate::fakes::text;
+use crate::limit::wait_until;
 
 /// Everything that was written, to whatever stream.
 #[derive(Clone, Default)]
@@ -107,12 +108,7 @@ async fn written(case: &Case, format: Format) -> String {
         let seen = || written.0.lock().unwrap().matches(AFTER).count();
         // With `stream-json`, a note is on both streams.
         let times = if format == Format::StreamJson { 2 } else { 1 };
-        let all = async {
-            while seen() < times {
-                tokio::task::yield_now().await;
-            }
-        };
-        timeout(HANG, all).await.expect("the event is not shown");
+        wait_until("the note after the event", || seen() >= times).await;
     }
     stage.session.close();
     let all = written.0.lock().unwrap().clone();

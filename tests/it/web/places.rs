@@ -135,7 +135,7 @@ async fn a_server_that_says_little_for_long_is_left() {
 }
 
 async fn timeout_gone(server: &Server) {
-    tokio::time::timeout(crate::agent::HANG, server.client_gone()).await.unwrap();
+    server.client_gone().await;
 }
 
 #[tokio::test]
