@@ -146,6 +146,7 @@ async fn all_of_a_session_is_stored_when_its_end_is_shown() {
     assert_eq!(listed.len(), 1);
     assert_eq!((&*listed[0].title, listed[0].turns), ("one", 2));
     assert_eq!(&listed[0].head.directory, &loaded.session().roots()[0]);
+    end(&sessions).await;
 }
 
 #[tokio::test]
@@ -284,6 +285,7 @@ async fn an_unloaded_session_is_loaded_when_somebody_asks() {
     ask(&again, "second").await;
     assert_eq!(told.lock().unwrap().len(), 3);
     assert!(sessions.load("other", Vec::new(), |_| ()).await.unwrap().is_none());
+    end(&sessions).await;
 }
 
 #[tokio::test]
@@ -383,6 +385,7 @@ async fn while_a_long_session_is_loaded_everything_else_goes_on() {
     let all = begun.elapsed();
     others.abort();
     assert!(*longest.borrow() < all / 3, "{longest:?} of {all:?}");
+    end(&sessions).await;
 }
 
 #[tokio::test]
@@ -602,6 +605,7 @@ async fn nothing_is_shown_and_no_tool_runs_before_that_is_kept() {
     store.goes_on.send_replace(true);
     until(&mut log, is_end).await;
     assert_eq!(ran.load(Ordering::SeqCst), 1);
+    end(&sessions).await;
 }
 
 /// Returns the number of notices to people.
@@ -627,6 +631,7 @@ async fn a_store_that_refuses_a_new_session_is_said_once_and_tried_again() {
     ask(&loaded, "third").await;
     assert_eq!(notices(loaded.session()), 2);
     assert_eq!(stored(&*place.store(), loaded.id()).await, events(loaded.session()));
+    end(&sessions).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -646,6 +651,7 @@ async fn a_store_that_refuses_is_said_once_and_tried_again() {
     ask(&loaded, "fourth").await;
     assert_eq!(notices(loaded.session()), 2);
     assert_eq!(stored(&*place.store(), loaded.id()).await, events(loaded.session()));
+    end(&sessions).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -184,18 +184,18 @@ impl Terminal {
         assert_eq!(self.file("pasted").unwrap(), "pasted\n");
     }
 
+    fn shell_id(&self) -> String {
+        self.shown("#{pane_pid}")
+    }
+
     /// The process that the shell has started.
     fn agent_id(&self) -> String {
-        let pane = self.tmux(&["display-message", "-p", "#{pane_pid}"]);
-        let shell = String::from_utf8_lossy(&pane.stdout).trim().to_owned();
-        let child = Command::new("ps").args(["-o", "pid=", "--ppid", &shell]).output().unwrap();
-        String::from_utf8_lossy(&child.stdout).trim().to_owned()
+        ids(&["--ppid", &self.shell_id()])
     }
 
     /// Returns whether the terminal's keys are for a job of the shell's.
     fn has_job(&self) -> bool {
-        let pane = self.tmux(&["display-message", "-p", "#{pane_pid}"]);
-        let shell = String::from_utf8_lossy(&pane.stdout).trim().to_owned();
+        let shell = self.shell_id();
         let ps = Command::new("ps").args(["-o", "pgid=,tpgid=", "-p", &shell]).output().unwrap();
         let ids = String::from_utf8_lossy(&ps.stdout).into_owned();
         let mut ids = ids.split_whitespace();
@@ -219,9 +219,22 @@ impl Terminal {
     }
 }
 
+/// Returns the ids of the processes that `ps` selects by these options, as it takes them.
+fn ids(selected: &[&str]) -> String {
+    let ps = Command::new("ps").args(["-o", "pid="]).args(selected).output().unwrap();
+    String::from_utf8_lossy(&ps.stdout).split_whitespace().collect::<Vec<_>>().join(",")
+}
+
 impl Drop for Terminal {
+    /// Waits for the agent, which stores its session in the home when its terminal has gone.
     fn drop(&mut self) {
+        let shell = self.shell_id();
+        let agents = ids(&["-p", &shell, "--ppid", &shell]);
         self.tmux(&["kill-server"]);
+        let begun = Instant::now();
+        while !ids(&["-p", &agents]).is_empty() && begun.elapsed() < HANG {
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 

@@ -70,6 +70,7 @@ async fn a_checkpoint_has_what_was_said_and_stays_as_it_is() {
     ask(&*load(&sessions, &copy.id).await, "three").await;
     assert_eq!(*told.lock().unwrap(), ["user: one", "assistant: a []", "user: three"]);
     assert_eq!(stored(&*place.store(), checkpoint).await, before);
+    end(&sessions).await;
 }
 
 #[tokio::test]
@@ -102,6 +103,7 @@ async fn a_tag_that_is_taken_is_overwritten_only_by_who_says_so() {
     let resume = said(&loaded, "/chat resume other").await.unwrap();
     assert!(resume.contains(&format!("`tandem -r {}`", other[0])), "{resume}");
     assert!(said(&loaded, "/chat save \u{7}").await.is_err(), "it would be shown in lists");
+    end(&sessions).await;
 }
 
 #[tokio::test]
@@ -126,6 +128,7 @@ async fn a_fork_has_no_turn_that_has_not_ended() {
     let opened = load(&sessions, &copy.head.id).await;
     let ends = |event: &Event| matches!(event, Event::TurnFinished { reason, .. } if *reason != StopReason::EndTurn);
     assert!(!events(opened.session()).iter().any(|(_, event)| ends(event)));
+    end(&sessions).await;
 }
 
 #[tokio::test]
@@ -137,6 +140,7 @@ async fn what_is_not_stored_or_not_begun_is_not_copied() {
         assert!(loaded.session().stored().await.is_err());
         assert!(said(&loaded, command).await.is_err(), "{command}");
         assert_eq!(place.store().list(&Query::default()).await.unwrap().len(), 1, "itself");
+        end(&sessions).await;
     }
     let (model, _) = Spy::new(vec![says("a")]);
     let unstored = Session::new(parts(model));
@@ -171,4 +175,5 @@ async fn a_session_that_a_client_began_knows_no_checkpoint_of_others() {
     assert!(!list(&served).await.contains("mine"));
     let all = list(&loaded).await;
     assert!(all.contains("mine") && all.contains("theirs"), "{all}");
+    end(&sessions).await;
 }

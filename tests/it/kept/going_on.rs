@@ -103,6 +103,7 @@ async fn an_answer_that_was_cut_off_is_begun_anew() {
     ask(&loaded, "four").await;
     let told = told.lock().unwrap().clone();
     assert_eq!(told[4..], ["user: three", "assistant: half []", "user: four"]);
+    end(&sessions).await;
 }
 
 /// Sets the times in a log back by two hours.
@@ -155,6 +156,7 @@ async fn what_is_answered_does_not_go_on() {
     let is_failure = |(_, event): &(usize, Event)| matches!(event, Event::CommandFailed(_));
     let failures = events(loaded.session()).into_iter().filter(is_failure).count();
     assert_eq!((failures, told.lock().unwrap().len()), (2, 1));
+    end(&sessions).await;
 }
 
 #[tokio::test]

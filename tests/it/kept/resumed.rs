@@ -138,6 +138,7 @@ async fn check(policy: ResumePolicy, after: Vec<Event>, expected: Expect) {
     lines.push("--".to_owned());
     lines.extend(told.lock().unwrap().iter().cloned());
     expected.assert_eq(&(lines.join("\n") + "\n"));
+    end(&sessions).await;
 }
 
 #[tokio::test]

@@ -108,10 +108,15 @@ impl Stage {
         }
     }
 
-    /// Ends the session, and goes on with it as another process would.
-    async fn restart(&mut self) {
+    /// Ends the session, and waits until all of it is stored.
+    async fn end(&self) {
         self.session.close();
         self.session.saved().await;
+    }
+
+    /// Ends the session, and goes on with it as another process would.
+    async fn restart(&mut self) {
+        self.end().await;
         let store: Arc<dyn Store> = Arc::new(FileStore::new(self.store.path().to_owned()));
         let stored = StoredSession::open(&store, self.session.id(), 1 << 20, ResumePolicy::Never)
             .await
@@ -124,8 +129,7 @@ impl Stage {
 
     /// Ends the session, and takes what was stored after the conversation went back away again.
     async fn kill(&self) {
-        self.session.close();
-        self.session.saved().await;
+        self.end().await;
         let path = self.store.path().join(self.session.id()).join("log.jsonl");
         let mut batches: Vec<Value> = fs::read_to_string(&path)
             .unwrap()
@@ -195,7 +199,10 @@ async fn the_model_is_told_what_it_was_told_before_the_prompt_and_nothing_since(
         for restart in [Restart::Never, Restart::Before, Restart::After, Restart::Killed] {
             let mut stage = Stage::new();
             stage.run(&steps).await;
-            let Some(turn) = rng.choice(stage.earlier()) else { continue };
+            let Some(turn) = rng.choice(stage.earlier()) else {
+                stage.end().await;
+                continue;
+            };
             if restart == Restart::Before {
                 stage.restart().await;
             }
@@ -216,6 +223,9 @@ async fn the_model_is_told_what_it_was_told_before_the_prompt_and_nothing_since(
                 seen[1] += usize::from(matches!(*event, Event::Masked(_)));
                 seen[2] += usize::from(matches!(*event, Event::Rewound { .. }));
             }
+            // What is still being stored would outlive the directory.
+            stage.end().await;
+            without.end().await;
         }
     }
     assert!(seen.iter().zip([20, 5, 80]).all(|(seen, least)| *seen > least), "{seen:?}");
