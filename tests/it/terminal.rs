@@ -21,8 +21,8 @@ use tempfile::TempDir;
 
 use crate::agent::HANG;
 
-/// Longer than a question waits until keys answer it.
-pub(crate) const GRACE: Duration = Duration::from_millis(700);
+/// Longer than the grace period of a question.
+const QUESTION_GRACE: Duration = Duration::from_millis(700);
 
 /// The end of the last row while nothing is typed.
 pub(crate) const HINT: &str = "? for the keys";
@@ -130,6 +130,12 @@ impl Terminal {
     /// The screen and the scrollback.
     pub(crate) fn seen(&self) -> String {
         String::from_utf8_lossy(&self.tmux(&["capture-pane", "-p", "-S", "-"]).stdout).into_owned()
+    }
+
+    /// Waits until keys answer the question that is on the screen. A real wait: for as long as they still go to the
+    /// prompt, the screen is the same.
+    pub(crate) fn wait_for_grace(&self) {
+        std::thread::sleep(QUESTION_GRACE);
     }
 
     #[track_caller]
@@ -262,7 +268,7 @@ fn a_prompt_an_edit_that_is_allowed_and_the_end() {
     let asked = terminal.until(EDIT_QUESTION);
     assert_eq!(prompts(&asked)[0], "write it");
     assert!(asked.contains("I write.") && asked.contains("+proposed"), "{asked}");
-    std::thread::sleep(GRACE);
+    terminal.wait_for_grace();
     terminal.text("y");
     let seen = terminal.until("Written.");
     assert_eq!(ended_calls(&seen), ["✓ Writing to a.txt +1 -0 new file"]);
@@ -296,7 +302,7 @@ fn what_is_proposed_can_be_edited_first() {
     terminal.editor(r#"sed s/proposed/edited/ "$1" > x; cat x > "$1"; rm x"#);
     terminal.line("write it");
     terminal.until(EDIT_QUESTION);
-    std::thread::sleep(GRACE);
+    terminal.wait_for_grace();
     terminal.text("e");
     terminal.until("Written.");
     assert_eq!(terminal.file("project/a.txt").unwrap(), "edited\n");

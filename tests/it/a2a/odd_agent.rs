@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::{Message, WebSocket, accept};
 
-use crate::terminal::{GRACE, HINT, Terminal, prompts};
+use crate::terminal::{HINT, Terminal, prompts};
 
 /// An agent's part in a connection.
 type Act = fn(&mut Agent);
@@ -255,11 +255,11 @@ fn what_is_not_taken_comes_back() {
     };
     let Some(terminal) = attach(vec![act]) else { return };
     terminal.until("Do this?");
-    std::thread::sleep(GRACE);
+    terminal.wait_for_grace();
     terminal.text("y");
     let seen = terminal.until("not now");
     assert!(seen.contains("Do this?"), "{seen}");
-    std::thread::sleep(GRACE);
+    terminal.wait_for_grace();
     terminal.text("y");
     terminal.until("✗ a thing");
     terminal.line("some words");

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::server::{Shared, answer, asks, ends, shared_with, statuses, tool_call};
 use super::socket::Socket;
 use crate::agent::Setup;
-use crate::terminal::{GRACE, Terminal, ended_calls};
+use crate::terminal::{Terminal, ended_calls};
 
 /// Question before a command line.
 const QUESTION: &str = "Run this command?";
@@ -91,7 +91,7 @@ impl Room {
                 self.it.editor.answer(&asked.editor, json!({ "outcome": outcome })).await;
             }
             First::Terminal => {
-                tokio::time::sleep(GRACE).await;
+                self.terminal.wait_for_grace();
                 self.terminal.text(if allow { "y" } else { "n" });
             }
             First::A2a => {
