@@ -47,6 +47,8 @@ pub(super) enum CompressError {
     Nothing,
     /// The turn is cancelled.
     Cancelled,
+    /// The summary that the turn waited for was given up: another model answers from now on.
+    GivenUp,
     /// The model did not answer; why.
     Model(model::Error),
     /// The summary was empty, or longer than the messages that it sums up.
@@ -58,6 +60,7 @@ impl std::fmt::Display for CompressError {
         match self {
             Self::Nothing => f.write_str("there is nothing to compress yet"),
             Self::Cancelled => f.write_str("it was cancelled"),
+            Self::GivenUp => f.write_str("another model answers from now on"),
             Self::Model(error) => error.fmt(f),
             Self::Useless => f.write_str("the summary is empty, or no shorter"),
         }
@@ -98,7 +101,7 @@ pub(super) async fn if_needed(engine: &Engine, cancel: &CancellationToken) -> bo
     };
     match done {
         Ok(_) => return true,
-        Err(CompressError::Cancelled) => return false,
+        Err(CompressError::Cancelled | CompressError::GivenUp) => return false,
         Err(CompressError::Nothing) => {}
         Err(why) => {
             let is_useless = why == CompressError::Useless;
@@ -134,7 +137,8 @@ pub(super) async fn as_needed(
         _ => return Some(false),
     };
     match done {
-        Some(Ok(_)) => return Some(true),
+        // Another model may take the conversation as it is.
+        Some(Ok(_) | Err(CompressError::GivenUp)) => return Some(true),
         Some(Err(CompressError::Cancelled)) => return None,
         Some(Err(why)) => {
             let notice =
@@ -194,8 +198,7 @@ async fn finish(
         .run_until_cancelled(engine.compression.summary.there())
         .await
         .ok_or(CompressError::Cancelled)?;
-    let (old, summed_up) =
-        engine.compression.summary.take().await.ok_or(CompressError::Cancelled)?;
+    let (old, summed_up) = engine.compression.summary.take().await.ok_or(CompressError::GivenUp)?;
     take_effect(engine, &old, summed_up).await
 }
 

@@ -59,6 +59,25 @@ async fn what_a_model_has_begun_is_not_for_the_next_one() {
 }
 
 #[tokio::test]
+async fn a_turn_that_waits_for_it_is_answered_by_the_next_model() {
+    let model = Slow::saying(|prompt, asked| match prompt {
+        _ if is_summary(prompt) => snapshot("By the one before."),
+        _ if asked == 0 => calls("t", json!({ "n": prompt.messages.len() })),
+        _ => vec![Err(Error::ContextTooLong("too long".to_owned()))],
+    });
+    let other = Says::new(None, |_| says("I am another."));
+    let models = Arc::new(Other(Arc::clone(&other)));
+    let session = session_in(Arc::clone(&model) as _, 2000, |parts| Parts { models, ..parts });
+    let mut log = session.events(0);
+    session.prompt(text("The first."), Origin::Editor);
+    until(&mut log, |event| matches!(event, Event::Notice(it) if it.starts_with("Waiting"))).await;
+    session.set_model("other").await.unwrap();
+    let events = until(&mut log, is_end).await;
+    assert_eq!((reason(&events), other.told().len()), (StopReason::EndTurn, 1));
+    model.writes(0).await;
+}
+
+#[tokio::test]
 async fn a_refused_turn_takes_the_summary_with_it_that_is_of_a_part_of_it() {
     let refuse = |prompt: &Prompt| prompt.messages.len() > 10;
     let model = refusing(refuse, |_| snapshot("Of what is refused."));
