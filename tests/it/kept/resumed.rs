@@ -16,7 +16,7 @@ use tandem_model::{Call, FinishReason, Usage};
 use tandem_tools::{Access, ToolKind};
 use tokio::time::timeout;
 
-use super::{LONG, Place, events, load, look, says};
+use super::{LONG, Place, end, events, load, look, says};
 use crate::fakes::{Fake, Spy, parts, text, until};
 
 const ID: &str = "0199f2c4-0000-7000-8000-000000000001";

@@ -145,7 +145,7 @@ fn a_session_is_chosen_before_there_is_one() {
     assert!(seen.contains("› about plums") && seen.contains("  about apples"), "{seen}");
     assert!(!seen.contains(HINT), "{seen}");
     // What was said is searched, and not the titles alone.
-    terminal.text("APPLES IT");
+    terminal.text("APPLES IT IS.");
     terminal.until("No session has these words in its title");
     terminal.keys(&["C-r"]);
     let seen = terminal.until("  Apples it is.");
