@@ -50,6 +50,7 @@ mod network;
 mod ollama;
 mod openai;
 mod peer;
+mod places;
 mod policy;
 #[cfg(feature = "postgres")]
 mod postgres;

@@ -42,6 +42,10 @@ fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/mcp/server.sh")
 }
 
+/// Source of the same server, for a test to put in its workspace: commands in a sandbox do not see the fixture of a
+/// clone below `/tmp`.
+const SERVER: &str = include_str!("../../fixtures/mcp/server.sh");
+
 /// Returns the limits of these tests: a server is started again at once.
 fn limits() -> McpLimits {
     McpLimits { again: Duration::from_millis(20), ..McpLimits::default() }

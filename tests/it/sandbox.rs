@@ -15,6 +15,8 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
+use crate::places::seen_in_sandbox;
+
 /// Name of the program that the attacks are written for.
 const PYTHON: [&str; 2] = ["/usr/bin/python3", "/usr/local/bin/python3"];
 
@@ -33,7 +35,11 @@ pub(super) struct Arena {
 
 impl Arena {
     pub(super) fn new() -> Self {
-        let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        Self::of(seen_in_sandbox())
+    }
+
+    /// An arena in a directory that is made for it.
+    pub(super) fn of(directory: TempDir) -> Self {
         let arena = Self { directory };
         fs::create_dir_all(arena.workspace()).unwrap();
         arena

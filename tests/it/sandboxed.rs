@@ -32,6 +32,7 @@ use tokio::time::timeout;
 use crate::agent::{HANG, Setup};
 use crate::fakes::{host, is_end, parts, text, until};
 use crate::family::{is_gone, make_fifo};
+use crate::places::seen_in_sandbox;
 
 /// Returns the mechanism that `tandem --sandbox` has here; without one, the reason is printed.
 pub(crate) fn mechanism() -> Option<String> {
@@ -245,7 +246,7 @@ async fn an_always_outside_is_remembered() {
     let calls = [run(line), outside(line), run(line), run("./other.sh")];
     let mut stage = Stage::new(Mode::Default, &calls);
     // Not in `/tmp`, which commands in the sandbox have for themselves.
-    let elsewhere = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let elsewhere = seen_in_sandbox();
     let log = elsewhere.path().join("log");
     for name in ["log.sh", "other.sh"] {
         let script = format!("#!/bin/sh\necho ran >> {}\n", log.display());
@@ -289,7 +290,7 @@ async fn a_directory_that_the_settings_name_is_written_however_it_is_spelled() {
     if mechanism().is_none() {
         return;
     }
-    let elsewhere = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let elsewhere = seen_in_sandbox();
     let real = fs::canonicalize(elsewhere.path()).unwrap();
     fs::create_dir(real.join("cache")).unwrap();
     std::os::unix::fs::symlink("cache", real.join("link")).unwrap();

@@ -14,9 +14,10 @@ use tempfile::TempDir;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
-use super::fixture;
+use super::SERVER;
 use crate::agent::{Agent, HANG, Ran, Setup};
 use crate::family::{is_gone, make_fifo};
+use crate::places::seen_in_sandbox;
 use crate::sandboxed::mechanism;
 
 /// Settings of the user and of the project, seen from the workspace.
@@ -43,7 +44,7 @@ pub(super) fn broken() -> SandboxSetup {
 
 /// Returns settings with the server `s`, which runs a line of bash before it serves.
 fn server(line: &str, more: &Value) -> String {
-    let script = format!("{line}\nexec {} plain", fixture().display());
+    let script = format!("{line}\nexec bash server.sh plain");
     let mut server = json!({ "command": "bash", "args": ["-c", script], "trust": true });
     server.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     json!({ "mcpServers": { "s": server } }).to_string()
@@ -52,7 +53,7 @@ fn server(line: &str, more: &Value) -> String {
 /// An agent that lists its servers, in a folder that the user trusts.
 fn lists() -> Setup {
     let setup = Setup::answers(json!([[{ "text": "hi" }]])).file(".git/HEAD", "");
-    setup.var("GEMINI_CLI_TRUST_WORKSPACE", "true").arg("-p").arg("/mcp")
+    setup.file("server.sh", SERVER).var("GEMINI_CLI_TRUST_WORKSPACE", "true").arg("-p").arg("/mcp")
 }
 
 /// Returns a file of the workspace in which an agent ran.
@@ -109,7 +110,7 @@ async fn only_the_user_takes_a_projects_server_out() {
 #[tokio::test]
 async fn it_writes_the_workspace_and_nothing_that_is_protected_or_elsewhere() {
     let Some(mechanism) = mechanism() else { return };
-    let elsewhere = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let elsewhere = seen_in_sandbox();
     let line = format!(
         "{MARKS}; touch .git/new {}/new; echo temporary > /tmp/x; (echo > /dev/tcp/192.0.2.1/80) 2> network",
         elsewhere.path().display()
@@ -127,7 +128,7 @@ async fn one_that_cannot_work_there_says_so() {
     if mechanism().is_none() {
         return;
     }
-    let elsewhere = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let elsewhere = seen_in_sandbox();
     let line = format!("touch {}/cache || exit 3", elsewhere.path().display());
     let ran = lists().arg("--sandbox=true").file(PROJECT, &server(&line, &json!({}))).run().await;
     for words in
@@ -169,7 +170,7 @@ async fn variables_for_the_loader_are_the_servers_alone() {
     if mechanism().is_none() {
         return;
     }
-    let elsewhere = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let elsewhere = seen_in_sandbox();
     let log = elsewhere.path().join("log").display().to_string();
     let variables = json!({ "env": { "LD_DEBUG": "libs", "LD_DEBUG_OUTPUT": log, "OWN": "own" } });
     let line = format!("{MARKS}; printenv LD_DEBUG OWN > variables");
@@ -194,7 +195,11 @@ async fn commands_see_neither_the_server_nor_its_environment() {
     ]);
     let project = server(MARKS, &json!({ "env": { "SERVERS_OWN": "value" } }));
     let setup = Setup::answers(calls).file(PROJECT, &project).file(".git/HEAD", "");
-    let setup = setup.var("GEMINI_CLI_TRUST_WORKSPACE", "true").arg("-y").arg("--sandbox=true");
+    let setup = setup
+        .file("server.sh", SERVER)
+        .var("GEMINI_CLI_TRUST_WORKSPACE", "true")
+        .arg("-y")
+        .arg("--sandbox=true");
     let ran = setup.arg("-p").arg("go").run().await;
     assert_ne!(read(&ran, "mark").trim(), "outside");
     assert_eq!(read(&ran, "seen").trim(), "0", "{}", ran.stderr);
@@ -211,7 +216,10 @@ async fn ends(end: impl AsyncFn(&mut Agent, Pid)) {
     }
     let setup =
         Setup::answers(json!([[{ "text": "hi" }]])).file(PROJECT, &server(FAMILY, &json!({})));
-    let setup = setup.var("GEMINI_CLI_TRUST_WORKSPACE", "true").arg("--sandbox=true");
+    let setup = setup
+        .file("server.sh", SERVER)
+        .var("GEMINI_CLI_TRUST_WORKSPACE", "true")
+        .arg("--sandbox=true");
     let home = TempDir::new().unwrap();
     let mut command = setup.command(home.path());
     make_fifo(&home.path().join("workspace/family"));

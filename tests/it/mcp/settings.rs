@@ -3,18 +3,18 @@
 use expect_test::expect;
 use serde_json::{Value, json};
 
-use super::fixture;
+use super::SERVER;
 use crate::agent::{Setup, text};
 
 /// Calls `echo` of the server `s`.
 fn echoes() -> Setup {
     let call = json!({ "call": { "name": "mcp_s_echo", "args": { "message": "hello" } } });
-    Setup::answers(json!([[call], [{ "text": "done" }]]))
+    Setup::answers(json!([[call], [{ "text": "done" }]])).file("server.sh", SERVER)
 }
 
 fn settings(more: Value) -> String {
     let mut server =
-        json!({ "command": fixture(), "args": ["$MODE"], "env": { "OWN": "${MINE}" } });
+        json!({ "command": "bash", "args": ["server.sh", "$MODE"], "env": { "OWN": "${MINE}" } });
     server.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     format!("// names a server\n{}", json!({ "mcpServers": { "s": server } }))
 }
@@ -45,7 +45,7 @@ async fn the_users_servers_are_started() {
 #[tokio::test]
 async fn servers_can_be_left_out() {
     let excluded = json!({ "mcp": { "excluded": ["s"] } });
-    let servers: Value = json!({ "mcpServers": { "s": { "command": fixture(), "trust": true } }, "mcp": excluded["mcp"] });
+    let servers: Value = json!({ "mcpServers": { "s": { "command": "bash", "args": ["server.sh"], "trust": true } }, "mcp": excluded["mcp"] });
     let result = result(echoes().file(USER, &servers.to_string())).await;
     assert_eq!(result["error"]["type"], "tool_not_registered");
 }

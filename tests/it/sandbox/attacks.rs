@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use serde::Deserialize;
 
 use super::{Arena, python};
+use crate::places::copy_fixture;
 
 /// The smallest number of attacks that each mechanism must hold.
 const FEWEST: usize = 150;
@@ -28,7 +29,7 @@ struct Canaries(Child);
 
 impl Canaries {
     fn start(arena: &Arena, python: &str) -> Self {
-        let program = fixture("canaries.py");
+        let program = copy_fixture("sandbox/canaries.py", arena.path());
         let mut command = arena.program(python);
         command.arg(program).arg(arena.path()).env("CANARY", "tandem-canary-key");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -46,10 +47,6 @@ impl Canaries {
         assert!(self.0.wait().unwrap().success(), "the canaries were killed");
         serde_json::from_str(&text).unwrap()
     }
-}
-
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sandbox").join(name)
 }
 
 /// Puts in place what there is to attack.
@@ -125,7 +122,7 @@ fn holds(mechanism: &str, mode: &str) {
     furnish(&arena);
     let outside = arena.path().join("outside");
     let before = (tree(&outside), tree(&arena.workspace().join(".git")));
-    let program = fixture("attacks.py");
+    let program = copy_fixture("sandbox/attacks.py", arena.path());
     let words = [python, program.to_str().unwrap(), mechanism, mode];
     let mut command = arena.sandboxed(mechanism, mode, &words);
     command.env("GEMINI_API_KEY", "tandem-canary-key").env("SSH_AUTH_SOCK", "/run/agent");
@@ -185,7 +182,8 @@ fn attacks_work_without_a_sandbox() {
     let canaries = Canaries::start(&arena, python);
     furnish(&arena);
     let mut command = arena.program(python);
-    command.arg(fixture("attacks.py")).args(["none", "none"]);
+    let program = copy_fixture("sandbox/attacks.py", arena.path());
+    command.arg(program).args(["none", "none"]);
     command.env("GEMINI_API_KEY", "tandem-canary-key").env("TMPDIR", arena.path());
     let refused = attempts(command).into_iter();
     let refused = refused.filter_map(|attempt| Some((attempt.name, attempt.refused?)));

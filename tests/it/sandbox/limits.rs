@@ -5,7 +5,10 @@ use std::os::unix::fs::chown;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use tempfile::TempDir;
+
 use super::{Arena, python, skipped};
+use crate::places::copy_program;
 
 /// Program that starts another user's program, where the tests run as root: root is held to no number of
 /// processes.
@@ -17,31 +20,34 @@ const NOBODY: u32 = 65534;
 /// Runs Python in the sandbox with a limit, as an ordinary user.
 fn limited(arena: &Arena, mechanism: &str, limit: &str, python: &str, script: &str) -> Output {
     let words = ["sandbox", "--mechanism", mechanism, "--limit", limit, "--", python, "-c", script];
-    let program = env!("CARGO_BIN_EXE_tandem");
-    let mut command = arena.program(program);
+    let program = arena.path().join("tandem");
+    let mut command = arena.program(program.to_str().unwrap());
     if rustix::process::geteuid().is_root() {
         command = arena.program(SETPRIV);
-        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--", program]);
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]).arg(program);
     }
     command.args(words).output().unwrap()
 }
 
-/// Returns an interpreter for an ordinary user, who can work in the arena then.
-fn interpreter(arena: &Arena) -> Option<&'static str> {
+/// Returns an arena with a copy of the program, and an interpreter: an ordinary user can work with both. The
+/// repository may be where that user may not enter, such as below root's home.
+fn ordinary() -> Option<(Arena, &'static str)> {
     let python = python()?;
+    let arena = Arena::of(TempDir::new_in("/tmp").unwrap());
+    let program = copy_program(arena.path());
     if rustix::process::geteuid().is_root() {
         for path in [arena.path(), &arena.home(), &arena.workspace()] {
             chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
         }
         let mut reads = Command::new(SETPRIV);
         reads.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
-        reads.arg(env!("CARGO_BIN_EXE_tandem")).arg("--version");
+        reads.arg(program).arg("--version");
         if !Path::new(SETPRIV).exists() || !reads.output().unwrap().status.success() {
             skipped(format_args!("nobody but root can run the program that was built"));
             return None;
         }
     }
-    Some(python)
+    Some((arena, python))
 }
 
 /// Starts processes that live as long as it does, and prints how many there are when no more start.
@@ -62,8 +68,7 @@ print(started)";
 
 #[test]
 fn no_more_processes_start_than_may_and_the_agent_lives() {
-    let arena = Arena::new();
-    let Some(python) = interpreter(&arena) else { return };
+    let Some((arena, python)) = ordinary() else { return };
     let ran = limited(&arena, "namespaces", "sandbox-processes=40", python, BOMB);
     if !ran.status.success() {
         skipped(format_args!("namespaces: {}", String::from_utf8_lossy(&ran.stderr)));
@@ -76,8 +81,7 @@ fn no_more_processes_start_than_may_and_the_agent_lives() {
 
 #[test]
 fn processes_of_the_user_outside_are_not_counted() {
-    let arena = Arena::new();
-    let Some(python) = interpreter(&arena) else { return };
+    let Some((arena, python)) = ordinary() else { return };
     // Trying them out leaves files of this user behind.
     for mechanism in Arena::new().mechanisms() {
         let script =

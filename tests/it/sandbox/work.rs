@@ -10,6 +10,7 @@ use std::process::{Command, Output, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Arena, python, skipped};
+use crate::places::copy_program;
 use crate::sandboxed::mechanism;
 use crate::terminal::Terminal;
 
@@ -339,12 +340,13 @@ fn a_command_reads_the_terminal_is_stopped_goes_on_and_is_interrupted() {
 fn a_command_that_is_confined_cannot_confine_another_with_more_rights() {
     let arena = Arena::new();
     arena.file("outside", "untouched\n");
-    let tandem = env!("CARGO_BIN_EXE_tandem");
+    let tandem = copy_program(arena.path());
     for outer in arena.mechanisms() {
         for inner in arena.mechanisms() {
             let line = format!(
-                "cd .. && {tandem} sandbox --mechanism {inner} -s workspace-write -- \
-                 bash -c 'echo evil > outside'"
+                "cd .. && '{}' sandbox --mechanism {inner} -s workspace-write -- \
+                 bash -c 'echo evil > outside'",
+                tandem.display()
             );
             let output = arena.bash(outer, "read-only", &line);
             assert!(!output.status.success(), "{inner} in {outer}: {output:?}");

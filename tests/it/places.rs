@@ -1,0 +1,38 @@
+//! Directories for tests that run commands in a sandbox, wherever the repository was cloned.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+/// Directories that commands in a sandbox see others in place of.
+const REPLACED: [&str; 2] = ["/tmp", "/var/tmp"];
+
+/// Makes a directory that commands in a sandbox see as it is: in the target directory or, if the repository was
+/// cloned where they see another directory, in the user's home.
+pub(crate) fn seen_in_sandbox() -> TempDir {
+    let replaced = REPLACED.map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.into()));
+    let is_seen = |path: &PathBuf| {
+        fs::canonicalize(path).is_ok_and(|path| !replaced.iter().any(|it| path.starts_with(it)))
+    };
+    let places = [Some(env!("CARGO_TARGET_TMPDIR").into()), std::env::home_dir()];
+    let place = places.into_iter().flatten().find(is_seen);
+    let place = place.expect("the clone and the home are below /tmp: clone elsewhere");
+    tempfile::Builder::new().prefix(".tandem-test-").tempdir_in(place).unwrap()
+}
+
+/// Copies the program that was built into a directory, for those who cannot reach it where it is.
+pub(crate) fn copy_program(directory: &Path) -> PathBuf {
+    copy(Path::new(env!("CARGO_BIN_EXE_tandem")), directory)
+}
+
+/// Copies a file of `fixtures` into a directory, for those who cannot reach it where it is.
+pub(crate) fn copy_fixture(name: &str, directory: &Path) -> PathBuf {
+    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name), directory)
+}
+
+fn copy(file: &Path, directory: &Path) -> PathBuf {
+    let copied = directory.join(file.file_name().unwrap());
+    fs::copy(file, &copied).unwrap();
+    copied
+}
