@@ -1,13 +1,18 @@
-// Lays out npm's packages: one for each platform, with the program, and one that starts it.
+// Packs npm's packages: one for each platform, with the program, and one that starts it.
 //
-//   node pack.mjs platform PLATFORM VERSION PROGRAM DIRECTORY
-//   node pack.mjs launcher VERSION DIRECTORY
+//   NPM_NAME=@OWNER/tandem node pack.mjs platform PLATFORM VERSION PROGRAM DIRECTORY
+//   NPM_NAME=@OWNER/tandem node pack.mjs launcher VERSION DIRECTORY
 //
-// NPM_NAME is the name of the package that people install, such as `@owner/tandem`; without it, `tandem`.
+// NPM_NAME is the name of the package that people install. It has no default: the bare name is another owner's.
 // There is no install script: npm chooses the package of the platform by `os` and `cpu`, and so the packages work
 // with `--ignore-scripts`, too.
+//
+// A package is packed where it is laid out, because an archive keeps the program executable on its way through
+// whatever stores the files of a build. npm makes a `bin` executable as well when it packs and installs a package.
 
-import { chmodSync, copyFileSync, mkdirSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -21,43 +26,49 @@ const PLATFORMS = {
   'darwin-aarch64': { os: 'darwin', cpu: 'arm64' },
 }
 
-const NAME = process.env.NPM_NAME ?? 'tandem'
+const NAME = process.env.NPM_NAME
+if (!NAME) {
+  console.error('NPM_NAME is not set: set it to the name that the package has at npm, such as @OWNER/tandem.')
+  process.exit(1)
+}
 
 const packageName = ({ os, cpu }) => `${NAME}-${os}-${cpu}`
 
-/** The directory of a package; without its owner. */
-const directoryOf = (name, into) => join(into, name.split('/').pop())
-
 const COMMON = { license: 'Apache-2.0', repository: process.env.REPOSITORY }
 
-function write(directory, description) {
-  writeFileSync(join(directory, 'package.json'), JSON.stringify({ ...description, ...COMMON }, null, 2) + '\n')
+/** Packs a description and one executable file into a directory. */
+function pack(description, executable, into) {
+  const directory = mkdtempSync(join(tmpdir(), 'tandem-npm-'))
+  try {
+    const [path] = description.files
+    mkdirSync(join(directory, dirname(path)))
+    copyFileSync(executable, join(directory, path))
+    chmodSync(join(directory, path), 0o755)
+    writeFileSync(join(directory, 'package.json'), JSON.stringify({ ...description, ...COMMON }, null, 2) + '\n')
+    execFileSync('npm', ['pack', directory, '--silent', '--pack-destination', into])
+  } finally {
+    rmSync(directory, { recursive: true })
+  }
 }
 
 function platformPackage(platform, version, program, into) {
   const { os, cpu } = PLATFORMS[platform]
-  const name = packageName({ os, cpu })
-  const directory = directoryOf(name, into)
-  mkdirSync(join(directory, 'bin'), { recursive: true })
-  copyFileSync(program, join(directory, 'bin/tandem'))
-  chmodSync(join(directory, 'bin/tandem'), 0o755)
-  write(directory, {
-    name,
+  const description = {
+    name: packageName({ os, cpu }),
     version,
     description: `The program of tandem for ${os}, ${cpu}`,
     os: [os],
     cpu: [cpu],
+    // Another name than the launcher's: npm may link both into one directory, and only one would stay.
+    bin: { [`tandem-${os}-${cpu}`]: 'bin/tandem' },
     files: ['bin/tandem'],
     preferUnplugged: true,
-  })
+  }
+  pack(description, program, into)
 }
 
 function launcherPackage(version, into) {
-  const directory = directoryOf(NAME, into)
-  mkdirSync(join(directory, 'bin'), { recursive: true })
-  copyFileSync(join(HERE, 'tandem.js'), join(directory, 'bin/tandem.js'))
-  chmodSync(join(directory, 'bin/tandem.js'), 0o755)
-  write(directory, {
+  const description = {
     name: NAME,
     version,
     description: 'A coding agent for your editor and your terminal',
@@ -67,7 +78,8 @@ function launcherPackage(version, into) {
     optionalDependencies: Object.fromEntries(
       Object.values(PLATFORMS).map((platform) => [packageName(platform), version]),
     ),
-  })
+  }
+  pack(description, join(HERE, 'tandem.js'), into)
 }
 
 const [what, ...rest] = process.argv.slice(2)

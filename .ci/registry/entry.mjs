@@ -1,6 +1,8 @@
 // Writes the entry of the ACP registry (agent.json) for the archives that are in a directory.
 //
 //   REPOSITORY=https://github.com/OWNER/NAME NPM_NAME=@OWNER/tandem node entry.mjs VERSION DIRECTORY
+//
+// Without NPM_NAME the entry has no `npx`: editors would start whatever the owner of the bare name has published.
 
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -23,6 +25,9 @@ const binary = Object.fromEntries(
   ]),
 )
 
+const npmName = process.env.NPM_NAME
+const npx = npmName ? { package: `${npmName}@${version}`, args: ['--acp'] } : undefined
+
 const entry = {
   id: 'tandem',
   name: 'tandem',
@@ -32,6 +37,6 @@ const entry = {
   website: repository,
   authors: ['The tandem authors'],
   license: 'Apache-2.0',
-  distribution: { binary, npx: { package: `${process.env.NPM_NAME ?? 'tandem'}@${version}`, args: ['--acp'] } },
+  distribution: { binary, npx },
 }
 writeFileSync(join(directory, 'agent.json'), JSON.stringify(entry, null, 2) + '\n')

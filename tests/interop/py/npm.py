@@ -20,10 +20,13 @@ INITIALIZE = {
 
 def install(where):
     """Returns the command that a user of npm has."""
-    quietly = {'check': True, 'stdout': subprocess.DEVNULL}
-    subprocess.run([*PACK, 'platform', PLATFORM, '0.0.1', os.environ['TANDEM'], where], **quietly)
+    quietly = {'check': True, 'stdout': subprocess.DEVNULL, 'env': {**os.environ, 'NPM_NAME': '@try/tandem'}}
+    # Without what a debugger wants, which takes longest to pack.
+    program = where / 'tandem'
+    subprocess.run(['strip', '-o', program, os.environ['TANDEM']], **quietly)
+    subprocess.run([*PACK, 'platform', PLATFORM, '0.0.1', program, where], **quietly)
     subprocess.run([*PACK, 'launcher', '0.0.1', where], **quietly)
-    packages = sorted(f'./{path.name}' for path in where.iterdir())
+    packages = sorted(f'./{path.name}' for path in where.glob('*.tgz'))
     (where / 'package.json').write_text('{"private": true}')
     # The other platforms' packages are published nowhere, and must not be needed.
     command = ['npm', 'install', '--no-audit', '--no-fund', '--ignore-scripts', '--omit=optional']

@@ -32,13 +32,24 @@ INITIALIZE = {
 
 
 def package(directory):
-    """Writes an archive for each platform, and returns the entry for them."""
+    """Writes an archive for each platform."""
     for name in PLATFORMS:
         with tarfile.open(directory / f'tandem-{VERSION}-{name}.tar.gz', 'w:gz', compresslevel=1) as archive:
             if name == HERE:
                 archive.add(os.environ['TANDEM'], 'tandem')
-    subprocess.run(['node', ROOT / '.ci/registry/entry.mjs', VERSION, directory], check=True)
+
+
+def described(directory, npm_name):
+    """Returns the entry for the archives, where the package has this name at npm."""
+    command = ['node', ROOT / '.ci/registry/entry.mjs', VERSION, directory]
+    subprocess.run(command, check=True, env={**os.environ, 'NPM_NAME': npm_name})
     return json.loads((directory / 'agent.json').read_text())
+
+
+def npx_is_offered_only_under_a_name_of_our_own(_, directory):
+    npx = described(directory, '@owner/tandem')['distribution']['npx']
+    same(npx['package'], f'@owner/tandem@{VERSION}', 'the package')
+    must('npx' not in described(directory, '')['distribution'], 'npx without a name')
 
 
 def the_entry_is_whole(entry, _):
@@ -46,13 +57,12 @@ def the_entry_is_whole(entry, _):
     must(all(entry.get(name) for name in names), f'a name is missing: {entry}')
     must(re.fullmatch('[a-z][a-z0-9-]*', entry['id']), f'the id: {entry["id"]}')
     same(entry['version'], VERSION, 'the version')
-    binary, npx = entry['distribution']['binary'], entry['distribution']['npx']
+    binary = entry['distribution']['binary']
     same(sorted(binary), PLATFORMS, 'the platforms')
     for target in binary.values():
         must(re.fullmatch(r'https://\S+\.tar\.gz', target['archive']), target['archive'])
         must(f'/v{VERSION}/' in target['archive'], target['archive'])
         must(target['cmd'].startswith('./'), target['cmd'])
-    must(npx['package'].endswith(f'@{VERSION}'), npx['package'])
 
 
 def the_icon_has_the_size_and_no_colours(*_):
@@ -89,6 +99,7 @@ def the_program_in_the_archive_answers_and_ends(entry, directory):
 
 CHECKS = [
     the_entry_is_whole,
+    npx_is_offered_only_under_a_name_of_our_own,
     the_icon_has_the_size_and_no_colours,
     the_program_in_the_archive_answers_and_ends,
 ]
@@ -97,7 +108,8 @@ CHECKS = [
 def main():
     failed = False
     with tempfile.TemporaryDirectory(prefix='tandem-registry-') as directory:
-        entry = package(Path(directory))
+        package(Path(directory))
+        entry = described(Path(directory), '@owner/tandem')
         for check in CHECKS:
             name = check.__name__.replace('_', ' ')
             try:
