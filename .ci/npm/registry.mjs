@@ -1,12 +1,12 @@
-// Serves the packages in a directory as npm's registry does, on loopback, and prints its address.
+// Serves the files in a directory on loopback, the packages among them as npm's registry does, and prints its address.
 //
 //   node registry.mjs DIRECTORY
 
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { readFileSync, readdirSync } from 'node:fs'
+import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { createServer } from 'node:http'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 
 const [directory] = process.argv.slice(2)
 
@@ -34,9 +34,9 @@ function described({ file, archive, manifest }) {
 const server = createServer((request, response) => {
   const path = decodeURIComponent(request.url.slice(1))
   const named = packages.get(path)
-  const archived = [...packages.values()].find(({ file }) => file === path)
+  const file = join(directory, basename(path))
   if (named) response.setHeader('content-type', 'application/json').end(JSON.stringify(described(named)))
-  else if (archived) response.end(archived.archive)
+  else if (existsSync(file)) response.end(readFileSync(file))
   else response.writeHead(404).end('{}')
 })
 

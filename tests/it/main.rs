@@ -34,6 +34,7 @@ mod gemini;
 mod gemini_cli;
 mod headless;
 mod hidden;
+mod install;
 mod kept;
 mod killed;
 #[cfg(feature = "postgres")]
