@@ -448,7 +448,7 @@ impl Session {
     /// Lets another model answer from the next request on. If it cannot be opened, the one before
     /// stays.
     pub async fn set_model(&self, id: &str) -> Result<(), String> {
-        self.engine.set_model(id).await
+        self.engine.set_model(id).await.map(drop)
     }
 
     /// Returns the cost of all requests so far in US dollars, if the price of each is known.

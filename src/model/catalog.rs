@@ -2,7 +2,7 @@
 //!
 //! A row has only the fields in which its model differs from a row with a shorter id. An id that
 //! ends in `*` stands for a family; any other also stands for its variants, such as dated ones. So
-//! every id has an entry, known or not.
+//! every id has an entry, known or not. An alias, such as Gemini CLI's `auto`, stands for one id.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -22,6 +22,8 @@ pub struct Catalog {
     default: String,
     /// Default models by the names of providers.
     defaults: BTreeMap<String, String>,
+    /// Ids of the Gemini API by the names that stand for them.
+    aliases: BTreeMap<String, String>,
     rows: Vec<Row>,
 }
 
@@ -69,6 +71,8 @@ struct File {
     #[serde(default)]
     defaults: BTreeMap<String, String>,
     #[serde(default)]
+    aliases: BTreeMap<String, String>,
+    #[serde(default)]
     models: Vec<Row>,
 }
 
@@ -108,6 +112,11 @@ impl Catalog {
                 Ok(_) => error.to_string(),
             }
         })?;
+        let of_others = |id: &str| Provider::of(id, Provider::Gemini).0 != Provider::Gemini;
+        if let Some((name, id)) = file.aliases.iter().find(|(_, id)| of_others(id)) {
+            return Err(format!("`aliases.{name}`: `{id}` is no id of the Gemini API"));
+        }
+        self.aliases.extend(file.aliases);
         self.rows.extend(file.models);
         self.defaults.extend(file.defaults);
         // Stable: of equal ids the later row comes later, and counts.
@@ -139,18 +148,27 @@ impl Catalog {
         ids
     }
 
+    /// Splits an id into its provider, Gemini if it names none, and the provider's own id, with an alias
+    /// resolved.
+    fn resolve<'a>(&'a self, id: &'a str) -> (Provider, &'a str) {
+        let (provider, own) = Provider::of(id, Provider::Gemini);
+        let alias = (provider == Provider::Gemini).then(|| self.aliases.get(own)).flatten();
+        (provider, alias.map_or(own, String::as_str))
+    }
+
     /// Returns whether a row matches the model, other than the rows for all models.
     pub fn knows(&self, id: &str) -> bool {
-        let id = qualified(id);
+        let (provider, own) = self.resolve(id);
+        let id = provider.qualify(own);
         self.rows.iter().any(|row| !row.prefix().is_empty() && id.starts_with(row.prefix()))
     }
 
-    /// Looks up a model; every id has an entry. Unless the id names its provider (`openai:gpt-5`),
-    /// it belongs to the Gemini API.
+    /// Looks up a model; every id has an entry, an alias that of the id which it stands for. Unless the
+    /// id names its provider (`openai:gpt-5`), it belongs to the Gemini API.
     pub fn lookup(&self, id: &str) -> ModelProperties {
-        let (_, own) = Provider::of(id, Provider::Gemini);
+        let (provider, own) = self.resolve(id);
         let mut model = ModelProperties { id: own.to_owned(), ..ModelProperties::default() };
-        let id = qualified(id);
+        let id = provider.qualify(own);
         for row in self.rows.iter().filter(|row| id.starts_with(row.prefix())) {
             row.add_to(&mut model);
             if let Some(prices) = row.prices.as_ref().filter(|_| row.is_same_model(&id)) {
@@ -159,12 +177,6 @@ impl Catalog {
         }
         model
     }
-}
-
-/// Returns the id as rows have it.
-fn qualified(id: &str) -> String {
-    let (provider, id) = Provider::of(id, Provider::Gemini);
-    provider.qualify(id)
 }
 
 impl Row {
@@ -321,6 +333,40 @@ mod tests {
         assert_eq!(catalog.lookup("gemini:gemini-2.5-pro"), catalog.lookup("gemini-2.5-pro"));
     }
 
+    #[test]
+    fn gemini_clis_names_stand_for_ids_of_the_gemini_api() {
+        let catalog = Catalog::embedded();
+        for (name, id) in [
+            ("auto", "gemini-3.1-pro-preview-customtools"),
+            ("auto-gemini-3", "gemini-3.1-pro-preview-customtools"),
+            ("pro", "gemini-3.1-pro-preview-customtools"),
+            ("gemini-3-pro-preview", "gemini-3.1-pro-preview-customtools"),
+            ("auto-gemini-2.5", "gemini-2.5-pro"),
+            ("flash", "gemini-3.5-flash"),
+            ("flash-lite", "gemini-3.1-flash-lite"),
+            ("gemini:flash", "gemini-3.5-flash"),
+        ] {
+            assert!(catalog.knows(name), "{name}");
+            assert_eq!(catalog.lookup(name), catalog.lookup(id), "{name}");
+            assert_eq!(catalog.lookup(name).id, id, "{name}");
+        }
+        for id in ["gemini-2.5-flash", "openai:auto", "ollama:flash", "autopilot"] {
+            assert_eq!(catalog.lookup(id).id, Provider::of(id, Provider::Gemini).1, "{id}");
+        }
+    }
+
+    #[test]
+    fn a_file_corrects_an_alias_with_an_id_of_the_gemini_api() {
+        let json = r#"{"aliases": {"auto": "gemini-9-pro"}}"#;
+        let catalog = Catalog::embedded().clone().with_overrides(json).unwrap();
+        assert_eq!(catalog.lookup("auto").id, "gemini-9-pro");
+        assert_eq!(catalog.lookup("flash").id, "gemini-3.5-flash");
+        refused(
+            r#"{"aliases": {"fast": "openai:gpt-5"}}"#,
+            "`aliases.fast`: `openai:gpt-5` is no id of the Gemini API",
+        );
+    }
+
     #[track_caller]
     fn asked(id: &str, level: Option<&str>, expected: Result<Option<Value>, &str>) {
         let config = Catalog::embedded().lookup(id).thinking_config(level);
@@ -369,6 +415,8 @@ mod tests {
             ("gemini-3.8-flash", Some(4.5)),
             ("gemini-3.8-flash-001", Some(4.5)),
             ("gemini-3.8-flash-lite", None),
+            ("gemini-3.1-pro-preview", Some(22.0)),
+            ("auto", Some(22.0)),
             ("gemini-3.5-flash-lite", Some(2.8)),
             ("gemini-4-argon-cyber-permissive", None),
             ("anthropic:claude-sonnet-4-5-20250929", Some(18.0)),

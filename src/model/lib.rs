@@ -86,6 +86,11 @@ pub trait Models: Send + Sync {
         Prices::default()
     }
 
+    /// Returns the id that an alias stands for; any other id as it is. May read files.
+    fn resolve(&self, id: &str) -> String {
+        id.to_owned()
+    }
+
     /// Opens the model with this id. May read files; the error is for people.
     fn open(&self, id: &str) -> Result<Arc<dyn Model>, String>;
 }

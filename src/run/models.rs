@@ -129,6 +129,13 @@ impl Models for ModelChoice {
         Ok(self.ids(&catalog))
     }
 
+    fn resolve(&self, id: &str) -> String {
+        let (provider, own) = Provider::of(id, self.usual);
+        let resolved = self.catalog().map(|catalog| catalog.lookup(&provider.qualify(own)).id);
+        let prefix = &id[..id.len() - own.len()];
+        format!("{prefix}{}", resolved.unwrap_or_else(|_| own.to_owned()))
+    }
+
     /// Gateways and other servers have prices of their own: for them only the user's rows count.
     fn prices(&self, id: &str) -> Prices {
         let Ok((provider, own)) = Provider::check(id, self.usual) else { return Prices::default() };

@@ -3,11 +3,13 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
+use tokio::process::Command;
 use tokio::time::timeout;
 
 use crate::agent::{HANG, Setup, text};
@@ -78,6 +80,40 @@ async fn a_rate_limit_that_stays_is_error_429_and_the_next_prompt_works() {
     assert_eq!(answer["error"]["message"], "Rate limit exceeded. Try again later.");
     let id = agent.prompt("two").await;
     assert_eq!(text(&agent.until_answered(id, "allow").await), "fine");
+}
+
+#[tokio::test]
+async fn gemini_clis_names_of_models_are_asked_for_by_their_ids() {
+    let server = Server::start((0..4).map(|_| Reply::text("fine")).collect()).await;
+    let of = |id: &str| format!("POST /v1beta/models/{id}:streamGenerateContent?alt=sse");
+    let pro = of("gemini-3.1-pro-preview-customtools");
+    let setup =
+        Setup::default().var("GOOGLE_GEMINI_BASE_URL", server.address()).var("GEMINI_API_KEY", KEY);
+
+    let mut agent = setup.clone().arg("--model").arg("auto").start();
+    let id = agent.prompt("hi").await;
+    assert_eq!(text(&agent.until_answered(id, "allow").await), "fine");
+    let id = agent.prompt("/model set flash").await;
+    let shown = text(&agent.until_answered(id, "allow").await);
+    assert_eq!(shown, "The model is now `gemini-3.5-flash`.");
+    let id = agent.prompt("hi").await;
+    agent.until_answered(id, "allow").await;
+
+    let home = TempDir::new().unwrap();
+    fs::create_dir(home.path().join(".gemini")).unwrap();
+    let settings = r#"{ "model": { "name": "pro" } }"#;
+    fs::write(home.path().join(".gemini/settings.json"), settings).unwrap();
+    for variable in [None, Some("flash-lite")] {
+        // Of `Setup`, no command is without `--model`.
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tandem"));
+        command.env_clear().env("HOME", home.path()).envs(setup.vars.clone());
+        command.envs(variable.map(|name| ("GEMINI_MODEL", name))).args(["-p", "hi"]);
+        command.current_dir(home.path()).stdin(Stdio::null());
+        let ran = timeout(HANG, command.output()).await.expect("it does not end").unwrap();
+        assert_eq!(String::from_utf8(ran.stdout).unwrap(), "fine\n");
+    }
+    let asked: Vec<_> = server.asked().into_iter().map(|asked| asked.what).collect();
+    assert_eq!(asked, [pro.clone(), of("gemini-3.5-flash"), pro, of("gemini-3.1-flash-lite")]);
 }
 
 #[tokio::test]

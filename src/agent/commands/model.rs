@@ -45,11 +45,10 @@ async fn show(request: CommandRequest<'_>) -> Result<CommandReply, String> {
 }
 
 async fn set(request: CommandRequest<'_>) -> Result<CommandReply, String> {
-    let id = request.args;
-    if let Err(why) = request.turn.set_model(id).await {
+    let id = request.turn.set_model(request.args).await.map_err(|why| {
         let current = request.turn.model();
-        return Err(format!("{why}\n\nThe model is `{current}` as before."));
-    }
+        format!("{why}\n\nThe model is `{current}` as before.")
+    })?;
     let ready = request.turn.model_ready();
     let but = ready.err().map(|why| format!("\n\nIt cannot be asked yet: {why}"));
     Ok(CommandReply::Say(format!("The model is now `{id}`.{}", but.unwrap_or_default())))

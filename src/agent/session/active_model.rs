@@ -34,10 +34,14 @@ impl ActiveModel {
         &*self.available
     }
 
-    /// Opens another model.
-    pub(super) async fn open(&self, id: &str) -> Result<Arc<dyn Model>, String> {
+    /// Opens another model. Returns its id, too, which `id` may be an alias of.
+    pub(super) async fn open(&self, id: &str) -> Result<(String, Arc<dyn Model>), String> {
         let (models, id) = (Arc::clone(&self.available), id.to_owned());
-        blocking(move || models.open(&id)).await
+        blocking(move || {
+            let id = models.resolve(&id);
+            models.open(&id).map(|model| (id, model))
+        })
+        .await
     }
 
     /// Lets another model answer from now on.

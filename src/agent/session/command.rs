@@ -300,8 +300,9 @@ impl CommandTurn<'_> {
         self.engine.model.get().ready()
     }
 
-    /// Lets another model answer from now on. If it cannot be opened, the one before stays.
-    pub(crate) async fn set_model(&self, id: &str) -> Result<(), String> {
+    /// Lets another model answer from now on, and returns its id. If it cannot be opened, the one before
+    /// stays.
+    pub(crate) async fn set_model(&self, id: &str) -> Result<String, String> {
         self.engine.set_model(id).await
     }
 

@@ -124,18 +124,18 @@ impl Engine {
         look(transcript.conversation())
     }
 
-    /// Lets another model answer from the next request on. If it cannot be opened, the one before
-    /// stays.
-    pub(super) async fn set_model(&self, id: &str) -> Result<(), String> {
-        let model = self.model.open(id).await?;
+    /// Lets another model answer from the next request on, and returns its id. If it cannot be opened, the
+    /// one before stays.
+    pub(super) async fn set_model(&self, id: &str) -> Result<String, String> {
+        let (id, model) = self.model.open(id).await?;
         let offered = model.thinking();
         self.model.set(model);
         self.compression.reset();
-        self.log.append(Event::ModelChanged { model: id.to_owned() });
+        self.log.append(Event::ModelChanged { model: id.clone() });
         if self.thinking().is_some_and(|level| offered.find(&level).is_none()) {
             self.log.append(Event::ThinkingChanged { level: None });
         }
-        Ok(())
+        Ok(id)
     }
 
     /// Returns the level of thinking that was chosen, if one was.
