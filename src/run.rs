@@ -27,7 +27,7 @@ mod workspaces;
 use std::fs;
 use std::io::{Write as _, stdout};
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 
@@ -72,9 +72,9 @@ pub(crate) fn debug_log() -> anyhow::Result<PathBuf> {
 pub(crate) fn config(config: &ConfigArgs) -> anyhow::Result<()> {
     let (env, settings) = set_up(&config.work, env()?);
     let text = if config.json {
-        format!("{:#}\n", show::json(&settings))
+        format!("{:#}\n", show::json(&settings, &env))
     } else {
-        show::text(&settings, env.var("HOME").map(Path::new))
+        show::text(&settings, &env)
     };
     stdout().write_all(text.as_bytes()).context("standard output cannot be written")
 }

@@ -129,6 +129,34 @@ pub(super) const WITHOUT_EFFECT: &[(&str, IsWanted)] = &[
     ("extensions", is_set),
 ];
 
+/// Beginnings of names that limit what the agent may do: who misspells one must know that nothing is limited.
+const GUARDS: &[&str] = &[
+    MODE,
+    "adminPolicyPaths",
+    "admin.",
+    "context.fileFiltering.",
+    "mcp.",
+    "policyPaths",
+    SANDBOX_BOUNDS,
+    "security.",
+    "tools.allowed",
+    "tools.confirmationRequired",
+    "tools.core",
+    "tools.exclude",
+    SANDBOX,
+];
+
+/// Fields of a server in [`MCP_SERVERS`] or [`A2A_SERVERS`] that limit what the agent may do with it.
+const SERVER_GUARDS: &[&str] = &["excludeTools", "includeTools", "sandbox", "trust"];
+
+/// Returns `true` if a name limits what the agent may do.
+pub(super) fn is_guard(name: &str) -> bool {
+    let is_server = name.starts_with(MCP_SERVERS) || name.starts_with(A2A_SERVERS);
+    let field = name.rsplit('.').next().unwrap_or_default();
+    GUARDS.iter().any(|guard| name.starts_with(guard))
+        || (is_server && SERVER_GUARDS.contains(&field))
+}
+
 /// Test that tells whether a value asks for something.
 type IsWanted = fn(&Value) -> bool;
 

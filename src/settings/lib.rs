@@ -35,6 +35,7 @@ pub mod show;
 mod take;
 mod trust;
 mod typed_key;
+mod unread;
 mod variables;
 
 pub use self::a2a_agent::A2aAgent;

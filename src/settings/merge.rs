@@ -21,6 +21,7 @@ use super::options::Settings;
 use super::origin::{Layer, SettingOrigin};
 use super::server_entry::ServerEntry;
 use super::trust::{Trust, trust};
+use super::unread::{self, ENABLEMENT};
 use tandem_agent::permission::Mode;
 
 /// A value that a flag or a variable sets: its name in the files, where it is from, what it is.
@@ -61,6 +62,8 @@ struct Merger<'a> {
     /// The place of each value that asks for what there is not here, by name.
     without_effect: BTreeMap<&'static str, SettingOrigin>,
     remarks: Vec<String>,
+    /// Sentences on names without effect that guard nothing.
+    unread: Vec<String>,
     /// Places of settings files, and the outcome of reading each.
     pub files: Vec<(Arc<Path>, &'static str)>,
 }
@@ -87,6 +90,7 @@ impl<'a> Merger<'a> {
             servers: BTreeMap::new(),
             without_effect: BTreeMap::new(),
             remarks: Vec::new(),
+            unread: Vec::new(),
             files: Vec::new(),
         }
     }
@@ -116,6 +120,14 @@ impl<'a> Merger<'a> {
         for key in KEYS {
             if let Some(node) = find(&root, key) {
                 self.key(key, node, layer, path);
+            }
+        }
+        for unread in unread::unread(&root) {
+            let origin = SettingOrigin::File { layer, path: Arc::clone(path), line: unread.line };
+            if unread.is_guard() {
+                self.remark(&origin, &unread.to_string());
+            } else {
+                self.unread.push(format!("{origin}: {unread}"));
             }
         }
         for (name, asks) in WITHOUT_EFFECT {
@@ -284,6 +296,26 @@ impl<'a> Merger<'a> {
         ServerEntry { origin, variables, written }
     }
 
+    /// Says which servers that count are switched off for Gemini CLI, in a file that has no effect here.
+    fn switched_off_elsewhere(&mut self, settings: &Settings) {
+        let Some(path) = self.env.gemini_dir().map(|dir| dir.join(ENABLEMENT)) else { return };
+        // A file that cannot be read switches nothing off for Gemini CLI either.
+        let Ok(Some(root)) = file::read(&path) else { return };
+        let is_off = |name: &str| {
+            let node = root.find([name.trim().to_lowercase().as_str(), "enabled"]);
+            node.is_some_and(|node| matches!(node.kind, NodeKind::Plain(Value::Bool(false))))
+        };
+        let names = settings.mcp_servers().map(|(name, _)| name).filter(|name| is_off(name));
+        let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
+        if !names.is_empty() {
+            self.remarks.push(format!(
+                "{}: {} is off for Gemini CLI, but not in tandem. Add it to `mcp.excluded`.",
+                path.display(),
+                names.join(", ")
+            ));
+        }
+    }
+
     /// Returns all values, typed.
     fn finish(mut self) -> Settings {
         // Every value in it has been checked by itself.
@@ -309,8 +341,10 @@ impl<'a> Merger<'a> {
         for path in paths {
             *path = absolute(path, self.project, home);
         }
+        self.switched_off_elsewhere(&settings);
         settings.origins = self.origins;
         settings.remarks = self.remarks;
+        settings.unread = self.unread;
         settings.files = self.files;
         for missing in settings.context.include_directories.extract_if(.., |dir| !dir.is_dir()) {
             settings.remarks.push(format!(

@@ -17,8 +17,9 @@
 //!
 //! Defaults; `/etc/gemini-cli/system-defaults.json`; `~/.gemini/settings.json`; `settings.json` in
 //! [`Env::config_dir`](super::Env::config_dir); the project's `.gemini/settings.json`; `/etc/gemini-cli/settings.json`; the
-//! environment; flags. No file is ever written. Names that are not known are passed over. A value
-//! that is wrong is left out and named in [`Settings::remarks`], with its file and line.
+//! environment; flags. No file is ever written. A value that is wrong is left out and named in
+//! [`Settings::remarks`], with its file and line, and so is a name that is not known and near one that
+//! limits what the agent may do. `tandem config` shows all names without effect.
 //!
 //! # Projects
 //!
@@ -84,6 +85,9 @@ pub struct Settings {
     /// Sentences on values that were not followed, and why.
     #[serde(skip)]
     pub(super) remarks: Vec<String>,
+    /// Sentences on names in files that have no effect and guard nothing, for `tandem config`.
+    #[serde(skip)]
+    pub(super) unread: Vec<String>,
     /// Places of settings files, and the outcome of reading each.
     #[serde(skip)]
     pub(super) files: Vec<(Arc<Path>, &'static str)>,

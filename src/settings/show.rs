@@ -1,22 +1,23 @@
 //! Lists of all values with their origins, for people and for programs, without secrets.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::a2a_agent::A2aAgent;
+use super::env::Env;
 use super::keys::{A2A_SERVERS, KEYS, Key, MCP_SERVERS, Merge};
 use super::mcp_server::{Concealed, McpServer};
 use super::options::Settings;
+use super::unread::unread_files;
 
 /// Column of a line's comment, if there is room.
 const COMMENT: usize = 56;
 
-/// All settings, a line each with where it is set; then what was not followed. What is in `home` is
-/// written with a `~`.
-pub fn text(settings: &Settings, home: Option<&Path>) -> String {
-    let short = |text: &str| match home.and_then(Path::to_str).filter(|home| !home.is_empty()) {
+/// All settings, a line each with where it is set; then what was not followed, and what has no
+/// effect. What is in the home is written with a `~`.
+pub fn text(settings: &Settings, env: &Env) -> String {
+    let short = |text: &str| match env.var("HOME").filter(|home| !home.is_empty()) {
         Some(home) => text.replace(&format!("{home}/"), "~/"),
         None => text.to_owned(),
     };
@@ -30,7 +31,7 @@ pub fn text(settings: &Settings, home: Option<&Path>) -> String {
     for key in KEYS {
         let value = key.name.split('.').fold(&values, |value, name| &value[name]);
         for (name, value) in lines(settings, key, value) {
-            let line = format!("{name} = {value}");
+            let line = short(&format!("{name} = {value}"));
             let origins: Vec<_> = settings.origin(&name).iter().map(ToString::to_string).collect();
             let origin = if origins.is_empty() { "default".to_owned() } else { origins.join(", ") };
             let _ = writeln!(out, "{line:<COMMENT$}  # {}", short(&origin));
@@ -42,12 +43,26 @@ pub fn text(settings: &Settings, home: Option<&Path>) -> String {
     for remark in &settings.remarks {
         let _ = writeln!(out, "#   {}", short(remark));
     }
+    let unread = unread(settings, env);
+    if !unread.is_empty() {
+        out.push_str("\n# Without effect:\n");
+    }
+    for sentence in unread {
+        let _ = writeln!(out, "#   {}", short(&sentence));
+    }
     out
 }
 
+/// Sentences on names in files, and on files of Gemini CLI, that have no effect.
+fn unread(settings: &Settings, env: &Env) -> Vec<String> {
+    let files = unread_files(env).into_iter();
+    let files = files.map(|path| format!("{} has no effect in tandem.", path.display()));
+    settings.unread.iter().cloned().chain(files).collect()
+}
+
 /// The same as one object: `settings`, in the files' own form; `origins`, by name; `files`;
-/// `remarks`.
-pub fn json(settings: &Settings) -> Value {
+/// `remarks`; `unread`.
+pub fn json(settings: &Settings, env: &Env) -> Value {
     let origins = settings.origins.iter().map(|(name, origins)| {
         let origins: Vec<_> = origins.iter().map(ToString::to_string).collect();
         (name.clone(), Value::from(origins))
@@ -61,6 +76,7 @@ pub fn json(settings: &Settings) -> Value {
         "origins": origins.collect::<serde_json::Map<_, _>>(),
         "files": files.collect::<Vec<_>>(),
         "remarks": settings.remarks,
+        "unread": unread(settings, env),
     })
 }
 

@@ -4,6 +4,7 @@ mod agents;
 mod projects;
 mod sandbox;
 mod sandbox_network;
+mod unread;
 mod whole;
 mod wrong;
 

@@ -19,11 +19,11 @@ fn variables_are_put_in_and_secrets_are_not_shown() {
     assert_eq!(agent.token.as_ref().unwrap().expose(), "abc");
     assert_eq!(agent.silence(), Some(Duration::from_millis(1500)));
     assert!(agent.trust && !agent.entry.unjudged());
-    let shown = tandem_settings::show::text(&settings, None);
+    let shown = tandem_settings::show::text(&settings, &place.env(&[]));
     let line = shown.lines().find(|line| line.starts_with("a2aServers")).unwrap();
     let (line, _) = line.split_once("  #").unwrap();
     expect!["a2aServers.reviewer = https://h.test, a token, header X-Key, trusted"].assert_eq(line);
-    let json = tandem_settings::show::json(&settings).to_string();
+    let json = tandem_settings::show::json(&settings, &place.env(&[])).to_string();
     for secret in ["pass", "abc", "secret"] {
         assert!(!json.contains(secret), "{json}");
     }

@@ -1,0 +1,277 @@
+//! Names in settings files that have no effect here: Gemini CLI's, unknown ones, and files beside the settings.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+use super::a2a_agent::A2aAgent;
+use super::env::Env;
+use super::file::{Node, NodeKind};
+use super::keys::{A2A_SERVERS, KEYS, MCP_SERVERS, WITHOUT_EFFECT, is_guard};
+use super::mcp_server::McpServer;
+
+/// Names in Gemini CLI's files that have no effect here.
+static GEMINI_CLI: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let lines = include_str!("gemini_cli_keys.txt").lines();
+    lines.filter(|line| !line.starts_with('#')).collect()
+});
+
+/// Fields of an MCP server in Gemini CLI's files that have no effect here.
+const GEMINI_CLI_SERVER: [&str; 4] = ["extension", "targetAudience", "targetServiceAccount", "tcp"];
+
+/// Gemini CLI's file of MCP servers that are switched off.
+pub(super) const ENABLEMENT: &str = "mcp-server-enablement.json";
+
+/// Files and directories in a `.gemini` directory that have no effect here.
+const GEMINI_CLI_FILES: [&str; 6] =
+    ["agents", "extensions", "keybindings.json", ENABLEMENT, "skills", "system.md"];
+
+/// Maximum number of names that are reported of one file: a file may be one of another program.
+const MAX_REPORTED: usize = 100;
+
+/// Maximum length of a name that is reported, and compared with the known ones.
+const MAX_NAME: usize = 100;
+
+/// Minimum length of a name, or of a name's last part, that is completed or found in another group.
+const MIN_COMPLETED: usize = 5;
+
+/// A name in a file that has no effect.
+#[derive(Debug)]
+pub(super) struct Unread {
+    /// With dots between.
+    name: String,
+    pub line: usize,
+    reason: Reason,
+}
+
+#[derive(Debug)]
+enum Reason {
+    /// Gemini CLI knows the name.
+    GeminiCli,
+    /// A value stands where the names of a group belong.
+    NoGroup,
+    /// Neither program knows the name.
+    Unknown {
+        /// The known name that is most like it.
+        meant: Option<String>,
+    },
+}
+
+impl Unread {
+    /// Returns `true` if the name, or the one that was probably meant, limits what the agent may do.
+    pub(super) fn is_guard(&self) -> bool {
+        match &self.reason {
+            Reason::GeminiCli => false,
+            Reason::NoGroup => is_guard(&format!("{}.", self.name)),
+            Reason::Unknown { meant } => {
+                is_guard(&self.name) || meant.as_deref().is_some_and(is_guard)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name: String = self.name.chars().take(MAX_NAME).collect();
+        match &self.reason {
+            Reason::GeminiCli => write!(f, "`{name}` has no effect in tandem."),
+            Reason::NoGroup => write!(f, "`{name}` must be an object (`{{ ... }}`)."),
+            Reason::Unknown { meant: None } => write!(f, "`{name}` is unknown and has no effect."),
+            Reason::Unknown { meant: Some(meant) } if *meant == name => {
+                write!(
+                    f,
+                    "`{name}` has no effect with a dot in its name: write an object for each part."
+                )
+            }
+            Reason::Unknown { meant: Some(meant) } => {
+                write!(f, "`{name}` is unknown and has no effect. Did you mean `{meant}`?")
+            }
+        }
+    }
+}
+
+/// Returns the names in a file that have no effect, as far as [`MAX_REPORTED`] goes.
+pub(super) fn unread(root: &Node) -> Vec<Unread> {
+    let mut found = Vec::new();
+    walk(root, "", &mut found);
+    found.truncate(MAX_REPORTED);
+    found
+}
+
+/// Place of a name among those that are known.
+enum Known {
+    Value,
+    Group,
+    /// A group with names of the user's own, each for an object with these fields.
+    Entries(Vec<String>),
+    GeminiCli,
+    Nowhere,
+}
+
+fn walk(node: &Node, group: &str, found: &mut Vec<Unread>) {
+    let NodeKind::Object(properties) = &node.kind else { return };
+    for (own, node) in properties {
+        if found.len() >= MAX_REPORTED {
+            return;
+        }
+        if is_nothing(node) {
+            continue;
+        }
+        let name = if group.is_empty() { own.clone() } else { format!("{group}.{own}") };
+        let is_object = matches!(node.kind, NodeKind::Object(_));
+        let known = if own.contains('.') { Known::Nowhere } else { known(&name, is_object) };
+        match known {
+            Known::Value => {}
+            Known::Group if is_object => walk(node, &name, found),
+            Known::Group => found.push(Unread { name, line: node.line, reason: Reason::NoGroup }),
+            Known::Entries(fields) => entries(node, &name, &fields, found),
+            Known::GeminiCli => {
+                found.push(Unread { name, line: node.line, reason: Reason::GeminiCli });
+            }
+            Known::Nowhere => nowhere(name, node, found),
+        }
+    }
+}
+
+/// Reports an unknown name: of a group the names in it, if one of them is like a known name.
+fn nowhere(name: String, node: &Node, found: &mut Vec<Unread>) {
+    let before = found.len();
+    walk(node, &name, found);
+    let is_meant = |unread: &Unread| matches!(&unread.reason, Reason::Unknown { meant: Some(_) });
+    if !found[before..].iter().any(is_meant) {
+        found.truncate(before);
+        let meant = meant(&name);
+        found.push(Unread { name, line: node.line, reason: Reason::Unknown { meant } });
+    }
+}
+
+/// Reports unknown fields of the entries of a group.
+fn entries(node: &Node, group: &str, fields: &[String], found: &mut Vec<Unread>) {
+    let NodeKind::Object(entries) = &node.kind else { return };
+    for (entry, node) in entries {
+        let NodeKind::Object(properties) = &node.kind else { continue };
+        for (own, node) in properties {
+            if found.len() >= MAX_REPORTED {
+                return;
+            }
+            if fields.contains(own) || is_nothing(node) {
+                continue;
+            }
+            let reason = if GEMINI_CLI_SERVER.contains(&own.as_str()) && group == MCP_SERVERS {
+                Reason::GeminiCli
+            } else {
+                let near = nearest(own, fields.iter().map(String::as_str));
+                Reason::Unknown { meant: near.map(|near| format!("{group}.{entry}.{near}")) }
+            };
+            found.push(Unread { name: format!("{group}.{entry}.{own}"), line: node.line, reason });
+        }
+    }
+}
+
+/// Looks up a name that stands alone or in known groups.
+fn known(name: &str, is_object: bool) -> Known {
+    let is_group = |known: &str| known.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+    let is_guard = WITHOUT_EFFECT.iter().any(|(known, _)| *known == name);
+    match name {
+        MCP_SERVERS => return Known::Entries(fields(&McpServer::default(), &["oauth"])),
+        A2A_SERVERS => return Known::Entries(fields(&A2aAgent::default(), &[])),
+        // For editors.
+        "$schema" => return Known::Value,
+        _ => {}
+    }
+    let is_old = |known: &&str| *known == name && !is_object;
+    if is_guard || KEYS.iter().any(|key| key.name == name || key.old.iter().any(is_old)) {
+        return Known::Value;
+    }
+    let is_free = |known: &str| known.strip_suffix(".*").is_some_and(|group| group == name);
+    if GEMINI_CLI.iter().any(|known| *known == name || is_free(known)) {
+        return Known::GeminiCli;
+    }
+    let mut names = KEYS.iter().flat_map(|key| key.old.iter().copied().chain([key.name]));
+    let mut guards = WITHOUT_EFFECT.iter().map(|(known, _)| *known);
+    if names.any(is_group) || guards.any(is_group) || GEMINI_CLI.iter().any(|it| is_group(it)) {
+        return Known::Group;
+    }
+    Known::Nowhere
+}
+
+/// Lists the fields of an entry, with those that are not written if they are empty.
+fn fields<T: serde::Serialize>(entry: &T, hidden: &[&str]) -> Vec<String> {
+    let value = serde_json::to_value(entry).unwrap_or_default();
+    let written = value.as_object().into_iter().flatten().map(|(name, _)| name.clone());
+    written.chain(hidden.iter().map(|&name| name.to_owned())).collect()
+}
+
+/// Returns `true` for a value that asks for nothing.
+fn is_nothing(node: &Node) -> bool {
+    matches!(node.kind, NodeKind::Plain(Value::Null))
+        || matches!(&node.kind, NodeKind::Object(properties) if properties.is_empty())
+}
+
+/// Returns the known name that a name was probably meant to be: one that is spelled like it, or the only
+/// one with its last part.
+fn meant(name: &str) -> Option<String> {
+    let guards = WITHOUT_EFFECT.iter().map(|(known, _)| *known);
+    let foreign = GEMINI_CLI.iter().map(|known| known.strip_suffix(".*").unwrap_or(known));
+    let known = KEYS.iter().flat_map(|key| [key.name].into_iter().chain(key.old.iter().copied()));
+    if let Some(near) = nearest(name, known.chain(guards).chain(foreign)) {
+        // An old name is understood, but the new one is what people find in the manual.
+        let key = KEYS.iter().find(|key| key.old.contains(&near));
+        return Some(key.map_or(near, |key| key.name).to_owned());
+    }
+    let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_lowercase();
+    let own = last(name);
+    let mut same = KEYS.iter().map(|key| key.name).filter(|known| last(known) == own);
+    let only = same.next().filter(|_| own.len() >= MIN_COMPLETED && same.next().is_none());
+    only.map(ToOwned::to_owned)
+}
+
+/// Returns the name that is spelled most like a name, if one is near enough: a slip in eight letters.
+fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    if name.len() > MAX_NAME {
+        return None;
+    }
+    let name = name.to_lowercase();
+    let near = known.filter_map(|known| {
+        let lower = known.to_lowercase();
+        let distance = strsim::osa_distance(&lower, &name);
+        let begins = name.len() >= MIN_COMPLETED && lower.starts_with(&name);
+        (distance <= 1 + name.len() / 8 || begins).then_some((distance, known))
+    });
+    near.min_by_key(|(distance, _)| *distance).map(|(_, known)| known)
+}
+
+/// Returns files and directories of Gemini CLI that have no effect here: the user's and the project's.
+pub(super) fn unread_files(env: &Env) -> Vec<PathBuf> {
+    let dirs = [env.gemini_dir(), Some(env.directory().join(".gemini"))];
+    let paths = dirs.into_iter().flatten().flat_map(|dir| GEMINI_CLI_FILES.map(|it| dir.join(it)));
+    let mut paths: Vec<_> = paths.filter(|path| has_content(path)).collect();
+    // In the home itself, the two directories are one.
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
+/// Returns `true` for a file, and for a directory with something in it.
+fn has_content(path: &Path) -> bool {
+    fs::read_dir(path).map_or_else(|_| path.is_file(), |mut entries| entries.next().is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_setting_that_has_an_effect_is_in_the_table_of_those_without() {
+        for known in GEMINI_CLI.iter() {
+            let name = known.strip_suffix(".*").unwrap_or(known);
+            let is_known = KEYS.iter().any(|key| key.name == name || key.old.contains(&name));
+            let is_guard = WITHOUT_EFFECT.iter().any(|(guard, _)| *guard == name);
+            assert!(!is_known && !is_guard, "{known}");
+            assert!(name.split('.').all(|part| part.chars().all(char::is_alphanumeric)), "{known}");
+        }
+    }
+}
