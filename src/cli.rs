@@ -136,9 +136,13 @@ pub(crate) struct ReplayArgs {
     /// are, so replay it where it was made; one that begins with a setup brings its workspace
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Write the lines of both sides: > from the client, < from the agent
+    /// Show the conversation: what was said, done, asked and answered; in colour in a terminal, unless
+    /// `NO_COLOR` is set
     #[arg(long)]
     pub(crate) show: bool,
+    /// Write the lines of both sides: > from the client, < from the agent
+    #[arg(long, conflicts_with = "show")]
+    pub(crate) wire: bool,
     /// Maximum time for each line of the agent
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub(crate) timeout: Duration,
@@ -481,7 +485,7 @@ Examples:
   tandem serve --workspace-root ~/src   sessions for other agents, each in its own directory
   tandem serve token add alice          a token for alice, who then has sessions of her own there
   tandem attach 41242                   watch and answer, in a terminal, what an editor's agent does
-  tandem replay --show FILE             replay a record of --record, and compare
+  tandem replay --show FILE             replay a record of --record, show it, and compare
   tandem login                          store a Gemini API key
   tandem --model ollama:qwen3:8b        a model of this machine
   tandem --model replay -y < FILE       run the demonstration for messages in a file; the source

@@ -6,7 +6,7 @@ mod json;
 mod queue;
 
 use std::fs::OpenOptions;
-use std::io::{IsTerminal as _, Write, stderr};
+use std::io::{IsTerminal, Write, stderr};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::str::FromStr as _;
@@ -83,8 +83,7 @@ pub(crate) fn start(options: &LogOptions<'_>) -> anyhow::Result<Logs> {
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
         (Box::new(file.with_context(|| format!("cannot log to {}", path.display()))?), false)
     } else {
-        let colour = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        (Box::new(stderr()), colour)
+        (Box::new(stderr()), is_coloured(&stderr()))
     };
     let format = format.map_or_else(LogFormat::of_environment, |format| Ok(Some(format)))?;
     let is_json = format == Some(LogFormat::Json);
@@ -103,6 +102,11 @@ pub(crate) fn start(options: &LogOptions<'_>) -> anyhow::Result<Logs> {
     tracing_subscriber::registry().with(traces.map(Traces::layer)).with(layer).init();
     std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
     Ok(Logs(Some(queue)))
+}
+
+/// Returns `true` if text for people has colours in this stream.
+pub(crate) fn is_coloured(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && variable("NO_COLOR").is_none()
 }
 
 /// Returns the value of a variable, if it has one.

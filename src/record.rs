@@ -78,6 +78,8 @@ pub(crate) struct RecordSetup {
     pub(crate) files: BTreeMap<String, String>,
     /// Answers of its model: the lines of a script for `--model replay:FILE`.
     pub(crate) script: Vec<Value>,
+    /// What to do next, for people to whom the conversation was shown.
+    pub(crate) next: Vec<String>,
 }
 
 /// Event in a connection.
@@ -105,6 +107,8 @@ struct RecordLine<'a> {
     files: BTreeMap<String, String>,
     #[serde(default)]
     script: Vec<Value>,
+    #[serde(default)]
+    next: Vec<String>,
 }
 
 /// Tells `"msg": null`, which is a line too, from no message.
@@ -125,8 +129,8 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Record> {
             .with_context(|| format!("{file}:{n} is not a line of a record"))?;
         let step = match (line.dir, line.msg, line.raw) {
             ("setup", ..) => {
-                let RecordLine { args, files, script, .. } = line;
-                record.setup = Some(RecordSetup { args, files, script });
+                let RecordLine { args, files, script, next, .. } = line;
+                record.setup = Some(RecordSetup { args, files, script, next });
                 continue;
             }
             ("c2a", Some(msg), _) => RecordedStep::Client(msg.get().to_owned()),

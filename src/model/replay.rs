@@ -19,8 +19,8 @@ use super::{
 };
 use parking_lot::Mutex;
 
-/// The demonstration, played without a script: it reads a file, proposes an edit, and runs a
-/// command.
+/// The demonstration, played without a script: it lists the directory, proposes an edit, and
+/// runs a command.
 const DEMO: &str = include_str!("replay/demo.jsonl");
 
 /// A model that replays a script.

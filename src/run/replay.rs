@@ -1,6 +1,8 @@
 //! A record of a conversation, played again: the client's lines go to an agent, and what the agent
 //! answers is compared with what is recorded.
 
+mod conversation;
+
 use std::collections::HashMap;
 use std::fs;
 use std::io::{Write as _, stderr, stdout};
@@ -15,10 +17,13 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
+use self::conversation::Conversation;
 use super::ending::ExitReason;
 use crate::cli::ReplayArgs;
+use crate::logging::is_coloured;
 use crate::record::{self, Record, RecordSetup, RecordedStep};
 use tandem_content::visible::visible_line;
+use tandem_wire::rpc::LineDirection;
 
 /// Path of the workspace in records with a setup.
 const WORKSPACE: &str = "/workspace";
@@ -31,10 +36,15 @@ pub(crate) async fn replay(replay: &ReplayArgs) -> anyhow::Result<ExitReason> {
     let record = record::read(&replay.file)?;
     let mut player = Player::start(&record, replay)?;
     let outcome = player.play(&record.steps).await?;
+    player.shown.end();
     let file = replay.file.display();
     let Err(Difference { line, expected, got }) = outcome else {
         // Whoever does not read it has the exit code.
         let _ = writeln!(stdout(), "{file}: as recorded");
+        if replay.show {
+            let next = record.setup.iter().flat_map(|setup| &setup.next);
+            next.for_each(|line| drop(writeln!(stdout(), "{}", visible_line(line))));
+        }
         return Ok(ExitReason::Done);
     };
     let line = line.map_or(String::new(), |line| format!("{line}:"));
@@ -61,6 +71,50 @@ enum Received {
     Nothing,
 }
 
+/// Form in which the conversation is shown.
+enum Shown {
+    Nothing,
+    /// As people read it.
+    Conversation(Box<Conversation>),
+    /// The lines of both sides.
+    Wire,
+}
+
+impl Shown {
+    fn new(replay: &ReplayArgs) -> Self {
+        if replay.show {
+            Self::Conversation(Box::new(Conversation::new(is_coloured(&stdout()))))
+        } else if replay.wire {
+            Self::Wire
+        } else {
+            Self::Nothing
+        }
+    }
+
+    fn line(&mut self, direction: LineDirection, line: &str) {
+        let text = match (&mut *self, direction) {
+            (Self::Nothing, _) => return,
+            (Self::Conversation(conversation), _) => conversation.read(direction, line),
+            (Self::Wire, LineDirection::In) => format!("> {}\n", visible_line(line)),
+            (Self::Wire, LineDirection::Out) => format!("< {}\n", visible_line(line)),
+        };
+        print(&text);
+    }
+
+    fn end(&mut self) {
+        if let Self::Conversation(conversation) = self {
+            print(&conversation.end());
+        }
+    }
+}
+
+/// Prints at once: a model's answer arrives in pieces of a line.
+fn print(text: &str) {
+    let mut stdout = stdout().lock();
+    // Whoever does not read it has the exit code.
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
+
 /// The client's part.
 struct Player {
     agent: Child,
@@ -73,7 +127,7 @@ struct Player {
     ids: HashMap<String, Value>,
     /// Maximum time for each line of the agent.
     patience: Duration,
-    show: bool,
+    shown: Shown,
 }
 
 impl Player {
@@ -107,7 +161,7 @@ impl Player {
             home,
             ids: HashMap::new(),
             patience: replay.timeout,
-            show: replay.show,
+            shown: Shown::new(replay),
         })
     }
 
@@ -158,7 +212,7 @@ impl Player {
     /// request. The error is for people.
     async fn send(&mut self, recorded: &str) -> Result<(), String> {
         let text = self.with_ids_of_agent(recorded);
-        self.shown('>', &text);
+        self.shown.line(LineDirection::In, &text);
         let text = match &self.home {
             Some(home) => text.replace(WORKSPACE, &workspace(home.path()).display().to_string()),
             None => text,
@@ -198,7 +252,7 @@ impl Player {
             Some(home) => line.replace(&workspace(home.path()).display().to_string(), WORKSPACE),
             None => line,
         };
-        self.shown('<', &line);
+        self.shown.line(LineDirection::Out, &line);
         Ok(Received::Line(line))
     }
 
@@ -222,13 +276,6 @@ impl Player {
             self.ids.insert(id.to_string(), own);
         }
         recorded == got
-    }
-
-    fn shown(&self, side: char, line: &str) {
-        if self.show {
-            // Whoever does not read it has the exit code.
-            let _ = writeln!(stdout(), "{side} {}", visible_line(line));
-        }
     }
 }
 

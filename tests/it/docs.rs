@@ -184,16 +184,29 @@ fn every_page_of_the_manual_is_listed_in_the_readme() {
 }
 
 #[test]
-fn the_readme_is_short_and_ci_runs_its_two_commands() {
+fn the_readme_is_short_and_ci_runs_its_commands() {
     let readme = read(&root().join("README.md"));
     let words = readme.split_whitespace().count();
     assert!(words <= 1200, "{words} words: what is long belongs in docs/");
     let ci = read(&root().join(".ci/run"));
     let first_line = |block: Block| block.text.lines().next().unwrap_or_default().to_owned();
     let lines: Vec<_> = blocks(&readme).into_iter().map(first_line).collect();
-    for beginning in ["cargo run ", "cargo test"] {
+    for beginning in ["cargo run -- ", "cargo run -q -- ", "cargo test"] {
         let commands: Vec<_> = lines.iter().filter(|line| line.starts_with(beginning)).collect();
         assert_eq!(commands.len(), 1, "one command begins with {beginning}");
         assert!(ci.contains(commands[0].as_str()), ".ci/run does not run `{}`", commands[0]);
+    }
+}
+
+#[test]
+fn the_readme_names_each_request_of_an_editor_and_each_call_back() {
+    use tandem_wire::acp::{AUTHENTICATE, INITIALIZE, v0, v1};
+
+    let readme = read(&root().join("README.md"));
+    let old = [v0::SEND_USER_MESSAGE, v0::CANCEL_SEND_MESSAGE, v0::STREAM_ASSISTANT_MESSAGE_CHUNK];
+    let calls = [v0::REQUEST_TOOL_CALL_CONFIRMATION, v0::PUSH_TOOL_CALL, v0::UPDATE_TOOL_CALL];
+    let today = [v1::NEW_SESSION, v1::PROMPT, v1::CANCEL, v1::UPDATE, v1::REQUEST_PERMISSION];
+    for name in [&[INITIALIZE, AUTHENTICATE][..], &old, &calls, &today].concat() {
+        assert!(readme.contains(&format!("`{name}`")), "README.md does not name {name}");
     }
 }

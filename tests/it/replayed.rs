@@ -53,6 +53,94 @@ async fn against(script: &str, lines: &[&str], args: &[&str]) -> (Option<i32>, S
     (code, shown.replace(&place, "FILE"), said.replace(&place, "FILE"))
 }
 
+#[tokio::test]
+async fn a_conversation_is_shown_as_people_read_it() {
+    let (code, shown, _) = replay(&fixture("write_allow.ndjson"), &["--show"]).await;
+    assert_eq!(code, Some(0));
+    expect![[r#"
+        › go
+
+        ? Writing to hello.txt
+          + hello
+          Asked because this mode asks before it changes files [built-in rule edits]
+
+        › allow
+
+        ✓ Writing to hello.txt
+
+        done
+
+        The turn has ended.
+
+        write_allow.ndjson: as recorded
+    "#]]
+    .assert_eq(&shown.replace(&fixture("").display().to_string(), ""));
+}
+
+#[tokio::test]
+async fn a_conversation_of_acp_1_is_shown_in_the_same_way() {
+    let lines = [
+        r#"{"dir":"c2a","msg":{"id":0,"method":"initialize","params":{"protocolVersion":1}}}"#,
+        r#"{"dir":"a2c","msg":{"id":0,"result":{"protocolVersion":1}}}"#,
+        r#"{"dir":"c2a","msg":{"id":1,"method":"session/prompt","params":{"prompt":[{"type":"text","text":"go"},{"type":"resource_link","uri":"file:///a"}]}}}"#,
+        r#"{"dir":"a2c","msg":{"method":"session/update","params":{"update":{"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"Hm"}}}}}"#,
+        r#"{"dir":"a2c","msg":{"method":"session/update","params":{"update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"I do"}}}}}"#,
+        r#"{"dir":"a2c","msg":{"method":"session/update","params":{"update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":" it.\n"}}}}}"#,
+        r#"{"dir":"a2c","msg":{"method":"session/update","params":{"update":{"sessionUpdate":"tool_call","toolCallId":"w","title":"Writing to \u001b[2Ja","status":"pending"}}}}"#,
+        r#"{"dir":"a2c","msg":{"id":0,"method":"session/request_permission","params":{"toolCall":{"toolCallId":"w","content":[{"type":"diff","path":"/a","oldText":"1\n2\n3\n","newText":"1\ntwo\n3\n"}]},"options":[{"optionId":"once","name":"Yes, this once","kind":"allow_once"}]}}}"#,
+        r#"{"dir":"c2a","msg":{"id":0,"result":{"outcome":{"outcome":"selected","optionId":"once"}}}}"#,
+        r#"{"dir":"a2c","msg":{"method":"session/update","params":{"update":{"sessionUpdate":"tool_call_update","toolCallId":"w","status":"failed","content":[{"type":"content","content":{"type":"text","text":"```\ndisk full\n```"}}]}}}}"#,
+        r#"{"dir":"a2c","msg":{"id":1,"result":{"stopReason":"cancelled"}}}"#,
+    ];
+    let part = |line: &&str| {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        match line["dir"].as_str() {
+            Some("c2a") => "read line\n".to_owned(),
+            _ => format!("cat <<'END'\n{}\nEND\n", line["msg"]),
+        }
+    };
+    let agent: String = lines.iter().map(part).collect();
+    let (code, shown, said) = against(&format!("{agent}cat"), &lines, &["--show"]).await;
+    assert_eq!((code, &*said), (Some(0), ""));
+    expect![[r#"
+        An editor starts the agent; both speak ACP 1.
+
+        › go @file:///a
+
+        ∴ Hm
+
+        I do it.
+
+        ? Writing to ␛[2Ja
+          - 2
+          + two
+
+        › Yes, this once
+
+        ✗ Writing to ␛[2Ja
+          │ disk full
+
+        The turn has ended: cancelled.
+
+        FILE: as recorded
+    "#]]
+    .assert_eq(&shown);
+}
+
+#[tokio::test]
+async fn the_demonstration_ends_with_what_to_do_next() {
+    if !can_show(&fs::read_to_string(fixture("demonstration.ndjson")).unwrap()) {
+        return;
+    }
+    let (code, shown, _) = replay(&fixture("demonstration.ndjson"), &["--show"]).await;
+    assert_eq!(code, Some(0));
+    let end = shown.split_once("demonstration.ndjson: as recorded\n").expect("its verdict").1;
+    for next in ["--model replay", "login", "docs/editors.md", "--wire"] {
+        assert!(end.contains(next), "{next} is missing:\n{end}");
+    }
+    assert!(!shown.contains(['{', '\x1b']), "JSON, or colours outside of a terminal:\n{shown}");
+}
+
 const ASKED: &str = r#"{"dir":"c2a","t":1,"msg":{"id":1,"method":"go"}}"#;
 const CALL: &str = r#"{"dir":"a2c","t":2,"msg":{"id":0,"method":"call","params":{"a":1,"b":2}}}"#;
 const ANSWER: &str = r#"{"dir":"c2a","t":3,"msg":{"id":0,"result":true}}"#;
@@ -65,7 +153,7 @@ async fn ids_of_requests_and_the_order_of_keys_do_not_count() {
         read answer
         case $answer in *'"id":"x"'*) echo '{"result":null,"id":1}';; esac
         cat"#;
-    let (code, shown, said) = against(agent, &[ASKED, CALL, ANSWER, DONE], &["--show"]).await;
+    let (code, shown, said) = against(agent, &[ASKED, CALL, ANSWER, DONE], &["--wire"]).await;
     assert_eq!((code, &*said), (Some(0), ""));
     assert_eq!(
         shown,

@@ -31,6 +31,9 @@ enum Recorded {
         files: BTreeMap<String, String>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         script: Vec<Value>,
+        /// Lines that `tandem replay --show` ends with.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        next: Vec<String>,
     },
     #[serde(rename = "c2a")]
     Client(Line),

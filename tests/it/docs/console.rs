@@ -56,7 +56,8 @@ impl Machine {
 
     fn shell(&self, line: &str) -> Command {
         let port = self.port.as_deref().unwrap_or("0");
-        let line = line.replace("cargo run -- ", "tandem ").replace(PORT, port);
+        let line = line.replace("cargo run -- ", "tandem ").replace("cargo run -q -- ", "tandem ");
+        let line = line.replace(PORT, port);
         let path = std::env::var("PATH").unwrap_or_default();
         let mut command = Command::new("bash");
         command

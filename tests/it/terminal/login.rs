@@ -29,7 +29,7 @@ fn without_a_key_the_demonstration_can_be_tried_and_what_was_said_is_not_lost() 
     terminal.text("d");
     let seen = terminal.until("That is the whole loop");
     assert_eq!(prompts(&seen)[..2], ["/model set replay", "what is this?"]);
-    assert!(!seen.contains('✗') || seen.contains("✗ README.md"), "no wall of errors:\n{seen}");
+    assert!(!seen.contains('✗'), "something fails, and there is no README.md here:\n{seen}");
     terminal.until("replay · yolo");
     terminal.line("/quit");
     terminal.check_given_back();
