@@ -1,8 +1,8 @@
 //! A JSON-RPC connection over any byte stream, one message a line.
 //!
 //! [`serve`] reads and answers; the [`Peer`] it hands out calls the other side. Two tasks touch
-//! the stream: the reader (`serve` itself), which waits for nothing but input, and the writer,
-//! which alone writes. Requests are begun in the order read and end in any order.
+//! the stream: the reader (`serve` itself), which waits for input and for the writer at
+//! most, and the writer, which alone writes. Requests are begun in the order read and end in any order.
 
 mod calls;
 mod cancellation;
