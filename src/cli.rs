@@ -223,7 +223,7 @@ pub(crate) struct AgentArgs {
     #[arg(short = 'i', long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with_all = ["acp", "prompt"])]
     pub(crate) prompt_interactive: Option<String>,
     /// Run one prompt and exit: the answer goes to standard output. Standard input, unless it is a
-    /// terminal, is put before the prompt. A tool call that needs a question is refused, unless
+    /// terminal, is put before the prompt; with `-p -` it is the prompt. A tool call that needs a question is refused, unless
     /// others can join and answer (--a2a-port)
     #[arg(
         short,
@@ -246,6 +246,10 @@ pub(crate) struct AgentArgs {
     #[arg(short, long, value_name = "FORMAT", default_value_t, requires = "one_prompt")]
     pub(crate) output_format: Format,
     /// More directories that the agent may work in
+    /// Fail (exit code 4) if a tool call of -p was refused. Both JSON formats list such calls in
+    /// `permission_denials`
+    #[arg(long, requires = "one_prompt")]
+    pub(crate) fail_on_refusal: bool,
     #[arg(long, value_name = "DIR", value_delimiter = ',')]
     pub(crate) include_directories: Vec<PathBuf>,
     /// Write every line of the connection into a file, as JSON Lines
@@ -480,6 +484,7 @@ Examples:
   tandem -p 'why does the test fail?'   one prompt, for a shell; the answer is all it writes
   git diff | tandem -p 'review this' --output-format json | jq -r .response
   tandem -c                             go on with the newest session of this directory
+  tandem -p - < prompt.md               the prompt from standard input
   tandem -r                             choose one of the stored sessions
   tandem sessions                       list the stored sessions of this directory
   tandem serve --workspace-root ~/src   sessions for other agents, each in its own directory

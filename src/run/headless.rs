@@ -21,6 +21,9 @@ use tandem_wire::stdio;
 /// Time for which standard input is read without a word to the user.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// Prompt that stands for standard input.
+const STANDARD_INPUT: &str = "-";
+
 /// Character that is left out at the beginning of standard input.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
@@ -49,6 +52,7 @@ pub(crate) async fn headless(agent: &AgentArgs, prompt: &str) -> anyhow::Result<
         format,
         shared: agent.a2a_port.is_some(),
         progress: stderr().is_terminal(),
+        fail_on_refusal: agent.fail_on_refusal,
         signal: Arc::clone(&signal),
     };
     let served = async {
@@ -94,7 +98,8 @@ async fn prepare(
         .one_session(agent, settings, &agent.wanted_session())
         .await
         .map_err(|err| format!("{err:#}"))?;
-    let input = if stdin().is_terminal() {
+    let (is_input, prompt) = if prompt == STANDARD_INPUT { (true, "") } else { (false, prompt) };
+    let input = if !is_input && stdin().is_terminal() {
         String::new()
     } else {
         input(making.limits(settings).stdin_bytes).await?
@@ -102,6 +107,11 @@ async fn prepare(
     let input = input.trim_end_matches(['\r', '\n']);
     let typed = |text: &str| PromptPart::Text(text.to_owned());
     let prompt = match (input.trim().is_empty(), prompt.trim().is_empty()) {
+        (true, true) if is_input => {
+            return Err(
+                "there is no prompt: `-p -` reads standard input, which is empty".to_owned()
+            );
+        }
         (true, true) => {
             return Err("there is no prompt: `-p` is empty, and so is standard input".to_owned());
         }

@@ -154,6 +154,84 @@ async fn a_question_is_a_refusal_that_the_model_and_the_user_are_told_of() {
     assert!(ran.status.success());
 }
 
+/// Returns the last line of the format `stream-json`, and the object of `json`.
+async fn both_ends(setup: Setup, code: i32) -> [Value; 2] {
+    let mut ends = [Value::Null, Value::Null];
+    for (end, format) in ends.iter_mut().zip(["stream-json", "json"]) {
+        let ran = ran(setup.clone().arg("-o").arg(format), "go").await;
+        assert_eq!(ran.status.code(), Some(code), "{}", ran.stderr);
+        let text = if format == "json" { &*ran.stdout } else { ran.stdout.lines().last().unwrap() };
+        *end = serde_json::from_str(text).unwrap();
+    }
+    ends
+}
+
+#[tokio::test]
+async fn an_answer_that_was_cut_does_not_look_whole() {
+    let cut = || Setup::answers(json!([[{ "text": "half an" }, { "finish": "max_tokens" }]]));
+    let [stream, json] = both_ends(cut(), 3).await;
+    assert_eq!(
+        (&stream["status"], &stream["stop_reason"]),
+        (&json!("error"), &json!("max_tokens"))
+    );
+    assert_eq!(stream["error"]["type"], "OutputLimitError");
+    assert_eq!(
+        (&json["response"], &json["stop_reason"]),
+        (&json!("half an"), &json!("max_tokens"))
+    );
+    assert_eq!(
+        (&json["error"]["type"], &json["error"]["code"]),
+        (&json!("OutputLimitError"), &json!(3))
+    );
+    let text = ran(cut(), "go").await;
+    let why =
+        "tandem: The answer was cut at the model's output limit. Say \"continue\" for the rest.\n";
+    assert_eq!((&*text.stdout, &*text.stderr, text.status.code()), ("half an\n", why, Some(3)));
+    let [stream, json] = both_ends(says("all of it"), 0).await;
+    assert_eq!(
+        (&stream["status"], &stream["stop_reason"]),
+        (&json!("success"), &json!("end_turn"))
+    );
+    assert_eq!((&json["stop_reason"], json.get("error")), (&json!("end_turn"), None));
+}
+
+#[tokio::test]
+async fn refused_calls_are_listed_with_tool_reason_and_rule() {
+    let denials = json!([{
+        "tool_name": "write_file",
+        "tool_id": "write_file-2",
+        "parameters": { "file_path": "b.txt", "content": "b\n" },
+        "reason": "this mode asks before it changes files",
+        "rules": ["built-in rule edits"],
+    }]);
+    for end in both_ends(story(), 0).await {
+        assert_eq!(end["permission_denials"], denials);
+    }
+    for end in both_ends(story().arg("-y"), 0).await {
+        assert_eq!(end["permission_denials"], json!([]));
+    }
+}
+
+#[tokio::test]
+async fn a_run_can_fail_because_a_call_was_refused() {
+    let [stream, json] = both_ends(story().arg("--fail-on-refusal"), 4).await;
+    assert_eq!((&stream["status"], &stream["stop_reason"]), (&json!("error"), &json!("end_turn")));
+    let why =
+        "1 tool call was refused (`write_file`), and `--fail-on-refusal` makes the run fail then.";
+    let error = json!({ "type": "CallsRefusedError", "message": why, "code": 4 });
+    assert_eq!((&json["error"], &json["response"]), (&error, &json!("It is done.")));
+    both_ends(story().arg("-y").arg("--fail-on-refusal"), 0).await;
+}
+
+#[tokio::test]
+async fn a_prompt_of_a_hyphen_is_standard_input() {
+    assert_eq!(asked(b"what is it?\n", "-").await, "what is it?");
+    assert_eq!(
+        asked(b" \n", "-").await,
+        "tandem: there is no prompt: `-p -` reads standard input, which is empty\n"
+    );
+}
+
 #[tokio::test]
 async fn a_terminal_is_shown_progress_and_not_read() {
     let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;

@@ -10,7 +10,7 @@ const SIGNALLED: i32 = 128;
 /// The number of SIGINT.
 const INTERRUPT: i32 = 2;
 
-/// Failure of a prompt. Names and codes are those of Gemini CLI.
+/// Failure of a prompt. Names and codes are those of Gemini CLI, which has none for a cut answer and for refused calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunFailure {
     /// There is no key, or it is not accepted.
@@ -19,6 +19,10 @@ pub enum RunFailure {
     Input(String),
     /// The model was to be asked more often than is allowed.
     TurnLimit(String),
+    /// The answer was cut at the model's output limit.
+    AnswerCut(String),
+    /// Tool calls were refused, in a run that is to fail then.
+    CallsRefused(String),
     /// Cancellation: by a signal, of this number, or else by somebody who has joined.
     Cancelled(Option<i32>),
     /// Anything else.
@@ -26,12 +30,13 @@ pub enum RunFailure {
 }
 
 impl RunFailure {
-    /// Returns the failure that a turn's end is, if it is one: an answer that was cut is none.
+    /// Returns the failure that a turn's end is, if it is one.
     /// `signal`: the number of the signal that has cancelled the prompt, if one has.
     pub(super) fn of(reason: &StopReason, signal: Option<i32>) -> Option<Self> {
         let why = explain_stop(reason)?;
         Some(match reason {
-            StopReason::EndTurn | StopReason::MaxTokens => return None,
+            StopReason::EndTurn => return None,
+            StopReason::MaxTokens => Self::AnswerCut(why),
             StopReason::Cancelled { .. } | StopReason::Closed { .. } => Self::Cancelled(signal),
             StopReason::MaxRounds(_) | StopReason::MaxSessionRounds(_) => Self::TurnLimit(why),
             StopReason::Failed(error) => Self::of_model(error),
@@ -51,6 +56,8 @@ impl RunFailure {
     /// Returns the exit code.
     pub fn code(&self) -> i32 {
         match self {
+            Self::AnswerCut(_) => 3,
+            Self::CallsRefused(_) => 4,
             Self::NotAuthenticated(_) => 41,
             Self::Input(_) => 42,
             Self::TurnLimit(_) => 53,
@@ -66,6 +73,8 @@ impl RunFailure {
             Self::Input(_) => "FatalInputError",
             Self::TurnLimit(_) => "FatalTurnLimitedError",
             Self::Cancelled(_) => "FatalCancellationError",
+            Self::AnswerCut(_) => "OutputLimitError",
+            Self::CallsRefused(_) => "CallsRefusedError",
             Self::Other(_) => "Error",
         }
     }
@@ -77,6 +86,8 @@ impl fmt::Display for RunFailure {
             Self::NotAuthenticated(why)
             | Self::Input(why)
             | Self::TurnLimit(why)
+            | Self::AnswerCut(why)
+            | Self::CallsRefused(why)
             | Self::Other(why) => f.write_str(why),
             Self::Cancelled(_) => f.write_str("cancelled"),
         }

@@ -4,12 +4,13 @@ use std::str::FromStr;
 
 use serde_json::{Value, json};
 use tandem_agent::session::{
-    ANSWER_RESTARTS, CallStep, LastAnswer, Millis, Projection, ToolOutcome, Update, UpdateKind,
-    explain_resumed, explain_retry, explain_unknown_outcome,
+    ANSWER_RESTARTS, CallStep, LastAnswer, Millis, Projection, StopReason, ToolOutcome, Update,
+    UpdateKind, explain_resumed, explain_retry, explain_unknown_outcome,
 };
 use tandem_content::visible::{escaped_json, visible_prose};
 
 use super::failure::RunFailure;
+use super::refusals::Refusals;
 use super::stats::Stats;
 
 /// Format of standard output.
@@ -47,6 +48,16 @@ impl std::fmt::Display for Format {
     }
 }
 
+/// End of a run.
+pub(super) struct RunEnd<'a> {
+    /// Reason for which the turn ended; `None` if none began.
+    pub(super) reason: Option<&'a StopReason>,
+    /// The failure, if the run has failed.
+    pub(super) failure: Option<&'a RunFailure>,
+    /// The calls that were refused.
+    pub(super) refusals: &'a Refusals,
+}
+
 /// Printer of one of the formats.
 pub(super) enum Printer {
     Text(TextPrinter),
@@ -74,11 +85,11 @@ impl Printer {
         }
     }
 
-    pub(super) fn end(self, failure: Option<&RunFailure>) -> String {
+    pub(super) fn end(self, end: &RunEnd<'_>) -> String {
         match self {
             Self::Text(text) => text.end(),
-            Self::Json(json) => json.end(failure),
-            Self::Stream(stream) => stream.end(failure),
+            Self::Json(json) => json.end(end),
+            Self::Stream(stream) => stream.end(end),
         }
     }
 }
@@ -152,14 +163,16 @@ impl JsonPrinter {
         }
     }
 
-    fn end(self, failure: Option<&RunFailure>) -> String {
+    fn end(self, end: &RunEnd<'_>) -> String {
         let answer = self.answer.text;
         let mut result = json!({
             "session_id": self.id,
             "response": if answer.is_empty() { self.output } else { answer },
+            "stop_reason": end.reason.map(StopReason::name),
+            "permission_denials": end.refusals.to_value(),
             "stats": self.stats.full(),
         });
-        if let Some(failure) = failure {
+        if let Some(failure) = end.failure {
             result["error"] = json!({
                 "type": failure.name(),
                 "message": failure.to_string(),
@@ -220,16 +233,16 @@ impl StreamPrinter {
         }
     }
 
-    fn end(self, failure: Option<&RunFailure>) -> String {
-        let stats = self.stats.brief();
-        let result = match failure {
-            None => json!({ "status": "success", "stats": stats }),
-            Some(failure) => json!({
-                "status": "error",
-                "error": { "type": failure.name(), "message": failure.to_string() },
-                "stats": stats,
-            }),
-        };
+    fn end(self, end: &RunEnd<'_>) -> String {
+        let mut result = json!({
+            "status": if end.failure.is_none() { "success" } else { "error" },
+            "stop_reason": end.reason.map(StopReason::name),
+            "permission_denials": end.refusals.to_value(),
+            "stats": self.stats.brief(),
+        });
+        if let Some(failure) = end.failure {
+            result["error"] = json!({ "type": failure.name(), "message": failure.to_string() });
+        }
         self.line("result", result)
     }
 

@@ -7,6 +7,7 @@ mod failure;
 mod format;
 mod notes;
 mod question;
+mod refusals;
 mod stats;
 
 use std::io::{self, Write};
@@ -16,11 +17,12 @@ use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
 pub use self::failure::RunFailure;
 pub use self::format::Format;
-use self::format::Printer;
+use self::format::{Printer, RunEnd};
 use self::notes::Notes;
+use self::refusals::Refusals;
 use tandem_agent::session::{
     Answer, CallStep, Origin, Projection, PromptPart, Session, StopReason, TurnId, Update,
-    UpdateKind, explain_stop,
+    UpdateKind,
 };
 
 /// Options of a run.
@@ -31,6 +33,8 @@ pub struct HeadlessOptions {
     pub shared: bool,
     /// `true` if a person watches: then it is told what goes on.
     pub progress: bool,
+    /// `true` if the run fails when a tool call was refused.
+    pub fail_on_refusal: bool,
     /// The signal that has cancelled the prompt, if one has.
     pub signal: Arc<OnceLock<i32>>,
 }
@@ -67,6 +71,7 @@ pub async fn run<W: AsyncWrite + Unpin>(
         session,
         turn: session.prompt(prompt, Origin::Terminal),
         failed: None,
+        refusals: Refusals::default(),
         options,
     };
     loop {
@@ -92,7 +97,11 @@ pub async fn refuse<W: AsyncWrite + Unpin>(
     let OutputStreams { mut answer, notes } = outputs;
     // There is no session, and still an id for programs that want one.
     let id = uuid::Uuid::now_v7().to_string();
-    let end = Printer::new(format, &id, "").end(Some(failure));
+    let end = Printer::new(format, &id, "").end(&RunEnd {
+        reason: None,
+        failure: Some(failure),
+        refusals: &Refusals::default(),
+    });
     Notes::new(notes, false).failed(failure);
     write(&mut answer, &end).await
 }
@@ -103,6 +112,8 @@ struct TurnView<'a, W> {
     turn: TurnId,
     /// Reason why the prompt's command did not work, if so.
     failed: Option<String>,
+    /// Calls that were refused so far.
+    refusals: Refusals,
     options: HeadlessOptions,
     printer: Printer,
     notes: Notes<'a>,
@@ -128,6 +139,7 @@ impl<W: AsyncWrite + Unpin> TurnView<'_, W> {
         if let UpdateKind::CommandFailed(why) = update.kind {
             self.failed = Some(why.to_owned());
         }
+        self.refusals.update(&update.kind);
         self.notes.update(&update.kind);
         Ok(())
     }
@@ -135,12 +147,16 @@ impl<W: AsyncWrite + Unpin> TurnView<'_, W> {
     async fn end(mut self, reason: &StopReason) -> io::Result<Option<RunFailure>> {
         let failure = RunFailure::of(reason, self.options.signal.get().copied());
         let failure = failure.or(self.failed.take().map(RunFailure::Other));
-        let end = self.printer.end(failure.as_ref());
+        let refused = || self.refusals.failure().filter(|_| self.options.fail_on_refusal);
+        let failure = failure.or_else(refused);
+        let end = self.printer.end(&RunEnd {
+            reason: Some(reason),
+            failure: failure.as_ref(),
+            refusals: &self.refusals,
+        });
         write(&mut self.answer, &end).await?;
         if let Some(failure) = &failure {
             self.notes.failed(failure);
-        } else if let Some(why) = explain_stop(reason) {
-            self.notes.told(&why);
         }
         Ok(failure)
     }

@@ -4,13 +4,11 @@ use std::io::Write;
 
 use super::failure::RunFailure;
 use super::question::allowing;
+use super::refusals::NOBODY;
 use tandem_agent::session::{
     CallStarted, CallStep, Question, ToolOutcome, UpdateKind, explain_resumed, explain_retry,
 };
 use tandem_content::visible::{visible, visible_line};
-
-/// Kind of the error of a call that was refused because nobody can be asked.
-const NOBODY: &str = "nobody_to_ask";
 
 /// Maximum length of a label or a message, in characters.
 const SHOWN: usize = 200;
@@ -72,12 +70,7 @@ impl<'a> Notes<'a> {
 
     /// Tells why the prompt came to nothing.
     pub(super) fn failed(&mut self, failure: &RunFailure) {
-        self.told(&failure.to_string());
-    }
-
-    /// Tells of how the prompt's turn ended.
-    pub(super) fn told(&mut self, why: &str) {
-        for (n, text) in why.lines().enumerate() {
+        for (n, text) in failure.to_string().lines().enumerate() {
             let begin = if n == 0 { "tandem: " } else { "  " };
             self.write(&format!("{begin}{}", visible(text.trim())));
         }

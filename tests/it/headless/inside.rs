@@ -21,8 +21,9 @@ async fn written(
     progress: bool,
 ) -> (String, String, Option<RunFailure>) {
     let (mut answer, mut notes) = (Vec::new(), Vec::new());
+    let signal = Arc::new(OnceLock::new());
     let options =
-        HeadlessOptions { format, shared: false, progress, signal: Arc::new(OnceLock::new()) };
+        HeadlessOptions { format, shared: false, progress, fail_on_refusal: false, signal };
     let outputs = OutputStreams { answer: &mut answer, notes: &mut notes };
     let failure = headless::run(session, text("go"), options, outputs).await.unwrap();
     (String::from_utf8(answer).unwrap(), String::from_utf8(notes).unwrap(), failure)
@@ -68,7 +69,8 @@ async fn who_watches_is_told_what_goes_on() {
          tandem: not allowed without `--yolo`: ask (this mode asks before it does more than read [built-in rule other])\n\
          tandem: The answer was cut at the model's output limit. Say \"continue\" for the rest.\n"
     );
-    assert_eq!(failure, None);
+    let why = "The answer was cut at the model's output limit. Say \"continue\" for the rest.";
+    assert_eq!(failure, Some(RunFailure::AnswerCut(why.to_owned())));
 }
 
 #[tokio::test]

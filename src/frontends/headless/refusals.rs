@@ -1,0 +1,88 @@
+//! Tool calls of a run that were refused: by a rule, by a person who has joined, or because nobody can be asked.
+
+use serde_json::{Value, json};
+use tandem_agent::session::{CallStarted, CallStep, ToolOutcome, UpdateKind};
+
+use super::failure::RunFailure;
+
+/// Kind of the error of a call that was refused because nobody can be asked.
+pub(super) const NOBODY: &str = "nobody_to_ask";
+
+/// Kind of the error of a call that a rule or the mode denies.
+const DENIED: &str = "policy_denied";
+
+/// Refused calls, in order.
+#[derive(Default)]
+pub(super) struct Refusals(Vec<Refusal>);
+
+/// One refused call.
+struct Refusal {
+    tool: String,
+    call: String,
+    parameters: Value,
+    reason: String,
+    /// Names of the rules that asked or denied.
+    rules: Vec<String>,
+}
+
+impl Refusals {
+    /// Notes the call of an update, if it is refused.
+    pub(super) fn update(&mut self, update: &UpdateKind<'_>) {
+        if let UpdateKind::Call(started, CallStep::Finished(outcome)) = update {
+            self.0.extend(Refusal::of(started, outcome));
+        }
+    }
+
+    /// Returns the failure of a run in which calls must not be refused, if one was.
+    pub(super) fn failure(&self) -> Option<RunFailure> {
+        let mut tools: Vec<_> = self.0.iter().map(|refusal| refusal.tool.as_str()).collect();
+        tools.sort_unstable();
+        tools.dedup();
+        let (calls, were) = match self.0.len() {
+            0 => return None,
+            1 => ("1 tool call".to_owned(), "was"),
+            count => (format!("{count} tool calls"), "were"),
+        };
+        let tools = tools.join("`, `");
+        Some(RunFailure::CallsRefused(format!(
+            "{calls} {were} refused (`{tools}`), and `--fail-on-refusal` makes the run fail then."
+        )))
+    }
+
+    /// Returns the refused calls as the JSON formats list them.
+    pub(super) fn to_value(&self) -> Value {
+        self.0.iter().map(Refusal::to_value).collect()
+    }
+}
+
+impl Refusal {
+    fn of(started: &CallStarted, outcome: &ToolOutcome) -> Option<Self> {
+        let question = started.question.as_ref();
+        let reason = match outcome {
+            ToolOutcome::Rejected => question.map_or("", |question| &question.why),
+            ToolOutcome::Failed(error) if error.kind == NOBODY => {
+                question.map_or(&*error.message, |question| &question.why)
+            }
+            ToolOutcome::Failed(error) if error.kind == DENIED => &error.message,
+            _ => return None,
+        };
+        let rules = question.map_or(&[][..], |question| &question.rules);
+        Some(Self {
+            tool: started.call.name.clone(),
+            call: started.call.id.clone(),
+            parameters: started.call.args.clone(),
+            reason: reason.to_owned(),
+            rules: rules.iter().map(ToString::to_string).collect(),
+        })
+    }
+
+    fn to_value(&self) -> Value {
+        json!({
+            "tool_name": self.tool,
+            "tool_id": self.call,
+            "parameters": self.parameters,
+            "reason": self.reason,
+            "rules": self.rules,
+        })
+    }
+}
