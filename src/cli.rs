@@ -555,7 +555,8 @@ pub(crate) fn parse() -> Result<Cli, clap::Error> {
     let matches = command.try_get_matches_from(args).map_err(absent::flag)?;
     let cli = Cli::from_arg_matches(&matches)?;
     // After flags, too.
-    match absent::subcommand(cli.agent.query.iter().map(String::as_str)) {
+    let query = || cli.agent.query.iter().map(String::as_str);
+    match absent::subcommand(query()).or_else(|| absent::misspelt(query(), Cli::command)) {
         Some(error) => Err(error),
         None => Ok(cli),
     }

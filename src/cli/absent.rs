@@ -1,6 +1,7 @@
-//! Flags and subcommands of Gemini CLI that tandem does not have: the answer to each, so that none
-//! is taken for a prompt.
+//! Flags and subcommands that tandem does not have, but other agents do, and misspelt subcommands: the answer to each,
+//! so that none is taken for a prompt.
 
+use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Flags, and the answer to them.
@@ -73,12 +74,65 @@ const SUBCOMMANDS: &[Subcommand] = &[
         words: &[],
         answer: "use a model of this machine with `--model ollama:ID`.",
     },
+    Subcommand { name: "update", words: &[], answer: UPDATE },
+    Subcommand { name: "upgrade", words: &[], answer: UPDATE },
+    Subcommand { name: "doctor", words: &[], answer: SET_UP },
+    Subcommand { name: "settings", words: &[], answer: SET_UP },
+    Subcommand { name: "status", words: &[], answer: SET_UP },
+    Subcommand { name: "version", words: &[], answer: "use `tandem --version`." },
     Subcommand {
-        name: "update",
+        name: "init",
         words: &[],
-        answer: "tandem does not update itself: install a new version the way this one was installed.",
+        answer: "`/init` in a session, or `tandem -p /init`, lets the model write `GEMINI.md`.",
+    },
+    Subcommand { name: "models", words: &["list", "ls"], answer: MODELS },
+    Subcommand { name: "model", words: &["list", "ls"], answer: MODELS },
+    Subcommand { name: "exec", words: &["resume"], answer: ONE_PROMPT },
+    Subcommand { name: "run", words: &[], answer: ONE_PROMPT },
+    Subcommand {
+        name: "chat",
+        words: &[],
+        answer: "`tandem` in a terminal begins a conversation, and `tandem -i PROMPT` begins it with a \
+                 prompt.",
+    },
+    Subcommand { name: "auth", words: &["login", "logout", "list", "ls", "status"], answer: LOGIN },
+    Subcommand { name: "setup-token", words: &[], answer: LOGIN },
+    Subcommand {
+        name: "resume",
+        words: &["last", "latest"],
+        answer: "`tandem -c` goes on with the newest conversation of this directory, and `tandem -r` lets \
+                 you choose one.",
+    },
+    Subcommand {
+        name: "plugin",
+        words: &["list", "install", "uninstall", "enable", "disable", "marketplace"],
+        answer: EXTENSIONS,
+    },
+    Subcommand { name: "plugins", words: &["list", "install"], answer: EXTENSIONS },
+    Subcommand {
+        name: "acp",
+        words: &[],
+        answer: "`tandem --acp` speaks ACP over standard input and output.",
+    },
+    Subcommand {
+        name: "export",
+        words: &[],
+        answer: "`tandem sessions export SESSION` writes a stored conversation.",
     },
 ];
+
+const UPDATE: &str =
+    "tandem does not update itself: install a new version the way this one was installed.";
+
+const SET_UP: &str = "`tandem config` shows all settings and their origins, and `tandem serve check` says \
+    what is wrong with the set-up of a server.";
+
+const MODELS: &str = "`tandem -p /model` shows the model, `--model ID` chooses another one, and `tandem --help` \
+    says how models are named.";
+
+const ONE_PROMPT: &str = "`tandem -p PROMPT` runs one prompt.";
+
+const LOGIN: &str = "`tandem login` stores a provider's API key, and `tandem logout` forgets it.";
 
 const EXTENSIONS: &str = "tandem has no extensions yet. MCP servers (`mcpServers` in `settings.json`), \
     custom commands (`.gemini/commands/NAME.toml`) and instructions (`GEMINI.md`) work without.";
@@ -89,8 +143,49 @@ pub(super) fn subcommand<'a>(args: impl IntoIterator<Item = &'a str>) -> Option<
     let mut args = args.into_iter();
     let (first, next) = (args.next()?, args.next());
     let known = SUBCOMMANDS.iter().find(|known| known.name == first)?;
-    let follows = |next: &str| next.starts_with('-') || known.words.contains(&next);
-    next.is_none_or(follows).then(|| error(&format!("tandem {first}"), known.answer))
+    let is_alone = next.is_none_or(|next| next.starts_with('-'));
+    let answer = match next {
+        _ if is_alone => format!("{} {}", known.answer, as_prompt(first)),
+        Some(next) if known.words.contains(&next) => known.answer.to_owned(),
+        _ => return None,
+    };
+    Some(error(&format!("tandem {first}"), &answer))
+}
+
+/// The error for a prompt that is a misspelt subcommand: one word that is near the name of a subcommand, alone or
+/// followed by a subcommand of that one. `known` returns the program's command line.
+pub(super) fn misspelt<'a>(
+    args: impl IntoIterator<Item = &'a str>,
+    known: impl FnOnce() -> Command,
+) -> Option<clap::Error> {
+    let mut args = args.into_iter();
+    let (first, next) = (args.next()?, args.next());
+    if first.contains(char::is_whitespace) {
+        return None;
+    }
+    let mut known = known();
+    // Subcommands have theirs only then.
+    known.build();
+    let near = known.get_subcommands().filter_map(|it| Some((distance(it.get_name(), first)?, it)));
+    let (_, meant) = near.min_by_key(|(distance, _)| *distance)?;
+    let name = meant.get_name();
+    let line = match next {
+        None => format!("tandem {name}"),
+        Some(next) => format!("tandem {name} {}", meant.find_subcommand(next)?.get_name()),
+    };
+    let answer = format!("did you mean `{line}`? {}", as_prompt(first));
+    Some(error(&format!("tandem {first}"), &answer))
+}
+
+/// Returns the number of changes that make a word a name, if they are few.
+fn distance(name: &str, word: &str) -> Option<usize> {
+    let distance = strsim::osa_distance(name, &word.to_lowercase());
+    (distance <= name.len().min(word.len()) / 3).then_some(distance)
+}
+
+/// Says how a word that is taken for a subcommand becomes a prompt.
+fn as_prompt(word: &str) -> String {
+    format!("`tandem -p {word}` sends the word to the model.")
 }
 
 /// The same error, or a better one if it is about a flag that tandem does not have.
@@ -112,7 +207,9 @@ fn error(what: &str, answer: &str) -> clap::Error {
 
 #[cfg(test)]
 mod tests {
-    use super::subcommand;
+    use clap::CommandFactory as _;
+
+    use super::{misspelt, subcommand};
 
     #[test]
     fn a_subcommand_is_no_prompt_and_a_prompt_is_no_subcommand() {
@@ -132,6 +229,32 @@ mod tests {
         check(&["update", "the", "readme"], false);
         check(&["hooks", "are", "slow"], false);
         check(&["explain", "mcp", "list"], false);
+        check(&["doctor"], true);
+        check(&["run", "the", "tests"], false);
+        check(&["init", "the", "database"], false);
         check(&[], false);
+    }
+
+    #[test]
+    fn a_word_near_a_subcommand_is_no_prompt_and_other_words_are() {
+        let check = |args: &[&str], expected: Option<&str>| {
+            let error = misspelt(args.iter().copied(), crate::cli::Cli::command);
+            let meant = error.map(|error| error.to_string());
+            let meant = meant.as_deref().and_then(|it| it.split("did you mean `").nth(1));
+            assert_eq!(meant.and_then(|it| it.split('`').next()), expected, "{args:?}");
+        };
+        check(&["sesions"], Some("tandem sessions"));
+        check(&["session"], Some("tandem sessions"));
+        check(&["Serve"], Some("tandem serve"));
+        check(&["sevre"], Some("tandem serve"));
+        check(&["logn"], Some("tandem login"));
+        check(&["confg"], Some("tandem config"));
+        check(&["sesions", "list"], Some("tandem sessions list"));
+        check(&["sesions", "are", "slow"], None);
+        check(&["hello"], None);
+        check(&["why"], None);
+        check(&["go"], None);
+        check(&["session is slow"], None);
+        check(&[], None);
     }
 }

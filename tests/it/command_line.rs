@@ -22,7 +22,7 @@ async fn answer(args: &[&str]) -> String {
 
 #[tokio::test]
 async fn what_other_programs_know_and_this_one_does_not_is_said_to_be_so() {
-    let lines: [&[&str]; 19] = [
+    let lines: [&[&str]; 30] = [
         &["mcp", "list"],
         &["mcp", "add", "--transport", "http", "name", "https://example.org"],
         &["mcp"],
@@ -30,6 +30,17 @@ async fn what_other_programs_know_and_this_one_does_not_is_said_to_be_so() {
         &["skills", "list"],
         &["hooks", "migrate"],
         &["update"],
+        &["doctor"],
+        &["version"],
+        &["init"],
+        &["models"],
+        &["exec"],
+        &["exec", "--json", "go"],
+        &["auth", "login"],
+        &["resume"],
+        &["sesions"],
+        &["sesions", "list"],
+        &["--debug", "logn"],
         &["gemma"],
         &["--debug", "mcp", "list"],
         &["--session-id", "x"],
