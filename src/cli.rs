@@ -114,9 +114,10 @@ pub(crate) enum Command {
         shell: Shell,
     },
     /// Write the manual pages (man 1) into a directory
-    #[command(hide = true)]
+    ///
+    /// `tandem manual ~/.local/share/man/man1` lets `man tandem` find them. Release archives contain them.
     Manual {
-        /// The directory, which must exist
+        /// The directory, which is made if it does not exist
         directory: PathBuf,
     },
 }
@@ -245,11 +246,11 @@ pub(crate) struct AgentArgs {
     /// events happen)
     #[arg(short, long, value_name = "FORMAT", default_value_t, requires = "one_prompt")]
     pub(crate) output_format: Format,
-    /// More directories that the agent may work in
     /// Fail (exit code 4) if a tool call of -p was refused. Both JSON formats list such calls in
     /// `permission_denials`
     #[arg(long, requires = "one_prompt")]
     pub(crate) fail_on_refusal: bool,
+    /// More directories that the agent may work in
     #[arg(long, value_name = "DIR", value_delimiter = ',')]
     pub(crate) include_directories: Vec<PathBuf>,
     /// Write every line of the connection into a file, as JSON Lines
@@ -483,8 +484,8 @@ Examples:
   tandem --acp --a2a-port 41242         the same, and other agents may join the session
   tandem -p 'why does the test fail?'   one prompt, for a shell; the answer is all it writes
   git diff | tandem -p 'review this' --output-format json | jq -r .response
-  tandem -c                             go on with the newest session of this directory
   tandem -p - < prompt.md               the prompt from standard input
+  tandem -c                             go on with the newest session of this directory
   tandem -r                             choose one of the stored sessions
   tandem sessions                       list the stored sessions of this directory
   tandem serve --workspace-root ~/src   sessions for other agents, each in its own directory
@@ -492,6 +493,7 @@ Examples:
   tandem attach 41242                   watch and answer, in a terminal, what an editor's agent does
   tandem replay --show FILE             replay a record of --record, show it, and compare
   tandem login                          store a Gemini API key
+  tandem manual ~/.local/share/man/man1 the manual pages, for `man tandem`
   tandem --model ollama:qwen3:8b        a model of this machine
   tandem --model replay -y < FILE       run the demonstration for messages in a file; the source
                                         has one: fixtures/acp/hello.ndjson

@@ -13,6 +13,7 @@ mod login_keys;
 mod making;
 mod models;
 mod parts;
+mod printing;
 mod replay;
 mod retention;
 mod sandbox;
@@ -25,7 +26,6 @@ mod tokens;
 mod workspaces;
 
 use std::fs;
-use std::io::{Write as _, stdout};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 
@@ -76,5 +76,5 @@ pub(crate) fn config(config: &ConfigArgs) -> anyhow::Result<()> {
     } else {
         show::text(&settings, &env)
     };
-    stdout().write_all(text.as_bytes()).context("standard output cannot be written")
+    printing::print(text)
 }

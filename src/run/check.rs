@@ -1,19 +1,18 @@
 //! `tandem serve check`: what is wrong with a set-up, before anybody uses it.
 
 use std::fs;
-use std::io::{Write as _, stdout};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use jiff::Timestamp;
 use rustix::fs::{Access, access};
 use rustix::process::{Resource, getrlimit};
 
 use super::ending::ExitReason;
 use super::making::Making;
+use super::printing::print;
 use super::workspaces::Workspaces;
 use super::{a2a, parts, store, tokens};
 use crate::cli::ServeArgs;
@@ -92,7 +91,7 @@ pub(crate) async fn check(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     if let Some(Some(address)) = findings.checked("metrics", a2a::metrics_address(serve)) {
         check_address(&mut findings, "metrics", address).await;
     }
-    stdout().write_all(findings.text().as_bytes()).context("standard output cannot be written")?;
+    print(findings.text())?;
     let is_wrong = findings.0.iter().any(|(severity, ..)| *severity == Severity::Wrong);
     Ok(if is_wrong { ExitReason::Failed(1) } else { ExitReason::Done })
 }

@@ -2,7 +2,7 @@
 
 mod own_group;
 
-use std::io::{Write as _, stderr, stdout};
+use std::io::{Write as _, stderr};
 use std::os::unix::process::ExitStatusExt as _;
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use anyhow::{Context as _, anyhow, bail};
 use super::ending::ExitReason;
 use super::making::{env, environment};
 use super::parts;
+use super::printing::print;
 use crate::cli::SandboxArgs;
 use tandem_sandbox::SandboxMode;
 use tandem_settings::{Credentials, policy, read_settings};
@@ -85,6 +86,6 @@ fn report_blocked(confinement: &Confinement) {
 /// Shows what the sandbox holds.
 async fn show(sandbox: &Arc<CommandSandbox>, mode: SandboxMode) -> anyhow::Result<ExitReason> {
     let text = sandbox.describe(mode).await?;
-    stdout().write_all(text.as_bytes()).context("standard output cannot be written")?;
+    print(text)?;
     Ok(ExitReason::Done)
 }

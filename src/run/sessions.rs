@@ -11,6 +11,7 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 use serde_json::{Value, json};
 
 use super::making::{env, personal_store};
+use super::printing::{print, printed};
 #[cfg(feature = "postgres")]
 use super::store;
 use crate::cli::{ExportFormat, ListArgs, SessionsArgs, SessionsCommand};
@@ -106,7 +107,7 @@ impl StoredSessions {
             let list: Vec<_> = numbered
                 .map(|(number, it)| self.as_json(it, (!args.all).then_some(number)))
                 .collect();
-            return print(&escaped_json(&format!("{:#}\n", Value::from(list))));
+            return print(&*escaped_json(&format!("{:#}\n", Value::from(list))));
         }
         if list.is_empty() {
             return say(none(args.all));
@@ -362,18 +363,6 @@ pub(super) fn below_home(directory: &Path, env: &Env) -> String {
         Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
         Some(rest) => format!("~/{}", rest.display()),
         None => directory.display().to_string(),
-    }
-}
-
-fn print(text: &str) -> anyhow::Result<()> {
-    printed(io::stdout().write_all(text.as_bytes()))
-}
-
-/// Whoever reads no further, as `head` does, has what they wanted.
-fn printed(written: io::Result<()>) -> anyhow::Result<()> {
-    match written {
-        Err(err) if err.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("standard output cannot be written"),
     }
 }
 

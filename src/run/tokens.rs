@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use super::making::env;
+use super::printing::print;
 use crate::cli::{TokenCommand, TokensFile};
 use tandem_a2a::tokens::{self, StoredToken};
 use tandem_agent::session::PrincipalId;
@@ -82,10 +83,6 @@ fn table(list: &[StoredToken]) -> String {
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
     };
     rows.iter().map(line).collect()
-}
-
-fn print(text: &str) -> anyhow::Result<()> {
-    io::stdout().write_all(text.as_bytes()).context("standard output cannot be written")
 }
 
 /// Says something to people that is no result.

@@ -81,10 +81,11 @@ fn shells_complete_every_subcommand() {
 #[test]
 fn every_subcommand_has_a_manual_page() {
     let pages = TempDir::new().unwrap();
-    let written = output(&["manual", pages.path().to_str().unwrap()]);
+    let directory = pages.path().join("man/man1");
+    let written = output(&["manual", directory.to_str().unwrap()]);
     assert_eq!(written, "");
     for name in ["tandem", "tandem-serve", "tandem-sessions", "tandem-sessions-export"] {
-        let page = std::fs::read_to_string(pages.path().join(format!("{name}.1"))).unwrap();
+        let page = std::fs::read_to_string(directory.join(format!("{name}.1"))).unwrap();
         assert!(page.contains(".TH"), "{name}");
     }
 }
@@ -103,4 +104,32 @@ fn the_help_of_a_subcommand_begins_as_the_list_of_subcommands_describes_it() {
         }
     }
     assert!(count > 5, "{help}");
+}
+
+#[test]
+fn the_help_says_how_to_get_the_manual_pages() {
+    assert!(output(&["--help"]).contains("tandem manual ~/.local/share/man/man1"));
+    assert!(output(&["-h"]).contains("\n  manual "));
+}
+
+#[test]
+fn what_nobody_reads_to_its_end_ends_silently() {
+    let home = TempDir::new().unwrap();
+    let lines: [&[&str]; 6] = [
+        &["completions", "zsh"],
+        &["--help"],
+        &["--version"],
+        &["config"],
+        &["sandbox"],
+        &["sessions", "--json"],
+    ];
+    for args in lines {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tandem"));
+        command.args(args).env("HOME", home.path()).current_dir(home.path());
+        let ran = command.stdin(Stdio::null()).stdout(writer).output().unwrap();
+        let said = String::from_utf8(ran.stderr).unwrap();
+        assert_eq!((&*said, ran.status.code()), ("", Some(0)), "{args:?}");
+    }
 }
