@@ -313,7 +313,7 @@ fn answer(
         | RemoteState::Rejected
         | RemoteState::Canceled
         | RemoteState::AuthRequired => {
-            Err(ToolError { kind: "agent_error".to_owned(), message: text, shown })
+            Err(ToolError { shown, ..ToolError::new("agent_error", text) })
         }
     }
 }

@@ -157,7 +157,7 @@ fn output(
     let shown = gathered.shown(limits);
     if failed {
         let message = format!("The tool failed. {text}");
-        return Err(ToolError { kind: "mcp_tool_error".to_owned(), message, shown });
+        return Err(ToolError { shown, ..ToolError::new("mcp_tool_error", message) });
     }
     Ok(ToolOutput { text, media: gathered.into_media(), shown })
 }

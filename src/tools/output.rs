@@ -148,12 +148,15 @@ pub struct ToolError {
     pub message: String,
     /// For people, where it is not the message.
     pub shown: Option<ResultContent>,
+    /// Name of the rule that denies the call, if one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
 }
 
 impl ToolError {
     /// An error of a kind.
     pub fn new(kind: &str, message: impl Into<String>) -> Self {
-        Self { kind: kind.to_owned(), message: message.into(), shown: None }
+        Self { kind: kind.to_owned(), message: message.into(), shown: None, rule: None }
     }
 
     /// The arguments do not fit the tool's schema.

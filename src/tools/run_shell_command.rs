@@ -363,5 +363,5 @@ fn report(
     if ended.is_empty() {
         return Ok(ToolOutput { text, media: Vec::new(), shown });
     }
-    Err(ToolError { kind: "shell_exit".to_owned(), message: text, shown })
+    Err(ToolError { shown, ..ToolError::new("shell_exit", text) })
 }

@@ -144,7 +144,7 @@ async fn run(
     let shown = Some(ResultContent::Markdown(shown));
     if nothing {
         let (kind, message) = ("web_fetch_processing_error".to_owned(), text.join("\n\n"));
-        return Err(ToolError { kind, message, shown });
+        return Err(ToolError { shown, ..ToolError::new(&kind, message) });
     }
     let media = parts.into_iter().filter_map(FetchResult::into_media).collect();
     Ok(ToolOutput { text: text.join("\n\n"), media, shown })

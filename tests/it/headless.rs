@@ -210,6 +210,21 @@ async fn refused_calls_are_listed_with_tool_reason_and_rule() {
     for end in both_ends(story().arg("-y"), 0).await {
         assert_eq!(end["permission_denials"], json!([]));
     }
+    for end in both_ends(story().arg("--approval-mode").arg("plan"), 0).await {
+        let denial = &end["permission_denials"][0];
+        assert_eq!(
+            (&denial["tool_name"], &denial["rules"]),
+            (&json!("write_file"), &json!(["built-in rule plan"]))
+        );
+        assert!(denial["reason"].as_str().unwrap().starts_with("Plan mode"), "{denial}");
+    }
+    let rule = "[[rule]]\ntoolName = \"write_file\"\ndecision = \"deny\"\npriority = 100\n";
+    for end in
+        both_ends(story().file("rules.toml", rule).arg("--policy").arg("rules.toml"), 0).await
+    {
+        let rules = &end["permission_denials"][0]["rules"];
+        assert!(rules[0].as_str().unwrap().contains("rules.toml:1"), "{rules}");
+    }
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use tandem_tools::secrets::Secrets;
 use tandem_tools::{Access, Hints};
 
 /// Message for the model in plan mode.
-pub(super) const PLAN: &str =
+const PLAN: &str =
     "Plan mode: nothing may be changed or run. Read, search, and say what you would do.";
 
 /// A call that is checked, with all that the policy depends on.
@@ -56,7 +56,7 @@ impl Check<'_> {
         match (effect, &built_in) {
             (RuleEffect::Deny, _) => denied(rule, self.request.tool),
             // A rule that allows something in plan mode says so.
-            (RuleEffect::BuiltIn, _) | (RuleEffect::Ask, Verdict::Deny(_)) => built_in,
+            (RuleEffect::BuiltIn, _) | (RuleEffect::Ask, Verdict::Deny { .. }) => built_in,
             (RuleEffect::Ask, _) => Verdict::Ask(Question {
                 why: format!("a rule asks about `{}`", self.request.tool),
                 rules: vec![rule.name.clone()],
@@ -94,7 +94,7 @@ impl Check<'_> {
                 Access::Mcp { server, hints, .. } if hints.read_only == Some(true) => {
                     self.mcp(server, *hints)
                 }
-                _ => Verdict::Deny(PLAN.to_owned()),
+                _ => not_in_plan(),
             };
         }
         if let Access::Edit { path } = access
@@ -224,13 +224,19 @@ pub(super) fn ask(rule: &str, why: impl Into<String>, scopes: Vec<Scope>) -> Ver
 /// Returns a denial, for the model: the call that was denied, and the rule.
 pub(super) fn denied(rule: &Rule, what: &str) -> Verdict {
     let name = &rule.name;
-    Verdict::Deny(match &rule.message {
+    let why = match &rule.message {
         Some(message) => format!("{message} (`{what}` is denied by {name}.)"),
         None => format!(
             "Not run: `{what}` is denied by a rule of the user ({name}). Do not try it in another \
              way: go on without it, or ask what they want instead."
         ),
-    })
+    };
+    Verdict::Deny { why, rule: Some(name.clone()) }
+}
+
+/// Returns the denial of what plan mode does not allow.
+pub(super) fn not_in_plan() -> Verdict {
+    Verdict::Deny { why: PLAN.to_owned(), rule: Some(RuleName::BuiltIn("plan".to_owned())) }
 }
 
 /// Returns the host of a URL, as an HTTP client reads it; all of the URL if it has none.

@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::path::Path;
 
 use super::always::{program, remembered};
-use super::check::{Check, PLAN, ask, denied, nothing};
+use super::check::{Check, ask, denied, not_in_plan, nothing};
 use super::confined::Confined;
 use super::mode::Mode;
 use super::policy::{Rank, Rule, RuleEffect, Ruling, Subject};
@@ -116,7 +116,7 @@ fn assessed(
         }
     }
     if planned {
-        return Verdict::Deny(PLAN.to_owned());
+        return not_in_plan();
     }
     let mut by_rule = [whole, tool].into_iter().flatten();
     let by_rule = by_rule.find(|ruling| ruling.effect == RuleEffect::Ask);
@@ -164,7 +164,7 @@ fn unclear(check: &Check<'_>, line: &str, why: String, confined: Option<Confined
         {
             Verdict::Allow
         }
-        _ if check.mode() == Mode::Plan => Verdict::Deny(PLAN.to_owned()),
+        _ if check.mode() == Mode::Plan => not_in_plan(),
         Some(Ruling { rule, effect: RuleEffect::Ask }) => {
             let why = format!("a rule may apply to this command line; {why}");
             Verdict::Ask(Question { why, rules: vec![rule.name.clone()], ..nothing() })

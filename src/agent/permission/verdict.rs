@@ -14,8 +14,13 @@ pub enum Verdict {
     Allow,
     /// Ask the user.
     Ask(Question),
-    /// Do not run it; why, for the model.
-    Deny(String),
+    /// Do not run it.
+    Deny {
+        /// Reason, for the model.
+        why: String,
+        /// The rule that denies it.
+        rule: Option<RuleName>,
+    },
 }
 
 /// Verdict on a call, and the environment variables that go with it.

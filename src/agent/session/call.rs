@@ -159,10 +159,12 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
                 Err(outcome) => outcome,
             }
         }
-        Verdict::Deny(why) => {
+        Verdict::Deny { why, rule } => {
             let shown = engine.approvals.gate.open(&id, origin);
             announce(started(None));
-            let denied = ToolOutcome::Failed(ToolError::new("policy_denied", why));
+            let rule = rule.map(|rule| rule.to_string());
+            let denied = ToolError { rule, ..ToolError::new("policy_denied", why) };
+            let denied = ToolOutcome::Failed(denied);
             shown.passed(cancel).await.err().unwrap_or(denied)
         }
         Verdict::Ask(question) => {
@@ -227,7 +229,9 @@ async fn check(
         permissions.check(&tool.request(&args, &access), &environment)
     });
     // A fault in the policy must not let anything run.
-    check.await.unwrap_or_else(|_| Checked::from(Verdict::Deny(crashed().message)))
+    check
+        .await
+        .unwrap_or_else(|_| Checked::from(Verdict::Deny { why: crashed().message, rule: None }))
 }
 
 /// Returns the sandbox that commands can have. People are told once if there is to be one and none works.

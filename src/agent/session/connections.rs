@@ -52,7 +52,7 @@ impl Connections {
             async move {
                 match connection(&label, &destination, is_allowed).judge(&permissions) {
                     Verdict::Allow => return Admission::Admitted,
-                    Verdict::Deny(why) => return Admission::Refused(why),
+                    Verdict::Deny { why, .. } => return Admission::Refused(why),
                     Verdict::Ask(_) => {}
                 }
                 let (admission, admitted) = oneshot::channel();
@@ -80,7 +80,7 @@ impl Connections {
             // An answer may have changed that while this one waited.
             let admitted = match call.judge(&engine.approvals.permissions) {
                 Verdict::Allow => Admission::Admitted,
-                Verdict::Deny(why) => Admission::Refused(why),
+                Verdict::Deny { why, .. } => Admission::Refused(why),
                 Verdict::Ask(question) => {
                     let asked = call.ask(engine, question, cancel, over.cancelled());
                     admission_of(asked.await.as_ref())

@@ -57,7 +57,7 @@ impl UserQuestions {
             let call = question_of(asked);
             let answer = match call.judge(&engine.approvals.permissions) {
                 Verdict::Allow => UserAnswer::Allowed,
-                Verdict::Deny(why) => UserAnswer::Rejected(Some(why)),
+                Verdict::Deny { why, .. } => UserAnswer::Rejected(Some(why)),
                 Verdict::Ask(question) => {
                     let useless = async {
                         tokio::select! {

@@ -58,21 +58,23 @@ impl Refusals {
 impl Refusal {
     fn of(started: &CallStarted, outcome: &ToolOutcome) -> Option<Self> {
         let question = started.question.as_ref();
-        let reason = match outcome {
-            ToolOutcome::Rejected => question.map_or("", |question| &question.why),
+        let (reason, denied_by) = match outcome {
+            ToolOutcome::Rejected => (question.map_or("", |question| &question.why), None),
             ToolOutcome::Failed(error) if error.kind == NOBODY => {
-                question.map_or(&*error.message, |question| &question.why)
+                (question.map_or(&*error.message, |question| &question.why), None)
             }
-            ToolOutcome::Failed(error) if error.kind == DENIED => &error.message,
+            ToolOutcome::Failed(error) if error.kind == DENIED => {
+                (&*error.message, error.rule.clone())
+            }
             _ => return None,
         };
-        let rules = question.map_or(&[][..], |question| &question.rules);
+        let asked_by = question.map_or(&[][..], |question| &question.rules);
         Some(Self {
             tool: started.call.name.clone(),
             call: started.call.id.clone(),
             parameters: started.call.args.clone(),
             reason: reason.to_owned(),
-            rules: rules.iter().map(ToString::to_string).collect(),
+            rules: asked_by.iter().map(ToString::to_string).chain(denied_by).collect(),
         })
     }
 

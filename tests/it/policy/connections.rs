@@ -20,7 +20,7 @@ fn verdict(session: &Session, host: &str, is_allowed: bool) -> &'static str {
     match session.permissions.check(&request, &Environment::default()).verdict {
         Verdict::Allow => "allow",
         Verdict::Ask(_) => "ask",
-        Verdict::Deny(_) => "deny",
+        Verdict::Deny { .. } => "deny",
     }
 }
 

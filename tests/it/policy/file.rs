@@ -96,7 +96,7 @@ fn a_rule_that_could_only_allow_is_left_out_and_the_others_stay() {
     let session = under(Mode::Default, &format!("{broken}{ALLOW}{DENY}"), "x.toml");
     assert_eq!(session.run("make"), Verdict::Allow);
     question(session.run("rm -rf x"));
-    assert!(matches!(session.run("curl x"), Verdict::Deny(_)));
+    assert!(matches!(session.run("curl x"), Verdict::Deny { .. }));
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn what_a_broken_rule_may_have_denied_is_asked_about_in_every_mode() {
             assert!(asked.every_time());
             assert_eq!(asked.rules, [RuleName::Written("x.toml:3".to_owned())]);
         }
-        assert!(matches!(session.run("curl x"), Verdict::Deny(_)));
+        assert!(matches!(session.run("curl x"), Verdict::Deny { .. }));
         assert_eq!(call(&session.permissions, "read_file", &Access::Read), Verdict::Allow);
     }
 }
@@ -121,7 +121,7 @@ fn of_a_file_that_cannot_be_read_anything_may_have_been_denied() {
     let session = under(Mode::Yolo, &format!("{ALLOW}{DENY}{broken}"), "x.toml");
     question(session.run("ls"));
     // What could still be made out and denies something still does.
-    assert!(matches!(session.run("curl x"), Verdict::Deny(_)));
+    assert!(matches!(session.run("curl x"), Verdict::Deny { .. }));
     question(call(&session.permissions, "read_file", &Access::Read));
     assert_eq!(call(&session.permissions, "write_todos", &Access::Nothing), Verdict::Allow);
     // Nothing that it allows counts: it may have lost what narrows it.
@@ -147,7 +147,7 @@ fn verdicts(rules: &str, request: &PolicyRequest<'_>) -> String {
         Verdict::Allow => "allow",
         Verdict::Ask(question) if question.every_time() => "ask!",
         Verdict::Ask(_) => "ask",
-        Verdict::Deny(_) => "deny",
+        Verdict::Deny { .. } => "deny",
     });
     verdicts.join(" ")
 }
@@ -241,7 +241,7 @@ fn the_weightiest_rule_decides_and_of_two_the_stricter() {
     ) {
         Verdict::Allow => "allow",
         Verdict::Ask(_) => "ask",
-        Verdict::Deny(_) => "deny",
+        Verdict::Deny { .. } => "deny",
     };
     assert_eq!(said(&[rule("deny", 1), rule("allow", 2)]), "allow");
     assert_eq!(said(&[rule("allow", 2), rule("deny", 1)]), "allow");

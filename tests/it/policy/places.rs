@@ -45,7 +45,7 @@ fn rule(prefix: &str, decision: &str) -> String {
 
 fn denied(verdict: Verdict) -> String {
     match verdict {
-        Verdict::Deny(why) => why,
+        Verdict::Deny { why, .. } => why,
         other => panic!("{other:?}"),
     }
 }
@@ -180,7 +180,7 @@ fn of_the_built_in_tools_only_those_of_the_core_run() {
         let said = match run(&permissions, line) {
             Verdict::Allow => "allow",
             Verdict::Ask(_) => "ask",
-            Verdict::Deny(_) => "deny",
+            Verdict::Deny { .. } => "deny",
         };
         assert_eq!(said, expected, "{core} {line}");
         denied(call(&permissions, "write_file", &Access::Read));
@@ -284,7 +284,7 @@ fn a_rule_counts_more_than_a_saved_answer() {
         permissions.save(make()).unwrap();
         match run(&permissions, "make") {
             Verdict::Ask(_) => assert!(asks),
-            Verdict::Deny(_) => assert!(!asks),
+            Verdict::Deny { .. } => assert!(!asks),
             Verdict::Allow => panic!("allowed"),
         }
     }

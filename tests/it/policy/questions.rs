@@ -86,7 +86,7 @@ fn check(what: &str, verdict: impl Fn(&Session) -> Verdict, expected: &str) {
         Verdict::Allow => "allow",
         Verdict::Ask(question) if question.scopes.is_empty() => "ask!",
         Verdict::Ask(_) => "ask",
-        Verdict::Deny(_) => "deny",
+        Verdict::Deny { .. } => "deny",
     });
     assert_eq!(verdicts.join(" "), expected, "{what}");
 }

@@ -65,7 +65,7 @@ fn check_scope(mode: Mode, line: &str, passes: &[&str], asks: &[&str]) {
         assert!(matches!(session.run(line), Verdict::Ask(_)), "{line}");
     }
     session.permissions.set_mode(Mode::Plan).unwrap();
-    assert!(matches!(session.run(line), Verdict::Deny(_)), "{line}");
+    assert!(matches!(session.run(line), Verdict::Deny { .. }), "{line}");
 }
 
 #[test]

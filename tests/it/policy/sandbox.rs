@@ -74,7 +74,7 @@ fn word(Checked { verdict, sandbox, .. }: &Checked) -> String {
         Verdict::Allow => sandbox.to_owned(),
         Verdict::Ask(question) if question.every_time() => format!("ask!:{sandbox}"),
         Verdict::Ask(_) => format!("ask:{sandbox}"),
-        Verdict::Deny(_) => "deny".to_owned(),
+        Verdict::Deny { .. } => "deny".to_owned(),
     }
 }
 
@@ -424,7 +424,7 @@ fn plan_mode_only_reads_whatever_a_call_asks_for() {
         assert_eq!(runs(&session, "ls", asks), ReadOnly);
         for line in ["make", "$X", "ls '", "git commit -m x"] {
             let verdict = check(&session, WHOLE, line, asks).verdict;
-            assert!(matches!(verdict, Verdict::Deny(_)), "{line}");
+            assert!(matches!(verdict, Verdict::Deny { .. }), "{line}");
         }
     }
 }
@@ -466,7 +466,7 @@ fn rules_count_before_the_sandbox_and_say_where_a_command_runs() {
         for line in ["node -e 1", "env node x.js", "ls; node x"] {
             for asks in [None, Some(DangerFullAccess)] {
                 let verdict = check(&session, WHOLE, line, asks).verdict;
-                assert!(matches!(verdict, Verdict::Deny(_)), "{mode} {line}: {verdict:?}");
+                assert!(matches!(verdict, Verdict::Deny { .. }), "{mode} {line}: {verdict:?}");
             }
         }
     }

@@ -101,8 +101,8 @@ fn described(verdict: &Verdict) -> (&'static str, String) {
         Verdict::Allow => ("allow", String::new()),
         Verdict::Ask(question) if question.every_time() => ("ask!", question.reason()),
         Verdict::Ask(question) => ("ask", question.reason()),
-        Verdict::Deny(why) if why.starts_with("Plan mode") => ("deny", String::new()),
-        Verdict::Deny(why) => ("deny", why.clone()),
+        Verdict::Deny { why, .. } if why.starts_with("Plan mode") => ("deny", String::new()),
+        Verdict::Deny { why, .. } => ("deny", why.clone()),
     }
 }
 
@@ -112,7 +112,7 @@ fn strictness(verdict: &Verdict) -> u8 {
         Verdict::Allow => 0,
         Verdict::Ask(question) if question.every_time() => 2,
         Verdict::Ask(_) => 1,
-        Verdict::Deny(_) => 3,
+        Verdict::Deny { .. } => 3,
     }
 }
 
