@@ -127,7 +127,7 @@ pub trait SessionView: Any + Send + Sync {
 pub struct SessionSummary {
     /// The id by which the registry opens the session.
     pub id: String,
-    /// First line of the first prompt; empty before that.
+    /// The title; empty before the first prompt that is no command.
     pub title: String,
     /// First line of the last prompt; empty before the first.
     pub last_prompt: String,

@@ -325,7 +325,10 @@ fn owned(owner: &PrincipalId) -> String {
 /// Returns a session's title as a list shows it: with its tag if it is a checkpoint, or with the
 /// program whose it is.
 fn titled(listed: &Listed) -> String {
-    let title = shortened(&visible_line(&listed.title));
+    let title = match shortened(&visible_line(&listed.title)) {
+        title if title.is_empty() => "(no title)".to_owned(),
+        title => title,
+    };
     match listed.head.tag.as_deref().or(listed.program) {
         Some(mark) => format!("[{}] {title}", shortened(&visible_line(mark))),
         None => title,

@@ -149,7 +149,7 @@ fn the_sessions_of_a_directory_are_listed_the_last_changed_first() {
     let third = place.talk("third", "c");
     place.prompt(json!([[{ "text": "more" }]]), &["-r", &first, "-p", "and more"]);
     fs::create_dir(place.home.path().join("elsewhere")).unwrap();
-    let elsewhere = place.command("elsewhere", &["--model", "replay", "-p", "/about"]).output();
+    let elsewhere = place.command("elsewhere", &["--model", "replay", "-p", "fourth"]).output();
     assert!(elsewhere.unwrap().status.success());
     let fourth = place.ids().pop().unwrap();
     for (id, minutes) in [(&first, 0), (&second, 3), (&third, 150), (&fourth, 3000)] {
@@ -162,6 +162,15 @@ fn the_sessions_of_a_directory_are_listed_the_last_changed_first() {
         place.out(&["sessions", "list", "--json", "-n", "2"]),
     ];
     expect_file!["../../fixtures/sessions/list.txt"].assert_eq(&place.constant(&said.join("\n")));
+}
+
+#[test]
+fn a_session_of_nothing_but_commands_is_not_stored() {
+    let place = Place::new();
+    for command in ["/about", "/model", "/rename Nothing", "/memory list", "/nonsense"] {
+        place.prompt(json!([]), &["-p", command]);
+    }
+    assert_eq!(place.out(&["sessions", "--all", "--json"]), "[]\n");
 }
 
 #[test]
@@ -431,7 +440,7 @@ fn which_session_is_to_be_resumed_must_be_said_where_nobody_can_be_asked() {
 #[test]
 fn nothing_is_stored_where_nothing_shall_be() {
     let place = Place::new();
-    let mut unstored = place.command("workspace", &["--model", "replay", "-p", "/about"]);
+    let mut unstored = place.command("workspace", &["--model", "replay", "-p", "go"]);
     let unstored = unstored.env("TANDEM_SESSIONS", "").output().unwrap();
     assert!(unstored.status.success());
     let record = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/acp/demonstration.ndjson");

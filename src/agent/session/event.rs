@@ -116,6 +116,14 @@ pub enum PromptPart {
     Media(Media),
 }
 
+/// Returns `true` if a prompt reads as a slash command: it begins with a slash and a word that is no path.
+pub(super) fn reads_as_command(prompt: &[PromptPart]) -> bool {
+    let Some(PromptPart::Text(text)) = prompt.first() else { return false };
+    let name = text.trim_start().strip_prefix('/').unwrap_or_default();
+    let word = name.split(char::is_whitespace).next().unwrap_or_default();
+    !word.is_empty() && !word.contains('/')
+}
+
 /// Facts about a prompt that only the front end knows that it came through.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -266,6 +274,19 @@ pub enum Event {
 }
 
 impl Event {
+    /// Returns `true` if a session with this event is worth storing: the model is asked, or something runs. Slash
+    /// commands alone are not, unless a client of the A2A server knows their task by its id.
+    pub(super) fn is_worth_storing(&self) -> bool {
+        match self {
+            Self::TurnQueued { prompt, origin, .. } => {
+                matches!(origin, Origin::A2a(_) | Origin::Attached(_)) || !reads_as_command(prompt)
+            }
+            // A prompt that only reads as a command, and a command that asks the model.
+            Self::SystemPrompt(_) | Self::Asked(_) | Self::CallStarted(_) => true,
+            _ => false,
+        }
+    }
+
     /// Returns whether the event is part of what outlives the process. One that is not has an index
     /// like any other, and leaves a gap there.
     pub fn is_lasting(&self) -> bool {

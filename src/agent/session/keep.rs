@@ -15,7 +15,7 @@ use super::event::{Event, TaskEvent, TurnId};
 use super::file_uploads::FileUploads;
 use super::log::{Log, Reader};
 use super::principal::Shares;
-use super::state::SessionState;
+use super::state::{SessionState, prompt_title};
 use super::store::{Batch, BatchSummary, Claim, Head, Secrets, Store, StoreError};
 
 /// Least time between two writes of chunks, which come by the hundred; all else is written at once.
@@ -45,6 +45,8 @@ pub(super) struct StoredProgress {
     pub(super) summary: BatchSummary,
     /// The turns that go on.
     pub(super) open: BTreeSet<TurnId>,
+    /// `true` if the session has no title yet.
+    pub(super) is_untitled: bool,
 }
 
 /// Sources of what a store has of a session beside its log.
@@ -71,6 +73,8 @@ pub(super) struct Keeper {
     turns: u64,
     /// The session's title, if it is not the head's.
     title: Option<String>,
+    /// `true` until the session has a title.
+    is_untitled: bool,
     /// Those with whom the session is shared.
     shares: Shares,
     /// The turns that have not ended.
@@ -85,7 +89,7 @@ pub(super) struct Keeper {
     renewed: Option<Instant>,
 }
 
-/// Keeps the log of a new session, from its first prompt on. Ends when the session is closed and
+/// Keeps the log of a new session, as soon as it is worth it. Ends when the session is closed and
 /// all is written.
 pub(super) async fn keep_new(
     store: Arc<dyn Store>,
@@ -120,7 +124,8 @@ pub(super) async fn keep_new(
             () = closed.cancelled() => {}
         }
     };
-    let mut keeper = Keeper { is_failing, ..Keeper::new(log, claim, beside) };
+    let is_untitled = head.title.is_empty();
+    let mut keeper = Keeper { is_failing, is_untitled, ..Keeper::new(log, claim, beside) };
     if is_failing {
         // It has waited for this long enough.
         keeper.write().await;
@@ -131,7 +136,7 @@ pub(super) async fn keep_new(
 /// Keeps the log of a session that was stored before.
 pub(super) async fn keep_on(
     claim: Box<dyn Claim>,
-    StoredProgress { summary, open }: StoredProgress,
+    StoredProgress { summary, open, is_untitled }: StoredProgress,
     log: Log,
     beside: BesideSources,
     closed: CancellationToken,
@@ -139,7 +144,7 @@ pub(super) async fn keep_on(
     let stored_beside = BesideLog { port: None, ..beside.changes.borrow().clone() };
     let keeper = Keeper::new(log, claim, beside);
     let BatchSummary { turns, title, shares, .. } = summary;
-    Keeper { stored_beside, turns, title, shares, open, ..keeper }.run(closed).await;
+    Keeper { stored_beside, turns, title, is_untitled, shares, open, ..keeper }.run(closed).await;
 }
 
 impl Keeper {
@@ -154,6 +159,7 @@ impl Keeper {
             written: Instant::now(),
             turns: 0,
             title: None,
+            is_untitled: false,
             shares: Shares::new(),
             open: BTreeSet::new(),
             is_failing: false,
@@ -309,15 +315,22 @@ impl Keeper {
     /// Notes the turns that begin and end, the title and the shares. Returns `true` if a list of sessions shows it.
     fn note(&mut self, event: &Event, ends_turn: &mut bool) -> bool {
         match event {
-            Event::TurnQueued { turn, .. } => {
+            Event::TurnQueued { turn, prompt, .. } => {
                 self.turns = self.turns.max(turn.0);
                 self.open.insert(*turn);
+                if self.is_untitled
+                    && let Some(title) = prompt_title(prompt)
+                {
+                    (self.title, self.is_untitled) = (Some(title), false);
+                }
             }
             Event::TurnFinished { turn, .. } => {
                 self.open.remove(turn);
                 *ends_turn = true;
             }
-            Event::SessionRenamed { title, .. } => self.title = Some(title.clone()),
+            Event::SessionRenamed { title, .. } => {
+                (self.title, self.is_untitled) = (Some(title.clone()), false);
+            }
             Event::Task(TaskEvent::Shared { name, role }) => {
                 self.shares.insert(name.clone(), *role);
             }

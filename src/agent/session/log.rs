@@ -64,7 +64,7 @@ struct LogShared {
 enum Keeping {
     /// Nobody: there is no store, or it refuses. What happened is all there is, and counts as kept.
     Unstored,
-    /// A store will, from the first prompt on: a session without one is not worth a file.
+    /// A store will, from the first event on that is worth it: a session without one is not worth a file.
     Unborn,
     /// The store.
     Stored,
@@ -145,14 +145,14 @@ impl Log {
     /// Adds an event. Returns its index.
     pub fn append(&self, event: Event) -> usize {
         tracing::trace!(?event);
-        let (is_prompt, is_chunk) = (
-            matches!(event, Event::TurnQueued { .. }),
+        let (is_worth_storing, is_chunk) = (
+            event.is_worth_storing(),
             matches!(event, Event::Text(_) | Event::Thought(_) | Event::CallProgress { .. }),
         );
         let mut events = self.shared.events.lock();
         events.push(now(), Arc::new(event));
         let count = events.slots.len();
-        if is_prompt && events.keeping == Keeping::Unborn {
+        if is_worth_storing && events.keeping == Keeping::Unborn {
             events.keeping = Keeping::Stored;
         }
         match events.keeping {
@@ -268,8 +268,8 @@ impl Log {
 
 /// The keeper's side: what it is told, and what it tells.
 impl Log {
-    /// From the first prompt on, a store says which events are kept.
-    pub(super) fn stored_from_prompt(&self) {
+    /// From the first event on that is worth storing, a store says which events are kept.
+    pub(super) fn stored_when_worth_it(&self) {
         self.shared.events.lock().keeping = Keeping::Unborn;
     }
 
@@ -297,7 +297,7 @@ impl Log {
         self.shared.is_damaged.load(Ordering::Relaxed)
     }
 
-    /// Waits for the first prompt.
+    /// Waits for the first event that is worth storing.
     pub(super) async fn born(&self) {
         let mut urgent = self.shared.urgent.subscribe();
         while !self.is_stored() {

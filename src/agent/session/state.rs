@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::event::{Event, Origin, PromptPart, StopReason, TaskEvent, TurnId};
+use super::event::{Event, Origin, PromptPart, StopReason, TaskEvent, TurnId, reads_as_command};
 use super::log::{Millis, Reader};
 use super::principal::SessionAccess;
 use super::saved_workspace::PastTurns;
@@ -33,7 +33,7 @@ pub struct SessionState {
     pub system: Option<Arc<str>>,
     /// The scopes that were always allowed, in this order.
     pub always: Vec<Scope>,
-    /// Title that the session was given, else the first line of the first prompt, or its beginning.
+    /// Title that the session was given, else the first line of the first prompt that is no command, or its beginning.
     pub title: String,
     /// `true` if a person has given the title.
     pub is_named: bool,
@@ -129,8 +129,8 @@ impl SessionState {
                 if self.turns == 0 {
                     self.served = matches!(origin, Origin::A2a(_) | Origin::Attached(_));
                 }
-                if self.turns == 0 && self.title.is_empty() {
-                    self.title.clone_from(&line);
+                if self.title.is_empty() {
+                    self.title = prompt_title(prompt).unwrap_or_default();
                 }
                 self.last_prompt = line;
                 self.turns = self.turns.max(turn.0);
@@ -172,6 +172,12 @@ impl SessionState {
             _ => {}
         }
     }
+}
+
+/// Returns the title that a prompt gives a session without one: its first line, unless it is a command.
+pub(super) fn prompt_title(prompt: &[PromptPart]) -> Option<String> {
+    let title = (!reads_as_command(prompt)).then(|| first_line(prompt));
+    title.filter(|title| !title.is_empty())
 }
 
 /// Returns the first line of a prompt, or its beginning.

@@ -168,7 +168,7 @@ impl Storage {
         log.append(Event::SessionStarted(Arc::new(started.clone())));
         let storing = match store {
             Some(store) => {
-                log.stored_from_prompt();
+                log.stored_when_worth_it();
                 Storing::New(store, started)
             }
             None => Storing::Nowhere,
@@ -188,7 +188,7 @@ fn progress(state: &SessionState, head: &Head) -> StoredProgress {
         shares: state.access.shares.clone(),
         busy: !open.is_empty(),
     };
-    StoredProgress { summary, open }
+    StoredProgress { summary, open, is_untitled: state.title.is_empty() }
 }
 
 impl OpenedLog {

@@ -28,7 +28,7 @@ pub struct Head {
     /// The directory that the session starts in.
     #[serde(rename = "dir", default)]
     pub directory: PathBuf,
-    /// First line of the first prompt, or its beginning.
+    /// The title that the session begins with; may be empty.
     #[serde(default)]
     pub title: String,
     /// The program that created the session, with its version.

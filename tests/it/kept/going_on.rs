@@ -1,6 +1,7 @@
 //! A session that goes on where it was cut off, and the title by which it is found again.
 
 use serde_json::Value;
+use tandem_agent::session::ClientName;
 
 use super::*;
 
@@ -186,4 +187,49 @@ async fn a_title_is_listed_and_outlives_later_turns_and_restarts() {
     assert!(said.unwrap().contains("the bug"));
     end(&sessions).await;
     assert_eq!(title().await, "the bug");
+}
+
+#[tokio::test]
+async fn a_command_is_no_title_and_alone_nothing_to_store() {
+    let place = Place::new();
+    let (sessions, _) = registry(place.store(), vec![says("1"), says("2")], Vec::new());
+    let loaded = create(&sessions);
+    let listed = async || place.store().list(&Query::default()).await.unwrap();
+    ask(&loaded, "/about").await;
+    assert!(listed().await.is_empty());
+    assert_eq!((&*loaded.session().title(), &*sessions.list()[0].title), ("", ""));
+    ask(&loaded, "one").await;
+    let only = listed().await.remove(0);
+    assert_eq!((&*only.title, only.turns), ("one", 2));
+    assert_eq!((&*loaded.session().title(), &*sessions.list()[0].title), ("one", "one"));
+    end(&sessions).await;
+}
+
+#[tokio::test]
+async fn a_session_that_begins_with_a_command_of_a_client_has_the_title_of_its_first_prompt() {
+    let place = Place::new();
+    let (sessions, _) = registry(place.store(), vec![says("1")], Vec::new());
+    let loaded = create(&sessions);
+    let id = loaded.id().to_owned();
+    loaded.session().prompt(text("/about"), Origin::A2a(ClientName::default()));
+    loaded.session().idle().await;
+    let title = async || place.store().list(&Query::default()).await.unwrap().remove(0).title;
+    assert_eq!(title().await, "");
+    end(&sessions).await;
+    let (sessions, _) = registry(place.store(), vec![says("1")], Vec::new());
+    let loaded = load(&sessions, &id).await;
+    ask(&loaded, "one").await;
+    assert_eq!((&*title().await, &*loaded.session().title()), ("one", "one"));
+    end(&sessions).await;
+}
+
+#[tokio::test]
+async fn a_prompt_that_begins_with_a_path_is_stored_and_a_title() {
+    let place = Place::new();
+    let (sessions, _) = registry(place.store(), vec![says("1")], Vec::new());
+    let loaded = create(&sessions);
+    ask(&loaded, "/etc/hosts is wrong: why?").await;
+    let title = place.store().list(&Query::default()).await.unwrap().remove(0).title;
+    assert_eq!(title, "/etc/hosts is wrong: why?");
+    end(&sessions).await;
 }
