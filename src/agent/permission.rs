@@ -26,7 +26,7 @@ pub use self::risk::{Environment, SandboxSituation};
 pub use self::saved::Saved;
 pub use self::scope::Scope;
 pub use self::store::{LoadedRules, NoRules, RuleStore};
-pub use self::verdict::{Checked, Question, RuleName, Verdict};
+pub use self::verdict::{Checked, Question, QuestionSubject, RuleName, Verdict};
 use parking_lot::Mutex;
 use tandem_sandbox::SandboxMode;
 use tandem_tools::Access;
@@ -196,7 +196,8 @@ impl Permissions {
             Verdict::Ask(question) => {
                 let scopes = self.offered(question.scopes);
                 let can_save = self.setup.always && self.setup.can_save;
-                Verdict::Ask(Question { scopes, can_save, ..question })
+                let subject = QuestionSubject::of(request.access);
+                Verdict::Ask(Question { subject, scopes, can_save, ..question })
             }
             verdict => verdict,
         };

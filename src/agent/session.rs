@@ -13,6 +13,7 @@ mod active_model;
 mod approvals;
 mod at_path;
 mod call;
+mod choice;
 mod command;
 mod compress;
 mod connections;
@@ -68,6 +69,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
+pub use self::choice::{Choice, ChoiceKind};
 pub use self::command::{CommandArgument, CommandReply, CommandTurn, Commands, SessionCommand};
 pub use self::decision::Decision;
 use self::engine::Engine;
@@ -106,7 +108,7 @@ pub use self::store::{
 pub use self::turn_progress::ResumePolicy;
 pub use self::undo::{CallChange, Selection};
 use crate::permission::Permissions;
-pub use crate::permission::{Mode, Question, RuleName, Saved, Scope};
+pub use crate::permission::{Mode, Question, QuestionSubject, RuleName, Saved, Scope};
 use tandem_mcp::Hub;
 pub use tandem_mcp::{
     NamedPrompt, PromptArgument, ServerConfig, ServerPrompt, ServerReach, ServerStatus,

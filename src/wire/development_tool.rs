@@ -200,11 +200,8 @@ pub struct ConfirmationRequest {
 pub struct ConfirmationOption {
     /// Id that the client sends back.
     pub id: &'static str,
-    /// Name for people.
+    /// Meaning, for people.
     pub name: String,
-    /// Meaning, where the name does not say it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
 }
 
 /// Proposed action of a call (RFC 3.2, `ConfirmationRequest.details`).

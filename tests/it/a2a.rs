@@ -40,6 +40,7 @@ mod odd_agent;
 #[cfg(feature = "postgres")]
 mod outside;
 mod permissions;
+pub(crate) use permissions::first_options;
 mod principals;
 mod proxies;
 mod races;

@@ -180,3 +180,17 @@ fn text(messages: &[Value], kind: &str) -> String {
 fn stop_reason(messages: &[Value]) -> &str {
     messages.last().unwrap()["result"]["stopReason"].as_str().unwrap_or_default()
 }
+
+/// Returns the names of the answers that the first question of an agent offers to an editor which shows
+/// them.
+pub(crate) async fn first_names(setup: &Setup) -> Vec<String> {
+    let client = json!({ "name": "zed", "version": "1" });
+    let initialize = json!({ "protocolVersion": 1, "clientInfo": client });
+    let mut editor = Editor::with(setup, initialize).await;
+    let session = editor.session().await;
+    let id = editor.prompt(&session, "go").await;
+    let read = editor.until_with(id, "reject").await;
+    let question = read.iter().find(|it| it["method"] == "session/request_permission");
+    let options = question.expect("nothing is asked")["params"]["options"].as_array().unwrap();
+    options.iter().map(|option| option["name"].as_str().unwrap().to_owned()).collect()
+}

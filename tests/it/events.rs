@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use tandem_agent::session::{
     Access, Answer, CallStarted, Caller, ClientName, Compressed, Event, FORMAT, FileDiff,
     FileLocation, Masked, Mode, Origin, PrincipalId, PromptPart, PromptTags, PushConfig, Question,
-    QuotedMessage, ResultContent, RuleName, Scope, ServerAnswer, Session, SessionStarted,
-    SessionState, ShareRole, StopReason, Summary, TaskEvent, Todo, TodoStatus, ToolKind,
-    ToolOutcome, ToolOutput, TurnId, UnknownOutcome, WebSource, explain_unknown_outcome,
+    QuestionSubject, QuotedMessage, ResultContent, RuleName, Scope, ServerAnswer, Session,
+    SessionStarted, SessionState, ShareRole, StopReason, Summary, TaskEvent, Todo, TodoStatus,
+    ToolKind, ToolOutcome, ToolOutput, TurnId, UnknownOutcome, WebSource, explain_unknown_outcome,
 };
 use tandem_content::media::Media;
 use tandem_model::{Call, Error, FinishReason, Native, Part, Retry, Usage};
@@ -410,8 +410,15 @@ fn calls() -> Vec<Event> {
         commands: vec!["git".to_owned()],
         scopes: scopes(),
         can_save: true,
+        ..Question::default()
     };
     all.push(started(Caller::Model, ToolKind::Edit, Access::Nothing, Some(question)));
+    let subjects =
+        [QuestionSubject::Connection, QuestionSubject::FolderPrograms, QuestionSubject::Repetition];
+    for subject in subjects {
+        let question = Question { subject, ..Question::default() };
+        all.push(started(Caller::Agent, ToolKind::Other, Access::Nothing, Some(question)));
+    }
     all
 }
 
@@ -738,13 +745,7 @@ fn what_was_open_when_a_log_ends_is_known() {
     state.fold(&queued(turn));
     state.fold(&queued(TurnId(2)));
     state.fold(&Event::TurnStarted { turn });
-    let question = Question {
-        why: "it writes".to_owned(),
-        rules: Vec::new(),
-        commands: Vec::new(),
-        scopes: Vec::new(),
-        can_save: false,
-    };
+    let question = Question { why: "it writes".to_owned(), ..Question::default() };
     state.fold(&started(Caller::Model, ToolKind::Edit, Access::Nothing, Some(question)));
     assert_eq!((state.running, &state.waiting), (Some(turn), &[TurnId(2)].into()));
     assert_eq!((state.open_calls.len(), state.open_questions.len()), (1, 1));

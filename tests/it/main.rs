@@ -16,6 +16,7 @@ mod background;
 mod bad_input;
 mod call_agent;
 mod certificates;
+mod choices;
 mod client_terminals;
 mod clients;
 mod command_line;

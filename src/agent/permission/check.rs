@@ -35,7 +35,11 @@ impl Check<'_> {
         match (verdict, doubt) {
             (Verdict::Allow, Some(broken)) if *self.request.access != Access::Nothing => {
                 let why = format!("a rule may forbid this, but cannot be read: {}", broken.why);
-                Verdict::Ask(Question { why, rules: vec![broken.name.clone()], ..nothing() })
+                Verdict::Ask(Question {
+                    why,
+                    rules: vec![broken.name.clone()],
+                    ..Question::default()
+                })
             }
             (verdict, _) => verdict,
         }
@@ -60,7 +64,7 @@ impl Check<'_> {
             (RuleEffect::Ask, _) => Verdict::Ask(Question {
                 why: format!("a rule asks about `{}`", self.request.tool),
                 rules: vec![rule.name.clone()],
-                ..nothing()
+                ..Question::default()
             }),
             (RuleEffect::Allow, Verdict::Ask(asked))
                 if asked.every_time() && rule.rank < Rank::EVERY_TIME =>
@@ -204,21 +208,10 @@ impl Check<'_> {
     }
 }
 
-/// Returns a question without a reason.
-pub(super) fn nothing() -> Question {
-    Question {
-        why: String::new(),
-        rules: Vec::new(),
-        commands: Vec::new(),
-        scopes: Vec::new(),
-        can_save: false,
-    }
-}
-
 /// Returns a question of a built-in rule.
 pub(super) fn ask(rule: &str, why: impl Into<String>, scopes: Vec<Scope>) -> Verdict {
     let rules = vec![RuleName::BuiltIn(rule.to_owned())];
-    Verdict::Ask(Question { why: why.into(), rules, scopes, ..nothing() })
+    Verdict::Ask(Question { why: why.into(), rules, scopes, ..Question::default() })
 }
 
 /// Returns a denial, for the model: the call that was denied, and the rule.

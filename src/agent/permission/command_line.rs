@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::path::Path;
 
 use super::always::{program, remembered};
-use super::check::{Check, ask, denied, not_in_plan, nothing};
+use super::check::{Check, ask, denied, not_in_plan};
 use super::confined::Confined;
 use super::mode::Mode;
 use super::policy::{Rank, Rule, RuleEffect, Ruling, Subject};
@@ -167,7 +167,7 @@ fn unclear(check: &Check<'_>, line: &str, why: String, confined: Option<Confined
         _ if check.mode() == Mode::Plan => not_in_plan(),
         Some(Ruling { rule, effect: RuleEffect::Ask }) => {
             let why = format!("a rule may apply to this command line; {why}");
-            Verdict::Ask(Question { why, rules: vec![rule.name.clone()], ..nothing() })
+            Verdict::Ask(Question { why, rules: vec![rule.name.clone()], ..Question::default() })
         }
         _ if check.mode() == Mode::Yolo && confined.is_none() => Verdict::Allow,
         _ if confined.is_some_and(|confined| confined.runs_unclear(check)) => Verdict::Allow,
@@ -293,7 +293,7 @@ fn question(
     let whole = by_rule
         .map(|ruling| (format!("a rule asks about `{}`", brief(line)), ruling.rule.name.clone()));
     let (why, rules) = reasons(check, whole, asks);
-    Question { why, rules, commands, scopes, can_save: false }
+    Question { why, rules, commands, scopes, ..Question::default() }
 }
 
 /// Returns the question about commands that are to run without the sandbox.
@@ -311,7 +311,7 @@ fn outside_question(
     let whole = by_rule
         .map(|ruling| (format!("a rule asks about `{}`", brief(line)), ruling.rule.name.clone()));
     let (why, rules) = reasons(check, whole, asks);
-    Question { why, rules, commands, scopes, can_save: false }
+    Question { why, rules, commands, scopes, ..Question::default() }
 }
 
 /// Returns the reasons why these commands are asked about, and the rules that ask: that for the whole

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::scope::Scope;
 use tandem_sandbox::SandboxMode;
+use tandem_tools::Access;
 
 /// Verdict of the policy on a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,9 +42,43 @@ impl From<Verdict> for Checked {
     }
 }
 
+/// Subject of a question, which decides on the answers that the question offers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuestionSubject {
+    /// A connection of a command in the sandbox.
+    Connection,
+    /// The programs that a folder's own settings name.
+    FolderPrograms,
+    /// A model that repeats itself.
+    Repetition,
+    /// A call; also a subject of another version of this program.
+    #[default]
+    #[serde(other)]
+    Call,
+}
+
+impl QuestionSubject {
+    /// Returns the subject of a question about a call with this access.
+    pub(super) fn of(access: &Access) -> Self {
+        match access {
+            Access::Connect { .. } => Self::Connection,
+            _ => Self::Call,
+        }
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_call(&self) -> bool {
+        *self == Self::Call
+    }
+}
+
 /// A question for the user.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
+    /// Subject, which decides on the answers.
+    #[serde(default, skip_serializing_if = "QuestionSubject::is_call")]
+    pub subject: QuestionSubject,
     /// Reason for the question: of a command line, the part that is asked about.
     pub why: String,
     /// The rules that ask; the first is that of the first reason.

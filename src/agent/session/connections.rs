@@ -107,9 +107,10 @@ fn connection(command: &str, destination: &Destination, is_allowed: bool) -> Own
 
 /// Returns what a yes brings, for people.
 fn brings(decision: Decision<'_>) -> &'static str {
-    match decision.scope() {
-        Some(_) => "Commands may connect to it until the session ends.",
-        None => "The command may connect to it until it ends.",
+    match decision {
+        Decision::Always(_) => "Commands may connect to it while this session is open.",
+        Decision::AlwaysAndSave(_) => "Commands may connect to it from now on.",
+        _ => "The command may connect to it until it ends.",
     }
 }
 

@@ -10,7 +10,7 @@ use super::decision::Decision;
 use super::engine::Engine;
 use super::event::{Answer, CallStarted, Caller, Event, ToolOutcome};
 use crate::permission::consent::{ConsentStatus, Executable};
-use crate::permission::{Question, RuleName};
+use crate::permission::{Question, QuestionSubject, RuleName};
 use tandem_model::Call;
 use tandem_tools::{Access, Summary, ToolKind, ToolOutput};
 
@@ -47,14 +47,13 @@ fn question(engine: &Engine, executables: &[Executable]) -> Arc<CallStarted> {
         summary: Summary::new(format!("Use what the settings in {folder} would run")),
         access: Access::Other { description },
         question: Some(Question {
+            subject: QuestionSubject::FolderPrograms,
             why:
                 "this folder's own settings are not trusted yet; `/permissions trust` changes the \
                 answer"
                     .to_owned(),
             rules: vec![RuleName::BuiltIn("unknown-folder".to_owned())],
-            commands: Vec::new(),
-            scopes: Vec::new(),
-            can_save: false,
+            ..Question::default()
         }),
     })
 }

@@ -7,11 +7,11 @@ use tandem_tools::ToolError;
 /// Meaning of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision<'a> {
-    /// The call runs, this once.
+    /// The call runs.
     Run,
     /// The call runs with this content in place of the proposed one.
     RunEdited(&'a str),
-    /// The call runs, and so does every call in this scope until the session ends.
+    /// The call runs, and so does every call in this scope while the session is open.
     Always(&'a Scope),
     /// The call runs, and so does every call in this scope, in later sessions too.
     AlwaysAndSave(&'a Scope),

@@ -330,7 +330,8 @@ pub enum Caller {
 /// The user's answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    /// This once; with the content the user put in place of what was proposed, if so.
+    /// Yes to what is asked, and to nothing else; with the content the user put in place of what was
+    /// proposed, if so.
     Once {
         /// Only for a change of a file.
         edited: Option<String>,

@@ -16,7 +16,7 @@ use super::compress::beginning::BY_THE_AGENT;
 use super::decision::Decision;
 use super::engine::Engine;
 use super::event::{Answer, CallStarted, Caller, Event, StopReason, ToolOutcome};
-use crate::permission::{Question, RuleName, Scope};
+use crate::permission::{Question, QuestionSubject, RuleName, Scope};
 use tandem_model::Call;
 use tandem_tools::{Access, Summary, ToolKind, ToolOutput};
 
@@ -190,11 +190,11 @@ fn question(engine: &Engine, found: &Loop) -> Arc<CallStarted> {
         summary: Summary::new("Go on, although the model repeats itself"),
         access: Access::Other { description },
         question: Some(Question {
+            subject: QuestionSubject::Repetition,
             why: "the model has been told, and goes on".to_owned(),
             rules: vec![RuleName::BuiltIn("repetition".to_owned())],
-            commands: Vec::new(),
             scopes: engine.approvals.permissions.offered(vec![Scope::Repetition]),
-            can_save: false,
+            ..Question::default()
         }),
     })
 }

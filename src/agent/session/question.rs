@@ -6,7 +6,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use super::decision::Decision;
 use super::event::{Answer, CallStarted, Origin};
 use crate::permission::Question;
 use parking_lot::Mutex;
@@ -117,11 +116,8 @@ impl Questions {
 
 /// Returns whether the question offers an answer.
 fn offered(question: &Question, answer: &Answer) -> bool {
-    match answer.decision() {
-        Decision::Always(scope) => question.scopes.contains(scope),
-        Decision::AlwaysAndSave(scope) => question.can_save && question.scopes.contains(scope),
-        _ => true,
-    }
+    answer.decision().scope().is_none()
+        || question.choices().iter().any(|choice| choice.answer == *answer)
 }
 
 /// Returns the answer without its content.

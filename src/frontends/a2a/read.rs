@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::fields::{count, field, text};
 use super::servers;
-use super::tool_call::{CANCEL, ONCE, OPTIONS};
+use super::tool_call::{CANCEL, OPTIONS, YES};
 use tandem_agent::session::{PromptPart, ServerConfig};
 use tandem_content::media::Media;
 use tandem_wire::a2a::{PushAuthentication, PushNotificationConfig, error};
@@ -285,10 +285,10 @@ fn confirmation(data: &Value) -> Result<Option<ConfirmationAnswer>, Error> {
     let option = match (option, approved) {
         (Some("reject" | "deny"), _) | (None, Some(false)) => CANCEL,
         (Some(option), _) => option,
-        (None, Some(true)) => ONCE,
+        (None, Some(true)) => YES,
         (None, None) => return Ok(None),
     };
-    if !OPTIONS.contains(&option) {
+    if option != YES && !OPTIONS.contains(&option) {
         let known = OPTIONS.join(", ");
         return Err(error::invalid_params(format!("`{option}` is no option: {known}")));
     }
@@ -307,6 +307,7 @@ fn confirmation(data: &Value) -> Result<Option<ConfirmationAnswer>, Error> {
 mod tests {
     use serde_json::json;
 
+    use super::super::tool_call::ONCE;
     use super::*;
 
     #[track_caller]
@@ -342,7 +343,7 @@ mod tests {
         );
         answer(
             json!({ "kind": "tool-call-confirmation", "toolCallId": "c", "approved": true }),
-            ONCE,
+            YES,
             None,
         );
         answer(json!({ "toolCallId": "c", "approved": false }), CANCEL, None);

@@ -5,8 +5,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use tandem_agent::session::{
-    Access, CallStarted, FileDiff, Question, ResultContent, Scope, ServerAnswer, ToolKind,
-    ToolOutcome, explain_unknown_outcome,
+    Access, Answer, CallStarted, Choice, ChoiceKind, FileDiff, Question, ResultContent, Scope,
+    ServerAnswer, ToolKind, ToolOutcome, explain_unknown_outcome,
 };
 use tandem_content::visible::{NOTICE, has_hidden, visible, visible_line};
 use tandem_wire::a2a::Part;
@@ -25,14 +25,19 @@ pub(super) const ALWAYS_TOOL: &str = "proceed_always_tool";
 pub(super) const ALWAYS_SERVER: &str = "proceed_always_server";
 pub(super) const ALWAYS_AND_SAVE: &str = "proceed_always_and_save";
 /// Our own: narrower and broader than what "always" usually means for a command.
+pub(super) const ALWAYS_EDITS: &str = "proceed_always_edits";
 pub(super) const ALWAYS_EXACT: &str = "proceed_always_exact";
 pub(super) const ALWAYS_PROGRAM: &str = "proceed_always_program";
 pub(super) const CANCEL: &str = "cancel";
+
+/// Plain yes of a client that was shown no options.
+pub(super) const YES: &str = "yes";
 
 /// All of them.
 pub(super) const OPTIONS: &[&str] = &[
     ONCE,
     ALWAYS,
+    ALWAYS_EDITS,
     ALWAYS_EXACT,
     ALWAYS_PROGRAM,
     ALWAYS_TOOL,
@@ -102,15 +107,13 @@ fn in_words(asked: &ConfirmationRequest, input: &Value) -> String {
         words += &format!("{NOTICE}\n");
     }
     words += "\nAnswer with exactly one of these, in this task:\n";
-    for option in &asked.options {
+    for (n, option) in asked.options.iter().enumerate() {
         let word = match option.id {
-            ONCE => "`yes` or ",
+            _ if n == 0 => "`yes` or ",
             CANCEL => "`no` or ",
             _ => "",
         };
-        let meaning = option.description.as_ref().map(|it| format!(" ({it})"));
-        words +=
-            &format!("- {word}`{}`: {}{}\n", option.id, option.name, meaning.unwrap_or_default());
+        words += &format!("- {word}`{}`: {}\n", option.id, option.name);
     }
     words + "Anything else is a new prompt, and the question is withdrawn.\n"
 }
@@ -120,18 +123,30 @@ fn indented(text: &str) -> String {
     text.split_terminator('\n').flat_map(|line| ["    ", line, "\n"]).collect()
 }
 
-/// Returns the option that a word means, of those that are offered for a call: its id, its name, or
-/// yes or no in any case.
+/// Returns the option that a word is: an option's id or label, or a plain yes or no.
 pub(super) fn chosen(started: &CallStarted, word: &str) -> Option<&'static str> {
     let offered = options(started.question.as_ref()?);
     let is = |known: &str| word.eq_ignore_ascii_case(known);
-    if is("yes") || is("allow") {
-        return Some(ONCE);
-    }
-    if is("no") || is("deny") {
-        return Some(CANCEL);
-    }
-    offered.iter().find(|option| is(option.id) || is(&option.name)).map(|option| option.id)
+    let mut options = offered.iter();
+    let option = if is(YES) || is("allow") {
+        options.find(|(_, choice)| choice.kind.allows())
+    } else if is("no") || is("deny") || is("reject") {
+        options.find(|(_, choice)| !choice.kind.allows())
+    } else {
+        options.find(|(id, choice)| is(id) || is(&choice.label))
+    };
+    option.map(|(id, _)| *id)
+}
+
+/// Returns the answer that an option stands for, if the question offers it.
+pub(super) fn answer(question: &Question, option: &str) -> Option<Answer> {
+    let mut choices = question.choices().into_iter();
+    let found = match option {
+        YES => choices.find(|choice| choice.kind.allows()),
+        ALWAYS => choices.find(|choice| choice.kind == ChoiceKind::AllowAlways),
+        _ => choices.find(|choice| id(choice) == Some(option)),
+    };
+    found.map(|choice| choice.answer)
 }
 
 /// The call that runs and has put this out.
@@ -222,7 +237,7 @@ fn kind(kind: ToolKind) -> &'static str {
 fn request(started: &CallStarted, question: &Question) -> ConfirmationRequest {
     let label = &started.summary.label;
     ConfirmationRequest {
-        options: options(question),
+        options: options(question).into_iter().map(wire_option).collect(),
         details: details(started),
         title: label.clone(),
         prompt: format!("Allow it? {}", question.reason()),
@@ -242,40 +257,47 @@ fn request(started: &CallStarted, question: &Question) -> ConfirmationRequest {
     }
 }
 
-fn options(question: &Question) -> Vec<ConfirmationOption> {
-    let option = |id, name: &str, description: Option<String>| ConfirmationOption {
-        id,
-        name: name.to_owned(),
-        description,
+fn wire_option((id, choice): (&'static str, Choice)) -> ConfirmationOption {
+    ConfirmationOption { id, name: visible_line(&choice.label).into_owned() }
+}
+
+/// Returns the choices that options can express, each with its option.
+fn options(question: &Question) -> Vec<(&'static str, Choice)> {
+    let mut usual = Some(ALWAYS);
+    let option = |choice: Choice| {
+        let id = match choice.kind {
+            ChoiceKind::AllowAlways => usual.take().or_else(|| id(&choice)),
+            _ => id(&choice),
+        };
+        Some((id?, choice))
     };
-    let mut options = vec![option(ONCE, "Allow once", None)];
-    let remembered = |scope: &Scope| Some(format!("Until the session ends: {scope}"));
-    if let Some(narrow) = question.scopes.first() {
-        options.push(option(ALWAYS, "Always allow", remembered(narrow)));
-    }
-    for scope in &question.scopes {
-        let (id, name) = match scope {
-            Scope::Tool(_) => (ALWAYS_TOOL, "Always allow this tool"),
-            Scope::Server(_) => (ALWAYS_SERVER, "Always allow this server"),
-            Scope::Line { .. } => (ALWAYS_EXACT, "Always allow exactly this"),
-            Scope::Programs(_) => (ALWAYS_PROGRAM, "Always allow this program"),
-            Scope::Edits
-            | Scope::Commands(_)
+    question.choices().into_iter().filter_map(option).collect()
+}
+
+/// Returns the option of a choice; the first "always" has [`ALWAYS`], too.
+fn id(choice: &Choice) -> Option<&'static str> {
+    match choice.kind {
+        ChoiceKind::AllowOnce => Some(ONCE),
+        ChoiceKind::AllowAndSave => Some(ALWAYS_AND_SAVE),
+        ChoiceKind::RejectOnce | ChoiceKind::RejectAndSave => Some(CANCEL),
+        // An option has no place for the message.
+        ChoiceKind::RejectSaying => None,
+        ChoiceKind::AllowAlways => match choice.scope()? {
+            Scope::Tool(_) => Some(ALWAYS_TOOL),
+            Scope::Server(_) => Some(ALWAYS_SERVER),
+            Scope::Line { .. } => Some(ALWAYS_EXACT),
+            Scope::Programs(_) => Some(ALWAYS_PROGRAM),
+            Scope::Edits => Some(ALWAYS_EDITS),
+            // These are always the first of their question.
+            Scope::Commands(_)
             | Scope::Outside(_)
             | Scope::Hosts(_)
             | Scope::Connections(_)
             | Scope::Agent(_)
             | Scope::AgentTool { .. }
-            | Scope::Repetition => continue,
-        };
-        options.push(option(id, name, remembered(scope)));
+            | Scope::Repetition => None,
+        },
     }
-    if let Some(scope) = question.to_save() {
-        let saved = Some(format!("In this folder, in later sessions too: {scope}"));
-        options.push(option(ALWAYS_AND_SAVE, "Always allow, and remember", saved));
-    }
-    options.push(option(CANCEL, "Reject", None));
-    options
 }
 
 fn details(started: &CallStarted) -> ConfirmationDetails {

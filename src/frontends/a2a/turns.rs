@@ -10,12 +10,10 @@ use super::dialect::Dialect;
 use super::principals::Principal;
 use super::read::ConfirmationAnswer;
 use super::subscription::Span;
-use super::tool_call::{
-    ALWAYS, ALWAYS_AND_SAVE, ALWAYS_EXACT, ALWAYS_PROGRAM, ALWAYS_SERVER, ALWAYS_TOOL, ONCE, chosen,
-};
+use super::tool_call::{self, ALWAYS, ONCE, YES, chosen};
 use tandem_agent::session::{
-    Access, Answer, AnswerError, CallStarted, Origin, PromptPart, PromptTags, Question, Scope,
-    Session, TurnId, prompt_text,
+    Access, Answer, AnswerError, CallStarted, Origin, PromptPart, PromptTags, Question, Session,
+    TurnId, prompt_text,
 };
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
@@ -113,8 +111,11 @@ pub(super) fn answer(
     for given in answers {
         let call = context.story(|story| story.call(&given.call).cloned());
         let Some(call) = call else { return Err(stale(given, &AnswerError::NotAsked)) };
+        let Some(question) = &call.started.question else {
+            return Err(stale(given, &AnswerError::NotAsked));
+        };
         let edit = matches!(call.started.access, Access::Edit { .. });
-        let answer = read_answer(given, call.started.question.as_ref(), edit)?;
+        let answer = read_answer(given, question, edit)?;
         if matches!(answer, Answer::AlwaysAndSave(_)) && !by.0.changes_for_all() {
             return Err(error::invalid_params(format!(
                 "a saved rule counts for everybody here, so only the operator saves one: answer `{ALWAYS}`"
@@ -196,32 +197,21 @@ pub(super) fn in_words(
 
 fn read_answer(
     given: &ConfirmationAnswer,
-    question: Option<&Question>,
+    question: &Question,
     edit: bool,
 ) -> Result<Answer, Error> {
-    let refused =
-        || error::invalid_params(format!("`{}` is not offered for {}", given.option, given.call));
-    let scopes = question.map_or(&[][..], |question| &question.scopes);
-    let always = |fits: &dyn Fn(&Scope) -> bool| {
-        let scope = scopes.iter().find(|scope| fits(scope)).cloned();
-        scope.map(Answer::Always).ok_or_else(refused)
-    };
-    if given.content.is_some() && !(edit && given.option == ONCE) {
+    let plain = [ONCE, YES].contains(&given.option.as_str());
+    if given.content.is_some() && !(edit && plain) {
         let message = format!("`new_content` goes with `{ONCE}`, and with a change of a file");
         return Err(error::invalid_params(message));
     }
-    match given.option.as_str() {
-        ONCE => Ok(Answer::Once { edited: given.content.clone() }),
-        ALWAYS => always(&|_| true),
-        ALWAYS_TOOL => always(&|scope| matches!(scope, Scope::Tool(_))),
-        ALWAYS_SERVER => always(&|scope| matches!(scope, Scope::Server(_))),
-        ALWAYS_EXACT => always(&|scope| matches!(scope, Scope::Line { .. })),
-        ALWAYS_PROGRAM => always(&|scope| matches!(scope, Scope::Programs(_))),
-        ALWAYS_AND_SAVE => {
-            let scope = question.and_then(Question::to_save).cloned();
-            scope.map(Answer::AlwaysAndSave).ok_or_else(refused)
+    match tool_call::answer(question, &given.option) {
+        Some(Answer::Once { .. }) => Ok(Answer::Once { edited: given.content.clone() }),
+        Some(answer) => Ok(answer),
+        None => {
+            let message = format!("`{}` is not offered for {}", given.option, given.call);
+            Err(error::invalid_params(message))
         }
-        _ => Ok(Answer::Reject),
     }
 }
 

@@ -55,6 +55,9 @@ impl<'a> Notes<'a> {
         let why = line(&question.reason());
         let what = label(started);
         self.write(&format!("tandem: waits for an answer over A2A: {what} ({why})"));
+        for choice in question.choices() {
+            self.write(&format!("  {}", line(&choice.label)));
+        }
     }
 
     /// Nobody could be asked.

@@ -1,6 +1,6 @@
 //! The refusal that the model is told when it wants something that a person would have to allow.
 
-use tandem_agent::session::{Question, RuleName, Scope};
+use tandem_agent::session::{Question, QuestionSubject, RuleName, Scope};
 
 /// Tells the model why a call is not run, and what to do instead.
 pub(super) fn refusal(question: &Question) -> String {
@@ -19,22 +19,21 @@ pub(super) fn refusal(question: &Question) -> String {
 /// Returns the flag, variable or setting with which it would not have been asked; none if somebody
 /// has written a rule that asks.
 pub(super) fn allowing(question: &Question) -> Option<&'static str> {
+    match question.subject {
+        QuestionSubject::FolderPrograms => return Some("GEMINI_CLI_TRUST_WORKSPACE=true"),
+        QuestionSubject::Repetition => return Some("model.disableLoopDetection"),
+        QuestionSubject::Call | QuestionSubject::Connection => {}
+    }
     let mut flag = "--approval-mode auto_edit";
     for rule in &question.rules {
         match rule {
             RuleName::Written(_) => return None,
-            RuleName::BuiltIn(name) if name == "unknown-folder" => {
-                return Some("GEMINI_CLI_TRUST_WORKSPACE=true");
-            }
             // The mode that asks about nothing else asks about this.
             RuleName::BuiltIn(name) if name == "sandbox" => {
                 return Some("--yolo --sandbox danger-full-access");
             }
             RuleName::BuiltIn(name) if name == "network" => {
                 return Some("sandbox.network.allowedDomains");
-            }
-            RuleName::BuiltIn(name) if name == "repetition" => {
-                return Some("model.disableLoopDetection");
             }
             RuleName::BuiltIn(name) if matches!(&**name, "edits" | "web") => {}
             RuleName::BuiltIn(_) if question.scopes.contains(&Scope::Edits) => {}

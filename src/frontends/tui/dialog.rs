@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::input::TextInput;
 use super::layout::QuestionRows;
 use super::memo::Memo;
-use tandem_agent::session::{Access, Answer, CallStarted, Millis, Question};
+use tandem_agent::session::{Access, Answer, CallStarted, Choice, ChoiceKind, Millis, Question};
 
 /// For so long after a question has come up, keys still go where they went before: nobody answers
 /// what they have not read.
@@ -18,8 +18,6 @@ pub(super) struct Dialog {
     pub(super) started: Arc<CallStarted>,
     /// Time at which it came up.
     opened: Millis,
-    /// End of what "always" means, for people.
-    until: &'static str,
     /// Index of the marked choice.
     pub(super) selected: usize,
     /// Number of content rows above those shown.
@@ -67,13 +65,11 @@ pub(super) enum DialogChoice {
 }
 
 impl Dialog {
-    /// A question of a session that is of this process, or `elsewhere`.
-    pub(super) fn new(started: Arc<CallStarted>, opened: Millis, elsewhere: bool) -> Self {
-        let until = if elsewhere { "the agent ends" } else { "I quit" };
+    /// A question that comes up now.
+    pub(super) fn new(started: Arc<CallStarted>, opened: Millis) -> Self {
         Self {
             started,
             opened,
-            until,
             selected: 0,
             scroll: 0,
             content: Memo::default(),
@@ -117,24 +113,31 @@ impl Dialog {
 
     /// Returns the choices: key, meaning, and text for people.
     pub(super) fn choices(&self) -> Vec<(char, DialogChoice, String)> {
-        let once = DialogChoice::Answer(Answer::Once { edited: None });
-        let mut choices = vec![('y', once, "yes, this once".to_owned())];
-        let scopes = self.started.question.iter().flat_map(|question| &question.scopes);
-        for (at, scope) in scopes.take(8).enumerate() {
-            let key = if at == 0 { 'a' } else { char::from(b'1' + u8::try_from(at).unwrap_or(8)) };
-            let always = DialogChoice::Answer(Answer::Always(scope.clone()));
-            choices.push((key, always, format!("yes, and until {} {scope}", self.until)));
+        let offered = self.started.question.iter().flat_map(Question::choices);
+        let mut choices: Vec<(char, DialogChoice, String)> = Vec::new();
+        let mut scopes = '2'..='9';
+        for Choice { kind, answer, label } in offered {
+            let key = match kind {
+                // Also a yes that is stored, where there is no other.
+                _ if choices.is_empty() => Some('y'),
+                ChoiceKind::AllowOnce => Some('y'),
+                ChoiceKind::AllowAlways if choices.len() == 1 => Some('a'),
+                ChoiceKind::AllowAlways => scopes.next(),
+                ChoiceKind::AllowAndSave => Some('p'),
+                ChoiceKind::RejectOnce | ChoiceKind::RejectAndSave => Some('n'),
+                ChoiceKind::RejectSaying => Some('s'),
+            };
+            let Some(key) = key else { continue };
+            if key == 'n' && self.proposal().is_some() {
+                let label = "Edit it first, in $EDITOR".to_owned();
+                choices.push(('e', DialogChoice::Edit, label));
+            }
+            let choice = match kind {
+                ChoiceKind::RejectSaying => DialogChoice::Say,
+                _ => DialogChoice::Answer(answer),
+            };
+            choices.push((key, choice, label));
         }
-        let saved = self.started.question.as_ref().and_then(Question::to_save);
-        if let Some(scope) = saved {
-            let always = DialogChoice::Answer(Answer::AlwaysAndSave(scope.clone()));
-            choices.push(('p', always, format!("yes, and for good in this folder {scope}")));
-        }
-        if self.proposal().is_some() {
-            choices.push(('e', DialogChoice::Edit, "edit it first, in $EDITOR".to_owned()));
-        }
-        choices.push(('n', DialogChoice::Answer(Answer::Reject), "no".to_owned()));
-        choices.push(('s', DialogChoice::Say, "no, and say why or what instead".to_owned()));
         choices
     }
 
@@ -160,5 +163,41 @@ impl Dialog {
         let edits = matches!(self.started.access, Access::Edit { .. });
         let diff = self.started.summary.diff.as_ref().filter(|_| edits)?;
         Some((&diff.path, &diff.new))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::Dialog;
+    use tandem_agent::session::{Question, QuestionSubject, Scope};
+
+    /// Checks the keys of a question, whose labels are those that every front end shows.
+    #[track_caller]
+    fn check(question: Question, keys: &str) {
+        let labels: Vec<_> = question.choices().into_iter().map(|choice| choice.label).collect();
+        let started = json!({
+            "call": { "id": "1", "name": "x", "args": {} }, "caller": "Model", "kind": "Other",
+            "summary": { "label": "x", "locations": [], "diff": null }, "access": "Nothing", "question": question,
+        });
+        let started = serde_json::from_value(started).unwrap();
+        let choices = Dialog::new(Arc::new(started), 0).choices();
+        let shown: Vec<_> = choices.iter().map(|(.., label)| label.clone()).collect();
+        assert_eq!(shown, labels);
+        assert_eq!(choices.iter().map(|(key, ..)| key).collect::<String>(), keys);
+    }
+
+    #[test]
+    fn a_question_shows_the_answers_that_it_offers_each_with_a_key() {
+        let scopes = vec![Scope::Edits, Scope::Tool("x".to_owned())];
+        let call = Question { scopes, can_save: true, ..Question::default() };
+        check(call, "ya2pns");
+        let subject = QuestionSubject::FolderPrograms;
+        check(Question { subject, ..Question::default() }, "yn");
+        let subject = QuestionSubject::Repetition;
+        check(Question { subject, scopes: vec![Scope::Repetition], ..Question::default() }, "yans");
     }
 }

@@ -306,6 +306,7 @@ fn questions() {
     stage.check("question_command.txt");
     let tool = Stage::new().turn("go").see(asked_tool("1")).wait(1000);
     tool.check("question_mcp.txt");
+    Stage::new().turn("go").see(asked_programs("1")).wait(1000).check("question_programs.txt");
     for (text, file) in
         [("use make instead", "question_saying.txt"), ("/share bob answer", "question_sharing.txt")]
     {
@@ -330,6 +331,23 @@ fn asked_tool(id: &str) -> Value {
             { "allow": "tool", "of": "mcp_github_create_issue" },
             { "allow": "server", "of": "github" },
         ],
+    });
+    event
+}
+
+/// A question about the programs that a folder's own settings name.
+fn asked_programs(id: &str) -> Value {
+    let description =
+        "The settings in /work would have this run:\n- MCP server `db`: npx db-server";
+    let access = json!({ "Other": { "description": description } });
+    let mut event = call(id, "Other", "Use what the settings in /work would run", access);
+    event["CallStarted"]["caller"] = json!("Agent");
+    event["CallStarted"]["question"] = json!({
+        "subject": "folder_programs",
+        "why": "this folder's own settings are not trusted yet; `/permissions trust` changes the answer",
+        "rules": [{ "BuiltIn": "unknown-folder" }],
+        "commands": [],
+        "scopes": [],
     });
     event
 }

@@ -268,8 +268,7 @@ impl ScreenState {
             outcome: None,
         }));
         if status == CallStatus::AwaitingAnswer {
-            let elsewhere = self.about.elsewhere.is_some();
-            self.dialogs.push_back(Dialog::new(Arc::clone(started), at, elsewhere));
+            self.dialogs.push_back(Dialog::new(Arc::clone(started), at));
         }
     }
 

@@ -979,6 +979,7 @@ pub enum PermissionOptionKind {
     AllowOnce,
     AllowAlways,
     RejectOnce,
+    RejectAlways,
 }
 
 /// Result of [`REQUEST_PERMISSION`].

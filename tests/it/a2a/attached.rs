@@ -70,7 +70,7 @@ async fn a_question_of_the_editors_turn_is_answered_here() {
     let Some(terminal) = attach(it.client.port, "") else { return };
     let (id, question) = asked(&mut it).await;
     let seen = terminal.until(EDIT_QUESTION);
-    assert!(seen.contains("until the agent ends all edits"), "{seen}");
+    assert!(seen.contains("while this session is open: all edits"), "{seen}");
     terminal.wait_for_grace();
     terminal.text("y");
     let seen = terminal.until("Written.");

@@ -43,8 +43,15 @@ async fn a_question_says_in_words_what_is_asked_and_what_to_answer() {
     let last = &events.last().unwrap()["status"];
     assert_eq!(last["state"], "input-required");
     let said = question(last);
-    for part in ["a.txt", "+new", "Allow it?", "`yes`", "`no`", "`proceed_always`", "Always allow"]
-    {
+    for part in [
+        "a.txt",
+        "+new",
+        "Allow it?",
+        "`yes`",
+        "`no`",
+        "`proceed_always`",
+        "while this session is open",
+    ] {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert_eq!(last["message"]["parts"][0]["kind"], "data");
@@ -68,7 +75,8 @@ async fn what_is_hidden_in_a_question_is_shown() {
 
 #[tokio::test]
 async fn a_word_allows_it() {
-    for said in ["yes", " YES\n", "allow", "Allow", "proceed_once", "Allow once", "proceed_always"]
+    for said in
+        ["yes", " YES\n", "allow", "Allow", "proceed_once", "Yes, this once", "proceed_always"]
     {
         assert_eq!(answered(said).await, ("SUCCEEDED".to_owned(), true), "{said}");
     }

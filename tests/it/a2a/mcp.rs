@@ -74,13 +74,7 @@ async fn a_client_brings_a_server_and_is_asked_about_its_tools() {
     assert_eq!(request["mcp_details"], json!({ "server_name": "s", "tool_name": "echo" }));
     let options = request["options"].as_array().unwrap();
     let ids: Vec<_> = options.iter().filter_map(|option| option["id"].as_str()).collect();
-    let expected = [
-        "proceed_once",
-        "proceed_always",
-        "proceed_always_tool",
-        "proceed_always_server",
-        "cancel",
-    ];
+    let expected = ["proceed_once", "proceed_always", "proceed_always_server", "cancel"];
     assert_eq!(ids, expected);
     let always = answer(&asked["tool_call_id"], "proceed_always_server");
     let events = it.client.stream("message/stream", within(&task, always)).await.rest().await;

@@ -38,13 +38,7 @@ fn told() -> Vec<Event> {
 /// The model has called a tool; `kind`: of the tool.
 fn called(kind: ToolKind, asks: bool) -> Vec<Event> {
     let call = Call { id: "c1".to_owned(), name: "look".to_owned(), args: json!({}) };
-    let question = asks.then(|| Question {
-        why: "it writes".to_owned(),
-        rules: Vec::new(),
-        commands: Vec::new(),
-        scopes: Vec::new(),
-        can_save: false,
-    });
+    let question = asks.then(|| Question { why: "it writes".to_owned(), ..Question::default() });
     let (calls, reason) = (vec![call.clone()], FinishReason::Stop);
     let (summary, access) = (Summary::new("a"), Access::Nothing);
     let started = CallStarted { call, caller: Caller::Model, kind, summary, access, question };

@@ -48,7 +48,7 @@ fn a_long_change_is_read_whole_in_a_small_terminal() {
     terminal.keys(&["PageDown"]);
     terminal.wait("the next page", |seen| !seen.contains("rows 1-"));
     terminal.keys(&["Escape"]);
-    terminal.wait("the question", |seen| seen.contains("› y  yes, this once"));
+    terminal.wait("the question", |seen| seen.contains("› y  Yes, this once"));
     assert!(terminal.file("project/a.py").is_none());
     terminal.text("vy");
     terminal.until("Written.");
@@ -63,7 +63,7 @@ fn the_models_reason_to_leave_the_sandbox_is_shown() {
     let answers = json!([[outside("touch a.txt")], [{ "text": "Then not." }]]);
     let Some(terminal) = Terminal::start(answers, "") else { return };
     terminal.line("go");
-    let asked = terminal.until("yes, this once");
+    let asked = terminal.until("Yes, this once");
     // The words may be on several lines.
     let words = asked.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("outside the sandbox; the model says:"), "{asked}");

@@ -12,7 +12,7 @@ use super::content::{confirmation, icon, locations, status, wire};
 use crate::content::{live, outcome, proposal};
 use parking_lot::Mutex;
 use tandem_agent::session::{
-    Answer, CallStarted, Decision, Event, Origin, Question, Scope, Session,
+    Answer, CallStarted, Choice, ChoiceKind, Decision, Event, Origin, Question, Scope, Session,
 };
 use tandem_content::visible::visible_line;
 use tandem_wire::acp::v0::{
@@ -183,32 +183,34 @@ fn read_outcome(outcome: &Value, question: &Question) -> Answer {
     use ToolCallConfirmationOutcome as Outcome;
     // A name alone: an object would be read as one too.
     let outcome_name = outcome.is_string().then(|| serde_json::from_value(outcome.clone()).ok());
-    match outcome_name.flatten() {
-        Some(Outcome::Allow) => Answer::Once { edited: None },
-        Some(Outcome::AlwaysAllow) => always(question, |_| true),
-        Some(Outcome::AlwaysAllowTool) => always(question, |scope| matches!(scope, Scope::Tool(_))),
-        Some(Outcome::AlwaysAllowMcpServer) => {
-            let server = question.scopes.iter().any(|scope| matches!(scope, Scope::Server(_)));
-            always(question, |scope| match scope {
-                Scope::Server(_) => true,
-                Scope::Tool(_) => !server,
-                _ => false,
-            })
+    let Some(outcome_name) = outcome_name.flatten() else {
+        return Answer::Unclear(format!("`outcome` is {outcome}"));
+    };
+    let always = |fits: &dyn Fn(&Scope) -> bool| {
+        let of_scope = |choice: &Choice| {
+            choice.kind == ChoiceKind::AllowAlways && choice.scope().is_some_and(fits)
+        };
+        find(question, of_scope).or_else(|| find(question, |it| it.kind == ChoiceKind::AllowAlways))
+    };
+    let found = match outcome_name {
+        Outcome::Cancel => return Answer::Cancel,
+        Outcome::Reject => return Answer::Reject,
+        Outcome::Allow => None,
+        Outcome::AlwaysAllow => always(&|_| true),
+        Outcome::AlwaysAllowTool => always(&|scope| matches!(scope, Scope::Tool(_))),
+        Outcome::AlwaysAllowMcpServer => {
+            let server = |choice: &Choice| matches!(choice.scope(), Some(Scope::Server(_)));
+            find(question, server).or_else(|| always(&|scope| matches!(scope, Scope::Tool(_))))
         }
-        Some(Outcome::Reject) => Answer::Reject,
-        Some(Outcome::Cancel) => Answer::Cancel,
-        None => Answer::Unclear(format!("`outcome` is {outcome}")),
-    }
+    };
+    // Every editor shows the same buttons: an "always" that is not offered is the plain yes.
+    let found = found.or_else(|| find(question, |choice| choice.kind.allows()));
+    found.unwrap_or_else(|| Answer::Unclear(format!("{outcome} is not offered")))
 }
 
-/// Returns "always" for the first scope that fits, else for the narrowest; "once" if there is no
-/// scope.
-fn always(question: &Question, fits: impl Fn(&Scope) -> bool) -> Answer {
-    let fitting = question.scopes.iter().find(|scope| fits(scope));
-    match fitting.or(question.scopes.first()) {
-        Some(scope) => Answer::Always(scope.clone()),
-        None => Answer::Once { edited: None },
-    }
+/// Returns the first answer that the question offers and that fits.
+fn find(question: &Question, fits: impl Fn(&Choice) -> bool) -> Option<Answer> {
+    question.choices().into_iter().find(fits).map(|choice| choice.answer)
 }
 
 #[cfg(test)]
@@ -216,18 +218,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::read_outcome;
-    use tandem_agent::session::{Answer, Question};
+    use tandem_agent::session::{Answer, ChoiceKind, Question, QuestionSubject, Scope};
 
     #[track_caller]
     fn check(outcome: &Value, allows: bool) {
-        let question = Question {
-            why: String::new(),
-            rules: Vec::new(),
-            commands: Vec::new(),
-            scopes: Vec::new(),
-            can_save: false,
-        };
-        let answer = read_outcome(outcome, &question);
+        let answer = read_outcome(outcome, &Question::default());
         assert_eq!(matches!(answer, Answer::Once { .. }), allows, "{answer:?}");
     }
 
@@ -238,5 +233,30 @@ mod tests {
         check(&json!(["allow"]), false);
         check(&json!("Allow"), false);
         check(&Value::Null, false);
+    }
+
+    /// Checks that the outcomes of the protocol reach these choices of a question, and nothing else that allows.
+    #[track_caller]
+    fn reaches(question: &Question, kinds: &[ChoiceKind]) {
+        let mut unreached = question.choices();
+        unreached.retain(|choice| kinds.contains(&choice.kind));
+        for name in ["allow", "alwaysAllow", "alwaysAllowTool", "alwaysAllowMcpServer", "reject"] {
+            let answer = read_outcome(&json!(name), question);
+            let choices = question.choices();
+            let choice = choices.iter().find(|choice| choice.answer == answer).unwrap();
+            assert_eq!(choice.kind.allows(), name != "reject", "{name}");
+            unreached.retain(|it| it != choice);
+        }
+        assert_eq!(unreached, []);
+    }
+
+    #[test]
+    fn the_outcomes_of_the_protocol_reach_what_a_question_offers() {
+        let mcp = vec![Scope::Tool("t".to_owned()), Scope::Server("s".to_owned())];
+        let call = Question { scopes: mcp, can_save: true, ..Question::default() };
+        reaches(&call, &[ChoiceKind::AllowOnce, ChoiceKind::AllowAlways, ChoiceKind::RejectOnce]);
+        let subject = QuestionSubject::FolderPrograms;
+        let programs = Question { subject, ..Question::default() };
+        reaches(&programs, &[ChoiceKind::AllowAndSave, ChoiceKind::RejectAndSave]);
     }
 }

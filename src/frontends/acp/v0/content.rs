@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::content::{CallContent, because};
 use tandem_agent::session::{
-    Access, CallStarted, CallStatus, FileLocation, Question, Todo, TodoStatus, ToolKind,
-    ToolOutcome,
+    Access, CallStarted, CallStatus, FileLocation, Question, QuestionSubject, Todo, TodoStatus,
+    ToolKind, ToolOutcome,
 };
 use tandem_content::visible::{visible, visible_line, visible_prose};
 use tandem_wire::acp::v0::{
@@ -58,13 +58,19 @@ pub(super) fn confirmation<'a>(
         }
         Access::Connect { host, port, command, .. } => {
             let what = format!("{host}:{port}\n\nfor {command}");
-            let description = format!("{}\n\n{}", visible(&what), because(question));
+            let description =
+                format!("{}\n\n{}{}", visible(&what), because(question), buttons(question));
             ToolCallConfirmation::Other { description }
         }
         Access::Other { description }
         | Access::Agent { description, .. }
         | Access::AgentQuestion { description, .. } => ToolCallConfirmation::Other {
-            description: format!("{}\n\n{}", visible(description), because(question)),
+            description: format!(
+                "{}\n\n{}{}",
+                visible(description),
+                because(question),
+                buttons(question)
+            ),
         },
         // The reason names one file only.
         Access::ReadFiles { paths } => {
@@ -73,6 +79,18 @@ pub(super) fn confirmation<'a>(
             ToolCallConfirmation::Other { description }
         }
         Access::Nothing | Access::Read => ToolCallConfirmation::Other { description: reason },
+    }
+}
+
+/// Returns the meaning of an editor's buttons, whose labels are the protocol's, where these do not tell it.
+fn buttons(question: &Question) -> String {
+    let choices = question.choices();
+    let label = |allows| choices.iter().find(|choice| choice.kind.allows() == allows);
+    match (question.subject, label(true), label(false)) {
+        (QuestionSubject::Call, ..) | (_, None, _) | (_, _, None) => String::new(),
+        (_, Some(yes), Some(no)) => {
+            format!("\n\n- Allow: {}\n- Reject: {}", yes.label, no.label)
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::task::Poll;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
-use tandem_agent::session::{Answer, Question};
+use tandem_agent::session::{Answer, Choice, ChoiceKind, Question};
 use tandem_content::visible::visible_line;
 use tandem_wire::acp::v1::{
     PermissionOption, PermissionOptionKind, PermissionOutcome, REQUEST_PERMISSION,
@@ -16,27 +16,28 @@ use tandem_wire::rpc::{CallError, Peer};
 
 /// Returns the answers to choose from, each with its meaning. `all`: also those that only their names
 /// tell apart.
-pub(super) fn choices(question: &Question, all: bool) -> Vec<(PermissionOption, Answer)> {
-    let choice = |option_id: String, name: &str, kind, answer| {
-        let name = visible_line(name).into_owned();
-        (PermissionOption { option_id, name, kind }, answer)
-    };
-    let once = Answer::Once { edited: None };
-    let mut choices = vec![choice("once".into(), "Allow", PermissionOptionKind::AllowOnce, once)];
-    let most = if all { question.scopes.len() } else { 1 };
-    for (n, scope) in question.scopes.iter().take(most).enumerate() {
-        let (id, name) = (format!("always:{n}"), format!("Always allow {scope}"));
-        let answer = Answer::Always(scope.clone());
-        choices.push(choice(id, &name, PermissionOptionKind::AllowAlways, answer));
+pub(super) fn options(question: &Question, all: bool) -> Vec<(PermissionOption, Answer)> {
+    let mut options: Vec<(PermissionOption, Answer)> = Vec::new();
+    let mut scopes = 0;
+    for Choice { kind, answer, label } in question.choices() {
+        let (option_id, kind) = match kind {
+            ChoiceKind::AllowOnce => ("once".to_owned(), PermissionOptionKind::AllowOnce),
+            ChoiceKind::AllowAlways => {
+                scopes += 1;
+                (format!("always:{}", scopes - 1), PermissionOptionKind::AllowAlways)
+            }
+            ChoiceKind::AllowAndSave => ("save".to_owned(), PermissionOptionKind::AllowAlways),
+            ChoiceKind::RejectOnce => ("reject".to_owned(), PermissionOptionKind::RejectOnce),
+            ChoiceKind::RejectAndSave => ("never".to_owned(), PermissionOptionKind::RejectAlways),
+            // The protocol has no place for the message.
+            ChoiceKind::RejectSaying => continue,
+        };
+        if all || options.iter().all(|(option, _)| option.kind != kind) {
+            let name = visible_line(&label).into_owned();
+            options.push((PermissionOption { option_id, name, kind }, answer));
+        }
     }
-    if let Some(scope) = question.to_save().filter(|_| all) {
-        let name = format!("Always allow {scope}, in later sessions too");
-        let answer = Answer::AlwaysAndSave(scope.clone());
-        choices.push(choice("save".into(), &name, PermissionOptionKind::AllowAlways, answer));
-    }
-    let reject = PermissionOptionKind::RejectOnce;
-    choices.push(choice("reject".into(), "Reject", reject, Answer::Reject));
-    choices
+    options
 }
 
 /// An editor's answer to a question.
@@ -45,7 +46,7 @@ type Reply = Result<RequestPermissionResponse, CallError>;
 /// A question that the editor has been asked.
 struct OpenQuestion {
     call: String,
-    choices: Vec<(PermissionOption, Answer)>,
+    options: Vec<(PermissionOption, Answer)>,
     reply: BoxFuture<'static, Reply>,
 }
 
@@ -59,12 +60,12 @@ impl OpenQuestions {
         &mut self,
         peer: &Peer,
         mut params: RequestPermissionParams<'_>,
-        choices: Vec<(PermissionOption, Answer)>,
+        options: Vec<(PermissionOption, Answer)>,
     ) {
-        params.options = choices.iter().map(|(option, _)| option.clone()).collect();
+        params.options = options.iter().map(|(option, _)| option.clone()).collect();
         let call = params.tool_call.tool_call_id.to_owned();
         let reply = peer.call(REQUEST_PERMISSION, &params);
-        self.0.push(OpenQuestion { call, choices, reply });
+        self.0.push(OpenQuestion { call, options, reply });
     }
 
     /// Withdraws the question about a call, if it is open.
@@ -84,17 +85,17 @@ impl OpenQuestions {
             ready.map_or(Poll::Pending, Poll::Ready)
         })
         .await;
-        let OpenQuestion { call, choices, .. } = self.0.remove(n);
-        (call, reply.map(|reply| meaning(reply.outcome, choices)))
+        let OpenQuestion { call, options, .. } = self.0.remove(n);
+        (call, reply.map(|reply| meaning(reply.outcome, options)))
     }
 }
 
-fn meaning(outcome: PermissionOutcome, choices: Vec<(PermissionOption, Answer)>) -> Answer {
+fn meaning(outcome: PermissionOutcome, options: Vec<(PermissionOption, Answer)>) -> Answer {
     match outcome {
         // A turn that is cancelled has withdrawn its question already.
         PermissionOutcome::Cancelled => Answer::Reject,
         PermissionOutcome::Selected { option_id } => {
-            let chosen = choices.into_iter().find(|(option, _)| option.option_id == option_id);
+            let chosen = options.into_iter().find(|(option, _)| option.option_id == option_id);
             chosen.map_or_else(
                 || Answer::Unclear(format!("`{option_id}` is not among the options")),
                 |(_, answer)| answer,

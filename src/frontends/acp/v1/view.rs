@@ -11,7 +11,7 @@ use super::calls::{Calls, asked, plan};
 use super::client::{Reply, SessionClient};
 use super::commands;
 use super::options::session_options;
-use super::permission::{OpenQuestions, choices};
+use super::permission::{OpenQuestions, options};
 use tandem_agent::session::{
     ANSWER_RESTARTS, Answer, CallStarted, CallStep, Compressed, Entry, Event, Projection, Reader,
     ResultContent, Session, StopReason, ToolOutcome, TurnId, TurnResult, Update, UpdateKind, Usage,
@@ -258,8 +258,8 @@ impl View {
                 tool_call,
                 options: Vec::new(),
             };
-            let choices = choices(question, self.client.kind.shows_names);
-            self.questions.ask(&self.client.peer, params, choices);
+            let options = options(question, self.client.kind.shows_names);
+            self.questions.ask(&self.client.peer, params, options);
         }
     }
 

@@ -11,6 +11,7 @@ fn a_host_is_asked_about_while_the_command_runs() {
     let mut event = call("2", "Fetch", "Connect to registry.npmjs.org:443 (for npm ci)", access);
     event["CallStarted"]["caller"] = json!("Agent");
     event["CallStarted"]["question"] = json!({
+        "subject": "connection",
         "why": "`sandbox.network.allowedDomains` does not name it",
         "rules": [{ "BuiltIn": "network" }],
         "commands": [],

@@ -90,7 +90,9 @@ fn a_long_command_leaves_room_for_itself_and_is_read_whole() {
     }
     assert!(all.contains("rm -rf the-end"), "{all}");
     assert!(
-        all.contains("a  yes, and until I quit commands that begin with `cargo test`"),
+        all.contains(
+            "a  Yes, and while this session is open: commands that begin with `cargo test`"
+        ),
         "{all}"
     );
 }

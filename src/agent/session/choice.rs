@@ -1,0 +1,96 @@
+//! The answers that a question offers, worded once for every front end.
+
+use super::event::Answer;
+use crate::permission::{Question, QuestionSubject, Scope};
+
+/// An answer that a question offers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// Effect of the answer, beyond the call that is asked about.
+    pub kind: ChoiceKind,
+    /// Answer to give. For [`ChoiceKind::RejectSaying`] the message is empty, and the user types it.
+    pub answer: Answer,
+    /// One line for people.
+    pub label: String,
+}
+
+/// Effect of a choice, beyond the call that is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChoiceKind {
+    /// Yes; the next question of the kind is asked again.
+    AllowOnce,
+    /// Yes, and for a scope as long as the session is open.
+    AllowAlways,
+    /// Yes, stored for later sessions.
+    AllowAndSave,
+    /// No; the next question of the kind is asked again.
+    RejectOnce,
+    /// No, with a message to the model; only for front ends where it can be typed.
+    RejectSaying,
+    /// No, stored for later sessions.
+    RejectAndSave,
+}
+
+impl ChoiceKind {
+    /// Returns whether the choice is a yes.
+    pub fn allows(self) -> bool {
+        matches!(self, Self::AllowOnce | Self::AllowAlways | Self::AllowAndSave)
+    }
+
+    /// Returns whether the answer outlasts the session.
+    pub fn saves(self) -> bool {
+        matches!(self, Self::AllowAndSave | Self::RejectAndSave)
+    }
+}
+
+impl Choice {
+    fn new(kind: ChoiceKind, answer: Answer, label: impl Into<String>) -> Self {
+        Self { kind, answer, label: label.into() }
+    }
+
+    /// Returns the scope of an "always".
+    pub fn scope(&self) -> Option<&Scope> {
+        self.answer.decision().scope()
+    }
+}
+
+impl Question {
+    /// Returns the answers that the question offers: those that allow first, the narrowest of them at the
+    /// beginning.
+    pub fn choices(&self) -> Vec<Choice> {
+        use ChoiceKind::{
+            AllowAlways, AllowAndSave, AllowOnce, RejectAndSave, RejectOnce, RejectSaying,
+        };
+        let once = Answer::Once { edited: None };
+        let (yes, no, say) = match self.subject {
+            QuestionSubject::FolderPrograms => {
+                return vec![
+                    Choice::new(AllowAndSave, once, "Yes, run these programs from now on"),
+                    Choice::new(RejectAndSave, Answer::Reject, "No, never run these programs"),
+                ];
+            }
+            QuestionSubject::Call => ("Yes, this once", "No", SAY),
+            QuestionSubject::Connection => {
+                ("Yes, until this command ends", "No, not for this command", SAY)
+            }
+            QuestionSubject::Repetition => {
+                ("Yes, go on", "No, end the turn", "No, and say how to go on instead")
+            }
+        };
+        let always = self.scopes.iter().map(|scope| {
+            let label = format!("Yes, and while this session is open: {scope}");
+            Choice::new(AllowAlways, Answer::Always(scope.clone()), label)
+        });
+        let saved = self.to_save().map(|scope| {
+            let label = format!("Yes, and for good in this folder: {scope}");
+            Choice::new(AllowAndSave, Answer::AlwaysAndSave(scope.clone()), label)
+        });
+        let mut choices = vec![Choice::new(AllowOnce, once, yes)];
+        choices.extend(always.chain(saved));
+        choices.push(Choice::new(RejectOnce, Answer::Reject, no));
+        choices.push(Choice::new(RejectSaying, Answer::RejectSaying(String::new()), say));
+        choices
+    }
+}
+
+const SAY: &str = "No, and say why or what instead";
