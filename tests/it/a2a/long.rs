@@ -69,7 +69,10 @@ async fn whoever_watches_is_asked_whether_a_model_that_repeats_itself_may_go_on(
         The model repeats itself: the same text again and again.
         It has been told so, and has not stopped. Shall it go on?
 
-        Asked because the model has been told, and goes on [built-in rule repetition]"#]]
+        Asked because the model has been told, and goes on [built-in rule repetition]
+
+        - Allow: Yes, go on
+        - Reject: No, end the turn"#]]
     .assert_eq(described.as_str().unwrap());
     if let Some(terminal) = &terminal {
         terminal.until("Shall it go on?");

@@ -68,7 +68,10 @@ async fn turn(it: &Served, params: Value) -> usize {
         }
         questions += 1;
         let call = &tool_call(last)["tool_call_id"];
-        params = within(&json!("c"), answer(call, "proceed_once"));
+        let options = tool_call(last)["confirmation_request"]["options"].as_array().unwrap();
+        // The question about the folder's programs offers no answer for once.
+        let yes = &options[0]["id"];
+        params = within(&json!("c"), answer(call, yes.as_str().unwrap()));
     }
 }
 
