@@ -46,7 +46,7 @@ pub(crate) async fn sessions(args: &SessionsArgs) -> anyhow::Result<()> {
         SessionsCommand::List(args) => sessions.list(args).await,
         SessionsCommand::Show { session } => {
             let conversation = sessions.read(session).await?;
-            print(&to_text(&conversation))
+            print(to_text(&conversation))
         }
         SessionsCommand::Search { text, all } => sessions.search(&text.join(" "), *all).await,
         SessionsCommand::Export { session, format, output } => {
@@ -60,7 +60,7 @@ pub(crate) async fn sessions(args: &SessionsArgs) -> anyhow::Result<()> {
             let listed = sessions.find(session).await?;
             let fork = fork(&*sessions.store, &listed.head.id).await;
             let fork = fork.with_context(|| called(&listed, "cannot be copied"))?;
-            print(&format!("{}\n", fork.id))
+            print(format!("{}\n", fork.id))
         }
         SessionsCommand::Delete { sessions: names, yes } => sessions.delete(names, *yes).await,
     }
@@ -114,7 +114,7 @@ impl StoredSessions {
         }
         let rows: Vec<_> =
             numbered.map(|(number, it)| self.row(it, (!args.all).then_some(number))).collect();
-        print(&table(&rows))
+        print(table(&rows))
     }
 
     /// Returns the cells of a session in a list: of all directories, its directory is in the place of
@@ -249,7 +249,7 @@ impl StoredSessions {
         let mut failed = false;
         for listed in &wanted {
             match self.store.delete(&listed.head.id).await {
-                Ok(()) => print(&format!("{}\n", called(listed, "is deleted")))?,
+                Ok(()) => print(format!("{}\n", called(listed, "is deleted")))?,
                 Err(error) => {
                     failed = true;
                     say(&format!("tandem: {}: {error}", called(listed, "is not deleted")))?;

@@ -35,7 +35,7 @@ pub(crate) fn tokens(command: &TokenCommand) -> anyhow::Result<()> {
                 added.role.name(),
                 added.id
             ))?;
-            print(&format!("{token}\n"))
+            print(format!("{token}\n"))
         }
         TokenCommand::List { all, file } => {
             let mut list = tokens::read(&path(file)?)?;
@@ -43,12 +43,12 @@ pub(crate) fn tokens(command: &TokenCommand) -> anyhow::Result<()> {
             if list.is_empty() {
                 return say("There is no token. `tandem serve token add NAME` makes one.");
             }
-            print(&table(&list))
+            print(table(&list))
         }
         TokenCommand::Revoke { name, tenant, id, file } => {
             let revoked = tokens::revoke(&path(file)?, &principal(tenant, name), id.as_deref())?;
             let line = |token: &StoredToken| format!("{} of {name} is revoked\n", token.id);
-            print(&revoked.iter().map(line).collect::<String>())
+            print(revoked.iter().map(line).collect::<String>())
         }
     }
 }

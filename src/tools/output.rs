@@ -150,13 +150,18 @@ pub struct ToolError {
     pub shown: Option<ResultContent>,
     /// Name of the rule that denies the call, if one does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rule: Option<String>,
+    pub rule: Option<Box<str>>,
 }
 
 impl ToolError {
     /// An error of a kind.
     pub fn new(kind: &str, message: impl Into<String>) -> Self {
         Self { kind: kind.to_owned(), message: message.into(), shown: None, rule: None }
+    }
+
+    /// The policy denies the call, by the rule of this name if it is one rule.
+    pub fn denied(why: impl Into<String>, rule: Option<String>) -> Self {
+        Self { rule: rule.map(Into::into), ..Self::new("policy_denied", why) }
     }
 
     /// The arguments do not fit the tool's schema.

@@ -134,7 +134,7 @@ impl Terminal {
 
     /// Waits until keys answer the question that is on the screen. A real wait: for as long as they still go to the
     /// prompt, the screen is the same.
-    pub(crate) fn wait_for_grace(&self) {
+    pub(crate) fn wait_for_grace() {
         std::thread::sleep(QUESTION_GRACE);
     }
 
@@ -268,7 +268,7 @@ fn a_prompt_an_edit_that_is_allowed_and_the_end() {
     let asked = terminal.until(EDIT_QUESTION);
     assert_eq!(prompts(&asked)[0], "write it");
     assert!(asked.contains("I write.") && asked.contains("+proposed"), "{asked}");
-    terminal.wait_for_grace();
+    Terminal::wait_for_grace();
     terminal.text("y");
     let seen = terminal.until("Written.");
     assert_eq!(ended_calls(&seen), ["✓ Writing to a.txt +1 -0 new file"]);
@@ -302,7 +302,7 @@ fn what_is_proposed_can_be_edited_first() {
     terminal.editor(r#"sed s/proposed/edited/ "$1" > x; cat x > "$1"; rm x"#);
     terminal.line("write it");
     terminal.until(EDIT_QUESTION);
-    terminal.wait_for_grace();
+    Terminal::wait_for_grace();
     terminal.text("e");
     terminal.until("Written.");
     assert_eq!(terminal.file("project/a.txt").unwrap(), "edited\n");

@@ -162,10 +162,8 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
         Verdict::Deny { why, rule } => {
             let shown = engine.approvals.gate.open(&id, origin);
             announce(started(None));
-            let rule = rule.map(|rule| rule.to_string());
-            let denied = ToolError { rule, ..ToolError::new("policy_denied", why) };
-            let denied = ToolOutcome::Failed(denied);
-            shown.passed(cancel).await.err().unwrap_or(denied)
+            let denied = ToolError::denied(why, rule.map(|rule| rule.to_string()));
+            shown.passed(cancel).await.err().unwrap_or(ToolOutcome::Failed(denied))
         }
         Verdict::Ask(question) => {
             let answer = engine.approvals.ask(started(Some(question)), cancel).await;

@@ -125,7 +125,7 @@ pub(super) async fn keep_new(
         }
     };
     let is_untitled = head.title.is_empty();
-    let mut keeper = Keeper { is_failing, is_untitled, ..Keeper::new(log, claim, beside) };
+    let mut keeper = Keeper { is_untitled, is_failing, ..Keeper::new(log, claim, beside) };
     if is_failing {
         // It has waited for this long enough.
         keeper.write().await;

@@ -64,7 +64,7 @@ impl Refusal {
                 (question.map_or(&*error.message, |question| &question.why), None)
             }
             ToolOutcome::Failed(error) if error.kind == DENIED => {
-                (&*error.message, error.rule.clone())
+                (&*error.message, error.rule.as_deref().map(str::to_owned))
             }
             _ => return None,
         };

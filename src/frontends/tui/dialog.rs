@@ -177,7 +177,7 @@ mod tests {
 
     /// Checks the keys of a question, whose labels are those that every front end shows.
     #[track_caller]
-    fn check(question: Question, keys: &str) {
+    fn check(question: &Question, keys: &str) {
         let labels: Vec<_> = question.choices().into_iter().map(|choice| choice.label).collect();
         let started = json!({
             "call": { "id": "1", "name": "x", "args": {} }, "caller": "Model", "kind": "Other",
@@ -194,10 +194,13 @@ mod tests {
     fn a_question_shows_the_answers_that_it_offers_each_with_a_key() {
         let scopes = vec![Scope::Edits, Scope::Tool("x".to_owned())];
         let call = Question { scopes, can_save: true, ..Question::default() };
-        check(call, "ya2pns");
+        check(&call, "ya2pns");
         let subject = QuestionSubject::FolderPrograms;
-        check(Question { subject, ..Question::default() }, "yn");
+        check(&Question { subject, ..Question::default() }, "yn");
         let subject = QuestionSubject::Repetition;
-        check(Question { subject, scopes: vec![Scope::Repetition], ..Question::default() }, "yans");
+        check(
+            &Question { subject, scopes: vec![Scope::Repetition], ..Question::default() },
+            "yans",
+        );
     }
 }

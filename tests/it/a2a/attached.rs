@@ -71,7 +71,7 @@ async fn a_question_of_the_editors_turn_is_answered_here() {
     let (id, question) = asked(&mut it).await;
     let seen = terminal.until(EDIT_QUESTION);
     assert!(seen.contains("while this session is open: all edits"), "{seen}");
-    terminal.wait_for_grace();
+    Terminal::wait_for_grace();
     terminal.text("y");
     let seen = terminal.until("Written.");
     assert_eq!(ended_calls(&seen), ["✓ Writing to a.txt +1 -0 new file"], "it was allowed here");
@@ -89,7 +89,7 @@ async fn who_is_asked_can_say_with_whom_the_session_is_shared_and_the_question_s
     let Some(terminal) = attach(it.client.port, "") else { return };
     asked(&mut it).await;
     terminal.until(EDIT_QUESTION);
-    terminal.wait_for_grace();
+    Terminal::wait_for_grace();
     terminal.text("/");
     terminal.until("Enter rejects");
     terminal.text("share bob answer");
@@ -124,7 +124,7 @@ async fn who_attaches_late_finds_the_question_and_of_two_terminals_one_answers()
     let Some(other) = attach(it.client.port, "") else { return };
     one.until(EDIT_QUESTION);
     other.until(EDIT_QUESTION);
-    other.wait_for_grace();
+    Terminal::wait_for_grace();
     other.text("n");
     one.until("rejected by attached terminal 2");
     other.wait("the question's end", |seen| !seen.contains(EDIT_QUESTION));
@@ -137,7 +137,7 @@ async fn who_only_watches_leaves_with_a_question_open_and_something_typed() {
     let Some(terminal) = attach(it.client.port, "") else { return };
     asked(&mut it).await;
     terminal.until(EDIT_QUESTION);
-    terminal.wait_for_grace();
+    Terminal::wait_for_grace();
     terminal.text("s");
     terminal.until("Esc goes back");
     terminal.text("not so");

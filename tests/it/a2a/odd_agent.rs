@@ -255,11 +255,11 @@ fn what_is_not_taken_comes_back() {
     };
     let Some(terminal) = attach(vec![act]) else { return };
     terminal.until("Do this?");
-    terminal.wait_for_grace();
+    Terminal::wait_for_grace();
     terminal.text("y");
     let seen = terminal.until("not now");
     assert!(seen.contains("Do this?"), "{seen}");
-    terminal.wait_for_grace();
+    Terminal::wait_for_grace();
     terminal.text("y");
     terminal.until("✗ a thing");
     terminal.line("some words");

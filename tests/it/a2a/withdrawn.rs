@@ -91,7 +91,7 @@ impl Room {
                 self.it.editor.answer(&asked.editor, json!({ "outcome": outcome })).await;
             }
             First::Terminal => {
-                self.terminal.wait_for_grace();
+                Terminal::wait_for_grace();
                 self.terminal.text(if allow { "y" } else { "n" });
             }
             First::A2a => {

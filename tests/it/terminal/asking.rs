@@ -21,7 +21,7 @@ fn what_would_hide_in_a_terminal_is_seen_and_is_what_is_written() {
     {
         assert!(asked.contains(line), "{line}:\n{asked}");
     }
-    terminal.wait_for_grace();
+    Terminal::wait_for_grace();
     terminal.text("y");
     let seen = terminal.until("Written.");
     assert!(seen.contains("+import os; os.system('x')␍# harmless"), "{seen}");
@@ -36,7 +36,7 @@ fn a_long_change_is_read_whole_in_a_small_terminal() {
     terminal.wait("the new width", |seen| seen.contains("!shell, ? …"));
     terminal.line("write it");
     terminal.until("v: full screen");
-    terminal.wait_for_grace();
+    Terminal::wait_for_grace();
     terminal.keys(&["PageDown"]);
     terminal.wait("the next page", |seen| !seen.contains("rows 1-"));
     terminal.keys(&["End"]);

@@ -87,7 +87,7 @@ async fn an_ollama_that_runs_is_offered_and_taken() {
     let Some(terminal) = Terminal::open() else { return };
     terminal.agent(&format!("OLLAMA_HOST={}", server.address()), "");
     terminal.until("› l  Ollama, which runs on this machine: ollama:qwen3:8b");
-    terminal.wait_for_grace();
+    Terminal::wait_for_grace();
     terminal.keys(&["Enter"]);
     terminal.until("› /model set ollama:qwen3:8b");
     terminal.until("ollama:qwen3:8b · default");
@@ -104,7 +104,7 @@ async fn refused(replies: Vec<Reply>, vars: &str) -> Option<(Terminal, Server)> 
     terminal.line("say something");
     let offered = terminal.until("Gemini does not accept the key.");
     assert!(offered.contains("Pass a valid API key."), "{offered}");
-    terminal.wait_for_grace();
+    Terminal::wait_for_grace();
     Some((terminal, server))
 }
 

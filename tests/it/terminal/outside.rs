@@ -41,7 +41,7 @@ fn a_question_calls_the_person_and_the_title_comes_back() {
     until_sent(&terminal, CALL);
     let title = "? question - tandem - project";
     terminal.wait("the title", |_| terminal.shown("#{pane_title}") == title);
-    terminal.wait_for_grace();
+    Terminal::wait_for_grace();
     terminal.text("n");
     terminal.until("Not written.");
     terminal.wait("the title", |_| terminal.shown("#{pane_title}") == "tandem - project");
