@@ -72,7 +72,7 @@ enum Received {
 }
 
 /// Form in which the conversation is shown.
-enum Shown {
+enum ReplayOutput {
     Nothing,
     /// As people read it.
     Conversation(Box<Conversation>),
@@ -80,7 +80,7 @@ enum Shown {
     Wire,
 }
 
-impl Shown {
+impl ReplayOutput {
     fn new(replay: &ReplayArgs) -> Self {
         if replay.show {
             Self::Conversation(Box::new(Conversation::new(is_coloured(&stdout()))))
@@ -127,7 +127,7 @@ struct Player {
     ids: HashMap<String, Value>,
     /// Maximum time for each line of the agent.
     patience: Duration,
-    shown: Shown,
+    shown: ReplayOutput,
 }
 
 impl Player {
@@ -161,7 +161,7 @@ impl Player {
             home,
             ids: HashMap::new(),
             patience: replay.timeout,
-            shown: Shown::new(replay),
+            shown: ReplayOutput::new(replay),
         })
     }
 

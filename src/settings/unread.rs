@@ -102,7 +102,7 @@ pub(super) fn unread(root: &Node) -> Vec<Unread> {
 }
 
 /// Place of a name among those that are known.
-enum Known {
+enum NameKind {
     Value,
     Group,
     /// A group with names of the user's own, each for an object with these fields.
@@ -122,16 +122,18 @@ fn walk(node: &Node, group: &str, found: &mut Vec<Unread>) {
         }
         let name = if group.is_empty() { own.clone() } else { format!("{group}.{own}") };
         let is_object = matches!(node.kind, NodeKind::Object(_));
-        let known = if own.contains('.') { Known::Nowhere } else { known(&name, is_object) };
+        let known = if own.contains('.') { NameKind::Nowhere } else { known(&name, is_object) };
         match known {
-            Known::Value => {}
-            Known::Group if is_object => walk(node, &name, found),
-            Known::Group => found.push(Unread { name, line: node.line, reason: Reason::NoGroup }),
-            Known::Entries(fields) => entries(node, &name, &fields, found),
-            Known::GeminiCli => {
+            NameKind::Value => {}
+            NameKind::Group if is_object => walk(node, &name, found),
+            NameKind::Group => {
+                found.push(Unread { name, line: node.line, reason: Reason::NoGroup })
+            }
+            NameKind::Entries(fields) => entries(node, &name, &fields, found),
+            NameKind::GeminiCli => {
                 found.push(Unread { name, line: node.line, reason: Reason::GeminiCli });
             }
-            Known::Nowhere => nowhere(name, node, found),
+            NameKind::Nowhere => nowhere(name, node, found),
         }
     }
 }
@@ -172,30 +174,30 @@ fn entries(node: &Node, group: &str, fields: &[String], found: &mut Vec<Unread>)
 }
 
 /// Looks up a name that stands alone or in known groups.
-fn known(name: &str, is_object: bool) -> Known {
+fn known(name: &str, is_object: bool) -> NameKind {
     let is_group = |known: &str| known.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
     let is_guard = WITHOUT_EFFECT.iter().any(|(known, _)| *known == name);
     match name {
-        MCP_SERVERS => return Known::Entries(fields(&McpServer::default(), &["oauth"])),
-        A2A_SERVERS => return Known::Entries(fields(&A2aAgent::default(), &[])),
+        MCP_SERVERS => return NameKind::Entries(fields(&McpServer::default(), &["oauth"])),
+        A2A_SERVERS => return NameKind::Entries(fields(&A2aAgent::default(), &[])),
         // For editors.
-        "$schema" => return Known::Value,
+        "$schema" => return NameKind::Value,
         _ => {}
     }
     let is_old = |known: &&str| *known == name && !is_object;
     if is_guard || KEYS.iter().any(|key| key.name == name || key.old.iter().any(is_old)) {
-        return Known::Value;
+        return NameKind::Value;
     }
     let is_free = |known: &str| known.strip_suffix(".*").is_some_and(|group| group == name);
     if GEMINI_CLI.iter().any(|known| *known == name || is_free(known)) {
-        return Known::GeminiCli;
+        return NameKind::GeminiCli;
     }
     let mut names = KEYS.iter().flat_map(|key| key.old.iter().copied().chain([key.name]));
     let mut guards = WITHOUT_EFFECT.iter().map(|(known, _)| *known);
     if names.any(is_group) || guards.any(is_group) || GEMINI_CLI.iter().any(|it| is_group(it)) {
-        return Known::Group;
+        return NameKind::Group;
     }
-    Known::Nowhere
+    NameKind::Nowhere
 }
 
 /// Lists the fields of an entry, with those that are not written if they are empty.
