@@ -127,7 +127,7 @@ fn walk(node: &Node, group: &str, found: &mut Vec<Unread>) {
             NameKind::Value => {}
             NameKind::Group if is_object => walk(node, &name, found),
             NameKind::Group => {
-                found.push(Unread { name, line: node.line, reason: Reason::NoGroup })
+                found.push(Unread { name, line: node.line, reason: Reason::NoGroup });
             }
             NameKind::Entries(fields) => entries(node, &name, &fields, found),
             NameKind::GeminiCli => {
