@@ -39,7 +39,7 @@ pub(crate) async fn replay(replay: &ReplayArgs) -> anyhow::Result<ExitReason> {
     player.shown.end();
     let file = replay.file.display();
     let Err(Difference { line, expected, got }) = outcome else {
-        // Whoever does not read it has the exit code.
+        // If standard output is closed, the exit code still tells the outcome.
         let _ = writeln!(stdout(), "{file}: as recorded");
         if replay.show {
             let next = record.setup.iter().flat_map(|setup| &setup.next);
@@ -111,7 +111,7 @@ impl ReplayOutput {
 /// Prints at once: a model's answer arrives in pieces of a line.
 fn print(text: &str) {
     let mut stdout = stdout().lock();
-    // Whoever does not read it has the exit code.
+    // If standard output is closed, the exit code still tells the outcome.
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }
 

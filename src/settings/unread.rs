@@ -180,7 +180,7 @@ fn known(name: &str, is_object: bool) -> NameKind {
     match name {
         MCP_SERVERS => return NameKind::Entries(fields(&McpServer::default(), &["oauth"])),
         A2A_SERVERS => return NameKind::Entries(fields(&A2aAgent::default(), &[])),
-        // For editors.
+        // Editors read it, to check and complete the file; tandem does not.
         "$schema" => return NameKind::Value,
         _ => {}
     }
@@ -251,7 +251,7 @@ pub(super) fn unread_files(env: &Env) -> Vec<PathBuf> {
     let dirs = [env.gemini_dir(), Some(env.directory().join(".gemini"))];
     let paths = dirs.into_iter().flatten().flat_map(|dir| GEMINI_CLI_FILES.map(|it| dir.join(it)));
     let mut paths: Vec<_> = paths.filter(|path| has_content(path)).collect();
-    // In the home itself, the two directories are one.
+    // If the working directory is the home, both `.gemini` directories are the same.
     paths.sort();
     paths.dedup();
     paths

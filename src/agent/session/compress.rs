@@ -137,7 +137,7 @@ pub(super) async fn as_needed(
         _ => return Some(false),
     };
     match done {
-        // Another model may take the conversation as it is.
+        // `GivenUp`: another model was chosen, which may take the conversation as it is.
         Some(Ok(_) | Err(CompressError::GivenUp)) => return Some(true),
         Some(Err(CompressError::Cancelled)) => return None,
         Some(Err(why)) => {

@@ -281,7 +281,7 @@ impl Event {
             Self::TurnQueued { prompt, origin, .. } => {
                 matches!(origin, Origin::A2a(_) | Origin::Attached(_)) || !reads_as_command(prompt)
             }
-            // A prompt that only reads as a command, and a command that asks the model.
+            // The prompt reads as a command, but the model is asked or a tool runs.
             Self::SystemPrompt(_) | Self::Asked(_) | Self::CallStarted(_) => true,
             _ => false,
         }

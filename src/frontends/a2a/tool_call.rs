@@ -280,7 +280,7 @@ fn id(choice: &Choice) -> Option<&'static str> {
         ChoiceKind::AllowOnce => Some(ONCE),
         ChoiceKind::AllowAndSave => Some(ALWAYS_AND_SAVE),
         ChoiceKind::RejectOnce | ChoiceKind::RejectAndSave => Some(CANCEL),
-        // An option has no place for the message.
+        // An option is an id alone: it cannot carry the user's message to the model.
         ChoiceKind::RejectSaying => None,
         ChoiceKind::AllowAlways => match choice.scope()? {
             Scope::Tool(_) => Some(ALWAYS_TOOL),
@@ -288,7 +288,7 @@ fn id(choice: &Choice) -> Option<&'static str> {
             Scope::Line { .. } => Some(ALWAYS_EXACT),
             Scope::Programs(_) => Some(ALWAYS_PROGRAM),
             Scope::Edits => Some(ALWAYS_EDITS),
-            // These are always the first of their question.
+            // The first "always" of their question, whose option is [`ALWAYS`].
             Scope::Commands(_)
             | Scope::Outside(_)
             | Scope::Hosts(_)

@@ -118,7 +118,7 @@ impl Dialog {
         let mut scopes = '2'..='9';
         for Choice { kind, answer, label } in offered {
             let key = match kind {
-                // Also a yes that is stored, where there is no other.
+                // The first choice is a yes: of a folder's programs it is stored, and there is no `AllowOnce`.
                 _ if choices.is_empty() => Some('y'),
                 ChoiceKind::AllowOnce => Some('y'),
                 ChoiceKind::AllowAlways if choices.len() == 1 => Some('a'),

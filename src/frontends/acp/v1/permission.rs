@@ -29,7 +29,7 @@ pub(super) fn options(question: &Question, all: bool) -> Vec<(PermissionOption, 
             ChoiceKind::AllowAndSave => ("save".to_owned(), PermissionOptionKind::AllowAlways),
             ChoiceKind::RejectOnce => ("reject".to_owned(), PermissionOptionKind::RejectOnce),
             ChoiceKind::RejectAndSave => ("never".to_owned(), PermissionOptionKind::RejectAlways),
-            // The protocol has no place for the message.
+            // An answer is an option's id alone: it cannot carry the user's message to the model.
             ChoiceKind::RejectSaying => continue,
         };
         if all || options.iter().all(|(option, _)| option.kind != kind) {
