@@ -32,6 +32,9 @@ const GEMINI_CLI_FILES: [&str; 6] =
 /// Maximum number of names that are reported of one file: a file may be one of another program.
 const MAX_REPORTED: usize = 100;
 
+/// Maximum number of unknown names in a file that are compared with all known ones.
+const MAX_COMPARED: usize = 200;
+
 /// Maximum length of a name that is reported, and compared with the known ones.
 const MAX_NAME: usize = 100;
 
@@ -93,12 +96,27 @@ impl fmt::Display for Unread {
     }
 }
 
-/// Returns the names in a file that have no effect, as far as [`MAX_REPORTED`] goes.
+/// Returns the names in a file that have no effect, as far as [`MAX_REPORTED`] and [`MAX_COMPARED`] go.
 pub(super) fn unread(root: &Node) -> Vec<Unread> {
-    let mut found = Vec::new();
-    walk(root, "", &mut found);
-    found.truncate(MAX_REPORTED);
-    found
+    let mut search = Search::default();
+    walk(root, "", &mut search);
+    search.found.truncate(MAX_REPORTED);
+    search.found
+}
+
+/// Search of a file for names that have no effect.
+#[derive(Default)]
+struct Search {
+    found: Vec<Unread>,
+    /// Number of unknown names that were compared with all known ones.
+    compared: usize,
+}
+
+impl Search {
+    /// Returns `true` if enough was looked through: a project's file must not hold up a start.
+    fn is_over(&self) -> bool {
+        self.found.len() >= MAX_REPORTED || self.compared >= MAX_COMPARED
+    }
 }
 
 /// Place of a name among those that are known.
@@ -111,10 +129,10 @@ enum NameKind {
     Nowhere,
 }
 
-fn walk(node: &Node, group: &str, found: &mut Vec<Unread>) {
+fn walk(node: &Node, group: &str, search: &mut Search) {
     let NodeKind::Object(properties) = &node.kind else { return };
     for (own, node) in properties {
-        if found.len() >= MAX_REPORTED {
+        if search.is_over() {
             return;
         }
         if is_nothing(node) {
@@ -125,38 +143,39 @@ fn walk(node: &Node, group: &str, found: &mut Vec<Unread>) {
         let known = if own.contains('.') { NameKind::Nowhere } else { known(&name, is_object) };
         match known {
             NameKind::Value => {}
-            NameKind::Group if is_object => walk(node, &name, found),
+            NameKind::Group if is_object => walk(node, &name, search),
             NameKind::Group => {
-                found.push(Unread { name, line: node.line, reason: Reason::NoGroup });
+                search.found.push(Unread { name, line: node.line, reason: Reason::NoGroup });
             }
-            NameKind::Entries(fields) => entries(node, &name, &fields, found),
+            NameKind::Entries(fields) => entries(node, &name, &fields, search),
             NameKind::GeminiCli => {
-                found.push(Unread { name, line: node.line, reason: Reason::GeminiCli });
+                search.found.push(Unread { name, line: node.line, reason: Reason::GeminiCli });
             }
-            NameKind::Nowhere => nowhere(name, node, found),
+            NameKind::Nowhere => nowhere(name, node, search),
         }
     }
 }
 
 /// Reports an unknown name: of a group the names in it, if one of them is like a known name.
-fn nowhere(name: String, node: &Node, found: &mut Vec<Unread>) {
-    let before = found.len();
-    walk(node, &name, found);
+fn nowhere(name: String, node: &Node, search: &mut Search) {
+    let before = search.found.len();
+    walk(node, &name, search);
     let is_meant = |unread: &Unread| matches!(&unread.reason, Reason::Unknown { meant: Some(_) });
-    if !found[before..].iter().any(is_meant) {
-        found.truncate(before);
+    if !search.found[before..].iter().any(is_meant) {
+        search.found.truncate(before);
+        search.compared += 1;
         let meant = meant(&name);
-        found.push(Unread { name, line: node.line, reason: Reason::Unknown { meant } });
+        search.found.push(Unread { name, line: node.line, reason: Reason::Unknown { meant } });
     }
 }
 
 /// Reports unknown fields of the entries of a group.
-fn entries(node: &Node, group: &str, fields: &[String], found: &mut Vec<Unread>) {
+fn entries(node: &Node, group: &str, fields: &[String], search: &mut Search) {
     let NodeKind::Object(entries) = &node.kind else { return };
     for (entry, node) in entries {
         let NodeKind::Object(properties) = &node.kind else { continue };
         for (own, node) in properties {
-            if found.len() >= MAX_REPORTED {
+            if search.is_over() {
                 return;
             }
             if fields.contains(own) || is_nothing(node) {
@@ -165,10 +184,15 @@ fn entries(node: &Node, group: &str, fields: &[String], found: &mut Vec<Unread>)
             let reason = if GEMINI_CLI_SERVER.contains(&own.as_str()) && group == MCP_SERVERS {
                 Reason::GeminiCli
             } else {
+                search.compared += 1;
                 let near = nearest(own, fields.iter().map(String::as_str));
                 Reason::Unknown { meant: near.map(|near| format!("{group}.{entry}.{near}")) }
             };
-            found.push(Unread { name: format!("{group}.{entry}.{own}"), line: node.line, reason });
+            search.found.push(Unread {
+                name: format!("{group}.{entry}.{own}"),
+                line: node.line,
+                reason,
+            });
         }
     }
 }
@@ -264,7 +288,22 @@ fn has_content(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::file;
     use super::*;
+
+    #[test]
+    fn a_file_of_very_many_unknown_names_is_looked_through_in_part() {
+        let names = |count: usize, value: &str| {
+            let names: Vec<_> = (0..count).map(|n| format!("\"unheard{n}\": {value}")).collect();
+            format!("{{{}}}", names.join(","))
+        };
+        // Groups are reported by their own names: a limit of reports alone lets all others be compared.
+        let text = names(50, &names(50, "1"));
+        let mut search = Search::default();
+        walk(&file::parse(&text).unwrap().unwrap(), "", &mut search);
+        assert!(search.compared <= MAX_COMPARED + 1, "{} were compared", search.compared);
+        assert!(!search.found.is_empty());
+    }
 
     #[test]
     fn no_setting_that_has_an_effect_is_in_the_table_of_those_without() {
