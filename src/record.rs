@@ -78,7 +78,7 @@ pub(crate) struct RecordSetup {
     pub(crate) files: BTreeMap<String, String>,
     /// Answers of its model: the lines of a script for `--model replay:FILE`.
     pub(crate) script: Vec<Value>,
-    /// What to do next, for people to whom the conversation was shown.
+    /// Lines that tell people what to do next, once the conversation was shown.
     pub(crate) next: Vec<String>,
 }
 

@@ -164,7 +164,7 @@ pub(super) fn misspelt<'a>(
         return None;
     }
     let mut known = known();
-    // Subcommands have theirs only then.
+    // Adds clap's own `help`, and that of each subcommand: they can be misspelt, too.
     known.build();
     let near = known.get_subcommands().filter_map(|it| Some((distance(it.get_name(), first)?, it)));
     let (_, meant) = near.min_by_key(|(distance, _)| *distance)?;
@@ -251,6 +251,8 @@ mod tests {
         check(&["confg"], Some("tandem config"));
         check(&["sesions", "list"], Some("tandem sessions list"));
         check(&["sesions", "are", "slow"], None);
+        check(&["hepl"], Some("tandem help"));
+        check(&["sesions", "help"], Some("tandem sessions help"));
         check(&["hello"], None);
         check(&["why"], None);
         check(&["go"], None);

@@ -20,9 +20,9 @@ use crate::fakes::{Fake, Spy, calls, is_end, parts, says, text, until};
 
 /// Saved answers, as a file would keep them.
 #[derive(Default)]
-struct Kept(Mutex<Vec<Saved>>);
+struct SavedAnswers(Mutex<Vec<Saved>>);
 
-impl RuleStore for Kept {
+impl RuleStore for SavedAnswers {
     fn load(&self) -> LoadedRules {
         LoadedRules { saved: self.0.lock().clone(), ..LoadedRules::default() }
     }
@@ -64,13 +64,16 @@ fn offered(started: &CallStarted) -> Vec<Choice> {
 }
 
 /// A session whose model fetches a page in each turn, and its saved answers.
-fn fetching() -> (Arc<Session>, Arc<Kept>) {
+fn fetching() -> (Arc<Session>, Arc<SavedAnswers>) {
     let fetch = || calls("fetch", json!({}));
     let (model, _) = Spy::new(vec![fetch(), says("done"), fetch(), says("done")]);
     let access = Access::Fetch { urls: vec!["https://example.com/".to_owned()] };
-    let kept = Arc::<Kept>::default();
-    let policy =
-        PolicySetup { store: Arc::<Kept>::clone(&kept), can_save: true, ..PolicySetup::default() };
+    let kept = Arc::<SavedAnswers>::default();
+    let policy = PolicySetup {
+        store: Arc::<SavedAnswers>::clone(&kept),
+        can_save: true,
+        ..PolicySetup::default()
+    };
     let tools: Vec<Arc<dyn tandem_tools::Tool>> =
         vec![Arc::new(Fake::new("fetch", ToolKind::Fetch, access))];
     (Session::new(Parts { tools, policy, ..parts(model) }), kept)

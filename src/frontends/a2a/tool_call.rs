@@ -237,7 +237,7 @@ fn kind(kind: ToolKind) -> &'static str {
 fn request(started: &CallStarted, question: &Question) -> ConfirmationRequest {
     let label = &started.summary.label;
     ConfirmationRequest {
-        options: options(question).into_iter().map(wire_option).collect(),
+        options: wire_options(question),
         details: details(started),
         title: label.clone(),
         prompt: format!("Allow it? {}", question.reason()),
@@ -257,8 +257,11 @@ fn request(started: &CallStarted, question: &Question) -> ConfirmationRequest {
     }
 }
 
-fn wire_option((id, choice): (&'static str, Choice)) -> ConfirmationOption {
-    ConfirmationOption { id, name: visible_line(&choice.label).into_owned() }
+/// Returns the options of a question as clients are shown them.
+fn wire_options(question: &Question) -> Vec<ConfirmationOption> {
+    let shown = |choice: &Choice| visible_line(&choice.label).into_owned();
+    let options = options(question).into_iter();
+    options.map(|(id, choice)| ConfirmationOption { id, name: shown(&choice) }).collect()
 }
 
 /// Returns the choices that options can express, each with its option.
