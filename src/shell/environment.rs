@@ -34,8 +34,10 @@ pub struct Variable {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Value {
-    /// A list of paths.
+    /// Paths, separated by colons or semicolons; a blank is part of a path.
     Paths,
+    /// Paths, separated by colons or blanks.
+    Preloads,
     /// A command line.
     Command,
     /// Any value leads the program elsewhere.

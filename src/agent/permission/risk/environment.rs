@@ -158,7 +158,10 @@ impl Environment {
             {
                 let leads = match row.value {
                     Value::Any => true,
-                    Value::Paths => value.split([':', ' ']).any(|path| self.leads_here(path, cwd)),
+                    Value::Paths => value.split([':', ';']).any(|path| self.leads_here(path, cwd)),
+                    Value::Preloads => {
+                        value.split([':', ' ']).any(|path| self.leads_here(path, cwd))
+                    }
                     Value::Command => self.runs_from_here(value, cwd),
                 };
                 if leads && !value.is_empty() {
