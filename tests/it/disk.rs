@@ -21,6 +21,7 @@ use tokio::time::timeout;
 use crate::agent::{Agent, HANG, Setup, text};
 use crate::kept::stored;
 use crate::lifecycle::signal;
+use crate::needs::{Need, lacking};
 
 /// Words of the notice that a conversation cannot be saved.
 const NOT_SAVED: &str = "not being saved";
@@ -141,12 +142,9 @@ async fn end(mut agent: Agent) {
 }
 
 /// Words of a shell that take from root what root may do with files of others.
-fn without_privileges() -> Option<&'static str> {
-    if !rustix::process::geteuid().is_root() {
-        return Some("");
-    }
-    let has = std::process::Command::new("setpriv").arg("--version").output().is_ok();
-    has.then_some("exec setpriv --bounding-set=-all --inh-caps=-all")
+fn without_privileges() -> &'static str {
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root { "setpriv --bounding-set=-all --inh-caps=-all" } else { "" }
 }
 
 #[tokio::test]
@@ -179,14 +177,14 @@ async fn a_disk_that_is_full_from_the_beginning_leaves_no_half_session() {
 
 #[tokio::test]
 async fn a_directory_that_cannot_be_written_is_said_once() {
-    let Some(first) = without_privileges() else {
-        return eprintln_skip("root can write anywhere, and there is no setpriv");
-    };
+    if lacking(Need::Setpriv) {
+        return;
+    }
     let home = Home::new();
     fs::create_dir_all(home.sessions()).unwrap();
     fs::set_permissions(home.sessions(), fs::Permissions::from_mode(0o500)).unwrap();
-    let first = first.replace("exec ", "");
-    let mut agent = home.start(&format!("set -- {first} \"$@\";"), &[]);
+    let first = format!("set -- {} \"$@\";", without_privileges());
+    let mut agent = home.start(&first, &[]);
     let shown = [ask(&mut agent, "first").await, ask(&mut agent, "second").await].concat();
     assert_eq!(told(&shown), 1);
     end(agent).await;
@@ -221,9 +219,9 @@ async fn a_session_that_somebody_removes_meanwhile_is_saved_anew_and_whole() {
 
 #[tokio::test]
 async fn a_log_that_cannot_be_read_is_named_and_stays_as_it_was() {
-    let Some(first) = without_privileges() else {
-        return eprintln_skip("root can read anything, and there is no setpriv");
-    };
+    if lacking(Need::Setpriv) {
+        return;
+    }
     let home = Home::new();
     let mut agent = home.start("", &[]);
     ask(&mut agent, "first").await;
@@ -232,7 +230,7 @@ async fn a_log_that_cannot_be_read_is_named_and_stays_as_it_was() {
     let log = home.sessions().join(&id).join("log.jsonl");
     let before = fs::read(&log).unwrap();
     fs::set_permissions(&log, fs::Permissions::from_mode(0o0)).unwrap();
-    let first = format!("set -- {} \"$@\";", first.replace("exec ", ""));
+    let first = format!("set -- {} \"$@\";", without_privileges());
     let refused = home.refused(&first, &["--resume", &id]).await;
     assert!(refused.contains(&id), "{refused}");
     // Others are not held up.
@@ -264,9 +262,4 @@ async fn a_session_has_one_owner_whatever_becomes_of_the_file_that_names_it_or_o
     assert_eq!(home.prompts().await, ["first", "second"]);
     home.goes_on().await;
     assert_eq!(home.prompts().await.len(), 3);
-}
-
-#[expect(clippy::print_stderr, reason = "whoever reads the test's output should see it")]
-fn eprintln_skip(why: &str) {
-    eprintln!("skipped: {why}");
 }

@@ -15,6 +15,7 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use crate::agent::HANG;
+use crate::needs::{Need, lacking};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/install.sh");
 
@@ -295,15 +296,13 @@ async fn each_platform_gets_its_own_archive() {
 }
 
 #[tokio::test]
-#[expect(clippy::print_stderr, reason = "a test that cannot run here says so")]
 async fn either_curl_or_wget_is_enough() {
     let release = Release::of(PROGRAM, &["tandem.1"]).await;
-    for tool in ["curl", "wget"] {
-        let path = path_with(&release.dir.path().join(tool), &[tool], ["Linux", "x86_64"]);
-        if !Path::new(&path).join(tool).exists() {
-            eprintln!("{tool} is not tried: it is missing here");
+    for (tool, need) in [("curl", Need::Curl), ("wget", Need::Wget)] {
+        if lacking(need) {
             continue;
         }
+        let path = path_with(&release.dir.path().join(tool), &[tool], ["Linux", "x86_64"]);
         let run = release.run(&["--from", &release.address], &path).await;
         assert!(run.succeeded, "{tool}: {}", run.said);
     }

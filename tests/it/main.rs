@@ -47,6 +47,7 @@ mod login_page;
 mod login_shell;
 mod long;
 mod mcp;
+mod needs;
 #[cfg(target_os = "linux")]
 mod network;
 mod ollama;

@@ -7,25 +7,31 @@ mod lines;
 mod network;
 mod work;
 
-use std::fmt;
 use std::fs;
-use std::io::{Write as _, stderr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
+use crate::needs::{self, Need, lacking};
 use crate::places::seen_in_sandbox;
 
-/// Name of the program that the attacks are written for.
-const PYTHON: [&str; 2] = ["/usr/bin/python3", "/usr/local/bin/python3"];
+/// Names of the mechanisms.
+const MECHANISMS: [&str; 3] = ["namespaces", "bubblewrap", "landlock"];
 
-/// A mechanism, by its name.
-pub(super) const MECHANISMS: [&str; 3] = ["namespaces", "bubblewrap", "landlock"];
+/// Returns whether a mechanism works here; if not, the test is recorded as skipped.
+pub(super) fn works(mechanism: &str) -> bool {
+    let need = match mechanism {
+        "namespaces" => Need::Namespaces,
+        "bubblewrap" => Need::Bubblewrap,
+        _ => Need::Landlock,
+    };
+    !lacking(need)
+}
 
-/// Says why something is not tried.
-pub(super) fn skipped(why: fmt::Arguments<'_>) {
-    let _ = writeln!(stderr(), "skipped: {why}");
+/// Returns the mechanisms that work here.
+pub(super) fn mechanisms() -> Vec<&'static str> {
+    MECHANISMS.into_iter().filter(|mechanism| works(mechanism)).collect()
 }
 
 /// A home with a workspace in it, outside of `/tmp`, which commands see another one of.
@@ -95,27 +101,9 @@ impl Arena {
         assert!(output.status.success(), "{line}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
-
-    /// Returns the mechanisms that work here, and says why another does not.
-    pub(super) fn mechanisms(&self) -> Vec<&'static str> {
-        let works = |mechanism: &&str| {
-            let output = self.bash(mechanism, "read-only", "true");
-            if !output.status.success() {
-                skipped(format_args!("{mechanism}: {}", String::from_utf8_lossy(&output.stderr)));
-            }
-            output.status.success()
-        };
-        let working: Vec<_> = MECHANISMS.into_iter().filter(works).collect();
-        assert!(!working.is_empty(), "no mechanism works here");
-        working
-    }
 }
 
-/// Returns the path of an interpreter that runs in any home.
+/// Returns the path of an interpreter that runs in any home; without one, the test is recorded as skipped.
 pub(super) fn python() -> Option<&'static str> {
-    let found = PYTHON.into_iter().find(|path| Path::new(path).exists());
-    if found.is_none() {
-        skipped(format_args!("there is no python3"));
-    }
-    found
+    if lacking(Need::Python) { None } else { needs::python() }
 }

@@ -9,7 +9,6 @@ mod registries;
 mod temporary;
 
 use std::fs;
-use std::io::{Write as _, stderr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, LazyLock};
@@ -32,43 +31,18 @@ use tokio::time::timeout;
 use crate::agent::{HANG, Setup};
 use crate::fakes::{host, is_end, parts, text, until};
 use crate::family::{is_gone, make_fifo};
+use crate::needs::{Need, lacking, python};
 use crate::places::seen_in_sandbox;
-
-/// Returns the mechanism that `tandem --sandbox` has here; without one, the reason is printed.
-pub(crate) fn mechanism() -> Option<String> {
-    let home = TempDir::new().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tandem"));
-    command.arg("sandbox").env("HOME", home.path()).current_dir(home.path());
-    let shown = String::from_utf8(command.output().unwrap().stdout).unwrap();
-    let name = shown.strip_prefix("Mechanism: ").and_then(|it| it.lines().next()).unwrap();
-    if name.starts_with("none") {
-        let _ = writeln!(stderr(), "skipped: {shown}");
-        return None;
-    }
-    Some(name.to_owned())
-}
 
 /// The end of the labels of calls that run in a sandbox.
 pub(crate) const SANDBOXED: &str = "[sandboxed]";
 
 /// Returns whether a record of what people are shown can be made here: not if it shows a sandbox, and there
-/// is none, or one that blocks in other words. Then why is printed.
+/// is none, or one that blocks in other words. Then the test is recorded as skipped.
 pub(crate) fn can_show(record: &str) -> bool {
-    static PROTECTS: LazyLock<bool> = LazyLock::new(protects);
-    static WORKS: LazyLock<bool> = LazyLock::new(|| mechanism().is_some());
     let is_sandboxed = [SANDBOXED, "inside the sandbox"].iter().any(|it| record.contains(it));
     let is_blocked = is_sandboxed && record.contains("Read-only file system");
-    (!is_sandboxed || *WORKS) && (!is_blocked || *PROTECTS)
-}
-
-/// Returns whether what is protected cannot be written here; if not, why is printed.
-fn protects() -> bool {
-    let mechanism = mechanism();
-    let protects = mechanism.as_deref().is_some_and(|name| name != "landlock");
-    if !protects {
-        let _ = writeln!(stderr(), "skipped: {mechanism:?} does not protect");
-    }
-    protects
+    (!is_sandboxed || !lacking(Need::Sandbox)) && (!is_blocked || !lacking(Need::ProtectingSandbox))
 }
 
 /// A model's reason to leave the sandbox.
@@ -220,7 +194,7 @@ impl Stage {
 
 #[tokio::test]
 async fn a_blocked_write_tells_the_model_how_to_ask_and_the_question_shows_why() {
-    if !protects() {
+    if lacking(Need::ProtectingSandbox) {
         return;
     }
     let asks = json!({ "sandbox": "workspace-write", "justification": "The build\nwrites b.txt." });
@@ -239,7 +213,7 @@ async fn a_blocked_write_tells_the_model_how_to_ask_and_the_question_shows_why()
 
 #[tokio::test]
 async fn an_always_outside_is_remembered() {
-    if mechanism().is_none() {
+    if lacking(Need::Sandbox) {
         return;
     }
     let line = "./log.sh";
@@ -268,7 +242,7 @@ async fn an_always_outside_is_remembered() {
 
 #[tokio::test]
 async fn what_runs_by_itself_is_moved_out_and_the_model_is_told() {
-    if !protects() {
+    if lacking(Need::ProtectingSandbox) {
         return;
     }
     let makes =
@@ -287,7 +261,7 @@ async fn what_runs_by_itself_is_moved_out_and_the_model_is_told() {
 
 #[tokio::test]
 async fn a_directory_that_the_settings_name_is_written_however_it_is_spelled() {
-    if mechanism().is_none() {
+    if lacking(Need::Sandbox) {
         return;
     }
     let elsewhere = seen_in_sandbox();
@@ -322,22 +296,20 @@ async fn where_no_sandbox_works_it_is_told_once_and_asked_as_without_one() {
 
 #[tokio::test]
 async fn a_server_in_the_background_is_reached_by_a_later_command() {
-    if mechanism().as_deref() != Some("namespaces") {
-        let _ = writeln!(
-            stderr(),
-            "skipped: only commands with namespaces of the session share a network"
-        );
+    // Only commands with namespaces of the session share a network.
+    if lacking(Need::Namespaces) || lacking(Need::Python) {
         return;
     }
-    let serves = "python3 -c 'import socket; s = socket.create_server((\"127.0.0.1\", 4567)); \
+    let serves = "PYTHON -c 'import socket; s = socket.create_server((\"127.0.0.1\", 4567)); \
         print(\"ready\", flush=True); c, _ = s.accept(); c.sendall(b\"served\")'";
-    let reads = "python3 -c 'import socket,time
+    let reads = "PYTHON -c 'import socket,time
 for _ in range(1000):
     try:
         print(socket.create_connection((\"127.0.0.1\", 4567)).recv(9)); break
     except ConnectionRefusedError:
         time.sleep(0.01)'";
-    let calls = [with(serves, json!({ "is_background": true })), run(reads)];
+    let [serves, reads] = [serves, reads].map(|line| line.replace("PYTHON", python().unwrap()));
+    let calls = [with(&serves, json!({ "is_background": true })), run(&reads)];
     let mut stage = Stage::new(Mode::Default, &calls);
     let made = stage.go(Answer::Reject).await;
     assert!(made.iter().all(|made| made.is_sandboxed() && !made.is_asked()));
@@ -350,7 +322,7 @@ const FAMILY: &str = "exec 3>family; (setsid sleep 1000 &); (trap '' TERM; setsi
 
 #[tokio::test]
 async fn a_killed_agent_leaves_nothing_behind_in_the_sandbox() {
-    if !protects() {
+    if lacking(Need::ProtectingSandbox) {
         return;
     }
     let setup = Setup::answers(json!([[run(FAMILY)], [{ "text": "done" }]]));
@@ -370,7 +342,7 @@ async fn a_killed_agent_leaves_nothing_behind_in_the_sandbox() {
 
 #[tokio::test]
 async fn an_editor_of_acp_0_0_9_is_shown_the_reason() {
-    if mechanism().is_none() {
+    if lacking(Need::Sandbox) {
         return;
     }
     let setup = Setup::answers(json!([[outside("touch a.txt")], [{ "text": "done" }]]));
@@ -385,7 +357,7 @@ async fn an_editor_of_acp_0_0_9_is_shown_the_reason() {
 
 #[tokio::test]
 async fn without_a_person_what_has_to_leave_is_refused_and_the_flags_are_named() {
-    if mechanism().is_none() {
+    if lacking(Need::Sandbox) {
         return;
     }
     for (mode, call) in [("default", run("git commit -m x")), ("yolo", outside("touch a.txt"))] {

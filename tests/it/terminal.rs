@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::agent::HANG;
+use crate::needs::{Need, lacking};
 
 /// Longer than the grace period of a question.
 const QUESTION_GRACE: Duration = Duration::from_millis(700);
@@ -53,8 +54,7 @@ impl Terminal {
 
     /// A shell in a terminal; none if there is no tmux.
     pub(crate) fn open() -> Option<Self> {
-        if Command::new("tmux").arg("-V").output().is_err() {
-            let _ = writeln!(stderr(), "skipped: there is no tmux, which these tests need");
+        if lacking(Need::Tmux) || lacking(Need::Procps) {
             return None;
         }
         let home = TempDir::new().unwrap();

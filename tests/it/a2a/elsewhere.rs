@@ -20,7 +20,7 @@ use super::server::{
 };
 use crate::agent::{HANG, Setup};
 use crate::limit::wait_until;
-use crate::postgres::server::{Cluster, Database, skip};
+use crate::postgres::server::{Cluster, Database};
 
 /// Nodes of one database. The first is the first to be asked for the session `c`, and so has it.
 struct Nodes<'a> {
@@ -86,7 +86,7 @@ async fn resubscribe(client: Client, after: &[Value]) -> Sse {
 
 #[tokio::test]
 async fn a_turn_is_read_and_its_question_answered_at_another_node() {
-    let Some(nodes) = Nodes::start(2).await else { return skip() };
+    let Some(nodes) = Nodes::start(2).await else { return };
     let (mut stream, seen) = nodes.ask().await;
     let second = nodes.client(1);
     let task = second.result("tasks/get", json!({ "id": "c" })).await;
@@ -112,7 +112,7 @@ async fn a_turn_is_read_and_its_question_answered_at_another_node() {
 
 #[tokio::test]
 async fn a_client_that_goes_from_node_to_node_is_told_each_event_once() {
-    let Some(nodes) = Nodes::start(3).await else { return skip() };
+    let Some(nodes) = Nodes::start(3).await else { return };
     let (stream, mut seen) = nodes.ask().await;
     drop(stream);
     let asked = seen.clone();
@@ -132,7 +132,7 @@ async fn a_client_that_goes_from_node_to_node_is_told_each_event_once() {
 
 #[tokio::test]
 async fn of_nine_answers_at_three_nodes_one_counts() {
-    let Some(nodes) = Nodes::start(3).await else { return skip() };
+    let Some(nodes) = Nodes::start(3).await else { return };
     let (_stream, seen) = nodes.ask().await;
     let call = &tool_call(seen.last().unwrap())["tool_call_id"];
     let answers = (0..9).map(|n| {
@@ -153,7 +153,7 @@ async fn of_nine_answers_at_three_nodes_one_counts() {
 
 #[tokio::test]
 async fn a_message_that_is_sent_three_times_at_two_nodes_begins_one_turn() {
-    let Some(nodes) = Nodes::start(2).await else { return skip() };
+    let Some(nodes) = Nodes::start(2).await else { return };
     nodes.client(0).result("message/send", in_context("c", "hi")).await;
     let message = in_context("c", "again");
     let sent = [1, 0, 1].map(|n| nodes.client(n).result("message/send", message.clone()));
@@ -173,7 +173,7 @@ async fn a_message_that_is_sent_three_times_at_two_nodes_begins_one_turn() {
 
 #[tokio::test]
 async fn what_the_store_has_is_shown_at_once_though_no_news_of_it_has_come() {
-    let Some(nodes) = Nodes::start(2).await else { return skip() };
+    let Some(nodes) = Nodes::start(2).await else { return };
     let (_stream, _) = nodes.ask().await;
     let (second, id) = (nodes.client(1), json!({ "id": "c" }));
     let task = second.result("tasks/get", id.clone()).await;
@@ -196,7 +196,7 @@ fn first_text(message: &Value) -> &str {
 
 #[tokio::test]
 async fn what_runs_at_another_node_is_cancelled() {
-    let Some(nodes) = Nodes::start(2).await else { return skip() };
+    let Some(nodes) = Nodes::start(2).await else { return };
     let mut stream = nodes.client(0).stream("message/stream", in_context("c", "hang")).await;
     stream
         .until(|event| kind(event) == "TEXT_CONTENT" && first_part(event)["text"] == "begun")
@@ -214,7 +214,7 @@ async fn what_runs_at_another_node_is_cancelled() {
 
 #[tokio::test]
 async fn receivers_of_notifications_are_set_at_another_node_and_notified_by_the_owner() {
-    let Some(nodes) = Nodes::start(2).await else { return skip() };
+    let Some(nodes) = Nodes::start(2).await else { return };
     let (_stream, seen) = nodes.ask().await;
     let second = nodes.client(1);
     let mut webhook = Webhook::listen().await;
@@ -236,7 +236,7 @@ async fn receivers_of_notifications_are_set_at_another_node_and_notified_by_the_
 
 #[tokio::test]
 async fn commands_run_where_the_session_is() {
-    let Some(nodes) = Nodes::start(2).await else { return skip() };
+    let Some(nodes) = Nodes::start(2).await else { return };
     nodes.client(0).result("message/send", in_context("c", "hi")).await;
     let second = nodes.client(1);
     let params = json!({ "command_path": ["about"], "contextId": "c" });
@@ -264,7 +264,7 @@ async fn commands_run_where_the_session_is() {
 
 #[tokio::test]
 async fn a_socket_is_told_of_a_session_that_another_node_has() {
-    let Some(nodes) = Nodes::start(2).await else { return skip() };
+    let Some(nodes) = Nodes::start(2).await else { return };
     let (_stream, seen) = nodes.ask().await;
     let mut socket = nodes.client(1).socket().await;
     socket.send(1, "tasks/resubscribe", json!({ "id": "c" })).await;
@@ -276,7 +276,7 @@ async fn a_socket_is_told_of_a_session_that_another_node_has() {
 
 #[tokio::test]
 async fn a_terminal_that_attaches_elsewhere_says_answers_and_cancels() {
-    let Some(nodes) = Nodes::start(2).await else { return skip() };
+    let Some(nodes) = Nodes::start(2).await else { return };
     nodes.client(0).result("message/send", in_context("c", "hi")).await;
     let session = json!({ "id": "c" });
     let mut here = Seat::open_session(nodes.client(0), "here", session.clone()).await;
@@ -320,7 +320,7 @@ async fn a_terminal_that_attaches_elsewhere_says_answers_and_cancels() {
 
 #[tokio::test]
 async fn a_terminal_that_names_no_session_finds_the_one_that_another_node_has() {
-    let Some(nodes) = Nodes::start(2).await else { return skip() };
+    let Some(nodes) = Nodes::start(2).await else { return };
     nodes.client(0).result("message/send", in_context("c", "hi")).await;
     let only = json!({ "only": nodes.home.path().join("workspace") });
     let mut there = Seat::open_session(nodes.client(1), "there", only.clone()).await;
@@ -341,7 +341,7 @@ async fn a_terminal_that_names_no_session_finds_the_one_that_another_node_has() 
 
 #[tokio::test]
 async fn the_owners_audit_log_has_the_address_of_a_terminal_that_attaches_elsewhere() {
-    let Some(cluster) = Cluster::shared() else { return skip() };
+    let Some(cluster) = Cluster::shared() else { return };
     let (database, home) = (cluster.database(), TempDir::new().unwrap());
     let audit = home.path().join("audit.jsonl");
     let owner = script().arg("--audit").arg(audit.to_str().unwrap());
@@ -364,7 +364,7 @@ async fn ordered(database: &Database<'_>, count: usize) {
 #[tokio::test]
 async fn when_the_owner_is_killed_those_who_read_elsewhere_go_on_and_what_was_ordered_is_done_once()
 {
-    let Some(mut nodes) = Nodes::start(2).await else { return skip() };
+    let Some(mut nodes) = Nodes::start(2).await else { return };
     let mut stream = nodes.client(0).stream("message/stream", in_context("c", "hang")).await;
     let is_begun =
         |event: &Value| kind(event) == "TEXT_CONTENT" && first_part(event)["text"] == "begun";
@@ -394,7 +394,7 @@ async fn when_the_owner_is_killed_those_who_read_elsewhere_go_on_and_what_was_or
 
 #[tokio::test]
 async fn a_session_that_its_owner_lets_go_is_had_by_whoever_is_asked() {
-    let Some(mut nodes) = Nodes::start(2).await else { return skip() };
+    let Some(mut nodes) = Nodes::start(2).await else { return };
     nodes.client(0).result("message/send", in_context("c", "hi")).await;
     let second = nodes.client(1);
     second.result("tasks/get", json!({ "id": "c" })).await;

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use super::nodes::{Node, in_context, until_sql};
 use super::server::{ends, first_part, kind, text, tool_call};
 use crate::agent::{HANG, Setup};
-use crate::postgres::server::{Cluster, Database, skip};
+use crate::postgres::server::{Cluster, Database};
 
 fn setup() -> Setup {
     Setup::answers(json!([[{ "text": "hello" }]]))
@@ -101,7 +101,7 @@ fn history(task: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn a_session_that_a_newer_version_had_goes_on_and_what_that_wrote_stays_as_it_is() {
-    let Some(written) = Written::new().await else { return skip() };
+    let Some(written) = Written::new().await else { return };
     let [queued, started] = begun();
     let end =
         json!({ "TurnFinished": { "turn": 2, "reason": { "Evicted": { "by": "the host" } } } });
@@ -126,7 +126,7 @@ async fn a_session_that_a_newer_version_had_goes_on_and_what_that_wrote_stays_as
 
 #[tokio::test]
 async fn a_turn_that_a_newer_version_has_left_goes_on_and_what_that_wrote_stays_as_it_is() {
-    let Some(written) = Written::new().await else { return skip() };
+    let Some(written) = Written::new().await else { return };
     let [queued, started] = begun();
     let call = json!({ "id": "c1", "name": "read_file", "args": { "path": "a" } });
     let summary = json!({ "label": "a", "locations": [], "diff": null });
@@ -170,7 +170,7 @@ async fn append(claim: &mut Box<dyn Claim>, events: &[Value]) {
 
 #[tokio::test]
 async fn who_follows_a_session_of_a_newer_node_is_told_what_is_known() {
-    let Some(written) = Written::new().await else { return skip() };
+    let Some(written) = Written::new().await else { return };
     let newer = written.database.connect().await;
     let mut claim = newer.claim(&written.id).await.unwrap();
     append(&mut claim, &begun()).await;
@@ -198,7 +198,7 @@ async fn order(store: &PostgresStore, id: &str, body: &Value) -> Value {
 
 #[tokio::test]
 async fn an_order_of_a_newer_node_is_carried_out_if_it_is_known_and_refused_if_not() {
-    let Some(written) = Written::new().await else { return skip() };
+    let Some(written) = Written::new().await else { return };
     let node = written.start().await;
     node.client.result("message/send", in_context("c", "more")).await;
     let newer = written.database.connect().await;
@@ -220,7 +220,7 @@ async fn an_order_of_a_newer_node_is_carried_out_if_it_is_known_and_refused_if_n
 
 #[tokio::test]
 async fn a_reply_of_a_newer_node_that_is_not_known_is_said_to_be_none() {
-    let Some(written) = Written::new().await else { return skip() };
+    let Some(written) = Written::new().await else { return };
     let newer = written.database.connect().await;
     let _claim = newer.claim(&written.id).await.unwrap();
     let node = written.start().await;

@@ -18,7 +18,7 @@ use super::http::Sse;
 use super::server::{Client, Said, ends, first_part, kind, listen, prompt, text};
 use crate::agent::{HANG, Setup};
 use crate::limit::wait_until;
-use crate::postgres::server::{Cluster, Database, LIMITS, skip};
+use crate::postgres::server::{Cluster, Database, LIMITS};
 
 /// A server of a database's sessions.
 pub(super) struct Node {
@@ -87,7 +87,7 @@ fn says_more() -> Value {
 
 #[tokio::test]
 async fn when_a_node_is_killed_its_sessions_go_on_at_another() {
-    let Some(cluster) = Cluster::shared() else { return skip() };
+    let Some(cluster) = Cluster::shared() else { return };
     let (database, home) = (cluster.database(), TempDir::new().unwrap());
     let answers = json!([[{ "text": "one" }, { "text": "two" }, { "hang": null }]]);
     let setup = Setup::script(vec![says_more(), json!({ "when": "", "answers": answers })]);
@@ -111,7 +111,7 @@ async fn when_a_node_is_killed_its_sessions_go_on_at_another() {
 
 #[tokio::test]
 async fn a_node_that_was_frozen_finds_its_session_at_another_and_does_nothing_more_in_it() {
-    let Some(cluster) = Cluster::shared() else { return skip() };
+    let Some(cluster) = Cluster::shared() else { return };
     let (database, home) = (cluster.database(), TempDir::new().unwrap());
     let touch =
         json!({ "call": { "name": "run_shell_command", "args": { "command": "touch ran" } } });
@@ -149,7 +149,7 @@ pub(super) async fn until_sql(database: &Database<'_>, sql: &str, expected: &str
 
 #[tokio::test]
 async fn a_turn_of_a_node_that_is_killed_goes_on_at_another_though_nobody_asks() {
-    let Some(cluster) = Cluster::shared() else { return skip() };
+    let Some(cluster) = Cluster::shared() else { return };
     let (database, home) = (cluster.database(), TempDir::new().unwrap());
     let begins = json!({ "when": "", "answers": [[{ "text": "one" }, { "text": "two" }, { "hang": null }]] });
     let mut first = Node::start(&Setup::script(vec![begins]), home.path(), &database).await;
@@ -173,7 +173,7 @@ async fn a_turn_of_a_node_that_is_killed_goes_on_at_another_though_nobody_asks()
 
 #[tokio::test]
 async fn a_command_of_a_frozen_node_has_ended_when_another_takes_its_session_over() {
-    let Some(cluster) = Cluster::shared() else { return skip() };
+    let Some(cluster) = Cluster::shared() else { return };
     let (database, home) = (cluster.database(), TempDir::new().unwrap());
     let command = json!({ "command": "while :; do echo line >> lines; sleep 0.02; done" });
     let answers = json!([[{ "call": { "name": "run_shell_command", "args": command } }]]);
@@ -222,7 +222,7 @@ async fn send_to_either(clients: &Mutex<[Client; 2]>, id: &str) -> (Value, Durat
 
 #[tokio::test]
 async fn nodes_are_replaced_one_after_the_other_and_no_turn_is_interrupted() {
-    let Some(cluster) = Cluster::shared() else { return skip() };
+    let Some(cluster) = Cluster::shared() else { return };
     let (database, home) = (cluster.database(), TempDir::new().unwrap());
     let answer = json!([{ "text": "begun " }, { "delay": 300 }, { "text": "done" }]);
     let setup = Setup::script(vec![json!({ "when": "", "answers": [answer] })]);
@@ -264,7 +264,7 @@ async fn nodes_are_replaced_one_after_the_other_and_no_turn_is_interrupted() {
 
 #[tokio::test]
 async fn what_a_client_is_told_has_no_gap_when_the_database_crashes() {
-    let Some(cluster) = Cluster::start() else { return skip() };
+    let Some(cluster) = Cluster::start() else { return };
     let (database, home) = (cluster.database(), TempDir::new().unwrap());
     let mut words: Vec<_> = (0..40)
         .flat_map(|n| [json!({ "text": format!("{n} ") }), json!({ "delay": 20 })])
@@ -288,7 +288,7 @@ async fn what_a_client_is_told_has_no_gap_when_the_database_crashes() {
 
 #[tokio::test]
 async fn a_node_that_is_ended_lets_its_sessions_go_at_once() {
-    let Some(cluster) = Cluster::shared() else { return skip() };
+    let Some(cluster) = Cluster::shared() else { return };
     let (database, home) = (cluster.database(), TempDir::new().unwrap());
     let setup =
         Setup::script(vec![says_more(), json!({ "when": "", "answers": [[{ "text": "hi" }]] })]);
@@ -311,7 +311,7 @@ fn first_text(message: &Value) -> &str {
 
 #[tokio::test]
 async fn a_node_that_does_not_serve_the_directory_of_a_session_says_so_and_begins_no_other() {
-    let Some(cluster) = Cluster::shared() else { return skip() };
+    let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let (home, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let setup = Setup::answers(json!([[{ "text": "hello" }]]));
@@ -350,7 +350,7 @@ async fn a_node_that_does_not_serve_the_directory_of_a_session_says_so_and_begin
 
 #[tokio::test]
 async fn commands_see_neither_the_database_nor_its_password() {
-    let Some(cluster) = Cluster::shared() else { return skip() };
+    let Some(cluster) = Cluster::shared() else { return };
     let (database, home) = (cluster.database(), TempDir::new().unwrap());
     let command = json!({ "command": "env > seen" });
     let answers = json!([[{ "call": { "name": "run_shell_command", "args": command } }],
@@ -368,7 +368,7 @@ async fn commands_see_neither_the_database_nor_its_password() {
 
 #[tokio::test]
 async fn the_log_says_why_the_database_cannot_be_reached_and_clients_are_told_to_try_again() {
-    let Some(cluster) = Cluster::start() else { return skip() };
+    let Some(cluster) = Cluster::start() else { return };
     let (database, home) = (cluster.database(), TempDir::new().unwrap());
     let setup = Setup::answers(json!([[{ "text": "hi" }]])).arg("--limit").arg("store-seconds=1");
     let setup = setup.var("TANDEM_LOG", "warn");

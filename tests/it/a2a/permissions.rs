@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::server::{Served, answer, asks, prompt, serve, statuses, text, tool_call, within};
 use crate::agent::Setup;
-use crate::sandboxed::{REASON, mechanism, outside};
+use crate::needs::{Need, lacking};
+use crate::sandboxed::{REASON, outside};
 
 const SETTINGS: &str = "../.gemini/settings.json";
 
@@ -111,7 +112,7 @@ async fn rules_from_flags_and_files_decide_and_are_named() {
 
 #[tokio::test]
 async fn the_models_reason_to_leave_the_sandbox_is_shown() {
-    if mechanism().is_none() {
+    if lacking(Need::Sandbox) {
         return;
     }
     let answers = json!([[outside("touch a.txt")], [{ "text": "done" }]]);

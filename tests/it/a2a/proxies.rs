@@ -1,11 +1,8 @@
 //! nginx and Caddy in front of `tandem serve`, set up as the manual says.
-//!
-//! The test of a proxy that is not installed does nothing, and says so; `.ci/run` installs both.
 
 use std::fs;
-use std::io::{Write as _, stderr};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 
 use serde_json::json;
@@ -20,6 +17,7 @@ use super::server::{Served, ends, kind, prompt, serve};
 use super::socket::Socket;
 use super::tls::{fixture, models};
 use crate::agent::HANG;
+use crate::needs::{Need, find, lacking};
 
 /// The page with the settings.
 const PAGE: &str = include_str!("../../../docs/serving.md");
@@ -42,22 +40,11 @@ fn block(language: &str, n: usize) -> &'static str {
     PAGE.split(fence.as_str()).nth(n + 1).unwrap().split_once("```").unwrap().0
 }
 
-/// Returns a program, if it is installed. Where it must be, the test fails.
-pub(super) fn program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    // Where Debian has servers, whose users need not have it in their path.
-    let directories = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
-    let found = directories.map(|directory| directory.join(name)).find(|path| path.exists());
-    if found.is_none() {
-        let must = std::env::var_os("TANDEM_REQUIRE_PROXIES").is_some();
-        assert!(!must, "there is no {name}: install the package {name}");
-        let _ = writeln!(stderr(), "skipped: no {name}");
-    }
-    found
-}
-
 /// Returns nginx with these servers, and its files in this directory; none if it is not installed.
 pub(super) fn nginx(home: &Path, servers: &str) -> Option<Command> {
+    if lacking(Need::Nginx) {
+        return None;
+    }
     let (file, home) = (home.join("nginx.conf"), home.display());
     let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|name| format!("{name}_temp_path {home}/{name};\n"))
@@ -67,7 +54,7 @@ pub(super) fn nginx(home: &Path, servers: &str) -> Option<Command> {
          events {{}}\nhttp {{\naccess_log off;\n{temporary}{servers}}}\n"
     );
     fs::write(&file, settings).unwrap();
-    let mut command = Command::new(program("nginx")?);
+    let mut command = Command::new(find("nginx")?);
     command.arg("-p").arg(home.to_string()).arg("-c").arg(file);
     Some(command)
 }
@@ -129,6 +116,9 @@ impl Site {
     }
 
     fn caddy(&self, access: Access) -> Option<Command> {
+        if lacking(Need::Caddy) {
+            return None;
+        }
         let mut site = block("caddyfile", 0).to_owned();
         if access == Access::Users {
             let at = site.find("\thandle_path").unwrap();
@@ -137,7 +127,7 @@ impl Site {
         let options = "{\n\tadmin off\n\tauto_https disable_redirects\n}\n";
         let file = self.home.path().join("Caddyfile");
         fs::write(&file, options.to_owned() + &self.settings(&site)).unwrap();
-        let mut command = Command::new(program("caddy")?);
+        let mut command = Command::new(find("caddy")?);
         command.args(["run", "--adapter", "caddyfile", "--config"]).arg(file);
         command.env("HOME", self.home.path()).env("TOKEN", "t0ken");
         command.env_remove("XDG_CONFIG_HOME").env_remove("XDG_DATA_HOME");
@@ -146,11 +136,14 @@ impl Site {
 }
 
 impl Proxied {
-    /// Starts both; none if there is no such proxy.
+    /// Starts both; none if there is no such proxy or no `curl`.
     async fn start(
         access: Access,
         proxy: impl Fn(&Site, Access) -> Option<Command>,
     ) -> Option<Self> {
+        if lacking(Need::Curl) {
+            return None;
+        }
         let port = free_port();
         let url = format!("https://tandem.example:{port}/agent/");
         let setup = models().file("token", "t0ken").arg("--a2a-token-file").arg("token");

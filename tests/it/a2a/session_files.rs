@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::nodes::{Node, in_context};
 use super::server::write;
 use crate::agent::Setup;
-use crate::postgres::server::{Cluster, Database, skip};
+use crate::postgres::server::{Cluster, Database};
 
 /// A home whose nodes have directories of their own for what sessions keep on the disk.
 struct Home<'a> {
@@ -76,7 +76,7 @@ async fn send(node: &Node) {
 
 #[tokio::test]
 async fn who_goes_on_for_a_killed_node_takes_changes_back_and_reads_long_outputs() {
-    let Some(home) = Home::new() else { return skip() };
+    let Some(home) = Home::new() else { return };
     let first = home.start("first", changes_and_prints("line")).await;
     send(&first).await;
     home.lose("first", first).await;
@@ -101,7 +101,7 @@ async fn who_goes_on_for_a_killed_node_takes_changes_back_and_reads_long_outputs
 
 #[tokio::test]
 async fn a_session_that_was_unloaded_has_its_files_when_it_is_loaded_again() {
-    let Some(home) = Home::new() else { return skip() };
+    let Some(home) = Home::new() else { return };
     let setup = changes_and_prints("line").arg("--limit").arg("sessions=1");
     let node = home.start("first", setup).await;
     send(&node).await;
@@ -113,7 +113,7 @@ async fn a_session_that_was_unloaded_has_its_files_when_it_is_loaded_again() {
 
 #[tokio::test]
 async fn a_copy_of_a_session_has_its_own_files() {
-    let Some(home) = Home::new() else { return skip() };
+    let Some(home) = Home::new() else { return };
     let node = home.start("first", changes_and_prints("line")).await;
     send(&node).await;
     run(&node, "chat save", "mine").await;
@@ -128,7 +128,7 @@ async fn a_copy_of_a_session_has_its_own_files() {
 
 #[tokio::test]
 async fn a_session_of_which_the_database_has_enough_goes_on_and_that_is_said_once() {
-    let Some(home) = Home::new() else { return skip() };
+    let Some(home) = Home::new() else { return };
     let answers =
         json!([[write("a.txt", "new\n")], [prints("a")], [prints("b")], [{ "text": "done" }]]);
     let setup = Setup::answers(answers).file("a.txt", "old\n");
@@ -144,7 +144,7 @@ async fn a_session_of_which_the_database_has_enough_goes_on_and_that_is_said_onc
 
 #[tokio::test]
 async fn names_of_files_in_the_database_lead_nowhere_else() {
-    let Some(home) = Home::new() else { return skip() };
+    let Some(home) = Home::new() else { return };
     let mut first = home.start("first", Setup::answers(json!([[{ "text": "done" }]]))).await;
     send(&first).await;
     first.child.kill().await.unwrap();

@@ -18,6 +18,7 @@ use super::curl::{AUTHORITY, Curl};
 use super::server::{Served, answer, asks, ends, kind, prompt, serve, states, text, within, write};
 use crate::agent::{HANG, Setup};
 use crate::limit::wait_until;
+use crate::needs::{Need, lacking};
 use crate::terminal::Terminal;
 
 /// A server with a certificate that can be replaced, whose callers need the token.
@@ -104,6 +105,9 @@ pub(super) fn models() -> Setup {
 
 #[tokio::test]
 async fn a_flow_with_a_question_goes_over_both_versions_of_http() {
+    if lacking(Need::Curl) {
+        return;
+    }
     for (flag, version) in [("--http1.1", "1.1"), ("--http2", "2")] {
         let it = Secure::start(models()).await;
         let url = format!("https://127.0.0.1:{}/", it.port());
@@ -124,6 +128,9 @@ async fn a_flow_with_a_question_goes_over_both_versions_of_http() {
 
 #[tokio::test]
 async fn two_versions_of_tls_are_spoken_and_no_plain_http() {
+    if lacking(Need::Curl) {
+        return;
+    }
     let it = Secure::start(Setup::default()).await;
     for args in [["--tlsv1.2", "--tls-max", "1.2"], ["--tlsv1.3", "--tls-max", "1.3"]] {
         assert_eq!(it.curl().with(&args).get("/listCommands").await.unwrap().status, "200");
@@ -136,6 +143,9 @@ async fn two_versions_of_tls_are_spoken_and_no_plain_http() {
 
 #[tokio::test]
 async fn hosts_are_compared_over_http_2_too() {
+    if lacking(Need::Curl) {
+        return;
+    }
     let it = Secure::start(Setup::default()).await;
     for version in ["--http1.1", "--http2"] {
         let curl = it.curl().with(&[version]);
@@ -151,6 +161,9 @@ async fn hosts_are_compared_over_http_2_too() {
 
 #[tokio::test]
 async fn a_certificate_that_is_replaced_counts_for_new_connections_and_streams_go_on() {
+    if lacking(Need::Curl) {
+        return;
+    }
     let it = Secure::start(models().var("TANDEM_LOG", "warn")).await;
     for version in ["--http1.1", "--http2"] {
         it.presents("first.pem").await;
@@ -174,6 +187,9 @@ async fn a_certificate_that_is_replaced_counts_for_new_connections_and_streams_g
 
 #[tokio::test]
 async fn handshakes_that_do_not_come_to_an_end_hold_up_nobody_and_are_given_up() {
+    if lacking(Need::Curl) {
+        return;
+    }
     let it = Secure::start(Setup::default().arg("--limit").arg("a2a-head-seconds=1")).await;
     let mut silent = Vec::new();
     for _ in 0..32 {
@@ -189,6 +205,9 @@ async fn handshakes_that_do_not_come_to_an_end_hold_up_nobody_and_are_given_up()
 
 #[tokio::test]
 async fn a_connection_for_which_there_is_no_room_is_told_so() {
+    if lacking(Need::Curl) {
+        return;
+    }
     let it = Secure::start(models().arg("--limit").arg("a2a-connections=1")).await;
     let mut stream = it.curl().call("message/stream", prompt("hang")).await;
     stream.until(|event| kind(event) == "TEXT_CONTENT").await;
@@ -243,6 +262,9 @@ async fn another_tandem_calls_it_as_an_agent() {
 
 #[tokio::test]
 async fn a_terminal_attaches_to_its_url() {
+    if lacking(Need::Curl) {
+        return;
+    }
     let it = Secure::start(models()).await;
     let Some(terminal) = Terminal::open() else { return };
     let url = format!("https://localhost:{}/", it.port());

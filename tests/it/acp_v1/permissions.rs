@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::{Editor, stop_reason, updates};
 use crate::agent::Setup;
-use crate::sandboxed::{REASON, mechanism, outside};
+use crate::needs::{Need, lacking};
+use crate::sandboxed::{REASON, outside};
 
 fn writes() -> Setup {
     let args = json!({ "file_path": "a.txt", "content": "new\n" });
@@ -129,7 +130,7 @@ async fn a_cancel_withdraws_the_question_and_a_late_answer_does_nothing() {
 
 #[tokio::test]
 async fn the_models_reason_to_leave_the_sandbox_is_shown() {
-    if mechanism().is_none() {
+    if lacking(Need::Sandbox) {
         return;
     }
     let answers = json!([[outside("touch a.txt")], [{ "text": "done" }]]);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Editor, stop_reason, updates};
 use crate::agent::Setup;
-use crate::sandboxed::mechanism;
+use crate::needs::{Need, lacking};
 
 /// An editor with terminals, of which one is used at a time.
 struct Desk {
@@ -173,7 +173,7 @@ async fn a_sandbox_gives_way_unless_somebody_has_asked_for_one() {
     };
     let text = shown(&desk.editor.ask(&desk.session, "/sandbox").await);
     assert!(text.starts_with("Commands run in the editor's terminals"), "{text}");
-    if mechanism().is_none() {
+    if lacking(Need::Sandbox) {
         return;
     }
     let mut desk = Desk::new(&setup().arg("--sandbox")).await;

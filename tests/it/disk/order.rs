@@ -2,18 +2,16 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::{Value, json};
 
 use super::{Home, end};
 use crate::agent::{Agent, Setup};
+use crate::needs::{Need, lacking};
 
 /// Starts an agent under strace, which writes these calls into a file; `None` without strace.
 fn traced(home: &Home, calls: &str) -> Option<Agent> {
-    let has = Command::new("strace").args(["-f", "-o", "/dev/null", "true"]).status();
-    if !has.is_ok_and(|status| status.success()) {
-        super::eprintln_skip("there is no strace, or it may not be used");
+    if lacking(Need::Strace) {
         return None;
     }
     let trace = home.path().join("trace");

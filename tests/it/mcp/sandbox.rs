@@ -17,8 +17,8 @@ use tokio::time::timeout;
 use super::SERVER;
 use crate::agent::{Agent, HANG, Ran, Setup};
 use crate::family::{is_gone, make_fifo};
+use crate::needs::{Need, best_mechanism, lacking};
 use crate::places::seen_in_sandbox;
-use crate::sandboxed::mechanism;
 
 /// Settings of the user and of the project, seen from the workspace.
 const USER: &str = "../.gemini/settings.json";
@@ -81,7 +81,7 @@ async fn check(flags: &[&str], user: &str, project: &str, expected: bool) {
 
 #[tokio::test]
 async fn a_projects_servers_run_in_it_where_commands_do_and_the_users_where_the_user_says() {
-    if mechanism().is_none() {
+    if lacking(Need::Sandbox) {
         return;
     }
     let (on, off, none) = (&["--sandbox=true"][..], &["--sandbox=false"][..], "{}");
@@ -95,7 +95,7 @@ async fn a_projects_servers_run_in_it_where_commands_do_and_the_users_where_the_
 
 #[tokio::test]
 async fn only_the_user_takes_a_projects_server_out() {
-    if mechanism().is_none() {
+    if lacking(Need::Sandbox) {
         return;
     }
     let on = &["--sandbox=true"][..];
@@ -109,7 +109,7 @@ async fn only_the_user_takes_a_projects_server_out() {
 
 #[tokio::test]
 async fn it_writes_the_workspace_and_nothing_that_is_protected_or_elsewhere() {
-    let Some(mechanism) = mechanism() else { return };
+    let Some(mechanism) = best_mechanism().filter(|_| !lacking(Need::Sandbox)) else { return };
     let elsewhere = seen_in_sandbox();
     let line = format!(
         "{MARKS}; touch .git/new {}/new; echo temporary > /tmp/x; (echo > /dev/tcp/192.0.2.1/80) 2> network",
@@ -125,7 +125,7 @@ async fn it_writes_the_workspace_and_nothing_that_is_protected_or_elsewhere() {
 
 #[tokio::test]
 async fn one_that_cannot_work_there_says_so() {
-    if mechanism().is_none() {
+    if lacking(Need::Sandbox) {
         return;
     }
     let elsewhere = seen_in_sandbox();
@@ -140,7 +140,7 @@ async fn one_that_cannot_work_there_says_so() {
 
 #[tokio::test]
 async fn a_program_that_is_missing_is_named() {
-    if mechanism().is_none() {
+    if lacking(Need::Sandbox) {
         return;
     }
     let settings = json!({ "mcpServers": { "s": { "command": "no-such-program" } } }).to_string();
@@ -167,7 +167,7 @@ async fn where_no_sandbox_works_it_runs_without_and_that_is_said() {
 
 #[tokio::test]
 async fn variables_for_the_loader_are_the_servers_alone() {
-    if mechanism().is_none() {
+    if lacking(Need::Sandbox) {
         return;
     }
     let elsewhere = seen_in_sandbox();
@@ -185,7 +185,7 @@ async fn variables_for_the_loader_are_the_servers_alone() {
 
 #[tokio::test]
 async fn commands_see_neither_the_server_nor_its_environment() {
-    if mechanism().is_none() {
+    if lacking(Need::Sandbox) {
         return;
     }
     let looks = "cat /proc/[0-9]*/environ 2> /dev/null | grep -ac SERVERS_OWN=";
@@ -211,7 +211,7 @@ const FAMILY: &str =
 
 /// Ends an agent whose server has a family, and waits until nobody of it is left.
 async fn ends(end: impl AsyncFn(&mut Agent, Pid)) {
-    if mechanism().is_none() {
+    if lacking(Need::Sandbox) {
         return;
     }
     let setup =

@@ -1,6 +1,6 @@
 //! A Postgres server of the tests' own, from the system's package, that ends with the tests.
 
-use std::io::{BufRead as _, BufReader, Write as _, stderr};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -9,6 +9,8 @@ use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
 use tandem_store::{DatabaseAddress, PostgresLimits, PostgresStore};
+
+use crate::needs::{Need, lacking, postgres_programs};
 
 /// Program that owns a server: it starts the server again when it is told to, and when its input ends, however
 /// the tests do, it ends the server and removes the files. A server refuses to run as root. With the port of another
@@ -94,30 +96,21 @@ pub(crate) struct Database<'a> {
 pub(crate) const LIMITS: PostgresLimits =
     PostgresLimits { patience: Duration::from_secs(10), node_dead: Duration::from_secs(3) };
 
-/// Says that a test did not run. Where the server must be there, the test fails.
-pub(crate) fn skip() {
-    assert!(
-        std::env::var_os("TANDEM_REQUIRE_POSTGRES").is_none(),
-        "there is no /usr/lib/postgresql/*/bin: install the package postgresql"
-    );
-    let _ = writeln!(stderr(), "skipped: no postgres");
-}
-
 impl Cluster {
     /// Returns the server that the tests of this process share; `None` if the package is not installed.
     pub(crate) fn shared() -> Option<&'static Self> {
-        static CLUSTER: LazyLock<Option<Cluster>> = LazyLock::new(Cluster::start);
-        CLUSTER.as_ref()
+        static CLUSTER: LazyLock<Cluster> = LazyLock::new(|| Cluster::start_after(None));
+        (!lacking(Need::Postgres)).then(|| &*CLUSTER)
     }
 
     /// Starts a server that only one test uses; `None` if the package is not installed.
     pub(crate) fn start() -> Option<Self> {
-        Self::start_after(None)
+        (!lacking(Need::Postgres)).then(|| Self::start_after(None))
     }
 
     /// Starts a standby, without which this server commits nothing any more.
     pub(crate) fn synchronous_standby(&self) -> Self {
-        let standby = Self::start_after(Some(self)).unwrap();
+        let standby = Self::start_after(Some(self));
         let psql = |sql: &str| {
             let mut client = self.client("psql");
             let output = client.args(["-qAt", "-d", "postgres", "-c", sql]).output().unwrap();
@@ -130,10 +123,8 @@ impl Cluster {
         standby
     }
 
-    fn start_after(primary: Option<&Self>) -> Option<Self> {
-        let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
-        let bins = versions.map(|version| version.path().join("bin"));
-        let bin = bins.filter(|bin| bin.join("initdb").exists()).max()?;
+    fn start_after(primary: Option<&Self>) -> Self {
+        let bin = postgres_programs().unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut process = Command::new("sh")
             .args(["-c", KEEPER, "keeper"])
@@ -148,7 +139,7 @@ impl Cluster {
         let answers = BufReader::new(process.stdout.take().unwrap());
         let mut keeper = Keeper { _process: process, orders, answers };
         keeper.expect("ready");
-        Some(Self { bin, port, keeper: Mutex::new(keeper) })
+        Self { bin, port, keeper: Mutex::new(keeper) }
     }
 
     /// Kills the server with -9, all of its processes, and starts it again.

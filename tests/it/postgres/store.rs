@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::time::{sleep, timeout};
 
-use super::server::{Cluster, Database, LIMITS, skip};
+use super::server::{Cluster, Database, LIMITS};
 use crate::agent::HANG;
 use crate::laws::{batch, head, indexes, is_held, new_id};
 
@@ -58,7 +58,7 @@ async fn claim(store: &PostgresStore, id: &str) -> Box<dyn Claim> {
 
 #[test]
 fn what_a_node_adds_that_was_believed_dead_is_refused() {
-    let Some(cluster) = Cluster::shared() else { return skip() };
+    let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let (frozen, other) = (FrozenNode::connect(&database), FrozenNode::connect(&database));
     let ids = [new_id(), new_id()];
@@ -104,7 +104,7 @@ fn what_a_node_adds_that_was_believed_dead_is_refused() {
 
 #[test]
 fn a_node_whose_other_work_stands_still_is_alive() {
-    let Some(cluster) = Cluster::shared() else { return skip() };
+    let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let (busy, other) = (runtime(), runtime());
     let id = new_id();
@@ -125,7 +125,7 @@ fn a_node_whose_other_work_stands_still_is_alive() {
 
 #[test]
 fn of_several_nodes_that_find_an_owner_dead_one_gets_its_session() {
-    let Some(cluster) = Cluster::shared() else { return skip() };
+    let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let runtime = runtime();
     let stores: Vec<_> = (0..3).map(|_| runtime.block_on(database.connect())).collect();
@@ -213,7 +213,7 @@ fn find(bytes: &[u8], word: &[u8]) -> bool {
 
 #[tokio::test]
 async fn an_append_whose_request_or_answer_was_lost_is_in_the_log_once() {
-    let Some(cluster) = Cluster::shared() else { return skip() };
+    let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let proxy = Proxy::start(cluster.port).await;
     let through = database.url.replace(&cluster.port.to_string(), &proxy.port.to_string());
@@ -255,7 +255,7 @@ async fn busy(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn when_the_server_crashes_or_freezes_nothing_is_lost_and_nothing_is_there_twice() {
-    let Some(cluster) = Cluster::start() else { return skip() };
+    let Some(cluster) = Cluster::start() else { return };
     let database = cluster.database();
     let limits = PostgresLimits { patience: Duration::from_secs(2), ..LIMITS };
     let store = PostgresStore::connect(&database.address(), limits).await.unwrap();
@@ -281,7 +281,7 @@ async fn when_the_server_crashes_or_freezes_nothing_is_lost_and_nothing_is_there
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn when_the_primary_dies_and_its_synchronous_standby_takes_over_nothing_is_lost() {
-    let Some(primary) = Cluster::start() else { return skip() };
+    let Some(primary) = Cluster::start() else { return };
     let database = primary.database();
     let standby = primary.synchronous_standby();
     let both = format!("127.0.0.1:{},127.0.0.1:{}", primary.port, standby.port);
@@ -307,7 +307,7 @@ async fn when_the_primary_dies_and_its_synchronous_standby_takes_over_nothing_is
 
 #[tokio::test]
 async fn files_and_secrets_wait_for_a_database_that_does_not_answer() {
-    let Some(cluster) = Cluster::start() else { return skip() };
+    let Some(cluster) = Cluster::start() else { return };
     let database = cluster.database();
     let limits = PostgresLimits { patience: Duration::from_secs(1), ..LIMITS };
     let store = PostgresStore::connect(&database.address(), limits).await.unwrap();
@@ -349,7 +349,7 @@ async fn append_meanwhile(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_is_full_or_read_only_for_a_while_has_all_events_afterwards() {
-    let Some(cluster) = Cluster::shared() else { return skip() };
+    let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let limits = PostgresLimits { patience: Duration::from_secs(1), ..LIMITS };
     let store = PostgresStore::connect(&database.address(), limits).await.unwrap();
@@ -375,7 +375,7 @@ async fn a_database_that_is_full_or_read_only_for_a_while_has_all_events_afterwa
 
 #[tokio::test]
 async fn each_connection_may_be_cut_at_any_time() {
-    let Some(cluster) = Cluster::shared() else { return skip() };
+    let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let store = database.connect().await;
     let other = database.connect().await;
@@ -394,7 +394,7 @@ async fn each_connection_may_be_cut_at_any_time() {
 
 #[tokio::test]
 async fn a_database_that_has_gone_back_is_given_all_that_is_known() {
-    let Some(cluster) = Cluster::shared() else { return skip() };
+    let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let store = database.connect().await;
     let id = new_id();
@@ -413,7 +413,7 @@ async fn a_database_that_has_gone_back_is_given_all_that_is_known() {
 
 #[tokio::test]
 async fn what_a_newer_version_wrote_is_read_and_never_added_to() {
-    let Some(cluster) = Cluster::shared() else { return skip() };
+    let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let store = database.connect().await;
     let id = new_id();
@@ -425,7 +425,7 @@ async fn what_a_newer_version_wrote_is_read_and_never_added_to() {
 
 #[tokio::test]
 async fn nodes_that_start_together_make_the_tables_once() {
-    let Some(cluster) = Cluster::shared() else { return skip() };
+    let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let stores = futures::future::join_all((0..6).map(|_| database.connect())).await;
     let id = new_id();
@@ -445,7 +445,7 @@ async fn nodes_that_start_together_make_the_tables_once() {
 /// Returns what people are told who want this database.
 #[tokio::test]
 async fn a_table_that_came_later_is_added_while_an_older_node_works() {
-    let Some(cluster) = Cluster::shared() else { return skip() };
+    let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let older = database.connect().await;
     let id = new_id();
@@ -471,7 +471,7 @@ async fn refused(url: &str) -> String {
 
 #[tokio::test]
 async fn people_are_told_what_is_wrong_and_what_to_do_without_the_password() {
-    let Some(cluster) = Cluster::shared() else { return skip() };
+    let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let port = cluster.port.to_string();
     let told =
@@ -520,7 +520,7 @@ fn database_name(database: &Database<'_>) -> String {
 
 #[tokio::test]
 async fn a_node_needs_to_own_nothing() {
-    let Some(cluster) = Cluster::shared() else { return skip() };
+    let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     drop(database.connect().await);
     let role = format!("node_{:08x}", fastrand::u32(..));

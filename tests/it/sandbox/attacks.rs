@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde::Deserialize;
 
-use super::{Arena, python};
+use super::{Arena, python, works};
 use crate::places::copy_fixture;
 
 /// The smallest number of attacks that each mechanism must hold.
@@ -113,11 +113,11 @@ fn attempts(mut command: Command) -> Vec<Attempt> {
 
 #[track_caller]
 fn holds(mechanism: &str, mode: &str) {
-    let arena = Arena::new();
     let Some(python) = python() else { return };
-    if !arena.mechanisms().contains(&mechanism) {
+    if !works(mechanism) {
         return;
     }
+    let arena = Arena::new();
     let canaries = Canaries::start(&arena, python);
     furnish(&arena);
     let outside = arena.path().join("outside");

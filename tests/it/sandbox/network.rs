@@ -2,16 +2,8 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 
-use super::{Arena, MECHANISMS, skipped};
-
-/// Returns whether a mechanism works here; if not, why is printed.
-fn works(arena: &Arena, mechanism: &str) -> bool {
-    let works = arena.bash(mechanism, "read-only", "exit 7").status.code() == Some(7);
-    if !works {
-        skipped(format_args!("{mechanism} does not work here"));
-    }
-    works
-}
+use super::{Arena, mechanisms, works};
+use crate::needs::{Need, lacking};
 
 const SETTINGS: &str = r#"{ "sandbox": { "network": {
     "allowedDomains": ["registries", "a.test"], "deniedDomains": ["b.test"] } } }"#;
@@ -25,7 +17,7 @@ fn no_mechanism_lets_a_command_connect_by_itself() {
     arena.file(".gemini/settings.json", SETTINGS);
     let outside = arena.program("/bin/bash").args(["-c", &line]).output().unwrap();
     assert_eq!(outside.stdout, b"connected\n");
-    for mechanism in MECHANISMS.into_iter().filter(|mechanism| works(&arena, mechanism)) {
+    for mechanism in mechanisms() {
         let ran = arena.bash(mechanism, "workspace-write", &line);
         assert!(ran.stdout.is_empty() && !ran.status.success(), "{mechanism}: {ran:?}");
     }
@@ -35,7 +27,7 @@ fn no_mechanism_lets_a_command_connect_by_itself() {
 fn only_namespaces_have_a_proxy_and_all_say_what_they_have() {
     let arena = Arena::new();
     arena.file(".gemini/settings.json", SETTINGS);
-    for mechanism in MECHANISMS.into_iter().filter(|mechanism| works(&arena, mechanism)) {
+    for mechanism in mechanisms() {
         let mut show = arena.program(env!("CARGO_BIN_EXE_tandem"));
         let shown = show.args(["sandbox", "--mechanism", mechanism]).output().unwrap();
         let shown = String::from_utf8(shown.stdout).unwrap();
@@ -56,11 +48,11 @@ fn only_namespaces_have_a_proxy_and_all_say_what_they_have() {
 
 #[test]
 fn a_command_by_hand_is_told_which_hosts_it_was_kept_from() {
-    let arena = Arena::new();
-    arena.file(".gemini/settings.json", SETTINGS);
-    if !works(&arena, "namespaces") {
+    if !works("namespaces") || lacking(Need::Curl) {
         return;
     }
+    let arena = Arena::new();
+    arena.file(".gemini/settings.json", SETTINGS);
     let line = "curl -s http://b.test/; curl -s http://c.test/; curl -s http://127.0.0.2/";
     let ran = arena.bash("namespaces", "read-only", line);
     let (shown, told) =

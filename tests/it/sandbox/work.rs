@@ -5,17 +5,17 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Arena, python, skipped};
+use super::{Arena, mechanisms, python};
+use crate::needs::{self, Need, lacking};
 use crate::places::copy_program;
-use crate::sandboxed::mechanism;
 use crate::terminal::Terminal;
 
 /// Work: its name, the programs that it needs, a line of bash, and what the line prints at last.
-const WORK: &[(&str, &[&str], &str, &str)] = &[
+const WORK: &[(&str, &[Need], &str, &str)] = &[
     ("writes the workspace", &[], "echo new > new && mv new newer && cat newer && rm newer", "new"),
     ("has a directory for temporary files", &[], "f=$(mktemp) && echo x > $f && cat $f", "x"),
     (
@@ -42,77 +42,69 @@ const WORK: &[(&str, &[&str], &str, &str)] = &[
     ),
     (
         "runs git",
-        &["git"],
+        &[],
         "git status --porcelain && git log --format=%s && git diff && git branch --show-current",
         "main",
     ),
     (
         "builds with make and a compiler",
-        &["make", "cc"],
+        &[Need::Make, Need::Compiler],
         "printf 'a: a.c\\n\\tcc -o a a.c\\n' > Makefile; echo 'int main(){return 0;}' > a.c; make -s && ./a && echo built; rm -f a a.c Makefile",
         "built",
     ),
     (
         "builds a crate",
-        &["cargo"],
+        &[],
         "mkdir -p tiny/src; cd tiny; printf '[package]\\nname = \"tiny\"\\nversion = \"0.1.0\"\\n[workspace]\\n' > Cargo.toml; echo 'fn main() { println!(\"Hello, world!\"); }' > src/main.rs; cargo build -q --offline && ./target/debug/tiny; rm -rf ../tiny",
         "Hello, world!",
     ),
     (
         "makes a virtual environment of Python",
-        &["/usr/bin/python3"],
-        "/usr/bin/python3 -m venv --without-pip environment && environment/bin/python -c 'print(1 + 1)'; rm -rf environment",
+        &[Need::Python],
+        "PYTHON -m venv --without-pip environment && environment/bin/python -c 'print(1 + 1)'; rm -rf environment",
         "2",
     ),
     (
         "runs tests of Python",
-        &["/usr/bin/python3"],
-        "printf 'import unittest\\nclass T(unittest.TestCase):\\n def test(self): pass\\n' > test_a.py; /usr/bin/python3 -B -m unittest -q test_a 2>&1; rm test_a.py",
+        &[Need::Python],
+        "printf 'import unittest\\nclass T(unittest.TestCase):\\n def test(self): pass\\n' > test_a.py; PYTHON -B -m unittest -q test_a 2>&1; rm test_a.py",
         "OK",
     ),
     (
         "runs a script of node",
-        &["node"],
+        &[Need::Node],
         "node -e 'require(\"child_process\").exec(\"echo child\", (e, o) => console.log(o.trim()))'",
         "child",
     ),
 ];
 
 /// The same, where the command has a network, memory and terminals of its own.
-const WORK_IN_NAMESPACES: &[(&str, &[&str], &str, &str)] = &[
+const WORK_IN_NAMESPACES: &[(&str, &[Need], &str, &str)] = &[
     (
         "serves itself over loopback with node",
-        &["node"],
+        &[Need::Node],
         "node -e 'const s = require(\"http\").createServer((q, a) => a.end(\"served\")).listen(0, \"127.0.0.1\", () => require(\"http\").get(s.address(), a => a.on(\"data\", d => { console.log(String(d)); s.close(); })))'",
         "served",
     ),
     (
         "serves itself over loopback with Python",
-        &["/usr/bin/python3"],
-        "/usr/bin/python3 -c 'import socket; s = socket.create_server((\"127.0.0.1\", 0)); c = socket.create_connection(s.getsockname()); s.accept()[0].send(b\"served\"); print(c.recv(9).decode())'",
+        &[Need::Python],
+        "PYTHON -c 'import socket; s = socket.create_server((\"127.0.0.1\", 0)); c = socket.create_connection(s.getsockname()); s.accept()[0].send(b\"served\"); print(c.recv(9).decode())'",
         "served",
     ),
     (
         "shares memory with Python",
-        &["/usr/bin/python3"],
-        "/usr/bin/python3 -c 'import multiprocessing as m; print(m.Pool(2).map(abs, [-1, -2]))'",
+        &[Need::Python],
+        "PYTHON -c 'import multiprocessing as m; print(m.Pool(2).map(abs, [-1, -2]))'",
         "[1, 2]",
     ),
     (
         "has a terminal",
-        &["script"],
+        &[Need::Script],
         "script -qec 'test -t 0 && tty' /dev/null | grep -c /dev/pts",
         "1",
     ),
 ];
-
-fn has(program: &str) -> bool {
-    Command::new("/bin/bash")
-        .args(["-c", "command -v \"$0\" > /dev/null", program])
-        .status()
-        .unwrap()
-        .success()
-}
 
 /// Returns an arena whose workspace is a repository.
 fn repository() -> Arena {
@@ -136,13 +128,13 @@ fn text(output: &Output) -> String {
 #[test]
 fn work_is_done_and_leaves_nothing_behind() {
     let arena = repository();
-    for mechanism in arena.mechanisms() {
+    for mechanism in mechanisms() {
         let more = if mechanism == "landlock" { &[] } else { WORK_IN_NAMESPACES };
         for (name, needs, line, expected) in WORK.iter().chain(more) {
-            if let Some(missing) = needs.iter().find(|program| !has(program)) {
-                skipped(format_args!("{name}: there is no {missing}"));
+            if needs.iter().any(|&need| lacking(need)) {
                 continue;
             }
+            let line = &line.replace("PYTHON", needs::python().unwrap_or_default());
             let mut command =
                 arena.sandboxed(mechanism, "workspace-write", &["/bin/bash", "-c", line]);
             // Toolchains that are installed in the home of whoever runs the tests.
@@ -161,7 +153,7 @@ fn work_is_done_and_leaves_nothing_behind() {
 #[test]
 fn exit_codes_and_signals_are_the_commands_own() {
     let arena = Arena::new();
-    for mechanism in arena.mechanisms() {
+    for mechanism in mechanisms() {
         for (line, code) in [
             ("true", 0),
             ("exit 7", 7),
@@ -182,7 +174,7 @@ fn exit_codes_and_signals_are_the_commands_own() {
 #[test]
 fn what_runs_by_itself_is_moved_out_when_it_appears() {
     let arena = repository();
-    for mechanism in arena.mechanisms() {
+    for mechanism in mechanisms() {
         for line in [
             "mkdir .vscode && echo evil > .vscode/tasks.json",
             "mkdir -p .config/git && echo evil > .config/git/config",
@@ -206,7 +198,7 @@ fn what_a_protected_link_comes_to_lead_to_is_moved_out() {
     let workspace = arena.workspace();
     symlink("settings", workspace.join(".vscode")).unwrap();
     arena.outside("git add . && git -c user.name=x -c user.email=x@y commit -q -m link");
-    for mechanism in arena.mechanisms() {
+    for mechanism in mechanisms() {
         let line = "mkdir settings && echo evil > settings/tasks.json";
         let output = arena.bash(mechanism, "workspace-write", line);
         assert!(output.status.success(), "{mechanism}: {output:?}");
@@ -225,7 +217,7 @@ fn keys_in_a_home_that_is_the_workspace_stay_hidden() {
     arena.file(".ssh/id_rsa", "canary\n");
     arena.file(".config/gh/hosts.yml", "canary\n");
     arena.file("other/file", "read\n");
-    for mechanism in arena.mechanisms() {
+    for mechanism in mechanisms() {
         // Its rules cannot take a directory out of one that can be written.
         let modes: &[_] = match mechanism {
             "landlock" => &["read-only"],
@@ -243,8 +235,7 @@ fn keys_in_a_home_that_is_the_workspace_stay_hidden() {
 
 #[test]
 fn no_library_of_the_workspace_is_loaded_before_the_command_is_confined() {
-    if !has("cc") {
-        skipped(format_args!("there is no C compiler"));
+    if lacking(Need::Compiler) {
         return;
     }
     let arena = Arena::new();
@@ -263,7 +254,7 @@ fn no_library_of_the_workspace_is_loaded_before_the_command_is_confined() {
     arena.outside("LD_PRELOAD=$PWD/evil.so /bin/bash -c : +sandbox");
     fs::remove_file(&mark).unwrap();
     let library = arena.workspace().join("evil.so");
-    for mechanism in arena.mechanisms() {
+    for mechanism in mechanisms() {
         let mut command = arena.sandboxed(mechanism, "read-only", &["/usr/bin/env"]);
         let output = command.env("LD_PRELOAD", &library).output().unwrap();
         let line = format!("LD_PRELOAD={}", library.display());
@@ -278,7 +269,7 @@ fn forty_commands_with_many_mounts_are_run() {
     for number in 0..40 {
         arena.file(&format!("workspace/packages/{number}/.envrc"), "untouched\n");
     }
-    for mechanism in arena.mechanisms() {
+    for mechanism in mechanisms() {
         for number in 0..40 {
             let line = format!("echo evil >> packages/{number}/.envrc");
             let written = arena.bash(mechanism, "workspace-write", &line).status.success();
@@ -290,7 +281,7 @@ fn forty_commands_with_many_mounts_are_run() {
 #[test]
 fn a_command_that_ends_its_whole_group_does_not_end_the_program_that_started_it() {
     let arena = Arena::new();
-    for mechanism in arena.mechanisms() {
+    for mechanism in mechanisms() {
         let words = ["/bin/bash", "-c", "kill -KILL 0"];
         let mut command = arena.sandboxed(mechanism, "read-only", &words);
         // Whatever the command reaches, this test is not in it.
@@ -303,7 +294,7 @@ fn a_command_that_ends_its_whole_group_does_not_end_the_program_that_started_it(
 fn a_signal_is_passed_on_to_the_command() {
     let arena = Arena::new();
     let line = "trap 'echo caught; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
-    for mechanism in arena.mechanisms() {
+    for mechanism in mechanisms() {
         let mut command = arena.sandboxed(mechanism, "read-only", &["/bin/bash", "-c", line]);
         let mut child = command.process_group(0).stdout(Stdio::piped()).spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -322,7 +313,10 @@ fn a_signal_is_passed_on_to_the_command() {
 
 #[test]
 fn a_command_reads_the_terminal_is_stopped_goes_on_and_is_interrupted() {
-    let Some(terminal) = mechanism().and_then(|_| Terminal::open()) else { return };
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    let Some(terminal) = Terminal::open() else { return };
     let waits = "trap \"echo co\"\"nt\" CONT; read x; echo got-$x; while :; do sleep 0.05; done";
     terminal.agent("", &format!("sandbox -- sh -c '{waits}'"));
     terminal.line("hello");
@@ -341,8 +335,8 @@ fn a_command_that_is_confined_cannot_confine_another_with_more_rights() {
     let arena = Arena::new();
     arena.file("outside", "untouched\n");
     let tandem = copy_program(arena.path());
-    for outer in arena.mechanisms() {
-        for inner in arena.mechanisms() {
+    for outer in mechanisms() {
+        for inner in mechanisms() {
             let line = format!(
                 "cd .. && '{}' sandbox --mechanism {inner} -s workspace-write -- \
                  bash -c 'echo evil > outside'",
@@ -360,7 +354,7 @@ fn a_command_that_is_confined_cannot_confine_another_with_more_rights() {
 fn what_a_command_leaves_running_ends_with_the_sandbox() {
     let arena = Arena::new();
     let Some(python) = python() else { return };
-    for mechanism in arena.mechanisms() {
+    for mechanism in mechanisms() {
         if mechanism == "landlock" {
             // The guard of a session ends it there; `tandem sandbox` has none.
             continue;

@@ -10,11 +10,12 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
-use super::{FAMILY, Stage, outside, protects, run, with};
+use super::{FAMILY, Stage, outside, run, with};
 use crate::agent::{HANG, Setup};
 use crate::fakes::until;
 use crate::family::{is_gone, make_fifo};
 use crate::limit::wait_until;
+use crate::needs::{Need, lacking};
 
 /// A call of a command in the background.
 fn behind(command: &str) -> serde_json::Value {
@@ -51,7 +52,7 @@ async fn told(stage: &Stage) -> Vec<String> {
 
 #[tokio::test]
 async fn what_comes_up_while_one_runs_is_told_and_stays() {
-    if !protects() {
+    if lacking(Need::ProtectingSandbox) {
         return;
     }
     let mut stage = stage(&[behind("cat go; mkdir .vscode; echo task > .vscode/tasks.json")]);
@@ -66,7 +67,7 @@ async fn what_comes_up_while_one_runs_is_told_and_stays() {
 
 #[tokio::test]
 async fn later_commands_cannot_change_it() {
-    if !protects() {
+    if lacking(Need::ProtectingSandbox) {
         return;
     }
     let makes = "mkdir .vscode; echo made > .vscode/tasks.json; touch ready; cat go";
@@ -85,7 +86,7 @@ async fn later_commands_cannot_change_it() {
 
 #[tokio::test]
 async fn a_file_that_the_agent_wrote_by_leave_is_not_told() {
-    if !protects() {
+    if lacking(Need::ProtectingSandbox) {
         return;
     }
     let writes = json!({ "file_path": ".vscode/tasks.json", "content": "{}\n" });
@@ -100,7 +101,7 @@ async fn a_file_that_the_agent_wrote_by_leave_is_not_told() {
 
 #[tokio::test]
 async fn what_an_allowed_command_made_outside_stays() {
-    if !protects() {
+    if lacking(Need::ProtectingSandbox) {
         return;
     }
     let mut stage =
@@ -114,7 +115,7 @@ async fn what_an_allowed_command_made_outside_stays() {
 
 #[tokio::test]
 async fn what_an_earlier_command_has_left_behind_and_made_later_is_told_to_the_next() {
-    if super::mechanism().as_deref() != Some("namespaces") {
+    if lacking(Need::Namespaces) {
         return;
     }
     let leaves = "(setsid sh -c 'cat go; mkdir .vscode; touch ready' > /dev/null 2>&1 &)";
@@ -132,7 +133,7 @@ async fn what_an_earlier_command_has_left_behind_and_made_later_is_told_to_the_n
 
 #[tokio::test]
 async fn a_repository_that_came_up_is_protected_from_the_next_command_on() {
-    if !protects() {
+    if lacking(Need::ProtectingSandbox) {
         return;
     }
     let calls = [
@@ -155,7 +156,7 @@ async fn has_started(mut family: pipe::Receiver) -> pipe::Receiver {
 
 #[tokio::test]
 async fn one_is_stopped_with_all_that_it_has_started() {
-    if !protects() {
+    if lacking(Need::ProtectingSandbox) {
         return;
     }
     let mut stage = stage(&[with(FAMILY, json!({ "is_background": true, "delay_ms": 1 }))]);
@@ -169,7 +170,7 @@ async fn one_is_stopped_with_all_that_it_has_started() {
 
 #[tokio::test]
 async fn a_killed_agent_leaves_nothing_of_them_behind() {
-    if !protects() {
+    if lacking(Need::ProtectingSandbox) {
         return;
     }
     let setup = Setup::answers(json!([[behind(FAMILY)], [{ "text": "done" }]]));

@@ -4,10 +4,11 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{mechanism, run};
-#[cfg(target_os = "linux")]
+use super::run;
 use crate::agent::Agent;
 use crate::agent::{Ran, Setup};
+#[cfg(target_os = "linux")]
+use crate::needs::{Need, lacking};
 
 /// One prompt of a script's, whose model runs this command.
 async fn prompt(command: &str, flags: &[&str]) -> Ran {
@@ -18,7 +19,7 @@ async fn prompt(command: &str, flags: &[&str]) -> Ran {
 
 #[tokio::test]
 async fn a_script_changes_nothing_unless_it_may_and_then_the_workspace_alone() {
-    if mechanism().is_none() {
+    if lacking(Need::Sandbox) {
         return;
     }
     let writes = "touch b.txt ~/outside.txt";

@@ -8,17 +8,8 @@ use tokio::io::AsyncWriteExt as _;
 
 use super::*;
 use crate::fakes::{Spy, says};
+use crate::needs::{Need, lacking};
 use crate::network::{echo, lookup};
-
-/// Returns whether commands can be given a network; if not, why is printed.
-pub(super) fn has_proxy() -> bool {
-    let mechanism = mechanism();
-    let has_proxy = mechanism.as_deref() == Some("namespaces");
-    if !has_proxy {
-        let _ = writeln!(stderr(), "skipped: {mechanism:?} has no proxy");
-    }
-    has_proxy
-}
 
 /// A network in which every name leads to this machine, where `server` is the only port.
 pub(super) fn hosts(server: u16, names: &Arc<Mutex<Vec<String>>>) -> NetworkSetup {
@@ -71,7 +62,7 @@ fn commands(made: &[Made]) -> Vec<&Made> {
 
 #[tokio::test]
 async fn an_unknown_host_is_asked_about_while_the_command_waits() {
-    if !has_proxy() {
+    if lacking(Need::Namespaces) || lacking(Need::Curl) {
         return;
     }
     let mut port = 0;
@@ -103,7 +94,7 @@ async fn an_unknown_host_is_asked_about_while_the_command_waits() {
 
 #[tokio::test]
 async fn an_always_holds_for_the_host_until_the_session_ends() {
-    if !has_proxy() {
+    if lacking(Need::Namespaces) || lacking(Need::Curl) {
         return;
     }
     let stage = stage(Mode::AutoEdit, |server| {
@@ -129,7 +120,7 @@ async fn an_always_holds_for_the_host_until_the_session_ends() {
 
 #[tokio::test]
 async fn a_no_is_told_and_holds_until_the_command_ends() {
-    if !has_proxy() {
+    if lacking(Need::Namespaces) || lacking(Need::Curl) {
         return;
     }
     let mut stage = stage(Mode::Default, |server| {
@@ -149,7 +140,7 @@ async fn a_no_is_told_and_holds_until_the_command_ends() {
 
 #[tokio::test]
 async fn yolo_asks_about_no_host_but_denied_ones_stay_denied() {
-    if !has_proxy() {
+    if lacking(Need::Namespaces) || lacking(Need::Curl) {
         return;
     }
     let server = echo().await;
@@ -169,7 +160,7 @@ async fn yolo_asks_about_no_host_but_denied_ones_stay_denied() {
 
 #[tokio::test]
 async fn allowed_hosts_are_reached_unasked() {
-    if !has_proxy() {
+    if lacking(Need::Namespaces) || lacking(Need::Curl) {
         return;
     }
     let server = echo().await;
@@ -191,7 +182,7 @@ async fn allowed_hosts_are_reached_unasked() {
 
 #[tokio::test]
 async fn nothing_goes_past_the_proxy() {
-    if !has_proxy() {
+    if lacking(Need::Namespaces) || lacking(Need::Curl) {
         return;
     }
     let mut stage = stage(Mode::Yolo, |server| {
@@ -250,7 +241,7 @@ async fn closed(stage: &Stage, call: &str) -> (Option<Answer>, ToolOutcome) {
 
 #[tokio::test]
 async fn a_cancel_withdraws_the_question() {
-    if !has_proxy() {
+    if lacking(Need::Namespaces) || lacking(Need::Curl) {
         return;
     }
     let stage = stage(Mode::AutoEdit, |server| vec![waits(server)]).await;
@@ -263,7 +254,7 @@ async fn a_cancel_withdraws_the_question() {
 
 #[tokio::test]
 async fn the_end_of_the_command_withdraws_the_question_and_the_turn_goes_on() {
-    if !has_proxy() {
+    if lacking(Need::Namespaces) || lacking(Need::Curl) {
         return;
     }
     let mut port = 0;
@@ -293,7 +284,7 @@ async fn the_end_of_the_command_withdraws_the_question_and_the_turn_goes_on() {
 
 #[tokio::test]
 async fn an_answer_that_cancels_ends_the_turn() {
-    if !has_proxy() {
+    if lacking(Need::Namespaces) || lacking(Need::Curl) {
         return;
     }
     let mut stage = stage(Mode::AutoEdit, |server| vec![waits(server), run("true")]).await;
@@ -304,7 +295,7 @@ async fn an_answer_that_cancels_ends_the_turn() {
 
 #[tokio::test]
 async fn a_command_in_the_background_is_asked_about_as_long_as_its_call_lasts() {
-    if !has_proxy() {
+    if lacking(Need::Namespaces) || lacking(Need::Curl) {
         return;
     }
     let server = echo().await;
@@ -331,7 +322,7 @@ async fn a_command_in_the_background_is_asked_about_as_long_as_its_call_lasts() 
 
 #[tokio::test]
 async fn the_model_is_told_of_its_own_calls_only() {
-    if !has_proxy() {
+    if lacking(Need::Namespaces) || lacking(Need::Curl) {
         return;
     }
     let server = echo().await;
@@ -364,7 +355,7 @@ async fn the_model_is_told_of_its_own_calls_only() {
 
 #[tokio::test]
 async fn without_a_person_an_unknown_host_is_refused_and_the_setting_is_named() {
-    if !has_proxy() {
+    if lacking(Need::Namespaces) || lacking(Need::Curl) {
         return;
     }
     let call = run("curl -sS http://unknown.test/");
@@ -377,7 +368,7 @@ async fn without_a_person_an_unknown_host_is_refused_and_the_setting_is_named() 
 
 #[tokio::test]
 async fn an_editor_is_asked_about_the_host_while_the_call_of_the_command_is_open() {
-    if !has_proxy() {
+    if lacking(Need::Namespaces) || lacking(Need::Curl) {
         return;
     }
     let calls = json!([[run("curl -sS http://unknown.test/")], [{ "text": "done" }]]);

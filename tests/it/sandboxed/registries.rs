@@ -8,8 +8,9 @@ use ring::digest::{SHA256, digest};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::network::{has_proxy, hosts};
+use super::network::hosts;
 use super::*;
+use crate::needs::{Need, lacking};
 
 /// Serves files by their paths. Returns the port.
 async fn serve(files: impl FnOnce(u16) -> BTreeMap<String, Vec<u8>>) -> u16 {
@@ -62,16 +63,6 @@ fn write(directory: &Path, name: &str, content: &str) {
     fs::write(path, content).unwrap();
 }
 
-/// Returns whether a program is here; if not, this is printed.
-fn has(words: &[&str]) -> bool {
-    let ran = Command::new(words[0]).args(&words[1..]).output();
-    let has = ran.is_ok_and(|ran| ran.status.success());
-    if !has {
-        let _ = writeln!(stderr(), "skipped: there is no `{}`", words.join(" "));
-    }
-    has
-}
-
 /// A workspace after a command, and what the model was told of that.
 struct Installed {
     stage: Stage,
@@ -108,7 +99,7 @@ async fn run_allowing(allowed: &str, server: u16, files: &[(&str, &str)], line: 
 
 #[tokio::test]
 async fn npm_installs_what_a_lock_file_names() {
-    if !has_proxy() || !has(&["npm", "--version"]) {
+    if lacking(Need::Namespaces) || lacking(Need::Npm) {
         return;
     }
     let package = TempDir::new().unwrap();
@@ -137,7 +128,7 @@ async fn npm_installs_what_a_lock_file_names() {
 
 #[tokio::test]
 async fn pip_installs_a_wheel() {
-    if !has_proxy() || !has(&["python3", "-m", "pip", "--version"]) {
+    if lacking(Need::Namespaces) || lacking(Need::Pip) {
         return;
     }
     let package = TempDir::new().unwrap();
@@ -168,7 +159,7 @@ async fn pip_installs_a_wheel() {
 
 #[tokio::test]
 async fn cargo_fetches_a_crate() {
-    if !has_proxy() {
+    if lacking(Need::Namespaces) {
         return;
     }
     let package = TempDir::new().unwrap();
@@ -206,7 +197,7 @@ async fn cargo_fetches_a_crate() {
 
 #[tokio::test]
 async fn git_clones_for_a_script() {
-    if !has_proxy() {
+    if lacking(Need::Namespaces) {
         return;
     }
     let source = TempDir::new().unwrap();

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use tandem_agent::permission::Mode;
 use tandem_agent::session::Answer;
 
-use super::{Made, Stage, mechanism, run};
+use super::{Made, Stage, run};
+use crate::needs::{Need, lacking};
 
 fn call(name: &str, args: &Value) -> Value {
     json!({ "call": { "name": name, "args": args } })
@@ -18,7 +19,7 @@ fn reads(path: &str) -> Value {
 
 /// Returns what came of calls after a command; nothing if commands have no `/tmp` of their own here.
 async fn after(command: &str, calls: &[Value]) -> Option<(Stage, Vec<Made>)> {
-    if !matches!(mechanism()?.as_str(), "namespaces" | "bubblewrap") {
+    if lacking(Need::ProtectingSandbox) {
         return None;
     }
     let calls: Vec<_> = [run(command)].into_iter().chain(calls.iter().cloned()).collect();

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::Terminal;
-use crate::sandboxed::{REASON, mechanism, outside};
+use crate::needs::{Need, lacking};
+use crate::sandboxed::{REASON, outside};
 
 fn writes(content: &str) -> Value {
     let args = json!({ "file_path": "a.py", "content": content });
@@ -57,7 +58,7 @@ fn a_long_change_is_read_whole_in_a_small_terminal() {
 
 #[test]
 fn the_models_reason_to_leave_the_sandbox_is_shown() {
-    if mechanism().is_none() {
+    if lacking(Need::Sandbox) {
         return;
     }
     let answers = json!([[outside("touch a.txt")], [{ "text": "Then not." }]]);

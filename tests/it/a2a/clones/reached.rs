@@ -4,21 +4,20 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Write as _, stderr};
 use std::path::Path;
 use std::process::Stdio;
 
-use rustix::process::geteuid;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, Command};
 
 use super::super::curl::AUTHORITY;
-use super::super::proxies::{free_port, nginx, program, start};
+use super::super::proxies::{free_port, nginx, start};
 use super::super::server::{Served, serve};
 use super::super::tls::fixture;
 use super::{Remote, changes, completed, git, logs, turn};
 use crate::agent::Setup;
+use crate::needs::{Need, find, lacking};
 use crate::serve_check;
 
 /// Starts a server with clones of this repository.
@@ -170,9 +169,6 @@ async fn whether_snapshots_may_be_pushed_is_checked_before_anybody_works() {
     assert_eq!(git(&remote.path, &["for-each-ref", "refs/tandem"]), "");
 }
 
-/// The directory that a server of root's has to itself.
-const SEPARATED: &str = "/run/sshd";
-
 /// Makes a key of ssh's.
 fn key(path: &Path) {
     let mut made = std::process::Command::new("ssh-keygen");
@@ -181,14 +177,12 @@ fn key(path: &Path) {
 }
 
 #[tokio::test]
+#[cfg_attr(not(target_os = "linux"), ignore = "servers of other systems are set up differently")]
 async fn a_repository_is_reached_over_ssh_with_a_key() {
-    let remote = Remote::new();
-    // Other systems have servers that are set up differently.
-    let Some(sshd) = program("sshd").filter(|_| cfg!(target_os = "linux")) else { return };
-    if geteuid().is_root() && !Path::new(SEPARATED).is_dir() {
-        let _ = writeln!(stderr(), "skipped: sshd needs {SEPARATED} when root runs it");
+    if lacking(Need::Sshd) {
         return;
     }
+    let remote = Remote::new();
     let (home, port) = (remote.home.path().join("ssh"), free_port());
     fs::create_dir(&home).unwrap();
     let (host_key, user_key) = (home.join("host"), home.join("user"));
@@ -201,7 +195,7 @@ async fn a_repository_is_reached_over_ssh_with_a_key() {
     );
     let file = remote.home.path().join("sshd_config");
     fs::write(&file, settings).unwrap();
-    let mut sshd = Command::new(sshd);
+    let mut sshd = Command::new(find("sshd").unwrap());
     sshd.arg("-D").arg("-f").arg(&file);
     let _sshd = start(&mut sshd, port).await;
     let ssh = format!(

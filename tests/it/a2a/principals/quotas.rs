@@ -15,7 +15,7 @@ use super::Person;
 use super::{Office, asking, hello, in_context};
 use crate::agent::{HANG, Setup};
 #[cfg(feature = "postgres")]
-use crate::postgres::server::{Cluster, skip};
+use crate::postgres::server::Cluster;
 
 /// Code of a quota that is used up.
 const USED_UP: i64 = -32029;
@@ -115,7 +115,7 @@ async fn tokens_of_a_day_are_limited() {
 #[cfg(feature = "postgres")]
 #[tokio::test]
 async fn tokens_of_a_day_are_counted_for_all_nodes_together() {
-    let Some(cluster) = Cluster::shared() else { return skip() };
+    let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let setup = asked_often(limited(counted(), "principal-daily-tokens=1000000000000"));
     let it = Office::open(setup.arg("--store").arg(&database.url)).await;
@@ -170,7 +170,7 @@ async fn say_until(person: &Person, is_refused: bool) -> Value {
 #[cfg(feature = "postgres")]
 #[tokio::test]
 async fn turns_at_once_are_counted_for_all_nodes_that_live() {
-    let Some(cluster) = Cluster::shared() else { return skip() };
+    let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let setup = asked_often(limited(writes_or_answers(), "principal-turns=1"));
     let setup = setup.arg("--store").arg(&database.url);
@@ -191,7 +191,7 @@ async fn turns_at_once_are_counted_for_all_nodes_that_live() {
 #[cfg(feature = "postgres")]
 #[tokio::test]
 async fn sessions_in_use_are_counted_for_all_nodes() {
-    let Some(cluster) = Cluster::shared() else { return skip() };
+    let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let setup = asked_often(limited(writes_or_answers(), "principal-sessions=2"));
     let setup = setup.arg("--store").arg(&database.url);

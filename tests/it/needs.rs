@@ -1,0 +1,225 @@
+//! Programs and rights that a test needs and a machine may lack. A test asks for each of its needs first, and is
+//! skipped without them; `tests/needs` says at the end of `cargo test` which tests were.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::parent_id;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+use std::thread;
+
+use parking_lot::Mutex;
+use rustix::process::geteuid;
+use tempfile::TempDir;
+
+use crate::places::seen_in_sandbox;
+
+/// Something that a machine has or lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Need {
+    Bubblewrap,
+    Caddy,
+    Compiler,
+    Curl,
+    Landlock,
+    Make,
+    Namespaces,
+    Nginx,
+    Node,
+    Npm,
+    Pip,
+    Postgres,
+    Procps,
+    /// A sandbox that keeps protected files of the workspace from being written.
+    ProtectingSandbox,
+    Python,
+    /// Any sandbox.
+    Sandbox,
+    Script,
+    Setpriv,
+    Sshd,
+    Strace,
+    Tmux,
+    Wget,
+}
+
+/// What is known of a need.
+struct Row {
+    name: &'static str,
+    /// Rest of the variable `TANDEM_REQUIRE_...` that has tests fail instead of being skipped.
+    variable: &'static str,
+    /// What a person does to have it.
+    remedy: &'static str,
+    is_here: fn() -> bool,
+}
+
+/// Directory that a server of root's ssh has to itself.
+const SSHD_DIRECTORY: &str = "/run/sshd";
+
+impl Need {
+    fn row(self) -> Row {
+        let row = |name, variable, remedy, is_here| Row { name, variable, remedy, is_here };
+        let namespaces = "let users make namespaces: docs/sandbox.md";
+        match self {
+            Self::Bubblewrap => row(
+                "bubblewrap",
+                "BUBBLEWRAP",
+                "install the package bubblewrap, and let users make namespaces: docs/sandbox.md",
+                || mechanism_works("bubblewrap"),
+            ),
+            Self::Caddy => {
+                row("Caddy", "PROXIES", "install the package caddy", || find("caddy").is_some())
+            }
+            Self::Compiler => {
+                row("a C compiler", "COMPILER", "install the package gcc", || find("cc").is_some())
+            }
+            Self::Curl => {
+                row("curl", "CURL", "install the package curl", || find("curl").is_some())
+            }
+            Self::Landlock => row(
+                "Landlock",
+                "LANDLOCK",
+                "run a Linux kernel that has it (5.13 or later): docs/sandbox.md",
+                || mechanism_works("landlock"),
+            ),
+            Self::Make => {
+                row("make", "MAKE", "install the package make", || find("make").is_some())
+            }
+            Self::Namespaces => {
+                row("user namespaces", "NAMESPACES", namespaces, || mechanism_works("namespaces"))
+            }
+            Self::Nginx => {
+                row("nginx", "PROXIES", "install the package nginx", || find("nginx").is_some())
+            }
+            Self::Node => {
+                row("node", "NODE", "install the package nodejs", || find("node").is_some())
+            }
+            Self::Npm => row("npm", "NPM", "install the package npm", || runs("npm", &["-v"])),
+            Self::Pip => row("pip", "PIP", "install the package python3-pip", || {
+                runs("python3", &["-m", "pip", "--version"])
+            }),
+            Self::Postgres => row("Postgres", "POSTGRES", "install the package postgresql", || {
+                postgres_programs().is_some()
+            }),
+            Self::Procps => {
+                row("ps", "PROCPS", "install the package procps", || find("ps").is_some())
+            }
+            Self::ProtectingSandbox => {
+                row("a sandbox that protects files", "SANDBOX", namespaces, || {
+                    best_mechanism().is_some_and(|name| name != "landlock")
+                })
+            }
+            Self::Python => {
+                row("Python", "PYTHON", "install the package python3", || python().is_some())
+            }
+            Self::Sandbox => row("a sandbox", "SANDBOX", namespaces, || best_mechanism().is_some()),
+            Self::Script => {
+                row("script", "SCRIPT", "install the package bsdutils", || find("script").is_some())
+            }
+            Self::Setpriv => row("setpriv", "SETPRIV", "install the package util-linux", || {
+                !geteuid().is_root() || find("setpriv").is_some()
+            }),
+            Self::Sshd => row(
+                "sshd",
+                "SSHD",
+                "install the package openssh-server; for root, make the directory /run/sshd as well",
+                || {
+                    find("sshd").is_some()
+                        && (!geteuid().is_root() || Path::new(SSHD_DIRECTORY).is_dir())
+                },
+            ),
+            Self::Strace => row(
+                "strace",
+                "STRACE",
+                "install the package strace, and let it trace (not in every container)",
+                || runs("strace", &["-f", "-o", "/dev/null", "true"]),
+            ),
+            Self::Tmux => row("tmux", "TMUX", "install the package tmux", || runs("tmux", &["-V"])),
+            Self::Wget => {
+                row("wget", "WGET", "install the package wget", || find("wget").is_some())
+            }
+        }
+    }
+}
+
+/// Returns whether something that a test needs is not here, and the test is to be skipped, which is recorded. Panics
+/// where it is required. With `--test-threads=1` the harness names no thread after its test, and all count as one.
+pub(crate) fn lacking(need: Need) -> bool {
+    static HERE: Mutex<BTreeMap<Need, bool>> = Mutex::new(BTreeMap::new());
+    let Row { name, variable, remedy, is_here } = need.row();
+    let is_here = *HERE.lock().entry(need).or_insert_with(is_here);
+    if !is_here {
+        let is_required = |variable| std::env::var_os(format!("TANDEM_REQUIRE_{variable}"));
+        let required = is_required(variable).or_else(|| is_required("ALL"));
+        assert!(required.is_none(), "{name} is missing: {remedy}");
+        record(name, remedy);
+    }
+    !is_here
+}
+
+/// Says in this test's output that it lacks something, and tells the list at the end of `cargo test`.
+#[expect(clippy::print_stdout, reason = "captured; `--show-output` prints it")]
+fn record(name: &str, remedy: &str) {
+    println!("skipped without {name}: {remedy}");
+    let test = thread::current().name().unwrap_or("a test").to_owned();
+    // The parent, cargo, is the same for all that one `cargo test` runs.
+    let line = [&parent_id().to_string(), name, remedy, &test].join("\t") + "\n";
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("skipped");
+    let mut file = OpenOptions::new().create(true).append(true).open(file).unwrap();
+    // One write, so that lines of tests that run at the same time stay whole.
+    file.write_all(line.as_bytes()).unwrap();
+}
+
+/// Returns where a program is installed. Servers of Debian are looked for as well, which few users have in their path.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
+    directories.map(|directory| directory.join(program)).find(|path| is_program(path))
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+/// Returns whether a program, run like this, succeeds.
+fn runs(program: &str, args: &[&str]) -> bool {
+    Command::new(program).args(args).output().is_ok_and(|ran| ran.status.success())
+}
+
+/// Returns the path of an interpreter that runs in any home.
+pub(crate) fn python() -> Option<&'static str> {
+    let installed = ["/usr/bin/python3", "/usr/local/bin/python3"];
+    installed.into_iter().find(|path| is_program(Path::new(path)))
+}
+
+/// Returns the directory of the programs of the newest Postgres.
+pub(crate) fn postgres_programs() -> Option<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
+    let directories = versions.map(|version| version.path().join("bin"));
+    directories.filter(|directory| is_program(&directory.join("initdb"))).max()
+}
+
+/// Returns the mechanism that `tandem --sandbox` has here.
+pub(crate) fn best_mechanism() -> Option<&'static str> {
+    static BEST: LazyLock<String> = LazyLock::new(|| {
+        let home = TempDir::new().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tandem"));
+        command.arg("sandbox").env("HOME", home.path()).current_dir(home.path());
+        let shown = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        let name = shown.strip_prefix("Mechanism: ").and_then(|it| it.lines().next());
+        name.unwrap().to_owned()
+    });
+    Some(BEST.as_str()).filter(|name| !name.starts_with("none"))
+}
+
+/// Returns whether a mechanism of the sandbox works here.
+fn mechanism_works(mechanism: &str) -> bool {
+    let home = seen_in_sandbox();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tandem"));
+    command.args(["sandbox", "--mechanism", mechanism, "-s", "read-only", "--", "true"]);
+    command.env("HOME", home.path()).env("TANDEM_LOG", "off").current_dir(home.path());
+    command.output().unwrap().status.success()
+}

@@ -1,0 +1,41 @@
+//! Says at the end of `cargo test` what tests needed and did not find, and how to get it: `tests/it/needs.rs` has
+//! recorded it.
+
+#![expect(clippy::print_stdout, reason = "a person reads it")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::process::parent_id;
+use std::path::Path;
+
+fn main() {
+    // A question of an editor's, which wants to know the names of tests.
+    if std::env::args().any(|arg| arg == "--list") {
+        return;
+    }
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("skipped");
+    let recorded = fs::read_to_string(&file).unwrap_or_default();
+    // Without it, the record of runs without this program would grow for ever.
+    let _ = fs::remove_file(file);
+    print!("{}", summary(&recorded, &parent_id().to_string()));
+}
+
+/// Returns what was skipped in the run of one cargo, a line for each need.
+fn summary(recorded: &str, cargo: &str) -> String {
+    let mut skipped: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+    for line in recorded.lines() {
+        if let [run, name, remedy, test] = line.split('\t').collect::<Vec<_>>()[..]
+            && run == cargo
+        {
+            skipped.entry((name, remedy)).or_default().insert(test);
+        }
+    }
+    if skipped.is_empty() {
+        return "nothing that a test of this run needs is missing\n".to_owned();
+    }
+    let line = |((name, remedy), tests): (&(&str, &str), &BTreeSet<&str>)| {
+        let (count, plural) = (tests.len(), if tests.len() == 1 { "" } else { "s" });
+        format!("skipped: {count} test{plural}, all or in part, without {name}: {remedy}\n")
+    };
+    skipped.iter().map(line).collect()
+}
