@@ -93,3 +93,26 @@ impl fmt::Display for RunFailure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manual_has_every_name_beside_its_exit_code() {
+        let manual = include_str!("../../../docs/headless.md");
+        let why = String::new;
+        for failure in [
+            RunFailure::NotAuthenticated(why()),
+            RunFailure::Input(why()),
+            RunFailure::TurnLimit(why()),
+            RunFailure::AnswerCut(why()),
+            RunFailure::CallsRefused(why()),
+            RunFailure::Cancelled(None),
+            RunFailure::Other(why()),
+        ] {
+            let cells = format!("| `{}` | {} |", failure.name(), failure.code());
+            assert!(manual.contains(&cells), "{cells}");
+        }
+    }
+}
