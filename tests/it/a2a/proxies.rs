@@ -47,10 +47,10 @@ pub(super) fn nginx(home: &Path, servers: &str) -> Option<Command> {
     }
     let (file, home) = (home.join("nginx.conf"), home.display());
     let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-        .map(|name| format!("{name}_temp_path {home}/{name};\n"))
+        .map(|name| format!("{name}_temp_path \"{home}/{name}\";\n"))
         .concat();
     let settings = format!(
-        "daemon off; master_process off; pid {home}/pid; error_log {home}/error.log;\n\
+        "daemon off; master_process off; pid \"{home}/pid\"; error_log \"{home}/error.log\";\n\
          events {{}}\nhttp {{\naccess_log off;\n{temporary}{servers}}}\n"
     );
     fs::write(&file, settings).unwrap();
@@ -97,12 +97,13 @@ impl Site {
     fn settings(&self, text: &str) -> String {
         let users = self.home.path().join("users");
         fs::write(&users, "alice:{PLAIN}secret\n").unwrap();
+        let quoted = |path: &Path| format!("\"{}\"", path.display());
         text.replace("listen 443", &format!("listen 127.0.0.1:{}", self.port))
             .replace("tandem.example {", &format!("https://tandem.example:{} {{", self.port))
             .replace("127.0.0.1:41242", &format!("127.0.0.1:{}", self.server))
-            .replace("/etc/ssl/tandem.example.pem", fixture("first.pem").to_str().unwrap())
-            .replace("/etc/ssl/private/tandem.example.key", fixture("first.key").to_str().unwrap())
-            .replace("/etc/nginx/tandem.users", users.to_str().unwrap())
+            .replace("/etc/ssl/tandem.example.pem", &quoted(&fixture("first.pem")))
+            .replace("/etc/ssl/private/tandem.example.key", &quoted(&fixture("first.key")))
+            .replace("/etc/nginx/tandem.users", &quoted(&users))
             .replace("HASH", HASH)
     }
 

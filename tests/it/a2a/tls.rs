@@ -268,14 +268,15 @@ async fn a_terminal_attaches_to_its_url() {
     let it = Secure::start(models()).await;
     let Some(terminal) = Terminal::open() else { return };
     let url = format!("https://localhost:{}/", it.port());
-    let vars = format!("TANDEM_A2A_TOKEN=t0ken SSL_CERT_FILE={AUTHORITY}");
+    let vars = format!("TANDEM_A2A_TOKEN=t0ken SSL_CERT_FILE='{AUTHORITY}'");
     let mut stream = it.curl().call("message/stream", prompt("hang")).await;
     stream.until(|event| kind(event) == "TEXT_CONTENT").await;
     terminal.agent(&vars, &format!("attach {url}"));
     terminal.until(&format!("attached to {url}"));
     terminal.until("begun");
     let Some(stranger) = Terminal::open() else { return };
-    let vars = format!("TANDEM_A2A_TOKEN=t0ken SSL_CERT_FILE={}", fixture("second.pem").display());
+    let vars =
+        format!("TANDEM_A2A_TOKEN=t0ken SSL_CERT_FILE='{}'", fixture("second.pem").display());
     stranger.agent(&vars, &format!("attach {url}; echo \"code $?\""));
     let seen = stranger.until("code 1");
     assert!(seen.contains("is not trusted"), "{seen}");

@@ -107,7 +107,7 @@ fn a_panic_gives_the_terminal_back_and_is_told() {
     let Some(terminal) = Terminal::open() else { return };
     let tests = std::env::current_exe().unwrap();
     let name = "terminal::ending::a_screen_with_a_fault";
-    terminal.line(&format!("{} --exact {name} --ignored --nocapture", tests.display()));
+    terminal.line(&format!("'{}' --exact {name} --ignored --nocapture", tests.display()));
     terminal.until(HINT);
     terminal.line("one");
     terminal.until("Begun.");

@@ -115,8 +115,8 @@ async fn serve_over_https(remote: &Remote) -> Option<(u16, Child)> {
     let (port, behind) = (free_port(), serve_over_http(remote.home.path()).await);
     let (certificate, key) = (fixture("first.pem"), fixture("first.key"));
     let settings = format!(
-        "server {{ listen 127.0.0.1:{port} ssl; ssl_certificate {}; ssl_certificate_key {};\n\
-         auth_basic git; auth_basic_user_file {}/users;\n\
+        "server {{ listen 127.0.0.1:{port} ssl; ssl_certificate \"{}\"; ssl_certificate_key \"{}\";\n\
+         auth_basic git; auth_basic_user_file \"{}/users\";\n\
          location / {{ proxy_pass http://127.0.0.1:{behind}; proxy_set_header X-User $remote_user; }} }}\n",
         certificate.display(),
         key.display(),
