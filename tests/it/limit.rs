@@ -34,6 +34,16 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) -> impl Fu
     }
 }
 
+/// The same in a test without a runtime.
+#[track_caller]
+pub(crate) fn block_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < HANG, "{what}: waited for in vain");
+        thread::sleep(POLL_INTERVAL);
+    }
+}
+
 /// Waits for a future; `None` if it takes longer than `limit`.
 async fn within<F: Future>(limit: Duration, awaited: F) -> Option<F::Output> {
     static CLOCK: LazyLock<watch::Sender<Instant>> = LazyLock::new(clock);

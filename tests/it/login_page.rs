@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::credentials::{Place, STORED};
+use crate::limit::in_time;
 use crate::login::api;
 
 const SECRET: &str = "AIza-0123456789abcdef";
@@ -57,7 +58,7 @@ impl Page {
         let mut urls = BufReader::new(urls);
         let answer = start(&credentials);
         let mut url = String::new();
-        urls.read_line(&mut url).await.unwrap();
+        in_time(urls.read_line(&mut url)).await.expect("no page is opened").unwrap();
         let (address, path) = url.trim().strip_prefix("http://").unwrap().split_once('/').unwrap();
         let (address, path) = (address.parse().unwrap(), format!("/{path}"));
         Self { place, credentials, answer, urls, address, path }
@@ -286,7 +287,7 @@ async fn two_that_authenticate_at_once_share_one_page() {
     let mut fifo = pipe::OpenOptions::new().open_sender(page.place.path("urls")).unwrap();
     fifo.write_all(b"end\n").await.unwrap();
     let mut line = String::new();
-    page.urls.read_line(&mut line).await.unwrap();
+    in_time(page.urls.read_line(&mut line)).await.expect("nothing is read").unwrap();
     assert_eq!(line, "end\n");
 }
 

@@ -14,6 +14,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::limit::in_time;
+
 /// Says which methods were called, and answers with a megabyte.
 struct Megabytes(mpsc::UnboundedSender<String>);
 
@@ -51,7 +53,7 @@ async fn what_we_have_to_say_does_not_keep_us_from_listening() {
     let mut connection = connect().await;
     let answer = connection.peer.call::<Value>("question", &json!({ "x": "x".repeat(20 << 20) }));
     connection.input.write_all(b"{\"id\":1,\"method\":\"first\"}\n").await.unwrap();
-    assert_eq!(connection.calls.recv().await.unwrap(), "first");
+    assert_eq!(in_time(connection.calls.recv()).await.expect("no call comes").unwrap(), "first");
     connection.input.write_all(b"{\"id\":0,\"result\":5}\n").await.unwrap();
     assert_eq!(answer.await.unwrap(), 5);
 }
@@ -81,13 +83,16 @@ async fn a_peer_that_reads_slowly_loses_nothing() {
     connection.input.shutdown().await.unwrap();
     let mut buffer = vec![0; 2 << 20];
     let mut read = 0;
-    loop {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-        match connection.output.read(&mut buffer).await.unwrap() {
-            0 => break,
-            n => read += n,
+    let reading = async {
+        loop {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            match connection.output.read(&mut buffer).await.unwrap() {
+                0 => break,
+                n => read += n,
+            }
         }
-    }
+    };
+    in_time(reading).await.expect("there is no end");
     assert!(read > 20 << 20, "{read}");
     connection.served.await.unwrap().unwrap();
 }
@@ -221,7 +226,8 @@ impl Other {
         self.peer.notify("end", &json!({}));
         let mut lines = Vec::new();
         loop {
-            let line = self.lines.next_line().await.unwrap().unwrap();
+            let line = in_time(self.lines.next_line()).await.expect("no line comes");
+            let line = line.unwrap().unwrap();
             if line == r#"{"jsonrpc":"2.0","method":"end","params":{}}"# {
                 break;
             }
@@ -303,5 +309,5 @@ async fn a_call_that_outlives_its_connection_is_not_cancelled() {
     other.served.await.unwrap().unwrap();
     assert!(matches!(call.await, Err(CallError::Gone)));
     drop(other.peer);
-    assert_eq!(other.lines.next_line().await.unwrap(), None);
+    assert_eq!(in_time(other.lines.next_line()).await.expect("there is no end").unwrap(), None);
 }

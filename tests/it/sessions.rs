@@ -16,6 +16,7 @@ use tokio::sync::Barrier;
 use tokio::time::{advance, timeout};
 
 use crate::fakes::{Fake, other, parts, session};
+use crate::limit::in_time;
 
 const IDLE: Duration = Duration::from_hours(1);
 const LONG: Duration = Duration::from_secs(20);
@@ -122,7 +123,8 @@ async fn the_list_begins_with_the_session_that_was_active_last() {
     let before = say(&early, "one\nmore").await;
     say(&late, "two").await;
     // The log has milliseconds.
-    while say(&late, "three\nmore").await == before {}
+    let later = async { while say(&late, "three\nmore").await == before {} };
+    in_time(later).await.expect("no message is later than the first");
     let list = sessions.list();
     let ids: Vec<_> = list.iter().map(|summary| summary.id.as_str()).collect();
     assert_eq!(ids, [late.id(), early.id(), silent.id()]);

@@ -7,6 +7,7 @@ use tokio::time::timeout;
 use super::server::{Client, prompt, serve, shared, write};
 use super::socket::Socket;
 use crate::agent::{HANG, Setup, code};
+use crate::limit::in_time;
 
 const TOKEN: &str = "the-token";
 
@@ -53,18 +54,20 @@ impl Seat {
     /// Reads on until an event is found; it, and all before it.
     pub(super) async fn until(&mut self, found: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut all = Vec::new();
-        loop {
-            let since = json!({ "from": self.next, "bytes": 1_000_000 });
-            let happened = self.result("attach/events", since).await;
-            for entry in happened["entries"].as_array().unwrap() {
-                assert!(entry["index"].as_u64().unwrap() >= self.next as u64, "{happened}");
-                all.push(entry["event"].clone());
+        let reading = async {
+            while !all.iter().any(&found) {
+                let since = json!({ "from": self.next, "bytes": 1_000_000 });
+                let happened = self.result("attach/events", since).await;
+                for entry in happened["entries"].as_array().unwrap() {
+                    assert!(entry["index"].as_u64().unwrap() >= self.next as u64, "{happened}");
+                    all.push(entry["event"].clone());
+                }
+                self.next = usize::try_from(happened["next"].as_u64().unwrap()).unwrap();
             }
-            self.next = usize::try_from(happened["next"].as_u64().unwrap()).unwrap();
-            if all.iter().any(&found) {
-                return all;
-            }
-        }
+        };
+        let read = in_time(reading).await;
+        assert!(read.is_some(), "the event does not come; so far: {all:#?}");
+        all
     }
 
     pub(super) async fn turn(&mut self) -> Vec<Value> {

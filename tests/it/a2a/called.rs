@@ -9,6 +9,7 @@ use tandem_agent::session::{Answer, CallStarted, Event, Origin, ToolOutcome};
 use super::server::{Served, answer as answer_there, serve, tool_call, within};
 use crate::agent::Setup;
 use crate::call_agent::{Stage, ask, ask_in, once, reviewer};
+use crate::limit::in_time;
 
 /// The agent that is called, as the settings of the other name it.
 fn config(it: &Served) -> AgentConfig {
@@ -73,13 +74,16 @@ async fn a_cancel_here_ends_the_turn_there() {
     let listed = it.client.result("ListTasks", json!({})).await;
     let id = &listed["tasks"][0]["id"];
     // It has ended, or is about to.
-    let task = loop {
-        let task = it.client.result("GetTask", json!({ "id": id })).await;
-        if task["status"]["state"] != "TASK_STATE_WORKING" {
-            break task;
+    let ended = async {
+        loop {
+            let task = it.client.result("GetTask", json!({ "id": id })).await;
+            if task["status"]["state"] != "TASK_STATE_WORKING" {
+                return task;
+            }
+            tokio::task::yield_now().await;
         }
-        tokio::task::yield_now().await;
     };
+    let task = in_time(ended).await.expect("the task works on");
     assert_eq!(task["status"]["state"], "TASK_STATE_CANCELED");
 }
 

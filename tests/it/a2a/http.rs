@@ -112,7 +112,7 @@ async fn chunk(stream: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
     timeout(HANG, stream.read_line(&mut size)).await.expect("the server is silent").ok()?;
     let size = usize::from_str_radix(size.trim_end(), 16).ok()?;
     let mut chunk = vec![0; size + 2];
-    stream.read_exact(&mut chunk).await.ok()?;
+    timeout(HANG, stream.read_exact(&mut chunk)).await.expect("the server is silent").ok()?;
     chunk.truncate(size);
     (size > 0).then_some(chunk)
 }

@@ -7,6 +7,7 @@ use tandem_agent::session::PrincipalId;
 use super::http::{Response, Sse, request};
 use super::server::{Client, serve, write};
 use crate::agent::Setup;
+use crate::limit::in_time;
 
 const VERSION: &str = "A2A-Version: 1.0";
 
@@ -274,12 +275,15 @@ async fn who_has_used_up_a_quota_is_told_when_to_try_again() {
     let setup = limit.iter().fold(hello(), |setup, arg| setup.arg(arg));
     let it = serve(&setup.arg("--tokens").arg(file.to_str().unwrap())).await;
     let token = format!("Authorization: Bearer {token}");
-    let refused = loop {
-        let response = it.client.send("GET /v1/tasks", &[VERSION, &token], b"").await;
-        if response.status != 200 {
-            break response;
+    let refused = async {
+        loop {
+            let response = it.client.send("GET /v1/tasks", &[VERSION, &token], b"").await;
+            if response.status != 200 {
+                return response;
+            }
         }
     };
+    let refused = in_time(refused).await.expect("the quota is never used up");
     assert_eq!(refusal(&refused).1, "RESOURCE_EXHAUSTED");
     assert!(!refused.header("retry-after").is_empty());
 }

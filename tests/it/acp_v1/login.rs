@@ -107,7 +107,7 @@ pub(super) async fn authenticate_is_answered_while_the_page_waits_for_the_key() 
     let prompt = editor.prompt(&session, "hello").await;
     let (mut asked, _) = timeout(HANG, proxy.accept()).await.unwrap().unwrap();
     let mut head = [0; 7];
-    asked.read_exact(&mut head).await.unwrap();
+    timeout(HANG, asked.read_exact(&mut head)).await.expect("nothing is asked").unwrap();
     assert_eq!(&head, b"CONNECT", "the model is called");
     drop(asked);
     let answer = editor.until(prompt).await.pop().unwrap();

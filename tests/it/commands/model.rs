@@ -8,6 +8,7 @@ use tandem_model::{Model, Models};
 
 use super::{Stage, contains, reason, says};
 use crate::fakes::{Spy, is_end, text, until};
+use crate::limit::wait_until;
 
 /// A model `other`, one that takes its time to open, and no more.
 struct Shelf {
@@ -81,9 +82,7 @@ async fn a_command_that_runs_can_be_cancelled() {
     let mut log = stage.session.events(0);
     let turn = stage.session.prompt(text("/model set slow"), Origin::Editor);
     until(&mut log, |event| matches!(event, Event::CommandStarted { .. })).await;
-    while shelf.opening.lock().unwrap().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    wait_until("a model that is opened", || !shelf.opening.lock().unwrap().is_empty()).await;
     assert!(stage.session.cancel(turn));
     let events = until(&mut log, is_end).await;
     assert_eq!(reason(events.last().unwrap()), StopReason::Cancelled { answering: false });

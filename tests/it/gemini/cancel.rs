@@ -4,6 +4,7 @@ use tandem_net::Backoff;
 
 use super::server::event;
 use super::*;
+use crate::limit::in_time;
 
 #[tokio::test]
 async fn dropping_a_stream_that_hangs_closes_its_connection() {
@@ -13,13 +14,16 @@ async fn dropping_a_stream_that_hangs_closes_its_connection() {
         let gemini = gemini(&server, options());
         let mut chunks = gemini.stream(prompt(vec![user("hi")]));
         // Until the request is there; some replies let nothing come of it.
-        while server.asked().is_empty() {
-            tokio::select! {
-                biased;
-                chunk = chunks.next() => assert!(matches!(chunk, Some(Ok(Chunk::Text(_))))),
-                () = tokio::task::yield_now() => {}
+        let asked = async {
+            while server.asked().is_empty() {
+                tokio::select! {
+                    biased;
+                    chunk = chunks.next() => assert!(matches!(chunk, Some(Ok(Chunk::Text(_))))),
+                    () = tokio::task::yield_now() => {}
+                }
             }
-        }
+        };
+        in_time(asked).await.expect("no request comes");
         drop(chunks);
         server.client_gone().await;
     }

@@ -3,13 +3,15 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{LazyLock, Mutex};
+use std::sync::{LazyLock, Mutex, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use tandem_store::{DatabaseAddress, PostgresLimits, PostgresStore};
 
+use crate::limit::block_until;
 use crate::needs::{Need, lacking, postgres_programs};
 
 /// Program that owns a server: it starts the server again when it is told to, and when its input ends, however
@@ -82,7 +84,7 @@ pub(crate) struct Cluster {
 struct Keeper {
     _process: Child,
     orders: ChildStdin,
-    answers: BufReader<ChildStdout>,
+    answers: mpsc::Receiver<String>,
 }
 
 /// A database of a test's own.
@@ -91,6 +93,9 @@ pub(crate) struct Database<'a> {
     pub(crate) url: String,
     name: String,
 }
+
+/// Time that the server has to be made and started, as slowly as a busy machine may do it.
+const START_LIMIT: Duration = Duration::from_mins(2);
 
 /// Limits with which tests need not wait long.
 pub(crate) const LIMITS: PostgresLimits =
@@ -119,7 +124,8 @@ impl Cluster {
         };
         psql("alter system set synchronous_standby_names = '*'");
         psql("select pg_reload_conf()");
-        while psql("select 1 from pg_stat_replication where sync_state = 'sync'").is_empty() {}
+        let synchronous = "select 1 from pg_stat_replication where sync_state = 'sync'";
+        block_until("the synchronous standby", || !psql(synchronous).is_empty());
         standby
     }
 
@@ -136,8 +142,11 @@ impl Cluster {
             .spawn()
             .unwrap();
         let orders = process.stdin.take().unwrap();
-        let answers = BufReader::new(process.stdout.take().unwrap());
-        let mut keeper = Keeper { _process: process, orders, answers };
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let (answer, answers) = mpsc::channel();
+        // A thread of its own reads, so that a wait for an answer has a limit.
+        thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| answer.send(line)));
+        let keeper = Keeper { _process: process, orders, answers };
         keeper.expect("ready");
         Self { bin, port, keeper: Mutex::new(keeper) }
     }
@@ -191,10 +200,9 @@ impl Cluster {
 }
 
 impl Keeper {
-    fn expect(&mut self, expected: &str) {
-        let mut line = String::new();
-        self.answers.read_line(&mut line).unwrap();
-        assert_eq!(line.trim_end(), expected, "the server does not start");
+    fn expect(&self, expected: &str) {
+        let answer = self.answers.recv_timeout(START_LIMIT);
+        assert_eq!(answer.as_deref(), Ok(expected), "the database server does not obey");
     }
 }
 

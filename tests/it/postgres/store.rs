@@ -19,6 +19,7 @@ use tokio::time::{sleep, timeout};
 use super::server::{Cluster, Database, LIMITS};
 use crate::agent::HANG;
 use crate::laws::{batch, head, indexes, is_held, new_id};
+use crate::limit::block_until;
 
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
@@ -117,10 +118,11 @@ fn a_node_whose_other_work_stands_still_is_alive() {
     let store = other.block_on(database.connect());
     let beats = || -> i64 { database.sql("select min(beat) from tandem.node").parse().unwrap() };
     let many = beats() + 20;
-    while beats() < many {
+    block_until("twenty signs of life", || {
         let claimed = other.block_on(store.claim(&id));
         assert!(is_held(claimed), "its session is taken over");
-    }
+        beats() >= many
+    });
 }
 
 #[test]

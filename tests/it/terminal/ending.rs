@@ -8,6 +8,7 @@ use tandem_tui as tui;
 
 use super::*;
 use crate::fakes;
+use crate::limit::block_until;
 
 fn hanging() -> Value {
     json!([[{ "text": "Begun.\n\nMore" }, { "hang": null }]])
@@ -136,7 +137,7 @@ fn an_editor_has_the_terminals_signals() {
     terminal.check_given_back();
     terminal.line("fg");
     // Before, the key would be for the shell, which would forget what it has been told.
-    wait_for("the job", || terminal.has_job());
+    block_until("the job", || terminal.has_job());
     terminal.keys(&["C-c"]);
     terminal.wait("another signal", |seen| seen.matches("interrupted").count() == 3);
     fs::write(terminal.home.path().join("done"), "").unwrap();
@@ -176,12 +177,12 @@ fn a_terminal_that_takes_nothing_does_not_keep_it_from_ending() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    wait_for("the first frame", || rustix::io::ioctl_fionread(controller.as_fd()).unwrap() > 0);
+    block_until("the first frame", || rustix::io::ioctl_fionread(controller.as_fd()).unwrap() > 0);
     rustix::io::write(&controller, b"go\r").unwrap();
     // Nobody reads what comes: at last nothing more does.
     let mut waiting = 0;
     let mut since = Instant::now();
-    wait_for("a full terminal", || {
+    block_until("a full terminal", || {
         let now = rustix::io::ioctl_fionread(controller.as_fd()).unwrap();
         if std::mem::replace(&mut waiting, now) != now {
             since = Instant::now();
@@ -190,19 +191,10 @@ fn a_terminal_that_takes_nothing_does_not_keep_it_from_ending() {
     });
     Command::new("kill").arg(agent.id().to_string()).status().unwrap();
     let mut status = None;
-    wait_for("the end", || {
+    block_until("the end", || {
         status = agent.try_wait().unwrap();
         status.is_some()
     });
     assert_eq!(status.unwrap().code(), Some(143));
     assert_eq!(settings(), before);
-}
-
-#[track_caller]
-fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !there() {
-        assert!(begun.elapsed() < HANG, "{what} does not come");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
