@@ -164,28 +164,26 @@ async fn a_session_without_a_prompt_leaves_nothing() {
 async fn told_at_the_end(restarts: bool) -> Vec<String> {
     let place = Place::new();
     let before = vec![calls(&["a", "b"]), says("done")];
-    let (sessions, told) = registry(place.store(), before.clone(), vec![look()]);
-    let loaded = create(&sessions);
-    let id = loaded.id().to_owned();
     if restarts {
+        let (sessions, _) = registry(place.store(), before, vec![look()]);
+        let loaded = create(&sessions);
+        let id = loaded.id().to_owned();
         ask(&loaded, "one").await;
         end(&sessions).await;
         drop(loaded);
         let (sessions, told) = registry(place.store(), vec![says("again")], vec![look()]);
         let loaded = load(&sessions, &id).await;
         ask(&loaded, "two").await;
+        end(&sessions).await;
         return told.lock().unwrap().clone();
     }
-    let (all, told_all) = registry(
-        Place::new().store(),
-        before.into_iter().chain([says("again")]).collect(),
-        vec![look()],
-    );
-    drop((told, loaded));
-    let loaded = create(&all);
+    let all = before.into_iter().chain([says("again")]).collect();
+    let (sessions, told) = registry(place.store(), all, vec![look()]);
+    let loaded = create(&sessions);
     ask(&loaded, "one").await;
     ask(&loaded, "two").await;
-    told_all.lock().unwrap().clone()
+    end(&sessions).await;
+    told.lock().unwrap().clone()
 }
 
 #[tokio::test]
@@ -715,6 +713,7 @@ async fn shown_at(gap: u64, words: usize) -> Vec<u128> {
             shown.push(begun.elapsed().as_millis());
         }
     }
+    end(&sessions).await;
     shown
 }
 

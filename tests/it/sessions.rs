@@ -350,4 +350,6 @@ async fn a_session_is_loaded_again_while_it_is_unloaded() {
         assert_eq!(loaded.unwrap().unwrap().id(), id);
         unloaded.await.unwrap();
     }
+    sessions.close("The end.");
+    timeout(LONG, sessions.saved()).await.unwrap();
 }

@@ -37,7 +37,6 @@ const STILL: usize = 10;
 /// A terminal with a shell, in which the agent is started.
 pub(crate) struct Terminal {
     pub(crate) home: TempDir,
-    socket: String,
 }
 
 impl Terminal {
@@ -59,8 +58,7 @@ impl Terminal {
         }
         let home = TempDir::new().unwrap();
         fs::create_dir(home.path().join("project")).unwrap();
-        let name = home.path().file_name().unwrap().to_string_lossy().into_owned();
-        let terminal = Self { socket: format!("tandem-test-{name}"), home };
+        let terminal = Self { home };
         let shell = "sh -i";
         terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", shell]);
         let home = terminal.home.path().display();
@@ -85,9 +83,10 @@ impl Terminal {
 
     pub(crate) fn tmux(&self, args: &[&str]) -> Output {
         let home = self.home.path();
-        let output =
-            Command::new("tmux").env("HOME", home).args(["-L", &self.socket]).args(args).output();
-        output.unwrap()
+        let mut tmux = Command::new("tmux");
+        // A socket in tmux's own directory would stay there.
+        tmux.env("HOME", home).arg("-S").arg(home.join("tmux"));
+        tmux.args(args).output().unwrap()
     }
 
     /// Types keys as tmux names them.

@@ -146,6 +146,12 @@ struct Stored {
 }
 
 impl Stored {
+    /// Ends all sessions, and waits until they are stored, so that none is written after its directory has gone.
+    async fn end(self) {
+        self.sessions.close("the test is over");
+        timeout(LONG, self.sessions.saved()).await.unwrap();
+    }
+
     /// Says something in a context; returns whether it was new, and the number of messages in it.
     async fn say(&self, context: &str) -> (bool, usize) {
         let sent = self.server.call("message/send", message(json!({ "contextId": context }))).await;
@@ -493,6 +499,7 @@ async fn beyond_the_limit_sessions_are_unloaded_and_come_back_when_somebody_asks
     let tasks = it.server.call("ListTasks", json!({})).await;
     assert_eq!(tasks["result"]["totalSize"], 8, "{tasks}");
     assert!(it.loaded().len() <= 2, "a list loads none");
+    it.end().await;
 }
 
 #[tokio::test]
@@ -508,6 +515,7 @@ async fn an_idle_session_is_unloaded_and_found_by_its_own_id_as_by_its_clients_n
     assert_eq!(it.loaded(), ["a"]);
     assert_eq!(it.say("a").await, (false, 4));
     assert_eq!(it.loaded(), ["a"]);
+    it.end().await;
 }
 
 #[tokio::test]
@@ -521,6 +529,7 @@ async fn who_reads_a_session_keeps_it_loaded() {
     assert_eq!(it.loaded(), ["a"]);
     let refused = it.server.call("message/send", message(json!({ "contextId": "b" }))).await;
     assert_eq!(refused["error"]["code"], -32004, "{refused}");
+    it.end().await;
 }
 
 #[tokio::test]
@@ -612,4 +621,6 @@ async fn who_comes_back_after_a_turn_and_before_its_end_is_stored_is_told_that_e
     let last: Value = serde_json::from_str(last).unwrap();
     assert_eq!(last["result"]["final"], true, "{last}");
     assert_eq!(last["result"]["status"]["state"], "completed", "{last}");
+    it.session.session().close();
+    timeout(LONG, it.session.session().saved()).await.unwrap();
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use expect_test::expect;
 use rustix::process::Signal;
@@ -104,10 +104,11 @@ async fn people_are_told_that_one_has_ended_and_the_model_is_with_the_next_promp
 
 #[tokio::test]
 async fn in_the_middle_of_a_turn_the_model_is_told_with_the_results_of_calls() {
-    let slot = Arc::new(OnceLock::<Arc<Session>>::new());
+    // Weak: the session has the tool, and would never go, nor its directory.
+    let slot = Arc::new(OnceLock::<Weak<Session>>::new());
     let seen = Arc::clone(&slot);
     let wait = Fake::new("wait", ToolKind::Other, Access::Nothing).running(move |_| {
-        let session = Arc::clone(seen.get().unwrap());
+        let session = seen.get().unwrap().upgrade().unwrap();
         async move {
             go(session.roots()[0].join("go")).await;
             until_told(&session).await;
@@ -116,7 +117,7 @@ async fn in_the_middle_of_a_turn_the_model_is_told_with_the_results_of_calls() {
     });
     let answers = vec![starts("exec cat go"), calls("wait", json!({})), says("done")];
     let stage = Stage::new(answers, Some(wait));
-    assert!(slot.set(Arc::clone(&stage.session)).is_ok());
+    assert!(slot.set(Arc::downgrade(&stage.session)).is_ok());
     stage.turn("go").await;
     let told = stage.told.lock().unwrap().clone();
     let last = told.last().unwrap();

@@ -68,7 +68,8 @@ async fn what_is_allowed_is_listed_with_where_it_is_from() {
 
 #[tokio::test]
 async fn what_was_always_allowed_is_taken_back_by_its_number() {
-    let policy = setup(&Place::new());
+    let place = Place::new();
+    let policy = setup(&place);
     let stage = Stage::with(vec![], |parts| Parts { policy, ..parts });
     let permissions = Arc::clone(stage.session.permissions());
     permissions.save(Scope::Edits).unwrap();

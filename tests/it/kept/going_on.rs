@@ -45,6 +45,7 @@ async fn told_when_going_on(answers: Answers, cut: &str) -> Vec<String> {
         matches!(reason, Event::TurnFinished { reason: StopReason::EndTurn, .. }),
         "{reason:?}"
     );
+    end(&sessions).await;
     told.lock().unwrap().clone()
 }
 
@@ -144,6 +145,7 @@ async fn of_a_pause_the_model_is_told_once_also_if_the_conversation_goes_back_to
     let told = told.lock().unwrap().clone();
     assert_eq!(told[..2], ["user: one", "assistant: 1 []"]);
     assert!(told[2].starts_with("user: four"), "{told:?}");
+    end(&sessions).await;
 }
 
 #[tokio::test]

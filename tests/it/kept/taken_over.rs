@@ -1,6 +1,8 @@
 //! Sessions that another process has taken over.
 
-use super::{Faulty, LONG, Place, ask, calls, create, events, load, look, registry, says, stored};
+use super::{
+    Faulty, LONG, Place, ask, calls, create, end, events, load, look, registry, says, stored,
+};
 use std::sync::Arc;
 
 use tandem_agent::session::Origin;
@@ -47,6 +49,7 @@ async fn what_a_session_does_after_it_was_taken_over_is_neither_stored_nor_shown
     let again = load(&sessions, &id).await;
     assert_eq!(events(again.session())[..before.len()], before);
     ask(&again, "third").await;
+    end(&sessions).await;
 }
 
 #[tokio::test]

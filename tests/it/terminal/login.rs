@@ -75,8 +75,8 @@ fn a_key_that_is_set_up_decides_whose_model_answers() {
     ] {
         let Some(terminal) = Terminal::open() else { return };
         terminal.agent(&format!("{NO_NETWORK} {vars}"), "");
-        let seen = terminal.until(HINT);
-        assert!(seen.contains(model), "{seen}");
+        terminal.until(HINT);
+        terminal.until(model);
     }
 }
 
