@@ -1,5 +1,6 @@
 //! The answers that a question offers, worded once for every front end.
 
+use super::decision::Decision;
 use super::event::Answer;
 use crate::permission::{Question, QuestionSubject, Scope};
 
@@ -90,6 +91,15 @@ impl Question {
         choices.push(Choice::new(RejectOnce, Answer::Reject, no));
         choices.push(Choice::new(RejectSaying, Answer::RejectSaying(String::new()), say));
         choices
+    }
+
+    /// Returns whether an answer permits something in later sessions, too.
+    pub fn is_permitted_for_good(&self, answer: &Answer) -> bool {
+        let decision = answer.decision();
+        match self.subject {
+            QuestionSubject::FolderPrograms => decision.runs(),
+            _ => matches!(decision, Decision::AlwaysAndSave(_)),
+        }
     }
 }
 

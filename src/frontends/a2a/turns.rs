@@ -10,7 +10,8 @@ use super::dialect::Dialect;
 use super::principals::Principal;
 use super::read::ConfirmationAnswer;
 use super::subscription::Span;
-use super::tool_call::{self, ALWAYS, ONCE, YES, chosen};
+use super::tool_call::{self, ALWAYS, CANCEL, ONCE, YES, chosen};
+use tandem_agent::permission::QuestionSubject;
 use tandem_agent::session::{
     Access, Answer, AnswerError, CallStarted, Origin, PromptPart, PromptTags, Question, Session,
     TurnId, prompt_text,
@@ -116,9 +117,14 @@ pub(super) fn answer(
         };
         let edit = matches!(call.started.access, Access::Edit { .. });
         let answer = read_answer(given, question, edit)?;
-        if matches!(answer, Answer::AlwaysAndSave(_)) && !by.0.changes_for_all() {
+        if question.is_permitted_for_good(&answer) && !by.0.changes_for_all() {
+            let instead = if question.subject == QuestionSubject::FolderPrograms {
+                format!("trusts the programs of a folder: answer `{CANCEL}` to work without them")
+            } else {
+                format!("saves a rule: answer `{ALWAYS}`")
+            };
             return Err(error::invalid_params(format!(
-                "a saved rule counts for everybody here, so only the operator saves one: answer `{ALWAYS}`"
+                "this answer would count for everybody here, so only the operator {instead}"
             )));
         }
         let answered = context.session()?.answer(&given.call, answer.clone(), by.1.clone());

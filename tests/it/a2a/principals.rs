@@ -312,10 +312,25 @@ async fn what_counts_for_everybody_is_the_operators() {
     assert!(options.contains("proceed_always_and_save"), "{options}");
     let save = answer(&data["tool_call_id"], "proceed_always_and_save");
     let (code, why) = alice.error("message/send", within(&json!("a"), save)).await;
-    assert_eq!((code, why.contains("only the operator saves")), (-32602, true), "{why}");
+    assert_eq!((code, why.contains("only the operator saves a rule")), (-32602, true), "{why}");
     let always = answer(&data["tool_call_id"], "proceed_always");
     let done = alice.result("message/send", within(&json!("a"), always)).await;
     assert_eq!(done["status"]["state"], "completed");
+}
+
+#[tokio::test]
+async fn the_programs_of_a_folder_are_trusted_by_the_operator_alone() {
+    let runs = json!({ "mcpServers": { "s": { "command": "true" } } }).to_string();
+    let it = Office::open(hello().file(".gemini/settings.json", &runs)).await;
+    let alice = it.member("alice");
+    let asked = alice.begin("a").await;
+    let data = &asked["status"]["message"]["parts"][0]["data"];
+    let yes = answer(&data["tool_call_id"], "proceed_always_and_save");
+    let (code, why) = alice.error("message/send", within(&json!("a"), yes)).await;
+    assert_eq!((code, why.contains("only the operator trusts")), (-32602, true), "{why}");
+    let no = answer(&data["tool_call_id"], "cancel");
+    let done = alice.result("message/send", within(&json!("a"), no)).await;
+    assert_eq!(done["status"]["state"], "completed", "{done}");
 }
 
 #[tokio::test]

@@ -191,9 +191,12 @@ impl Actor<'_> {
     }
 
     fn answer(&self, session: &Session, given: &AnswerParams<Answer>) -> Result<(), AnswerError> {
-        // A saved rule counts for everybody here.
-        let saves = matches!(given.answer, Answer::AlwaysAndSave(_));
-        if saves && !self.principal.changes_for_all() {
+        // An answer that is stored counts for everybody here.
+        let is_permitted_for_good = self.context.story(|story| {
+            let question = story.call(&given.call)?.started.question.as_ref()?;
+            Some(question.is_permitted_for_good(&given.answer))
+        });
+        if is_permitted_for_good.unwrap_or(true) && !self.principal.changes_for_all() {
             return Err(AnswerError::NotOffered);
         }
         session.answer(&given.call, given.answer.clone(), self.origin.clone())?;
