@@ -43,9 +43,10 @@ fn a_killed_turn_is_shown_as_interrupted_and_enter_goes_on() {
     terminal.until("Half of it.");
     terminal.signal("KILL");
     terminal.until("Killed");
-    // Nobody has given the terminal back.
-    terminal.text("stty sane");
+    // The agent could not give the terminal back. Until it is sane, Enter ends no line.
+    terminal.text("stty sane; echo $((6 * 7))");
     terminal.keys(&["C-j"]);
+    terminal.until("42");
     terminal.line("clear");
     terminal.wait("the shell", |seen| seen.trim() == "ready>");
     terminal.again(&says("All of it."), "-c");
