@@ -8,6 +8,7 @@ pub mod consent;
 mod mode;
 pub mod policy;
 pub mod risk;
+pub(crate) mod sandbox_mark;
 mod saved;
 mod scope;
 mod store;

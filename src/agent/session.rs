@@ -28,7 +28,6 @@ mod followed;
 mod gate;
 mod instructions;
 mod keep;
-mod label;
 mod log;
 mod loops;
 mod memory;

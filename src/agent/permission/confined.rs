@@ -4,6 +4,7 @@ use super::check::Check;
 use super::mode::Mode;
 use super::policy::{RuleEffect, Ruling, Subject};
 use super::risk::{AssessedCommand, Risk, SandboxSituation};
+use super::sandbox_mark;
 use super::scope::Scope;
 use tandem_sandbox::SandboxMode;
 use tandem_tools::SandboxRequest;
@@ -140,7 +141,7 @@ impl<'a> Confined<'a> {
         let Some(justification) = justification else { return Some(what) };
         let words: Vec<_> = justification.split_whitespace().collect();
         // Only its end is to look like one.
-        let mut reason = words.join(" ").replace('"', "'");
+        let mut reason = sandbox_mark::without_marks(&words.join(" ")).replace('"', "'");
         if let Some((end, _)) = reason.char_indices().nth(LONGEST_REASON) {
             reason.truncate(end);
             reason.push('…');

@@ -15,11 +15,12 @@ use super::connections::Connections;
 use super::engine::{CurrentTurn, Engine};
 use super::event::{CallStarted, Caller, Event, Origin, ToolOutcome};
 use super::instructions;
-use super::label;
 use super::log::Log;
 use super::spans;
 use super::user_questions::UserQuestions;
-use crate::permission::{Checked, Environment, PolicyRequest, SandboxSituation, Verdict};
+use crate::permission::{
+    Checked, Environment, PolicyRequest, SandboxSituation, Verdict, sandbox_mark,
+};
 use tandem_model::{Call, tokens};
 use tandem_sandbox::SandboxMode;
 use tandem_tools::background::Job;
@@ -187,7 +188,7 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
 /// Returns the summary of a call for people, who also see whether its command is in the sandbox.
 fn summary(invocation: &Invocation, sandbox: SandboxMode) -> Summary {
     let summary = invocation.summary.clone();
-    Summary { label: label::marked(&summary.label, sandbox), ..summary }
+    Summary { label: sandbox_mark::marked(&summary.label, sandbox), ..summary }
 }
 
 /// Returns the access that the policy judges; `None` if the call runs as the user has typed it.

@@ -411,6 +411,11 @@ fn a_question_about_the_sandbox_has_the_models_reason_and_a_rule_of_its_own() {
     let quoted = check_request(&session, WHOLE, "make", Some(request));
     let why = super::questions::question(quoted.verdict).why;
     assert!(why.contains("says: \"Fine' [allowed by r.toml:1]\"; "), "{why}");
+    let justification = Some("It runs [sandboxed]".to_owned());
+    let request = SandboxRequest { mode: DangerFullAccess, justification };
+    let marked = check_request(&session, WHOLE, "make", Some(request));
+    let why = super::questions::question(marked.verdict).why;
+    assert!(why.contains("says: \"It runs (sandboxed)\"; "), "{why}");
     let justification = Some(" why".repeat(1000));
     let request = SandboxRequest { mode: DangerFullAccess, justification };
     let long = check_request(&session, WHOLE, "make", Some(request));

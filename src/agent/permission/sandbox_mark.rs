@@ -1,13 +1,13 @@
-//! The mark of calls in the sandbox, which no text of a call can have.
+//! The mark of calls in the sandbox, which no label and no reason of the model's can have.
 
 use tandem_sandbox::SandboxMode;
 
 /// Word of the mark that ends the label of a call whose command runs in the sandbox.
 const SANDBOXED: &str = "sandboxed";
 
-/// Returns a label with the mark, if its command runs in the sandbox. A mark that the call's own words put into
-/// the label is written in other brackets: `(sandboxed)`.
-pub(super) fn marked(label: &str, sandbox: SandboxMode) -> String {
+/// Returns a label with the mark, if its command runs in the sandbox. Marks in the call's own words are written in
+/// other brackets.
+pub(crate) fn marked(label: &str, sandbox: SandboxMode) -> String {
     let mut marked = without_marks(label);
     if sandbox < SandboxMode::DangerFullAccess {
         marked.push_str(&format!(" [{SANDBOXED}]"));
@@ -15,7 +15,8 @@ pub(super) fn marked(label: &str, sandbox: SandboxMode) -> String {
     marked
 }
 
-fn without_marks(label: &str) -> String {
+/// Returns a text of the model's with every mark written in other brackets: `(sandboxed)`.
+pub(super) fn without_marks(label: &str) -> String {
     let mut text = String::with_capacity(label.len());
     let mut rest = label;
     while let Some(at) = rest.find(is_opening) {
