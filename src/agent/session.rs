@@ -523,7 +523,7 @@ impl Session {
         if directory.to_str().and_then(is_named).is_some() {
             return Ok(());
         }
-        self.engine.host.workspace.holds(directory)
+        self.engine.host.workspace.holds(directory).map(drop)
     }
 
     /// Lets texts of files that an editor has not saved count, and has the editor write files, as long

@@ -17,9 +17,7 @@ use super::text::{self, TextFormat, Unencodable};
 
 /// A file before a change.
 pub(super) struct Original {
-    /// As the model has it.
-    asked: String,
-    /// The real path that leads to, inside the workspace.
+    /// A real path, inside the workspace. Whatever the path that the model has leads to later, this is changed.
     path: PathBuf,
     /// `None` if there is no such file.
     bytes: Option<Vec<u8>>,
@@ -30,25 +28,21 @@ pub(super) struct Original {
 
 impl Original {
     /// Reads a file that is to be changed, or finds that there is none.
-    pub(super) async fn read(
-        asked: &str,
-        path: &Path,
-        cx: &ToolContext,
-    ) -> Result<Self, ToolError> {
-        let (asked, path) = (asked.to_owned(), path.to_owned());
+    pub(super) async fn read(path: &Path, cx: &ToolContext) -> Result<Self, ToolError> {
+        let path = path.to_owned();
         let files = &cx.host.files;
         let bytes = match files.read(&path, cx.host.limits.file_bytes).await {
             Err(error) if error.kind == "file_not_found" => {
                 let (bytes, text, format) = (None, Arc::from(""), TextFormat::default());
-                return Ok(Self { asked, path, bytes, text, format });
+                return Ok(Self { path, bytes, text, format });
             }
             bytes => bytes?,
         };
         files.check_writable(&path).await?;
-        blocking(cx, move |_| Self::decode(asked, path, bytes)).await
+        blocking(cx, move |_| Self::decode(path, bytes)).await
     }
 
-    fn decode(asked: String, path: PathBuf, bytes: Vec<u8>) -> Result<Self, ToolError> {
+    fn decode(path: PathBuf, bytes: Vec<u8>) -> Result<Self, ToolError> {
         let Some(decoded) = text::decode(&bytes) else {
             return Err(ToolError::new(
                 "not_text",
@@ -70,7 +64,7 @@ impl Original {
                 ),
             ));
         }
-        Ok(Self { asked, path, bytes: Some(bytes), text: text.into(), format })
+        Ok(Self { path, bytes: Some(bytes), text: text.into(), format })
     }
 
     /// Returns whether there is no such file yet.
@@ -135,7 +129,6 @@ impl Proposal {
     ) -> Result<ToolOutput, ToolError> {
         let Self { original, .. } = &*self;
         let path = &original.path;
-        self.check_place(&cx).await?;
         let (proposal, host) = (Arc::clone(&self), Arc::clone(&cx.host));
         let (write, output) = off_thread(move || {
             let write = proposal.encode(edited, &host)?;
@@ -153,8 +146,6 @@ impl Proposal {
             let change = FileChange { path: path.clone(), before, after, directories };
             // First, so that a change which a crash cuts off can still be undone.
             (cx.announce)(change.clone()).await?;
-            // Announcing takes its time.
-            self.check_place(&cx).await?;
             let old = original.bytes.as_deref();
             let written = files.write(path, old, &bytes, &cx.cancel).await?;
             if let Some(sandbox) = &cx.host.sandbox {
@@ -194,13 +185,6 @@ impl Proposal {
         );
         let shown = Some(ResultContent::Diff(self.diff(&now.text.into())));
         ToolOutput { text, shown, ..output }
-    }
-
-    /// Checks that the path still leads to the file: a directory on the way may have become a link
-    /// to elsewhere.
-    async fn check_place(&self, cx: &ToolContext) -> Result<(), ToolError> {
-        let Original { asked, path, .. } = &self.original;
-        if cx.host.resolve(asked).await? == *path { Ok(()) } else { Err(files::changed(path)) }
     }
 
     /// Works out what is to be written, and keeps what is there before.

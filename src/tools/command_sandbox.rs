@@ -26,6 +26,7 @@ use super::name_list::NameList;
 use super::network::{HostPattern, NetworkAccess, NetworkProxy, NetworkSetup};
 use super::off_thread::off_thread;
 use super::output::ToolError;
+use super::root::{Root, RootedPath};
 use super::scratch::Scratch;
 use super::workspace::Workspace;
 
@@ -423,15 +424,14 @@ impl CommandSandbox {
         self.proxy.get_or_init(start).as_ref().map(NetworkProxy::register)
     }
 
-    /// Returns the real path of the directory that commands know as `/tmp`, if that is the session's own and
-    /// a command has run.
-    pub(super) async fn own_temporary(self: &Arc<Self>) -> Option<PathBuf> {
+    /// Opens the directory that commands know as `/tmp`, if that is the session's own and a command has run.
+    pub(super) async fn own_temporary(self: &Arc<Self>) -> Option<Root> {
         let probe = self.probe().await;
         has_own_temporary(probe.sandbox.as_ref()?.mechanism()).then_some(())?;
         let sandbox = Arc::clone(self);
         let directory = off_thread(move || {
             let directory = sandbox.scratch.existing().ok_or(io::ErrorKind::NotFound)?;
-            directory.join(TEMPORARY).canonicalize()
+            RootedPath::of_own(&directory.join(TEMPORARY))?.open_root()
         });
         directory.await.ok()
     }

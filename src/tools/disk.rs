@@ -2,43 +2,114 @@
 
 mod pending_file;
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use rustix::fs::{Access, Gid, OFlags, Uid, access, fchown, getxattr_query};
+use rustix::fs::{
+    Access, AtFlags, FileType, Gid, Mode, OFlags, Uid, accessat, fchown, fgetxattr_query,
+};
 use tokio_util::sync::CancellationToken;
 
 use self::pending_file::PendingFile;
-use super::files::{FileKind, Files, changed, too_large};
+use super::files::{FileKind, Files, changed, moved, too_large};
 use super::off_thread::off_thread;
 use super::output::ToolError;
+use super::outputs::Outputs;
+use super::root::{Parent, Root, RootedPath, UNBLOCKED, is_moved};
+use super::workspace::Workspace;
 
-/// The disk of this machine.
-pub struct Disk;
+/// The disk of this machine, as far as a session reaches it: its workspace, and its kept output.
+#[derive(Clone)]
+pub struct Disk {
+    workspace: Arc<Workspace>,
+    outputs: Arc<Outputs>,
+}
+
+impl Disk {
+    /// The disk of a session.
+    pub(super) fn new(workspace: Arc<Workspace>, outputs: Arc<Outputs>) -> Self {
+        Self { workspace, outputs }
+    }
+
+    /// Opens a file to read it, at a real path. Blocks.
+    pub(super) fn open(&self, path: &Path) -> io::Result<File> {
+        self.rooted(path)?.open(OFlags::RDONLY)
+    }
+
+    /// Creates a file that only its owner may read, at a real path where nothing is yet. Blocks.
+    pub fn create_private(&self, path: &Path) -> io::Result<File> {
+        self.rooted(path)?.parent()?.create_private()
+    }
+
+    fn rooted(&self, path: &Path) -> io::Result<RootedPath> {
+        if self.outputs.holds(path) {
+            RootedPath::of_own(path)
+        } else {
+            self.workspace.rooted(path)
+        }
+    }
+
+    /// Makes the directories that there are not yet on the way to a file, and returns them, those above the others
+    /// last.
+    pub(super) async fn make_directories(&self, path: &Path) -> Result<Vec<PathBuf>, ToolError> {
+        let (disk, path) = (self.clone(), path.to_owned());
+        off_thread(move || {
+            let made = disk.rooted(&path).and_then(|place| {
+                let (_, made) = place.make_parent()?;
+                Ok(made.iter().map(|place| place.path().to_owned()).collect())
+            });
+            made.map_err(|err| unwritable(&path, &err))
+        })
+        .await
+    }
+
+    /// Removes directories that are empty, those above the others last.
+    pub(super) async fn remove_directories(&self, directories: Vec<PathBuf>) {
+        for directory in directories {
+            // One that is not empty holds what somebody else has put there.
+            if self.remove_directory(&directory).await.is_err() {
+                return;
+            }
+        }
+    }
+}
 
 #[async_trait]
 impl Files for Disk {
     async fn kind(&self, path: &Path) -> io::Result<FileKind> {
-        let path = path.to_owned();
-        off_thread(move || fs::metadata(path).map(|found| kind(&found))).await
+        let (disk, path) = (self.clone(), path.to_owned());
+        off_thread(move || Ok(kind(disk.rooted(&path)?.metadata()?.kind()))).await
     }
 
     async fn read(&self, path: &Path, max: u64) -> Result<Vec<u8>, ToolError> {
-        let path = path.to_owned();
-        off_thread(move || read(&path, max)).await
+        let (disk, path) = (self.clone(), path.to_owned());
+        off_thread(move || {
+            let place = disk.rooted(&path).map_err(|err| unreadable(&path, &err))?;
+            read_at(&place, &path, max)
+        })
+        .await
     }
 
     async fn check_writable(&self, path: &Path) -> Result<(), ToolError> {
-        let path = path.to_owned();
-        off_thread(move || check_writable(&path)).await
+        let (disk, path) = (self.clone(), path.to_owned());
+        off_thread(move || {
+            let place = disk.rooted(&path).map_err(|err| unwritable(&path, &err))?;
+            check_writable(&place.parent().map_err(|err| unwritable(&path, &err))?, &path)
+        })
+        .await
     }
 
     async fn missing_directories(&self, path: &Path) -> Result<Vec<PathBuf>, ToolError> {
-        let path = path.to_owned();
-        off_thread(move || Ok(missing_directories(&path))).await
+        let (disk, path) = (self.clone(), path.to_owned());
+        off_thread(move || {
+            let missing = disk.rooted(&path).and_then(|place| place.missing());
+            missing.map_err(|err| unwritable(&path, &err))
+        })
+        .await
     }
 
     async fn write(
@@ -48,29 +119,41 @@ impl Files for Disk {
         new: &[u8],
         cancel: &CancellationToken,
     ) -> Result<Option<Vec<u8>>, ToolError> {
-        let (path, cancel) = (path.to_owned(), cancel.clone());
+        let (disk, path, cancel) = (self.clone(), path.to_owned(), cancel.clone());
         let (old, new) = (old.map(<[u8]>::to_vec), new.to_vec());
-        off_thread(move || write(&path, old.as_deref(), &new, &cancel).map(|()| None)).await
+        off_thread(move || {
+            let place = disk.rooted(&path).map_err(|err| unwritable(&path, &err))?;
+            write_at(&place, old.as_deref(), &new, &cancel).map(|()| None)
+        })
+        .await
     }
 
     async fn remove(&self, path: &Path, expected: &[u8]) -> io::Result<bool> {
-        let (path, expected) = (path.to_owned(), expected.to_vec());
+        let (disk, path, expected) = (self.clone(), path.to_owned(), expected.to_vec());
         off_thread(move || {
-            if !read(&path, expected.len() as u64).is_ok_and(|now| now == expected) {
-                return Ok(false);
-            }
-            fs::remove_file(path).map(|()| true)
+            let place = disk.rooted(&path)?;
+            let parent = place.parent()?;
+            let is_same = is_same(&parent, &path, &expected);
+            if is_same { parent.remove().map(|()| true) } else { Ok(false) }
         })
         .await
     }
 
     async fn remove_directory(&self, path: &Path) -> io::Result<()> {
-        let path = path.to_owned();
-        off_thread(move || fs::remove_dir(path)).await
+        let (disk, path) = (self.clone(), path.to_owned());
+        off_thread(move || disk.rooted(&path)?.remove_directory()).await
     }
 }
 
-fn kind(found: &fs::Metadata) -> FileKind {
+fn kind(found: FileType) -> FileKind {
+    match found {
+        FileType::Directory => FileKind::Directory,
+        FileType::RegularFile => FileKind::File,
+        _ => FileKind::Other,
+    }
+}
+
+fn kind_of(found: &Metadata) -> FileKind {
     match () {
         () if found.is_dir() => FileKind::Directory,
         () if found.is_file() => FileKind::File,
@@ -78,23 +161,45 @@ fn kind(found: &fs::Metadata) -> FileKind {
     }
 }
 
-/// Returns all bytes of a regular file of at most `max` bytes. Blocks.
+/// Returns all bytes of a regular file of at most `max` bytes, which the agent's own user has named: links are
+/// followed. Blocks.
 pub fn read(path: &Path, max: u64) -> Result<Vec<u8>, ToolError> {
-    let unreadable = |err: io::Error| match err.kind() {
-        ErrorKind::NotFound => not_found(path),
-        _ => ToolError::new(
-            "read_content_failure",
-            format!("{} cannot be read: {err}", path.display()),
-        ),
-    };
+    let unreadable = |err| unreadable(path, &err);
     // Looked at before it is opened, because opening a device can do things.
     let found = fs::metadata(path).map_err(unreadable)?;
-    regular(path, &found)?;
-    // Should it have become a FIFO since, opening it must not wait for a writer.
-    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    regular(path, kind_of(&found))?;
+    let flags = UNBLOCKED.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(unreadable)?;
+    contents(&file, path, max)
+}
+
+/// Does the same with a file that a project has named: at a real path below a directory, through no link. What was
+/// judged by that path is read. Blocks.
+pub fn read_below(directory: &Path, real: &Path, max: u64) -> Result<Vec<u8>, ToolError> {
+    let root = Root::open(directory).map_err(|err| unreadable(real, &err))?;
+    read_at(&RootedPath::new(Arc::new(root), real), real, max)
+}
+
+/// Returns all bytes of a regular file of at most `max` bytes.
+fn read_at(place: &RootedPath, path: &Path, max: u64) -> Result<Vec<u8>, ToolError> {
+    let parent = place.parent().map_err(|err| unreadable(path, &err))?;
+    contents(&open(&parent, OFlags::RDONLY, path)?, path, max)
+}
+
+/// Opens a regular file.
+fn open(parent: &Parent<'_>, flags: OFlags, path: &Path) -> Result<File, ToolError> {
+    let unreadable = |err| unreadable(path, &err);
+    // Looked at before it is opened, because opening a device can do things.
+    let found = parent.metadata().map_err(unreadable)?;
+    regular(path, kind(found.kind()))?;
+    parent.open(flags).map_err(unreadable)
+}
+
+/// Returns all bytes of an open file, if it is a regular one of at most `max` bytes.
+fn contents(file: &File, path: &Path, max: u64) -> Result<Vec<u8>, ToolError> {
+    let unreadable = |err| unreadable(path, &err);
     let found = file.metadata().map_err(unreadable)?;
-    regular(path, &found)?;
+    regular(path, kind_of(&found))?;
     if found.len() > max {
         return Err(too_large(path, found.len(), max));
     }
@@ -107,9 +212,11 @@ pub fn read(path: &Path, max: u64) -> Result<Vec<u8>, ToolError> {
     Ok(bytes)
 }
 
-fn check_writable(path: &Path) -> Result<(), ToolError> {
-    let read_only = fs::metadata(path).is_ok_and(|found| found.permissions().readonly());
-    if !read_only && access(path, Access::WRITE_OK).is_ok() {
+fn check_writable(parent: &Parent<'_>, path: &Path) -> Result<(), ToolError> {
+    let read_only = parent.metadata().is_ok_and(|found| found.is_read_only());
+    let access =
+        || accessat(&parent.directory, parent.name, Access::WRITE_OK, AtFlags::empty()).is_ok();
+    if !read_only && access() {
         return Ok(());
     }
     Err(ToolError::new(
@@ -118,89 +225,96 @@ fn check_writable(path: &Path) -> Result<(), ToolError> {
     ))
 }
 
-/// Returns the directories that there are not yet on the way to a file, those above the others
-/// last.
-fn missing_directories(path: &Path) -> Vec<PathBuf> {
-    let above = path.ancestors().skip(1);
-    above.take_while(|dir| !dir.exists()).map(Path::to_owned).collect()
-}
-
-/// Makes the directories that there are not yet on the way to a file, and returns them.
-pub(super) async fn make_directories(path: &Path) -> Result<Vec<PathBuf>, ToolError> {
-    let path = path.to_owned();
-    off_thread(move || {
-        let missing = missing_directories(&path);
-        let made = fs::create_dir_all(path.parent().unwrap_or(&path));
-        made.map(|()| missing).map_err(|err| unwritable(&path, &err))
-    })
-    .await
-}
-
-/// Removes directories that are empty, those above the others last.
-pub(super) async fn remove_directories(directories: Vec<PathBuf>) {
-    let removed = off_thread(move || directories.into_iter().try_for_each(fs::remove_dir));
-    // One that is not empty holds what somebody else has put there.
-    let _: io::Result<()> = removed.await;
+/// Writes a file which the agent's own user has named; see [`write_at`]. Blocks.
+pub(super) fn write(
+    path: &Path,
+    old: Option<&[u8]>,
+    new: &[u8],
+    cancel: &CancellationToken,
+) -> Result<(), ToolError> {
+    let place = RootedPath::of_own(path).map_err(|err| unwritable(path, &err))?;
+    write_at(&place, old, new, cancel)
 }
 
 /// Writes `new` where `old` is (`None`: where no file is yet; directories on the way are made, and
-/// removed if the write fails). Blocks.
+/// removed if the write fails).
 ///
 /// Nobody sees half of it: a new file is written and then takes the place of the old one. Only
 /// what a new file could not be (one of several hard links, somebody else's, one with an access
 /// list, in a directory that takes no new files) is written in place.
-pub fn write(
-    path: &Path,
+fn write_at(
+    place: &RootedPath,
     old: Option<&[u8]>,
     new: &[u8],
     cancel: &CancellationToken,
 ) -> Result<(), ToolError> {
-    let made = if old.is_none() { missing_directories(path) } else { Vec::new() };
-    write_whole(path, old, new, cancel).inspect_err(|_| {
-        for directory in made {
-            // It may not have been made yet, or hold what somebody else has put there.
-            let _ = fs::remove_dir(directory);
+    let path = place.path();
+    if cancel.is_cancelled() {
+        return Err(ToolError::cancelled());
+    }
+    let Some(old) = old else {
+        let (parent, made) = place.make_parent().map_err(|err| unwritable(path, &err))?;
+        return create(&parent, path, new, cancel).inspect_err(|_| {
+            for directory in made {
+                // It may hold what somebody else has put there.
+                let _ = directory.remove_directory();
+            }
+        });
+    };
+    match place.parent() {
+        Err(err) if err.kind() == ErrorKind::NotFound => Err(changed(path)),
+        parent => {
+            let parent = parent.map_err(|err| unwritable(path, &err))?;
+            replace(&parent, path, (old, new), cancel)
         }
-    })
+    }
 }
 
-fn write_whole(
+/// Makes a file where none is.
+fn create(
+    parent: &Parent<'_>,
     path: &Path,
-    old: Option<&[u8]>,
     new: &[u8],
     cancel: &CancellationToken,
 ) -> Result<(), ToolError> {
     let failed = |err: io::Error| unwritable(path, &err);
-    if cancel.is_cancelled() {
-        return Err(ToolError::cancelled());
-    }
-    check_same(path, old)?;
-    let directory = path.parent().unwrap_or(path);
-    let successor = if old.is_some() {
-        check_writable(path)?;
-        successor(path, directory, new).map_err(failed)?
-    } else {
-        fs::create_dir_all(directory).map_err(failed)?;
-        // The umask takes from these what the user wants taken.
-        let file =
-            PendingFile::new(directory, 0o666).and_then(|file| file.fill(new)).map_err(failed)?;
-        Some(file)
-    };
+    let check_free = || if parent.is_free() { Ok(()) } else { Err(changed(path)) };
+    check_free()?;
+    // The umask takes from these what the user wants taken.
+    let file = PendingFile::new(&parent.directory, Mode::from_raw_mode(0o666))
+        .and_then(|file| file.fill(new));
+    let file = file.map_err(failed)?;
     // Writing took its time.
-    check_same(path, old)?;
+    check_free()?;
     if cancel.is_cancelled() {
         return Err(ToolError::cancelled());
     }
-    let persisted = match (successor, old) {
-        (Some(file), None) => match file.create(path) {
-            Err(err) if err.kind() == ErrorKind::AlreadyExists => return Err(changed(path)),
-            created => created,
-        },
-        // The rename fails where the file itself is a mount point.
-        (Some(file), Some(old)) => file.replace(path).or_else(|_| overwrite(path, old, new)),
-        (None, old) => overwrite(path, old.unwrap_or_default(), new),
-    };
-    persisted.map_err(failed)
+    match file.create(parent.name) {
+        Err(err) if err.kind() == ErrorKind::AlreadyExists => Err(changed(path)),
+        created => created.map_err(failed),
+    }
+}
+
+/// Replaces the content of a file.
+fn replace(
+    parent: &Parent<'_>,
+    path: &Path,
+    (old, new): (&[u8], &[u8]),
+    cancel: &CancellationToken,
+) -> Result<(), ToolError> {
+    let failed = |err: io::Error| unwritable(path, &err);
+    let check_same = || if is_same(parent, path, old) { Ok(()) } else { Err(changed(path)) };
+    check_same()?;
+    check_writable(parent, path)?;
+    let successor = successor(parent, new).map_err(failed)?;
+    // Writing took its time.
+    check_same()?;
+    if cancel.is_cancelled() {
+        return Err(ToolError::cancelled());
+    }
+    // The rename fails where the file itself is a mount point.
+    let replaced = successor.is_some_and(|file| file.replace(parent.name).is_ok());
+    if replaced { Ok(()) } else { overwrite(parent, path, old, new) }
 }
 
 /// Returns the error for a file that is not there.
@@ -209,9 +323,21 @@ pub(super) fn not_found(path: &Path) -> ToolError {
     ToolError::new("file_not_found", message)
 }
 
-fn regular(path: &Path, found: &fs::Metadata) -> Result<(), ToolError> {
+/// Returns the error for a file that cannot be read.
+fn unreadable(path: &Path, err: &io::Error) -> ToolError {
+    match err.kind() {
+        ErrorKind::NotFound => not_found(path),
+        _ if is_moved(err) => moved(path),
+        _ => ToolError::new(
+            "read_content_failure",
+            format!("{} cannot be read: {err}", path.display()),
+        ),
+    }
+}
+
+fn regular(path: &Path, found: FileKind) -> Result<(), ToolError> {
     let path = path.display();
-    match kind(found) {
+    match found {
         FileKind::File => Ok(()),
         FileKind::Directory => {
             let message = format!("{path} is a directory; name a file in it.");
@@ -225,14 +351,15 @@ fn regular(path: &Path, found: &fs::Metadata) -> Result<(), ToolError> {
 }
 
 /// A file with the new content that can take the place of the old one, if one can be made.
-fn successor(path: &Path, directory: &Path, new: &[u8]) -> io::Result<Option<PendingFile>> {
-    let old = fs::metadata(path)?;
-    let has_access_list = getxattr_query(path, "system.posix_acl_access").is_ok();
+fn successor<'p>(parent: &'p Parent<'_>, new: &[u8]) -> io::Result<Option<PendingFile<'p>>> {
+    let file = parent.open(OFlags::RDONLY)?;
+    let old = file.metadata()?;
+    let has_access_list = fgetxattr_query(&file, "system.posix_acl_access").is_ok();
     if old.nlink() > 1 || has_access_list {
         return Ok(None);
     }
     // Nobody else reads it before it has the owner and the permissions of the old one.
-    let file = match PendingFile::new(directory, 0o600) {
+    let file = match PendingFile::new(&parent.directory, Mode::RUSR | Mode::WUSR) {
         Err(err) if err.kind() == ErrorKind::PermissionDenied => return Ok(None),
         file => file?,
     };
@@ -248,33 +375,37 @@ fn successor(path: &Path, directory: &Path, new: &[u8]) -> io::Result<Option<Pen
     file.fill(new).map(Some)
 }
 
-/// Checks that a file is still what it was.
-fn check_same(path: &Path, old: Option<&[u8]>) -> Result<(), ToolError> {
-    let same = match old {
-        Some(old) => read(path, old.len() as u64).is_ok_and(|now| now == old),
-        None => fs::symlink_metadata(path).is_err(),
-    };
-    if same { Ok(()) } else { Err(changed(path)) }
+/// Returns whether a file has this content.
+fn is_same(parent: &Parent<'_>, path: &Path, expected: &[u8]) -> bool {
+    let file = open(parent, OFlags::RDONLY, path);
+    let now = file.and_then(|file| contents(&file, path, expected.len() as u64));
+    now.is_ok_and(|now| now == expected)
 }
 
 /// Writes in place, and puts the old content back should that fail.
-fn overwrite(path: &Path, old: &[u8], new: &[u8]) -> io::Result<()> {
-    let put = |bytes: &[u8]| {
-        let flags = OFlags::NONBLOCK.bits().cast_signed();
-        let mut file: File = OpenOptions::new().write(true).custom_flags(flags).open(path)?;
+fn overwrite(parent: &Parent<'_>, path: &Path, old: &[u8], new: &[u8]) -> Result<(), ToolError> {
+    let mut file = parent.open(OFlags::RDWR).map_err(|err| unwritable(path, &err))?;
+    // The name may be another file's since.
+    if !contents(&file, path, old.len() as u64).is_ok_and(|now| now == old) {
+        return Err(changed(path));
+    }
+    let mut put = |bytes: &[u8]| {
+        file.rewind()?;
         file.write_all(bytes)?;
         file.set_len(bytes.len() as u64)?;
         file.sync_all()
     };
-    put(new).inspect_err(|_| {
+    put(new).map_err(|err| {
         if let Err(err) = put(old) {
             tracing::error!(path = %path.display(), %err, "a half-written file is left behind");
         }
+        unwritable(path, &err)
     })
 }
 
 fn unwritable(path: &Path, err: &io::Error) -> ToolError {
     let kind = match err.kind() {
+        _ if is_moved(err) => return changed(path),
         ErrorKind::PermissionDenied => "permission_denied",
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "no_space_left",
         _ => "file_write_failure",

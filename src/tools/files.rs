@@ -76,7 +76,7 @@ pub(super) fn too_large(path: &Path, size: u64, max: u64) -> ToolError {
 /// Returns the error for a file that is somewhere else by now.
 pub(super) fn moved(path: &Path) -> ToolError {
     let message = format!(
-        "{} is behind a link that was not there when this call began; it was not read. Try again.",
+        "{} is behind a link that was not there when this call began; it was left alone. Try again.",
         path.display()
     );
     ToolError::new("file_changed", message)

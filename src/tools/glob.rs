@@ -2,12 +2,11 @@
 
 use std::cmp::Reverse;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use ignore::DirEntry;
+use rustix::fs::FileType;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -17,6 +16,7 @@ use super::context::ToolContext;
 use super::invocation::{Access, Invocation, Summary};
 use super::output::{ToolError, ToolOutput};
 use super::pattern::GlobPattern;
+use super::root::Metadata;
 use super::shorten::one_line;
 use super::smallest::Smallest;
 use super::target::{LABEL_CHARS, PathTarget};
@@ -141,25 +141,28 @@ fn find(cx: &ToolContext, label: &str, patterns: &[GlobPattern]) -> Result<ToolO
     let since = SystemTime::now().checked_sub(RECENT).unwrap_or(SystemTime::UNIX_EPOCH);
     let mut found = Smallest::new(cx.host.limits.files);
     for pattern in patterns {
-        let mut walk = pattern.walk(&cx.host.workspace, &until, |_| true).build();
-        let files = walk.by_ref().take_while(|_| !until.over()).flatten();
-        files
-            .filter(|entry| pattern.matches(entry.path()))
-            .filter_map(|entry| {
-                age(&entry, since).map(|age| MatchedFile { age, path: entry.into_path() })
-            })
-            .for_each(|file| found.push(file));
+        let workspace = &cx.host.workspace;
+        let mut walk = pattern.walk(workspace, &until, |_| true);
+        while let Some(entry) = walk.next().filter(|_| !until.over()) {
+            let Ok(entry) = entry else { continue };
+            // Of a link, the facts about its target: walks meet only those that stay inside.
+            if pattern.matches(entry.path())
+                && let Ok(file) =
+                    walk.metadata(&entry).or_else(|_| workspace.metadata(entry.path()))
+                && file.kind() == FileType::RegularFile
+            {
+                found.push(MatchedFile { age: age(&file, since), path: entry.into_path() });
+            }
+        }
         until.check()?;
     }
     Ok(report(label, found, until.timed_out(), cx))
 }
 
-/// Returns the age of a file; `None` if it is no file.
-fn age(entry: &DirEntry, since: SystemTime) -> Option<Age> {
-    // Of a link, what it leads to: walks meet only those that stay inside.
-    let file = fs::metadata(entry.path()).ok().filter(fs::Metadata::is_file)?;
-    let changed = file.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-    Some(if changed >= since { Age::Recent(Reverse(changed)) } else { Age::Old })
+/// Returns the age of a file.
+fn age(file: &Metadata, since: SystemTime) -> Age {
+    let changed = file.modified();
+    if changed >= since { Age::Recent(Reverse(changed)) } else { Age::Old }
 }
 
 fn report(

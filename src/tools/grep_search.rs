@@ -4,14 +4,12 @@ mod hunt;
 mod lines;
 mod report;
 
-use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
-use ignore::DirEntry;
 use ignore::overrides::{Override, OverrideBuilder};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -26,6 +24,7 @@ use super::context::ToolContext;
 use super::files::{FileKind, moved};
 use super::invocation::{Access, Invocation, Summary};
 use super::output::{ToolError, ToolOutput};
+use super::root::is_moved;
 use super::shorten::one_line;
 use super::target::{LABEL_CHARS, PathTarget};
 use super::tool::{Tool, ToolKind, ToolSpec};
@@ -285,6 +284,11 @@ fn run(
     place: &SearchScope,
 ) -> Result<(Hits, ToolOutput), ToolError> {
     let mut wanted = args.wanted(cx)?;
+    // A place that was asked about is no link; without an error, nothing would be found in one.
+    let found = |path: &&PathBuf| cx.host.workspace.rooted(path)?.metadata();
+    if let Some(path) = place.paths().find(|path| found(path).is_err_and(|err| is_moved(&err))) {
+        return Err(moved(path));
+    }
     let until = Deadline::new(cx);
     let filters = place.dirs.iter().map(|dir| filter(dir, args.include_pattern.as_deref()));
     let filters = filters.collect::<Result<Vec<_>, _>>()?;
@@ -293,7 +297,8 @@ fn run(
     let below =
         below.flat_map(|(dir, filter)| files(cx, dir, args.respect(), (filter, &secret), &until));
     let files = place.file.clone().map(Some).into_iter().chain(below);
-    let mut hits = hunt(files, &wanted, args.total(), &until);
+    let open = |path: &Path| cx.host.disk.open(path);
+    let mut hits = hunt(files, open, &wanted, args.total(), &until);
     hits.secret = secret.load(Ordering::Relaxed);
     until.check()?;
     let timed_out = until.timed_out();
@@ -304,17 +309,11 @@ fn run(
     if context > 0 {
         wanted.around = (context, context);
         let files: Vec<_> = hits.files.iter().map(|(path, _)| Some(path.clone())).collect();
-        let again = hunt(files.into_iter(), &wanted, args.total(), &Deadline::new(cx));
+        let again = hunt(files.into_iter(), open, &wanted, args.total(), &Deadline::new(cx));
         // Unless the files have just changed.
         if again.matches == hits.matches {
             hits.files = again.files;
         }
-    }
-    // After the search: a link that comes up at any time since the question, or while files are read,
-    // leads to hits at paths that are not real.
-    let workspace = &cx.host.workspace;
-    if let Some((path, _)) = hits.files.iter().find(|(path, _)| workspace.has_moved(path)) {
-        return Err(moved(path));
     }
     let search = SearchSummary {
         pattern: args.pattern.clone(),
@@ -349,13 +348,11 @@ fn files<'a>(
     until: &Deadline,
 ) -> impl Iterator<Item = Option<PathBuf>> + Send + 'a {
     let until = until.clone();
-    let mut walk = cx.host.workspace.walk_where(dir, respect, move |_| !until.over());
-    walk.sort_by_file_name(OsStr::cmp);
-    let is_file = |entry: &DirEntry| entry.file_type().is_some_and(|kind| kind.is_file());
+    let walk = cx.host.workspace.walk_where(dir, respect, move |_| !until.over()).sorted();
     let secrets = cx.host.workspace.secrets().clone();
     let open = secrets.why(dir).is_some();
-    walk.build().filter_map(move |entry| match entry {
-        Ok(entry) if is_file(&entry) && !filter.matched(entry.path(), false).is_ignore() => {
+    walk.filter_map(move |entry| match entry {
+        Ok(entry) if entry.is_file() && !filter.matched(entry.path(), false).is_ignore() => {
             if !open && secrets.hides(entry.path(), false) {
                 secret.fetch_add(1, Ordering::Relaxed);
                 return None;

@@ -1,13 +1,14 @@
 //! The host of a session: its files, commands and limits.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::background::Background;
 use super::client_terminals::OpenTerminals;
 use super::command_sandbox::{CommandSandbox, SandboxSetup};
 use super::command_times::CommandTimes;
-use super::files::{self, Files};
+use super::disk::Disk;
+use super::files::Files;
 use super::limits::ToolLimits;
 use super::off_thread::off_thread;
 use super::output::ToolError;
@@ -23,6 +24,8 @@ use super::workspace::Workspace;
 pub struct Host {
     /// The directories that tools may touch, and the rules for what is in them.
     pub workspace: Arc<Workspace>,
+    /// The workspace's files as they are on the disk, whatever editors have of them.
+    pub disk: Disk,
     /// The contents of files.
     pub files: Arc<dyn Files>,
     /// The editors whose unsaved texts count.
@@ -59,19 +62,23 @@ impl Host {
     ) -> Self {
         let (workspace, scratch) = (Arc::new(workspace), Arc::new(scratch));
         let (commands, editors) = (Arc::<CommandTimes>::default(), Arc::<OpenEditors>::default());
+        let outputs = Arc::new(Outputs::new(Arc::clone(&scratch), limits.kept_output_bytes));
+        let disk = Disk::new(Arc::clone(&workspace), Arc::clone(&outputs));
         Self {
             files: Arc::new(SessionFiles::new(
                 Arc::clone(&workspace),
+                disk.clone(),
                 Arc::clone(&commands),
                 Arc::clone(&editors),
                 &limits,
             )),
+            disk,
             commands,
             editors,
             workspace,
             terminals,
             background: Background::new(&limits),
-            outputs: Arc::new(Outputs::new(Arc::clone(&scratch), limits.kept_output_bytes)),
+            outputs,
             preimages: Preimages::new(Arc::clone(&scratch), limits.undo_bytes),
             scratch,
             client_terminals: None,
@@ -130,14 +137,5 @@ impl Host {
         }
         let (workspace, path) = (Arc::clone(&self.workspace), path.to_owned());
         off_thread(move || workspace.resolve_to_read(&path)).await
-    }
-
-    /// Returns all bytes of a file of at most `max` bytes, at a path that was resolved earlier.
-    pub(super) async fn read(&self, real: &Path, max: u64) -> Result<Vec<u8>, ToolError> {
-        let (workspace, path) = (Arc::clone(&self.workspace), real.to_owned());
-        // What was allowed is the path that the call was prepared with, and a command may run
-        // meanwhile.
-        let has_moved = off_thread(move || Ok::<_, ToolError>(workspace.has_moved(&path))).await?;
-        if has_moved { Err(files::moved(real)) } else { self.files.read(real, max).await }
     }
 }

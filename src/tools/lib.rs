@@ -47,6 +47,7 @@ mod read_background_output;
 mod read_file;
 mod read_many_files;
 mod replace;
+mod root;
 mod run_shell_command;
 mod save_memory;
 mod shell_output;

@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 use super::args::{self, FilterArgs, parse};
 use super::blocking::blocking;
 use super::context::ToolContext;
+use super::host::Host;
 use super::invocation::Invocation;
-use super::limits::ToolLimits;
 use super::output::{ToolError, ToolOutput};
 use super::shorten::one_line;
 use super::smallest::Smallest;
 use super::target::PathTarget;
 use super::tool::{Tool, ToolKind, ToolSpec};
-use super::workspace::Respect;
+use super::workspace::{Respect, Workspace};
 
 /// The tool.
 pub(super) struct ListDirectory;
@@ -127,13 +127,13 @@ fn list(
     let rules = cx.host.workspace.ignores(dir, respect);
     let mut entries = Smallest::new(cx.host.limits.files);
     let mut hidden = HiddenCounts::default();
-    for entry in fs::read_dir(dir).map_err(unreadable)? {
+    let listed = cx.host.workspace.rooted(dir).and_then(|place| place.entries());
+    for entry in listed.map_err(unreadable)? {
         if cx.cancel.is_cancelled() {
             return Err(ToolError::cancelled());
         }
-        let entry = entry.map_err(unreadable)?;
-        let (name, path) = (entry.file_name(), entry.path());
-        let kind = entry.file_type().map_err(unreadable)?;
+        let (name, kind) = entry.map_err(unreadable)?;
+        let path = dir.join(&name);
         if ignore.matched(Path::new(&name), kind.is_dir()).is_ignore() {
             hidden.other += 1;
             continue;
@@ -152,7 +152,7 @@ fn list(
             None => entries.push((EntryKind::File, path)),
         }
     }
-    Ok(report(&cx.host.workspace.shown(dir), entries, &hidden, &cx.host.limits))
+    Ok(report(cx, dir, entries, &hidden))
 }
 
 /// Returns whether a link that leads to nothing that may be listed would stay in the workspace.
@@ -163,11 +163,13 @@ fn leads_nowhere(cx: &ToolContext, link: &Path) -> bool {
 }
 
 fn report(
+    cx: &ToolContext,
     dir: &Path,
     entries: Smallest<(EntryKind, PathBuf)>,
     hidden: &HiddenCounts,
-    limits: &ToolLimits,
 ) -> ToolOutput {
+    let Host { workspace, limits, .. } = &*cx.host;
+    let dir = workspace.shown(dir);
     let given = entries.given();
     let mut text = match given {
         0 => format!("Nothing to list in {}.\n", dir.display()),
@@ -179,7 +181,7 @@ fn report(
             break;
         }
         named += 1;
-        text += &line(kind, &path);
+        text += &line(workspace, kind, &path);
     }
     if given > named {
         let left_out = given - named;
@@ -208,13 +210,13 @@ fn report(
     ToolOutput::new(text.trim_end(), shown.trim_end())
 }
 
-fn line(kind: EntryKind, path: &Path) -> String {
+fn line(workspace: &Workspace, kind: EntryKind, path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = one_line(&name, usize::MAX);
-    match (kind, fs::metadata(path)) {
+    match (kind, workspace.metadata(path)) {
         (EntryKind::Directory, _) => format!("[DIR] {name}\n"),
-        (EntryKind::File, Ok(found)) if found.is_file() => {
-            format!("{name} ({} bytes)\n", found.len())
+        (EntryKind::File, Ok(found)) if found.kind().is_file() => {
+            format!("{name} ({} bytes)\n", found.size())
         }
         (EntryKind::File, Ok(_)) => format!("{name} (not a regular file)\n"),
         (EntryKind::File, Err(_)) => format!("{name}\n"),

@@ -116,6 +116,11 @@ impl Outputs {
         path.to_str().map(ToOwned::to_owned)
     }
 
+    /// Returns whether a path is one of the directory of these files.
+    pub(super) fn holds(&self, path: &Path) -> bool {
+        self.scratch.existing().is_some_and(|directory| path.starts_with(directory.join(OUTPUTS)))
+    }
+
     /// Returns the path of the file of that name.
     pub fn path(&self, name: &str) -> PathBuf {
         self.scratch.dir().map_or_else(|_| name.into(), |directory| directory.join(name))

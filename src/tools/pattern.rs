@@ -4,12 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
-use ignore::{DirEntry, WalkBuilder};
 
 use super::blocking::Deadline;
 use super::output::ToolError;
 use super::target::ignored;
-use super::workspace::{Respect, Workspace};
+use super::workspace::{Respect, Walk, WalkEntry, Workspace};
 
 /// Characters of a pattern; a longer one is no pattern.
 const MAX_CHARS: usize = 4096;
@@ -92,19 +91,18 @@ impl GlobPattern {
         &self,
         workspace: &Workspace,
         until: &Deadline,
-        keep: impl Fn(&DirEntry) -> bool + Send + Sync + 'static,
-    ) -> WalkBuilder {
+        keep: impl Fn(&WalkEntry) -> bool + Send + Sync + 'static,
+    ) -> Walk {
         let until = until.clone();
         let (lead, case_sensitive) = (self.lead.clone(), self.case_sensitive);
-        let mut walk = workspace.walk_where(&self.dir, self.respect, move |entry| {
+        let walk = workspace.walk_where(&self.dir, self.respect, move |entry| {
             let wanted = entry.depth().checked_sub(1).and_then(|at| lead.get(at));
             let name = entry.file_name().to_string_lossy();
             !until.over()
                 && wanted.is_none_or(|wanted| same_name(wanted, &name, case_sensitive))
                 && keep(entry)
         });
-        walk.max_depth(self.depth);
-        walk
+        walk.max_depth(self.depth)
     }
 
     /// Returns whether a path that was walked to matches.

@@ -126,7 +126,7 @@ async fn read(
     lines: Option<LineSpan>,
 ) -> Result<ToolOutput, ToolError> {
     let max = max_bytes(&target.path, &cx.host.limits);
-    let bytes = cx.host.read(&target.path, max).await?;
+    let bytes = cx.host.files.read(&target.path, max).await?;
     blocking(cx, move |cx| output(&target, &bytes, lines, &cx.host.limits)).await
 }
 

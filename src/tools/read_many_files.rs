@@ -143,7 +143,7 @@ async fn read(cx: &ToolContext, plan: Plan) -> Result<ToolOutput, ToolError> {
         let bytes = if let Some(mime_type) = Media::type_of(&file.path).filter(|_| !file.media) {
             Err(format!("{mime_type}: name it to have it attached"))
         } else {
-            let read = cx.cancel.run_until_cancelled(cx.host.read(&file.path, max)).await;
+            let read = cx.cancel.run_until_cancelled(cx.host.files.read(&file.path, max)).await;
             read.ok_or_else(ToolError::cancelled)?.map_err(|error| error.message)
         };
         let add = move |cx: &ToolContext| {

@@ -109,7 +109,7 @@ async fn prepare(args: ReplaceArgs, cx: &ToolContext) -> Result<Invocation, Tool
     };
     let relative = cx.host.workspace.relative(&path);
     let label = args.label(&relative);
-    let original = Original::read(&args.file_path, &path, cx).await;
+    let original = Original::read(&path, cx).await;
     let invocation = move |cx: &ToolContext| {
         match original.and_then(|original| propose(&args, original, &relative, cx)) {
             Ok((proposal, line)) => {

@@ -29,6 +29,7 @@ use super::workspace::Workspace;
 /// Files of a session.
 pub(super) struct SessionFiles {
     workspace: Arc<Workspace>,
+    disk: Disk,
     commands: Arc<CommandTimes>,
     limits: EditorLimits,
     editors: Arc<OpenEditors>,
@@ -46,13 +47,14 @@ impl SessionFiles {
     /// Files of a session.
     pub(super) fn new(
         workspace: Arc<Workspace>,
+        disk: Disk,
         commands: Arc<CommandTimes>,
         editors: Arc<OpenEditors>,
         limits: &ToolLimits,
     ) -> Self {
         let ToolLimits { file_bytes, editor_bytes, editor_time: time, .. } = *limits;
         let limits = EditorLimits { file_bytes, editor_bytes, time };
-        Self { workspace, commands, limits, editors }
+        Self { workspace, disk, commands, limits, editors }
     }
 
     /// Returns the editor to ask about a file.
@@ -71,7 +73,7 @@ impl SessionFiles {
     ) -> Result<FileView, ToolError> {
         // Which of the two texts counts is not known yet, and that one alone must fit.
         let most = max.max(self.limits.file_bytes);
-        let saved = match Disk.read(path, most).await {
+        let saved = match self.disk.read(path, most).await {
             Err(error) if error.kind == "file_not_found" => None,
             saved => Some(saved?),
         };
@@ -128,7 +130,7 @@ impl SessionFiles {
         old: Option<&[u8]>,
         new: &[u8],
     ) -> Result<Option<Vec<u8>>, ToolError> {
-        if Disk.read(path, new.len() as u64).await.is_ok_and(|now| now == new) {
+        if self.disk.read(path, new.len() as u64).await.is_ok_and(|now| now == new) {
             editor.note_written(path, new);
             return Ok(None);
         }
@@ -145,7 +147,7 @@ impl SessionFiles {
 #[async_trait]
 impl Files for SessionFiles {
     async fn kind(&self, path: &Path) -> io::Result<FileKind> {
-        let kind = Disk.kind(path).await;
+        let kind = self.disk.kind(path).await;
         let is_missing = kind.as_ref().is_err_and(|err| err.kind() == io::ErrorKind::NotFound);
         match self.editor(path).filter(|_| is_missing) {
             Some(editor) => match self.look(&editor, path, self.limits.file_bytes).await {
@@ -157,15 +159,15 @@ impl Files for SessionFiles {
     }
 
     async fn read(&self, path: &Path, max: u64) -> Result<Vec<u8>, ToolError> {
-        let Some(editor) = self.editor(path) else { return Disk.read(path, max).await };
+        let Some(editor) = self.editor(path) else { return self.disk.read(path, max).await };
         let bytes = self.look(&editor, path, max).await?.bytes;
         bytes.ok_or_else(|| disk::not_found(path))
     }
 
     async fn check_writable(&self, path: &Path) -> Result<(), ToolError> {
         let is_missing = |err: io::Error| err.kind() == io::ErrorKind::NotFound;
-        if !Disk.kind(path).await.is_err_and(is_missing) {
-            Disk.check_writable(path).await?;
+        if !self.disk.kind(path).await.is_err_and(is_missing) {
+            self.disk.check_writable(path).await?;
         }
         match self.editor(path) {
             Some(editor) => editor.check_writable(path, editor.state(path)),
@@ -174,7 +176,7 @@ impl Files for SessionFiles {
     }
 
     async fn missing_directories(&self, path: &Path) -> Result<Vec<PathBuf>, ToolError> {
-        Disk.missing_directories(path).await
+        self.disk.missing_directories(path).await
     }
 
     async fn write(
@@ -185,7 +187,7 @@ impl Files for SessionFiles {
         cancel: &CancellationToken,
     ) -> Result<Option<Vec<u8>>, ToolError> {
         let Some(editor) = self.editor(path) else {
-            return Disk.write(path, old, new, cancel).await;
+            return self.disk.write(path, old, new, cancel).await;
         };
         let look = self.look(&editor, path, self.limits.file_bytes);
         let view = cancel.run_until_cancelled(look).await;
@@ -199,14 +201,14 @@ impl Files for SessionFiles {
             editor.buffers.takes_writes() && old_may_be && self.may_be_edited(new)
         });
         let Some(text) = text else {
-            let written = Disk.write(path, old, new, cancel).await?;
+            let written = self.disk.write(path, old, new, cancel).await?;
             editor.note_written(path, new);
             return Ok(written);
         };
         if view.is_on_disk {
-            Disk.check_writable(path).await?;
+            self.disk.check_writable(path).await?;
         }
-        let made = disk::make_directories(path).await?;
+        let made = self.disk.make_directories(path).await?;
         let text = without_mark(text, view.buffer.as_deref());
         let written = match self.write_there(&editor, (path, text), cancel).await {
             Ok(Ok(())) => self.written(&editor, path, old, new).await,
@@ -215,28 +217,28 @@ impl Files for SessionFiles {
             Err(error) => Err(error),
         };
         if written.is_err() {
-            disk::remove_directories(made).await;
+            self.disk.remove_directories(made).await;
         }
         written
     }
 
     async fn remove(&self, path: &Path, expected: &[u8]) -> io::Result<bool> {
-        let Some(editor) = self.editor(path) else { return Disk.remove(path, expected).await };
+        let Some(editor) = self.editor(path) else { return self.disk.remove(path, expected).await };
         let view = self.look(&editor, path, expected.len() as u64).await;
         let Some(view) = view.ok().filter(|view| view.bytes.as_deref() == Some(expected)) else {
             return Ok(false);
         };
         if view.is_on_disk {
-            return Disk.remove(path, expected).await;
+            return self.disk.remove(path, expected).await;
         }
         // A file that only the editor has is no file when it is empty.
         let emptied = self.write_there(&editor, (path, ""), &CancellationToken::new()).await;
         emptied.map_err(io::Error::other)?.map_err(io::Error::other)?;
-        Disk.remove(path, b"").await
+        self.disk.remove(path, b"").await
     }
 
     async fn remove_directory(&self, path: &Path) -> io::Result<()> {
-        Disk.remove_directory(path).await
+        self.disk.remove_directory(path).await
     }
 }
 

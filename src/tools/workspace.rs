@@ -2,18 +2,20 @@
 
 mod ignores;
 mod tree;
+mod walk;
 
 use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
-use std::sync::OnceLock;
-
-use ignore::{DirEntry, WalkBuilder};
+use std::sync::{Arc, OnceLock};
 
 pub(super) use self::ignores::Ignores;
 pub use self::ignores::{IgnoreSettings, Respect};
+pub use self::walk::{Walk, WalkEntry};
+use super::files::moved;
 use super::output::ToolError;
+use super::root::{Metadata, Root, RootedPath, is_moved};
 use super::secrets::Secrets;
 
 /// Bytes of a path at most; as many as Linux takes.
@@ -30,35 +32,47 @@ const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
 pub struct Workspace {
     /// Real paths; the first is where relative paths begin.
     roots: Vec<PathBuf>,
+    /// The same, opened when the session began.
+    opened: Vec<Arc<Root>>,
     filtering: IgnoreSettings,
     secrets: Secrets,
-    /// Real path of the directory that the session's commands know as `/tmp`, if that is their own.
-    temporary: OnceLock<PathBuf>,
+    /// The directory that the session's commands know as `/tmp`, if that is their own.
+    temporary: OnceLock<Arc<Root>>,
 }
 
 impl Workspace {
-    /// `root` and `more` must be directories.
+    /// `root` and `more` must be directories. They are opened once: whatever their names lead to later, the tools
+    /// work in these.
     pub fn new(root: &Path, more: &[PathBuf]) -> io::Result<Self> {
-        let real = |dir: &Path| {
-            let real = fs::canonicalize(dir)
-                .map_err(|err| io::Error::new(err.kind(), format!("{}: {err}", dir.display())))?;
-            if real.is_dir() {
-                return Ok(real);
-            }
-            Err(io::Error::new(
-                io::ErrorKind::NotADirectory,
-                format!("{} is not a directory", dir.display()),
-            ))
+        let open = |dir: &Path| {
+            Root::open(dir)
+                .map_err(|err| io::Error::new(err.kind(), format!("{}: {err}", dir.display())))
         };
-        let mut roots = vec![real(root)?];
+        let mut opened = vec![open(root)?];
         for dir in more {
-            let dir = real(dir)?;
-            if !roots.contains(&dir) {
-                roots.push(dir);
+            let dir = open(dir)?;
+            if opened.iter().all(|root| root.path() != dir.path()) {
+                opened.push(dir);
             }
         }
+        Ok(Self::of(opened))
+    }
+
+    /// A workspace of directories that are open; the first is where relative paths begin.
+    fn of(opened: Vec<Root>) -> Self {
+        let roots = opened.iter().map(|root| root.path().to_owned()).collect();
+        let opened = opened.into_iter().map(Arc::new).collect();
         let (filtering, secrets, temporary) = Default::default();
-        Ok(Self { roots, filtering, secrets, temporary })
+        Self { roots, opened, filtering, secrets, temporary }
+    }
+
+    /// Returns a workspace of a directory that a peer names: one of the roots, or one below. It is the directory that
+    /// was checked, whatever its name leads to later.
+    pub fn narrowed(&self, directory: &Path) -> Result<Self, String> {
+        let real = self.holds(directory)?;
+        let opened = self.rooted(&real).and_then(|place| place.open_root());
+        let opened = opened.map_err(|err| format!("{}: {err}", directory.display()))?;
+        Ok(Self::of(vec![opened]))
     }
 
     /// The same directories, with other ignore files.
@@ -114,10 +128,10 @@ impl Workspace {
         if is_inside { Ok(real) } else { Err(self.outside(&asked, &real)) }
     }
 
-    /// Takes note of the directory that the session's commands know as `/tmp`; a real path.
-    pub(super) fn set_temporary(&self, directory: PathBuf) {
-        self.secrets.except(&directory);
-        let _ = self.temporary.set(directory);
+    /// Takes note of the directory that the session's commands know as `/tmp`.
+    pub(super) fn set_temporary(&self, directory: Root) {
+        self.secrets.except(directory.path());
+        let _ = self.temporary.set(Arc::new(directory));
     }
 
     /// Returns whether a path may be one in the session's own `/tmp`.
@@ -127,7 +141,7 @@ impl Workspace {
 
     /// Returns the place of a path of the session's own `/tmp`.
     fn in_temporary(&self, path: &Path) -> Option<PathBuf> {
-        let directory = self.temporary.get()?;
+        let directory = self.temporary.get()?.path();
         let goes_up = path.components().any(|part| part == Component::ParentDir);
         // Commands see the workspace where it is, be it below `/tmp`.
         if goes_up || self.contains(path) {
@@ -140,12 +154,13 @@ impl Workspace {
 
     /// Returns whether a real path is in the session's own `/tmp`.
     fn is_temporary(&self, real: &Path) -> bool {
-        self.temporary.get().is_some_and(|directory| real.starts_with(directory))
+        self.temporary.get().is_some_and(|directory| real.starts_with(directory.path()))
     }
 
     /// Returns a real path as the session's commands name it.
     pub(super) fn shown(&self, real: &Path) -> PathBuf {
-        let inside = self.temporary.get().and_then(|directory| real.strip_prefix(directory).ok());
+        let inside = self.temporary.get();
+        let inside = inside.and_then(|directory| real.strip_prefix(directory.path()).ok());
         match inside {
             Some(inside) if inside.as_os_str().is_empty() => PathBuf::from(TEMPORARY[0]),
             Some(inside) => Path::new(TEMPORARY[0]).join(inside),
@@ -176,22 +191,46 @@ impl Workspace {
         )
     }
 
-    /// Checks that a directory that a peer names is one of the roots, or below one.
-    pub fn holds(&self, directory: &Path) -> Result<(), String> {
+    /// Checks that a directory that a peer names is one of the roots, or below one. Returns its real path.
+    pub fn holds(&self, directory: &Path) -> Result<PathBuf, String> {
         let shown = directory.display();
         let real = fs::canonicalize(directory).map_err(|err| format!("{shown}: {err}"))?;
         if directory.is_absolute() && real.is_dir() && self.contains(&real) {
-            return Ok(());
+            return Ok(real);
         }
         let roots: Vec<_> = self.roots.iter().map(|root| root.display().to_string()).collect();
         Err(format!("{shown} is not a directory in {}", roots.join(", ")))
     }
 
-    /// Returns whether a path that was real when it was resolved is not any more: a link has come up
-    /// on the way. Of what is outside, nothing is known.
-    pub(super) fn has_moved(&self, real: &Path) -> bool {
-        (self.contains(real) || self.is_temporary(real))
-            && !real_path(real).is_ok_and(|now| now == real)
+    /// Returns the place of a real path below the descriptor of its root, or of the session's own `/tmp`.
+    pub(super) fn rooted(&self, real: &Path) -> io::Result<RootedPath> {
+        let all = self.opened.iter().chain(self.temporary.get());
+        // Of roots in each other, the innermost was asked for by name.
+        let root = all.filter(|root| real.starts_with(root.path()));
+        let root = root.max_by_key(|root| root.path().as_os_str().len());
+        match root {
+            Some(root) => Ok(RootedPath::new(Arc::clone(root), real)),
+            None => Err(io::Error::other("it is outside the workspace")),
+        }
+    }
+
+    /// Checks that the path of a directory, a real one, still leads to it: whatever uses the path next must not end up
+    /// elsewhere.
+    pub fn check_in_place(&self, directory: &Path) -> Result<(), ToolError> {
+        let opened = self.rooted(directory).and_then(|place| place.open_root());
+        if opened.is_ok_and(|root| root.is_in_place()) { Ok(()) } else { Err(moved(directory)) }
+    }
+
+    /// Returns facts about the file at a path that has at most one link in it, at its end: about the link's target,
+    /// if that is inside.
+    pub(super) fn metadata(&self, path: &Path) -> io::Result<Metadata> {
+        match self.rooted(path)?.metadata() {
+            Err(error) if is_moved(&error) => {
+                let target = self.link_target(path).ok_or(io::ErrorKind::NotFound)?;
+                self.rooted(&target)?.metadata()
+            }
+            found => found,
+        }
     }
 
     /// Returns whether a real path is inside.
@@ -211,7 +250,7 @@ impl Workspace {
 
     /// Walks below `dir` (a real path), skipping what is ignored, `.git`, directories of secrets
     /// (unless `dir` is one), and links that lead elsewhere. Other links are met, and not followed.
-    pub fn walk(&self, dir: &Path, respect: Respect) -> WalkBuilder {
+    pub fn walk(&self, dir: &Path, respect: Respect) -> Walk {
         self.walk_where(dir, respect, |_| true)
     }
 
@@ -220,22 +259,19 @@ impl Workspace {
         &self,
         dir: &Path,
         respect: Respect,
-        keep: impl Fn(&DirEntry) -> bool + Send + Sync + 'static,
-    ) -> WalkBuilder {
+        keep: impl Fn(&WalkEntry) -> bool + Send + Sync + 'static,
+    ) -> Walk {
         let ignores = self.ignores(dir, respect);
         let roots = self.roots.clone();
         let secrets = self.secrets.why(dir).is_none().then(|| self.secrets.clone());
-        let mut walk = WalkBuilder::new(dir);
-        // The crate's own filters read files of any kind and size, also far above the root.
-        walk.standard_filters(false).follow_links(false).filter_entry(move |entry| {
-            let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
+        Walk::new(self.rooted(dir), move |entry| {
+            let is_dir = entry.is_dir();
             entry.file_name() != ".git"
                 && keep(entry)
                 && !(is_dir && secrets.as_ref().is_some_and(|it| it.hides(entry.path(), true)))
                 && ignores.cover_entry(entry.path(), is_dir).is_none()
-                && (!entry.path_is_symlink() || link_target(&roots, entry.path()).is_some())
-        });
-        walk
+                && (!entry.is_symlink() || link_target(&roots, entry.path()).is_some())
+        })
     }
 
     /// Returns the target of a symbolic link, if that exists and is inside.

@@ -66,7 +66,7 @@ async fn prepare(args: WriteArgs, cx: &ToolContext) -> Result<Invocation, ToolEr
     };
     let relative = cx.host.workspace.relative(&path);
     let summary = Summary::new(label(&relative)).at(&path, None);
-    let original = match Original::read(&args.file_path, &path, cx).await {
+    let original = match Original::read(&path, cx).await {
         Ok(original) => original,
         Err(error) => return Ok(Invocation::failing(summary, error)),
     };

@@ -29,6 +29,8 @@ mod docs;
 mod edit;
 mod env_file;
 mod events;
+#[cfg(target_os = "linux")]
+mod exchanged;
 mod fakes;
 mod family;
 mod gemini;

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use tandem_tools::workspace::{Respect, Workspace};
+use tandem_tools::workspace::{Respect, WalkEntry, Workspace};
 use tempfile::TempDir;
 
 /// `work` and `outside` beside each other, with some files.
@@ -181,7 +181,7 @@ fn names_need_not_be_utf_8() {
     assert_eq!(workspace.resolve("sub/x").unwrap(), work.join("sub/x"));
     assert_eq!(workspace.resolve("..").unwrap_err().kind, "path_not_in_workspace");
     assert_eq!(workspace.ignored_by(&work.join("sub/a.log"), Respect::ALL), Some(".gitignore"));
-    assert_eq!(workspace.walk(&work, Respect::ALL).build().flatten().count(), 4);
+    assert_eq!(workspace.walk(&work, Respect::ALL).flatten().count(), 4);
 }
 
 /// Checks the rule that covers each path of the workspace `work`, and that a walk skips just these.
@@ -192,7 +192,7 @@ fn check_ignored(root: &Path, expected: &[(&str, Option<&str>)]) {
     for respect in
         [Respect::ALL, Respect { git: true, own: false }, Respect { git: false, own: true }]
     {
-        let walked: Vec<_> = workspace.walk(&work, respect).build().flatten().collect();
+        let walked: Vec<_> = workspace.walk(&work, respect).flatten().collect();
         for (path, by) in expected {
             let path = work.join(path);
             let found = workspace.ignored_by(&path, respect);
@@ -203,8 +203,8 @@ fn check_ignored(root: &Path, expected: &[(&str, Option<&str>)]) {
             assert_eq!(met, found.is_none(), "{} {respect:?}", path.display());
         }
     }
-    let all = workspace.walk(&work, Respect { git: false, own: false }).build().flatten();
-    let all: Vec<_> = all.map(ignore::DirEntry::into_path).collect();
+    let all = workspace.walk(&work, Respect { git: false, own: false }).flatten();
+    let all: Vec<_> = all.map(WalkEntry::into_path).collect();
     for (path, _) in expected {
         assert!(all.contains(&work.join(path)), "{path}");
     }
@@ -381,7 +381,7 @@ fn walks_do_not_leave_the_workspace() {
     symlink("..", work.join("a/up")).unwrap();
     symlink("a", work.join("in")).unwrap();
     let workspace = Workspace::new(&work, &[]).unwrap();
-    let walked = workspace.walk(&work, Respect::ALL).build().flatten();
+    let walked = workspace.walk(&work, Respect::ALL).flatten();
     let mut walked: Vec<_> = walked.map(|entry| workspace.relative(entry.path())).collect();
     walked.sort();
     assert_eq!(walked, [".", "a", "a/file", "a/up", "in"]);

@@ -13,7 +13,7 @@ use super::event::{Event, PromptPart};
 use super::{at_path, call};
 use tandem_model::Call;
 use tandem_tools::ToolError;
-use tandem_tools::workspace::{Respect, Workspace};
+use tandem_tools::workspace::{Respect, WalkEntry, Workspace};
 
 /// Heading of what the model is told of mentions in vain.
 const NOT_READ: &str = "\n\n--- Mentioned and not read ---\n";
@@ -229,15 +229,12 @@ pub(super) fn files(workspace: &Workspace, most: usize) -> Vec<String> {
 }
 
 fn walk(workspace: &Workspace) -> impl Iterator<Item = PathBuf> {
-    let below = |root: &PathBuf| {
-        let mut walk = workspace.walk(root, Respect::ALL);
-        walk.sort_by_file_path(Path::cmp).build().flatten()
-    };
+    let below = |root: &PathBuf| workspace.walk(root, Respect::ALL).sorted().flatten();
     let files = workspace.roots().iter().flat_map(below);
-    let files = files.filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));
+    let files = files.filter(WalkEntry::is_file);
     // Who wants a secret names it.
     let files = files.filter(|entry| !workspace.secrets().hides(entry.path(), false));
-    files.map(ignore::DirEntry::into_path)
+    files.map(WalkEntry::into_path)
 }
 
 /// Returns the ways to read a mention, the literal one first: names of files can have a `#` or a `?`.

@@ -1,38 +1,43 @@
 //! A file that has no name until it is whole: a process that is killed meanwhile leaves nothing.
 
-use std::fs::{File, Permissions};
+use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::os::fd::OwnedFd;
 
-use tempfile::NamedTempFile;
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, openat, renameat, renameat_with, unlinkat};
+use rustix::io::Errno;
+
+/// Attempts to find a temporary name that is not taken.
+const MAX_NAMES: usize = 100;
 
 /// A file that is being written in a directory.
-pub(super) enum PendingFile {
+pub(super) enum PendingFile<'d> {
     /// Without a name (Linux, on most file systems).
     #[cfg(target_os = "linux")]
-    Unnamed(File),
+    Unnamed(&'d OwnedFd, File),
     /// Under a temporary name, which it keeps should the process be killed.
-    Named(NamedTempFile),
+    Named(TemporaryName<'d>, File),
 }
 
-impl PendingFile {
+impl<'d> PendingFile<'d> {
     /// Creates an empty file that can be given a name in `directory`; the umask counts.
-    pub(super) fn new(directory: &Path, mode: u32) -> io::Result<Self> {
+    pub(super) fn new(directory: &'d OwnedFd, mode: Mode) -> io::Result<Self> {
         #[cfg(target_os = "linux")]
         if let Some(file) = unnamed::create(directory, mode)? {
-            return Ok(Self::Unnamed(file));
+            return Ok(Self::Unnamed(directory, file));
         }
-        let mut builder = tempfile::Builder::new();
-        builder.permissions(Permissions::from_mode(mode)).tempfile_in(directory).map(Self::Named)
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
+        let create = |name: &str| openat(directory, name, flags, mode);
+        TemporaryName::find(directory, create).map(|(name, file)| Self::Named(name, file.into()))
     }
 
     /// Returns the file, to change its owner and its permissions.
     pub(super) fn as_file(&self) -> &File {
         match self {
             #[cfg(target_os = "linux")]
-            Self::Unnamed(file) => file,
-            Self::Named(file) => file.as_file(),
+            Self::Unnamed(_, file) => file,
+            Self::Named(_, file) => file,
         }
     }
 
@@ -43,51 +48,104 @@ impl PendingFile {
         Ok(self)
     }
 
-    /// Names the file `path`; fails if there is something already.
-    pub(super) fn create(self, path: &Path) -> io::Result<()> {
+    /// Gives the file a name in its directory; fails if there is something already.
+    pub(super) fn create(self, name: &OsStr) -> io::Result<()> {
         match self {
             #[cfg(target_os = "linux")]
-            Self::Unnamed(file) => unnamed::link(&file, path),
-            Self::Named(file) => file.persist_noclobber(path).map(drop).map_err(|err| err.error),
+            Self::Unnamed(directory, file) => Ok(unnamed::link(&file, directory, name)?),
+            Self::Named(temporary, _) => temporary.create(name),
         }
     }
 
-    /// Puts the file in the place of the one at `path`.
-    pub(super) fn replace(self, path: &Path) -> io::Result<()> {
-        let named = match self {
+    /// Puts the file in the place of the one of that name.
+    pub(super) fn replace(self, name: &OsStr) -> io::Result<()> {
+        let temporary = match self {
             // A link cannot take a file's place, a rename can. Between the two the file has a
             // temporary name, for as long as two system calls take.
             #[cfg(target_os = "linux")]
-            Self::Unnamed(file) => {
-                let directory = path.parent().unwrap_or(path);
-                tempfile::Builder::new().make_in(directory, |path| unnamed::link(&file, path))?
+            Self::Unnamed(directory, file) => {
+                let link = |name: &str| unnamed::link(&file, directory, name.as_ref());
+                TemporaryName::find(directory, link)?.0
             }
-            Self::Named(file) => {
-                return file.persist(path).map(drop).map_err(|err| err.error);
-            }
+            Self::Named(temporary, _) => temporary,
         };
-        named.persist(path).map(drop).map_err(|err| err.error)
+        temporary.replace(name)
+    }
+}
+
+/// A temporary name in a directory, which is removed when this is dropped.
+pub(super) struct TemporaryName<'d> {
+    directory: &'d OwnedFd,
+    name: String,
+    is_gone: bool,
+}
+
+impl<'d> TemporaryName<'d> {
+    /// Has a file made under a name that is not taken.
+    fn find<T>(
+        directory: &'d OwnedFd,
+        create: impl Fn(&str) -> rustix::io::Result<T>,
+    ) -> io::Result<(Self, T)> {
+        for _ in 0..MAX_NAMES {
+            let name = format!(".tmp{:016x}", fastrand::u64(..));
+            match create(&name) {
+                Err(Errno::EXIST) => {}
+                made => return Ok((Self { directory, name, is_gone: false }, made?)),
+            }
+        }
+        Err(Errno::EXIST.into())
+    }
+
+    fn create(mut self, name: &OsStr) -> io::Result<()> {
+        let (directory, flags) = (self.directory, RenameFlags::NOREPLACE);
+        match renameat_with(directory, &*self.name, directory, name, flags) {
+            // Some file systems do not know the flag; a link takes no name that is taken, either.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                let empty = AtFlags::empty();
+                Ok(rustix::fs::linkat(directory, &*self.name, directory, name, empty)?)
+            }
+            renamed => {
+                renamed?;
+                self.is_gone = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn replace(mut self, name: &OsStr) -> io::Result<()> {
+        renameat(self.directory, &*self.name, self.directory, name)?;
+        self.is_gone = true;
+        Ok(())
+    }
+}
+
+impl Drop for TemporaryName<'_> {
+    fn drop(&mut self) {
+        if !self.is_gone {
+            let _ = unlinkat(self.directory, &*self.name, AtFlags::empty());
+        }
     }
 }
 
 #[cfg(target_os = "linux")]
 mod unnamed {
+    use std::ffi::OsStr;
     use std::fs::File;
     use std::io;
-    use std::os::fd::AsRawFd as _;
+    use std::os::fd::{AsRawFd as _, OwnedFd};
     use std::path::Path;
 
-    use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
+    use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
     use rustix::io::Errno;
 
     /// Creates a file without a name; `None` where the file system or the system cannot.
-    pub(super) fn create(directory: &Path, mode: u32) -> io::Result<Option<File>> {
+    pub(super) fn create(directory: &OwnedFd, mode: Mode) -> io::Result<Option<File>> {
         // Without it the file could not be given a name.
         if !Path::new("/proc/self/fd").exists() {
             return Ok(None);
         }
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        match open(directory, flags, Mode::from_raw_mode(mode)) {
+        match openat(directory, ".", flags, mode) {
             Ok(file) => Ok(Some(file.into())),
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Ok(None),
             Err(err) => Err(err.into()),
@@ -95,17 +153,23 @@ mod unnamed {
     }
 
     /// Gives the file a name that is not taken.
-    pub(super) fn link(file: &File, path: &Path) -> io::Result<()> {
+    pub(super) fn link(file: &File, directory: &OwnedFd, name: &OsStr) -> rustix::io::Result<()> {
         let unnamed = format!("/proc/self/fd/{}", file.as_raw_fd());
-        Ok(linkat(CWD, unnamed, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
+        linkat(CWD, unnamed, directory, name, AtFlags::SYMLINK_FOLLOW)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
 
     use super::*;
+
+    fn opened(directory: &Path) -> OwnedFd {
+        File::open(directory).unwrap().into()
+    }
 
     fn names(directory: &Path) -> Vec<String> {
         let names = fs::read_dir(directory).unwrap();
@@ -116,12 +180,16 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn nothing_is_in_the_directory_until_the_file_is_whole() {
         let dir = tempfile::tempdir().unwrap();
-        let file = PendingFile::new(dir.path(), 0o600).unwrap().fill(b"new").unwrap();
+        let directory = opened(dir.path());
+        let file = PendingFile::new(&directory, Mode::RUSR).unwrap().fill(b"new").unwrap();
         assert_eq!(names(dir.path()), Vec::<String>::new());
-        file.create(&dir.path().join("file")).unwrap();
-        let file = PendingFile::new(dir.path(), 0o640).unwrap().fill(b"newer").unwrap();
+        file.create(OsStr::new("file")).unwrap();
+        let file = PendingFile::new(&directory, Mode::RUSR | Mode::WUSR | Mode::RGRP)
+            .unwrap()
+            .fill(b"newer")
+            .unwrap();
         assert_eq!(names(dir.path()), ["file"]);
-        file.replace(&dir.path().join("file")).unwrap();
+        file.replace(OsStr::new("file")).unwrap();
         assert_eq!(names(dir.path()), ["file"]);
         assert_eq!(fs::read(dir.path().join("file")).unwrap(), b"newer");
         let mode = fs::metadata(dir.path().join("file")).unwrap().permissions().mode();
@@ -132,9 +200,13 @@ mod tests {
     fn a_new_file_does_not_take_the_place_of_one_that_came_up_meanwhile() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
-        let file = PendingFile::new(dir.path(), 0o600).unwrap().fill(b"new").unwrap();
+        let directory = opened(dir.path());
+        let file = PendingFile::new(&directory, Mode::RUSR).unwrap().fill(b"new").unwrap();
         fs::write(&path, b"theirs").unwrap();
-        assert_eq!(file.create(&path).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(
+            file.create(OsStr::new("file")).unwrap_err().kind(),
+            io::ErrorKind::AlreadyExists
+        );
         assert_eq!(fs::read(&path).unwrap(), b"theirs");
         assert_eq!(names(dir.path()), ["file"]);
     }

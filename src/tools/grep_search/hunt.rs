@@ -1,6 +1,8 @@
 //! Searches many files at once, with the same outcome as one after the other.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use super::lines::{FileMatches, LineQuery, search, searcher};
@@ -36,12 +38,13 @@ struct HuntState<I> {
     hits: Hits,
 }
 
-/// Searches files until so many lines have matched.
+/// Searches files, which `open` opens, until so many lines have matched.
 ///
 /// Files are taken in order, and no more are taken once those that were searched have enough
 /// matches: what is missing then comes after these, so that the first `max` are always the same.
 pub(super) fn hunt(
     files: impl Iterator<Item = Option<PathBuf>> + Send,
+    open: impl Fn(&Path) -> io::Result<File> + Sync,
     wanted: &LineQuery,
     max: usize,
     until: &Deadline,
@@ -51,7 +54,7 @@ pub(super) fn hunt(
     let threads = thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS));
     thread::scope(|scope| {
         for _ in 0..threads {
-            scope.spawn(|| work(&shared, wanted, max, until));
+            scope.spawn(|| work(&shared, &open, wanted, max, until));
         }
     });
     let HuntState { mut found, mut hits, .. } = shared.into_inner();
@@ -72,6 +75,7 @@ pub(super) fn hunt(
 
 fn work<I: Iterator<Item = Option<PathBuf>>>(
     shared: &Mutex<HuntState<I>>,
+    open: &impl Fn(&Path) -> io::Result<File>,
     wanted: &LineQuery,
     max: usize,
     until: &Deadline,
@@ -81,7 +85,7 @@ fn work<I: Iterator<Item = Option<PathBuf>>>(
         // A statement of its own, so that the lock is not held while the file is searched.
         let next = shared.lock().next(max, until);
         let Some((number, path)) = next else { return };
-        let lines = search(&mut searcher, &path, wanted, until);
+        let lines = open(&path).and_then(|file| search(&mut searcher, file, wanted, until));
         let mut shared = shared.lock();
         match lines {
             Ok(lines) if lines.matches == 0 => {}
@@ -121,8 +125,9 @@ impl<I: Iterator<Item = Option<PathBuf>>> HuntState<I> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::fs::{self, File};
     use std::iter;
+    use std::path::Path;
 
     use grep_regex::RegexMatcher;
     use tokio_util::sync::CancellationToken;
@@ -151,7 +156,7 @@ mod tests {
             }
             Some(path.clone())
         });
-        hunt(endless, &wanted, max, &until)
+        hunt(endless, |path: &Path| File::open(path), &wanted, max, &until)
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
 
 use grep_matcher::Matcher as _;
 use grep_regex::RegexMatcher;
@@ -103,11 +102,11 @@ pub(super) fn searcher(wanted: &LineQuery) -> Searcher {
 /// Searches a file. None of a binary file.
 pub(super) fn search(
     searcher: &mut Searcher,
-    path: &Path,
+    file: File,
     wanted: &LineQuery,
     until: &Deadline,
 ) -> io::Result<FileMatches> {
-    let file = Stoppable { file: File::open(path)?, until };
+    let file = Stoppable { file, until };
     let mut sink = Collect { wanted, found: FileMatches::default(), near_to: None };
     searcher.search_reader(&wanted.pattern, file, &mut sink)?;
     let mut found = sink.found;

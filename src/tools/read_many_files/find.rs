@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use ignore::{DirEntry, WalkBuilder};
-
 use serde::Deserialize;
 
 use crate::args::{self, FilterArgs};
@@ -19,7 +17,7 @@ use crate::read_file::excerpt::LineSpan;
 use crate::shorten::one_line;
 use crate::smallest::Smallest;
 use crate::target::{LABEL_CHARS, PathTarget};
-use crate::workspace::Respect;
+use crate::workspace::{Respect, Walk, WalkEntry};
 
 /// Names of files that nobody wants to read who does not ask for them: made by programs, or no
 /// text.
@@ -230,9 +228,9 @@ impl Finder<'_> {
         let respect = self.args.respect();
         match target.found {
             Ok(FileKind::Directory) => {
-                let mut walk = workspace.walk_where(&target.path, respect, self.keep());
-                walk.max_depth((self.args.recursive == Some(false)).then_some(1));
-                self.collect(&walk, |_| true, |_| false)
+                let walk = workspace.walk_where(&target.path, respect, self.keep());
+                let walk = walk.max_depth((self.args.recursive == Some(false)).then_some(1));
+                self.collect(walk, |_| true, |_| false)
             }
             Ok(_) if self.excluded(&target.path) => Err(excluded()),
             Ok(_) => Ok(Matched::File(target.path)),
@@ -252,7 +250,7 @@ impl Finder<'_> {
         for dir in workspace.trees() {
             let pattern = GlobPattern::new(workspace, dir, glob, false, self.args.respect())?;
             let walk = pattern.walk(workspace, &self.until, self.keep());
-            let found = self.collect(&walk, |path| pattern.matches(path), asked_for)?;
+            let found = self.collect(walk, |path| pattern.matches(path), asked_for)?;
             if let Matched::Files { paths, more } = found {
                 all.extend(paths);
                 all_more += more;
@@ -266,14 +264,14 @@ impl Finder<'_> {
 
     fn collect(
         &self,
-        walk: &WalkBuilder,
+        walk: Walk,
         matches: impl Fn(&Path) -> bool,
         media: impl Fn(&Path) -> bool,
     ) -> Result<Matched, ToolError> {
         let mut first = Smallest::new(self.cx.host.limits.files);
-        let entries = walk.build().take_while(|_| !self.until.over()).flatten();
+        let entries = walk.take_while(|_| !self.until.over()).flatten();
         // Links are left out: what they lead to is met on its own.
-        let files = entries.filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));
+        let files = entries.filter(WalkEntry::is_file);
         for file in files.filter(|file| matches(file.path())) {
             let media = media(file.path());
             first.push((file.into_path(), media));
@@ -285,12 +283,12 @@ impl Finder<'_> {
     }
 
     /// Returns a filter for what a walk meets.
-    fn keep(&self) -> impl Fn(&DirEntry) -> bool + Send + Sync + 'static {
+    fn keep(&self) -> impl Fn(&WalkEntry) -> bool + Send + Sync + 'static {
         let until = self.until.clone();
         let (defaults, exclude) = (Arc::clone(&self.defaults), Arc::clone(&self.exclude));
         let roots = self.cx.host.workspace.roots().to_owned();
         move |entry| {
-            let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
+            let is_dir = entry.is_dir();
             !until.over()
                 // By name alone: a directory that is asked for may well be called `build`.
                 && !defaults.matched(Path::new(entry.file_name()), is_dir).is_ignore()

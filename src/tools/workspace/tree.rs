@@ -1,7 +1,6 @@
 //! The files of a workspace at a glance.
 
 use std::collections::{HashMap, VecDeque};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::super::shorten::one_line;
@@ -67,7 +66,7 @@ impl Tree {
             if self.left == 0 || self.look == 0 {
                 return;
             }
-            let Some(directory) = self.list(&path, ignores) else { continue };
+            let Some(directory) = self.list(workspace, &path, ignores) else { continue };
             let secrets = &workspace.secrets;
             let below = directory.entries.iter().filter(|entry| entry.is_dir);
             let below = below.filter(|entry| !secrets.hides(&entry.path, true));
@@ -77,15 +76,14 @@ impl Tree {
     }
 
     /// Lists a directory; `None` if it cannot be read.
-    fn list(&mut self, path: &Path, ignores: &Ignores) -> Option<Directory> {
+    fn list(&mut self, workspace: &Workspace, path: &Path, ignores: &Ignores) -> Option<Directory> {
         let mut first = Smallest::new(self.left.min(PER_DIRECTORY));
-        let mut entries = fs::read_dir(path).ok()?.take(self.look);
+        let mut entries = workspace.rooted(path).and_then(|it| it.entries()).ok()?.take(self.look);
         for entry in entries.by_ref() {
             self.look -= 1;
-            let Ok(entry) = entry else { continue };
-            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            let path = entry.path();
-            if entry.file_name() != ".git" && ignores.cover_entry(&path, is_dir).is_none() {
+            let Ok((name, kind)) = entry else { continue };
+            let (path, is_dir) = (path.join(&name), kind.is_dir());
+            if name != ".git" && ignores.cover_entry(&path, is_dir).is_none() {
                 first.push(TreeEntry { path, is_dir });
             }
         }

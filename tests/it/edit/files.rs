@@ -164,7 +164,7 @@ fn a_directory_that_became_a_link_meanwhile_is_not_followed() {
     let args = json!({ "file_path": "sub/x.txt", "content": "new" });
     let call = place.prepare("write_file", args).unwrap();
     symlink(place.dir.path(), place.path("sub")).unwrap();
-    assert_eq!(place.run(call, None).unwrap_err().kind, "path_not_in_workspace");
+    assert_eq!(place.run(call, None).unwrap_err().kind, "file_changed");
     assert!(!place.dir.path().join("x.txt").exists());
 
     let args = json!({ "file_path": "real/x.txt", "content": "new" });
@@ -184,7 +184,7 @@ fn a_directory_that_becomes_a_link_while_a_change_is_announced_is_not_followed()
         Box::pin(std::future::ready(Ok(())))
     });
     let result = place.call("write_file", json!({ "file_path": "sub/x.txt", "content": "new" }));
-    assert_eq!(result.unwrap_err().kind, "path_not_in_workspace");
+    assert_eq!(result.unwrap_err().kind, "file_changed");
     assert!(!place.dir.path().join("x.txt").exists());
 }
 

@@ -12,24 +12,24 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 
 /// A disk on which some writes go wrong, told by what would be written.
-struct FaultyDisk;
+struct FaultyDisk(Disk);
 
 #[async_trait]
 impl Files for FaultyDisk {
     async fn kind(&self, path: &Path) -> io::Result<FileKind> {
-        Disk.kind(path).await
+        self.0.kind(path).await
     }
 
     async fn read(&self, path: &Path, max: u64) -> Result<Vec<u8>, ToolError> {
-        Disk.read(path, max).await
+        self.0.read(path, max).await
     }
 
     async fn check_writable(&self, path: &Path) -> Result<(), ToolError> {
-        Disk.check_writable(path).await
+        self.0.check_writable(path).await
     }
 
     async fn missing_directories(&self, path: &Path) -> Result<Vec<PathBuf>, ToolError> {
-        Disk.missing_directories(path).await
+        self.0.missing_directories(path).await
     }
 
     async fn write(
@@ -42,19 +42,19 @@ impl Files for FaultyDisk {
         match new {
             b"full\n" => return Err(ToolError::new("no_space_left", "the disk is full")),
             b"cut off before\n" => {}
-            b"cut off after\n" => _ = Disk.write(path, old, new, cancel).await?,
-            _ => return Disk.write(path, old, new, cancel).await,
+            b"cut off after\n" => _ = self.0.write(path, old, new, cancel).await?,
+            _ => return self.0.write(path, old, new, cancel).await,
         }
         cancel.cancel();
         Err(ToolError::cancelled())
     }
 
     async fn remove(&self, path: &Path, expected: &[u8]) -> io::Result<bool> {
-        Disk.remove(path, expected).await
+        self.0.remove(path, expected).await
     }
 
     async fn remove_directory(&self, path: &Path) -> io::Result<()> {
-        Disk.remove_directory(path).await
+        self.0.remove_directory(path).await
     }
 }
 
@@ -64,7 +64,7 @@ async fn stage(content: &str) -> Stage {
     let stage = Stage::with(answers, |mut parts| {
         let workspace = Workspace::new(parts.host.workspace.root(), &[]).unwrap();
         let host = host_with(workspace, ToolLimits::default());
-        parts.host = Host { files: Arc::new(FaultyDisk), ..host };
+        parts.host = Host { files: Arc::new(FaultyDisk(host.disk.clone())), ..host };
         parts
     });
     stage.write("a", "zero\n");

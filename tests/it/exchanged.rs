@@ -1,0 +1,166 @@
+//! Files of a workspace in which a directory and a link that leads out change places all the time, as a command
+//! can have it.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use serde_json::{Value, json};
+use tandem_tools::workspace::Workspace;
+use tandem_tools::{ToolContext, ToolLimits, all};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use crate::fakes::context;
+
+/// Number of calls during the exchanges: without the repair, some of so few lead out.
+const CALLS: usize = 150;
+
+/// Text of the files outside.
+const OUTSIDE: &str = "said outside";
+
+/// A thread that exchanges two paths until it is dropped.
+pub(crate) struct Exchange {
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Exchange {
+    pub(crate) fn of(one: &Path, other: &Path) -> Self {
+        let is_over = Arc::<AtomicBool>::default();
+        let (over, one, other) = (Arc::clone(&is_over), one.to_owned(), other.to_owned());
+        let thread = thread::spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).unwrap();
+            }
+        });
+        Self { is_over, thread: Some(thread) }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+/// A workspace in which `a/sub` and `link`, a link to a directory outside, change places.
+struct Place {
+    /// Dropped first.
+    _exchange: Exchange,
+    dir: TempDir,
+    cx: ToolContext,
+    runtime: Runtime,
+}
+
+impl Place {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, outside) = (dir.path().join("ws"), dir.path().join("outside"));
+        for (directory, text) in [(&root.join("a/sub"), "said inside"), (&outside, OUTSIDE)] {
+            fs::create_dir_all(directory).unwrap();
+            fs::write(directory.join("file.txt"), text).unwrap();
+        }
+        fs::write(outside.join("only-outside.txt"), OUTSIDE).unwrap();
+        symlink(&outside, root.join("link")).unwrap();
+        let cx = context(Workspace::new(&root, &[]).unwrap(), ToolLimits::default());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let exchange = Exchange::of(&root.join("a/sub"), &root.join("link"));
+        Self { _exchange: exchange, dir, cx, runtime }
+    }
+
+    fn outside(&self) -> PathBuf {
+        self.dir.path().join("outside")
+    }
+
+    /// Calls a tool, and returns all that is said of the call.
+    fn call(&self, name: &str, args: &Value) -> String {
+        let tool = all().into_iter().find(|tool| tool.spec().name == name).unwrap();
+        self.runtime.block_on(async {
+            let call = match tool.prepare(args.clone(), &self.cx).await {
+                Ok(call) => call,
+                Err(error) => return error.to_string(),
+            };
+            let summary = format!("{:?}", call.summary);
+            format!("{summary} {:?}", call.run(self.cx.clone(), None).await)
+        })
+    }
+
+    /// Checks that calls of a tool say nothing of the files outside, and that some of them succeed.
+    #[track_caller]
+    fn check_reads(&self, name: &str, args: &Value) {
+        let said: Vec<_> = (0..CALLS).map(|_| self.call(name, args)).collect();
+        for said in &said {
+            assert!(!said.contains(OUTSIDE), "{said}");
+            assert!(!said.contains("only-outside"), "{said}");
+        }
+        assert!(said.iter().any(|said| said.contains("Ok(")), "{said:?}");
+    }
+}
+
+#[test]
+fn no_write_leads_out() {
+    let place = Place::new();
+    for call in 0..CALLS {
+        let path = format!("a/sub/new{call}.txt");
+        place.call("write_file", &json!({ "file_path": path, "content": "new" }));
+        place.call("write_file", &json!({ "file_path": "a/sub/file.txt", "content": path }));
+    }
+    let mut names: Vec<_> =
+        fs::read_dir(place.outside()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["file.txt", "only-outside.txt"]);
+    assert_eq!(fs::read_to_string(place.outside().join("file.txt")).unwrap(), OUTSIDE);
+}
+
+#[test]
+fn no_replacement_leads_out() {
+    let place = Place::new();
+    for _ in 0..CALLS {
+        let args = json!({
+            "file_path": "a/sub/file.txt",
+            "instruction": "",
+            "old_string": "said",
+            "new_string": "says",
+        });
+        let said = place.call("replace", &args);
+        assert!(!said.contains("outside\""), "{said}");
+    }
+    assert_eq!(fs::read_to_string(place.outside().join("file.txt")).unwrap(), OUTSIDE);
+}
+
+#[test]
+fn no_file_outside_is_read() {
+    Place::new().check_reads("read_file", &json!({ "file_path": "a/sub/file.txt" }));
+}
+
+#[test]
+fn none_of_many_files_is_read_outside() {
+    let place = Place::new();
+    place.check_reads("read_many_files", &json!({ "include": ["a/**/*.txt"] }));
+    place.check_reads("read_many_files", &json!({ "include": ["a/sub"] }));
+}
+
+#[test]
+fn no_file_outside_is_searched() {
+    let place = Place::new();
+    place.check_reads("grep_search", &json!({ "pattern": "said" }));
+    place.check_reads("grep_search", &json!({ "pattern": "said", "dir_path": "a/sub" }));
+}
+
+#[test]
+fn no_file_outside_is_found() {
+    let place = Place::new();
+    place.check_reads("glob", &json!({ "pattern": "**/*.txt" }));
+    place.check_reads("glob", &json!({ "pattern": "a/sub/*.txt" }));
+}
+
+#[test]
+fn no_directory_outside_is_listed() {
+    Place::new().check_reads("list_directory", &json!({ "dir_path": "a/sub" }));
+}
