@@ -329,6 +329,9 @@ fn maker(
     Arc::new(move |request: &SessionRequest, storage| {
         let SessionWorkspace { workspace, settings, saved } = workspaces.of(request, &storage)?;
         let (making, settings) = making.in_directory(&settings);
+        // The settings were read by the directory's name.
+        let in_place = workspace.check_in_place(workspace.root());
+        in_place.map_err(|error| error.message)?;
         let mode = if request.auto_approve && auto_execute {
             Mode::Yolo
         } else {

@@ -106,8 +106,7 @@ impl Workspaces {
             return Err(format!("no session may work there. Workspaces of this server: {names}"));
         };
         let directory = request.directory.as_deref().unwrap_or(directories.root());
-        directories.holds(directory)?;
-        let workspace = Workspace::new(directory, &[]).map_err(|error| error.to_string())?;
+        let workspace = directories.narrowed(directory)?;
         let settings = workspace.root().to_owned();
         Ok(SessionWorkspace { workspace, settings, saved: None })
     }

@@ -25,6 +25,7 @@ use super::command_sandbox::Confinement;
 use super::context::ToolContext;
 use super::invocation::{Access, Invocation, Summary};
 use super::limits::ToolLimits;
+use super::off_thread::off_thread;
 use super::output::{ResultContent, ToolError, ToolOutput};
 use super::shell_output::OutputBuffer;
 use super::shorten::shorten;
@@ -192,6 +193,7 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
     }
     let confinement = sandbox::confinement(&cx).await?;
     let terminals = &cx.host.terminals;
+    check_in_place(&cx, directory).await?;
     let running = terminals.start(command, directory, &cx.variables, confinement.as_ref());
     let mut running = running.map_err(|err| not_started(&err))?;
     let mut output = OutputBuffer::new(limits.shell_bytes);
@@ -224,6 +226,13 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
     }
 }
 
+/// Checks that a command would start in the directory that was asked about, and not where a link leads that has come
+/// up since.
+async fn check_in_place(cx: &ToolContext, directory: &Path) -> Result<(), ToolError> {
+    let (host, directory) = (Arc::clone(&cx.host), directory.to_owned());
+    off_thread(move || host.workspace.check_in_place(&directory)).await
+}
+
 /// Returns the error of a command that was ended because it wrote nothing.
 fn silent(written: &str, limits: &ToolLimits) -> ToolError {
     let seconds = limits.shell_idle.as_secs();
@@ -243,6 +252,7 @@ async fn leave_running(
     let _timer = cx.host.commands.start();
     let confinement = sandbox::confinement(cx).await?;
     let terminals = &cx.host.terminals;
+    check_in_place(cx, directory).await?;
     let start = || terminals.start(command, directory, &cx.variables, confinement.as_ref());
     let look = sandbox::look_at_end(cx, command, confinement.as_ref());
     let end = JobEnd { look, tell: Arc::clone(&cx.background_ended) };

@@ -164,3 +164,49 @@ fn no_file_outside_is_found() {
 fn no_directory_outside_is_listed() {
     Place::new().check_reads("list_directory", &json!({ "dir_path": "a/sub" }));
 }
+
+#[test]
+fn a_directory_that_a_client_names_is_the_one_that_was_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, outside) = (dir.path().join("served"), dir.path().join("outside"));
+    for (directory, text) in [(&root.join("project"), "said inside"), (&outside, OUTSIDE)] {
+        fs::create_dir_all(directory).unwrap();
+        fs::write(directory.join("file.txt"), text).unwrap();
+    }
+    symlink(&outside, root.join("link")).unwrap();
+    let served = Workspace::new(&root, &[]).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let _exchange = Exchange::of(&root.join("project"), &root.join("link"));
+    let mut begun = 0;
+    for _ in 0..CALLS {
+        let Ok(workspace) = served.narrowed(&root.join("project")) else { continue };
+        begun += 1;
+        let files = context(workspace, ToolLimits::default()).host;
+        let file = files.workspace.root().join("file.txt");
+        let read = runtime.block_on(files.files.read(&file, 100)).unwrap();
+        assert_eq!(String::from_utf8(read).unwrap(), "said inside");
+    }
+    assert!(begun > 0);
+}
+
+#[test]
+fn a_command_does_not_start_where_a_link_leads_that_has_come_up_since() {
+    for background in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, outside) = (dir.path().join("ws"), dir.path().join("outside"));
+        fs::create_dir_all(root.join("sub")).unwrap();
+        fs::create_dir(&outside).unwrap();
+        let cx = context(Workspace::new(&root, &[]).unwrap(), ToolLimits::default());
+        let tool = all().into_iter().find(|tool| tool.spec().name == "run_shell_command").unwrap();
+        let args = json!({
+            "command": "touch made", "dir_path": "sub", "is_background": background, "delay_ms": 500,
+        });
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let call = runtime.block_on(tool.prepare(args, &cx)).unwrap();
+        fs::rename(root.join("sub"), root.join("was")).unwrap();
+        symlink(&outside, root.join("sub")).unwrap();
+        let error = runtime.block_on(call.run(cx, None)).unwrap_err();
+        assert_eq!(error.kind, "file_changed", "{error}");
+        assert!(!outside.join("made").exists() && !root.join("was/made").exists());
+    }
+}
