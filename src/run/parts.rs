@@ -138,6 +138,7 @@ pub(super) fn memory(settings: &Settings, credentials: &Arc<Credentials>) -> Mem
     let (context, env) = (&settings.context, credentials.env());
     let places = Places {
         names: context.file_name.clone(),
+        own_names: context.own_file_name.clone(),
         user: [env.gemini_dir(), env.config_dir()].into_iter().flatten().collect(),
         home: env.home(),
         markers: context.memory_boundary_markers.clone(),

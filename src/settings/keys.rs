@@ -50,6 +50,8 @@ pub(super) const MODE: &str = "general.defaultApprovalMode";
 /// Switch for judging folders.
 pub(super) const FOLDER_TRUST: &str = "security.folderTrust.enabled";
 pub(super) const MCP_SERVERS: &str = "mcpServers";
+/// Names of memory files.
+pub(super) const FILE_NAME: &str = "context.fileName";
 /// Other agents.
 pub(super) const A2A_SERVERS: &str = "a2aServers";
 /// Sandbox of commands.
@@ -77,7 +79,7 @@ pub(super) const KEYS: &[Key] = &[
     key("general.sessionRetention.maxAge", &[], Replace, No),
     key("general.sessionRetention.maxCount", &[], Replace, No),
     key(CLIENT_TERMINALS, &[], Replace, If(off)),
-    key("context.fileName", &["contextFileName"], Replace, Counts),
+    key(FILE_NAME, &["contextFileName"], Replace, Counts),
     key("context.includeDirectories", &["includeDirectories"], Add, No),
     key("context.loadMemoryFromIncludeDirectories", LOAD_MEMORY, Replace, Counts),
     key("context.includeDirectoryTree", &[], Replace, Counts),

@@ -14,10 +14,10 @@ use super::env::Env;
 use super::expand;
 use super::file::{self, Node, NodeKind};
 use super::keys::{
-    A2A_SERVERS, CLIENT_TERMINALS, FOLDER_TRUST, KEYS, Key, MCP_SERVERS, MODE, MODEL, Merge,
-    SANDBOX, SANDBOX_BOUNDS, SANDBOX_VARIABLE, Unjudged, WITHOUT_EFFECT,
+    A2A_SERVERS, CLIENT_TERMINALS, FILE_NAME, FOLDER_TRUST, KEYS, Key, MCP_SERVERS, MODE, MODEL,
+    Merge, SANDBOX, SANDBOX_BOUNDS, SANDBOX_VARIABLE, Unjudged, WITHOUT_EFFECT,
 };
-use super::options::Settings;
+use super::options::{ContextSettings, Settings};
 use super::origin::{Layer, SettingOrigin};
 use super::server_entry::ServerEntry;
 use super::trust::{Trust, trust};
@@ -59,6 +59,8 @@ struct Merger<'a> {
     /// MCP servers and other agents as they are written, and the variables that were put into them, by the
     /// paths of their names.
     servers: BTreeMap<String, (Value, Vec<String>)>,
+    /// Names of memory files before a project named others.
+    own_file_names: Option<Value>,
     /// The place of each value that asks for what there is not here, by name.
     without_effect: BTreeMap<&'static str, SettingOrigin>,
     remarks: Vec<String>,
@@ -88,6 +90,7 @@ impl<'a> Merger<'a> {
             values: Value::Object(Map::new()),
             origins: BTreeMap::new(),
             servers: BTreeMap::new(),
+            own_file_names: None,
             without_effect: BTreeMap::new(),
             remarks: Vec::new(),
             unread: Vec::new(),
@@ -244,7 +247,10 @@ impl<'a> Merger<'a> {
                 }
             }
             (_, place, value) => {
-                *place = value;
+                let before = std::mem::replace(place, value);
+                if said.key.name == FILE_NAME {
+                    self.own_file_names = said.origin.of_project().then_some(before);
+                }
                 self.origins.insert(name, vec![said.origin]);
             }
         }
@@ -324,6 +330,11 @@ impl<'a> Merger<'a> {
                 self.remarks.push(format!("The settings are ignored: {err}."));
                 Settings::default()
             });
+        if let Some(own) = self.own_file_names.take() {
+            let own = serde_json::json!({ "fileName": own });
+            let own = ContextSettings::deserialize(own).unwrap_or_default();
+            settings.context.own_file_name = Some(own.file_name);
+        }
         for (name, server) in &mut settings.mcp_servers {
             server.entry = self.entry(&format!("{MCP_SERVERS}.{name}"));
         }

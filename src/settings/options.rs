@@ -221,6 +221,9 @@ pub struct ContextSettings {
     /// Names of memory files: plain names or relative paths without `..`.
     #[serde(deserialize_with = "take::file_names")]
     pub file_name: Vec<String>,
+    /// Names of memory files that are not a project's, if a project's settings name others.
+    #[serde(skip)]
+    pub own_file_name: Option<Vec<String>>,
     /// More directories to work in, absolute: those that there are.
     pub include_directories: Vec<PathBuf>,
     /// `true` if memory files in those directories count too.
@@ -237,6 +240,7 @@ impl Default for ContextSettings {
     fn default() -> Self {
         Self {
             file_name: vec!["GEMINI.md".to_owned(), "AGENTS.md".to_owned()],
+            own_file_name: None,
             include_directories: Vec::new(),
             load_memory_from_include_directories: false,
             include_directory_tree: true,

@@ -13,6 +13,7 @@ use tandem_tools::workspace::{IgnoreSettings, Workspace};
 use tandem_tools::{self as tools, ToolLimits};
 use tempfile::TempDir;
 
+use crate::agent::{Setup, text as messages_text};
 use crate::fakes::{Spy, host, host_with, is_end, parts, text, until};
 
 const NESTED: &str = include_str!("../../fixtures/context/nested.txt");
@@ -428,4 +429,33 @@ async fn a_mention_that_names_nothing_reads_nothing() {
         --- Not read ---
         r.md: it has 4 lines; there is no line 7"#]]
     .assert_eq(&lines.join("\n"));
+}
+
+#[tokio::test]
+async fn names_of_memory_files_in_a_projects_settings_lead_to_files_of_the_project_alone() {
+    let named = json!({ "context": { "fileName": [
+        "oauth_creds.json", ".gemini/oauth_creds.json", "notes/private.md", "RULES.md", "AGENTS.md",
+    ] } });
+    let mut agent = Setup::default()
+        .arg("--skip-trust")
+        .file("../.gemini/oauth_creds.json", "the key")
+        .file("../.gemini/GEMINI.md", "What I want everywhere.")
+        .file("../notes/private.md", "my notes")
+        .file("RULES.md", "The rules of the project.")
+        .file(".gemini/settings.json", &named.to_string())
+        .start();
+    let id = agent.prompt("/memory show").await;
+    let told = messages_text(&agent.until_answered(id, "allow").await);
+    assert!(!told.contains("the key") && !told.contains("my notes"), "{told}");
+    assert!(told.contains("The rules of the project."), "{told}");
+    assert!(told.contains("What I want everywhere."), "{told}");
+    // What is left out is said where a name would have led to a file.
+    let why = "only a project's settings name it, and they count in the project";
+    let left_out = |name: &str| told.lines().any(|it| it.contains(name) && it.contains(why));
+    assert!(left_out(".gemini/oauth_creds.json"), "{told}");
+    let id = agent.prompt("/memory add I like tabs").await;
+    agent.until_answered(id, "allow").await;
+    let own = agent.workspace().join("../.gemini");
+    assert_eq!(fs::read_to_string(own.join("oauth_creds.json")).unwrap(), "the key");
+    assert!(fs::read_to_string(own.join("GEMINI.md")).unwrap().contains("I like tabs"));
 }

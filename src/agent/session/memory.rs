@@ -56,20 +56,21 @@ impl Memory {
         let user: Vec<_> =
             self.places.user.iter().chain(&self.places.home).filter_map(|dir| real(dir)).collect();
         for directory in &self.places.user {
-            reading.add(directory, &user);
+            reading.add(directory, false, &user);
         }
         for root in self.places.roots(workspace) {
             let top = self.places.top(root);
             for directory in self.places.upwards(root) {
                 let allowed = top.clone().unwrap_or_else(|| directory.clone());
-                reading.add_trusted(&directory, &[allowed]);
+                let of_project = self.places.is_of_project(&directory, root);
+                reading.add_trusted(&directory, of_project, &[allowed]);
             }
         }
         for directory in more {
             let mut roots = self.places.roots(workspace).iter();
             if let Some(root) = roots.find(|root| directory.starts_with(root)) {
                 let allowed = self.places.top(root).unwrap_or_else(|| root.clone());
-                reading.add_trusted(directory, &[allowed]);
+                reading.add_trusted(directory, true, &[allowed]);
             }
         }
         reading.files
@@ -93,21 +94,22 @@ struct MemoryReader<'a> {
 }
 
 impl MemoryReader<'_> {
-    /// Reads what is in a directory of a project.
-    fn add_trusted(&mut self, directory: &Path, allowed: &[PathBuf]) {
+    /// Reads what is in a directory of a project, or above one.
+    fn add_trusted(&mut self, directory: &Path, of_project: bool, allowed: &[PathBuf]) {
         if (self.memory.trusts)(directory) {
-            return self.add(directory, allowed);
+            return self.add(directory, of_project, allowed);
         }
-        for path in self.memory.places.in_directory(directory) {
+        for path in self.memory.places.in_directory(directory, of_project) {
             let content = Err("you have said not to trust its folder".to_owned());
             self.files.push(MemoryFile { path, content });
         }
     }
 
-    /// Reads what is in a directory; what it leads to must be in one of those that are `allowed`.
-    fn add(&mut self, directory: &Path, allowed: &[PathBuf]) {
+    /// Reads what is in a directory; what it leads to must be in one of those that are `allowed`. Says which files
+    /// outside of the project only the project names.
+    fn add(&mut self, directory: &Path, of_project: bool, allowed: &[PathBuf]) {
         let before = self.files.len();
-        for path in self.memory.places.in_directory(directory) {
+        for path in self.memory.places.in_directory(directory, of_project) {
             let found = fs::metadata(&path).ok();
             if found.is_some_and(|found| !self.ids.insert((found.dev(), found.ino()))) {
                 continue;
@@ -119,6 +121,13 @@ impl MemoryReader<'_> {
                 self.files.push(MemoryFile { path, content });
             }
         }
+        if of_project {
+            return;
+        }
+        for path in self.memory.places.named_by_project(directory) {
+            let why = "only a project's settings name it, and they count in the project";
+            self.files.push(MemoryFile { path, content: Err(why.to_owned()) });
+        }
     }
 
     fn content(&self, path: &Path, allowed: &[PathBuf]) -> Result<String, String> {
@@ -129,17 +138,65 @@ impl MemoryReader<'_> {
         // A user's own file may be a link to anywhere.
         let places = &self.memory.places;
         let own = path.parent().is_some_and(|dir| places.user.iter().any(|user| user == dir));
-        if !own && !allowed.iter().any(|dir| real.starts_with(dir)) {
+        let directory = allowed.iter().find(|dir| real.starts_with(dir)).filter(|_| !own);
+        if !own && directory.is_none() {
             return Err(format!("it is a link to {}, outside the project", real.display()));
         }
         if let Some(why) = self.workspace.secrets().why(&real).filter(|_| !own) {
             return Err(format!("it leads to a file that may hold secrets: {why}"));
         }
-        let text = text(&real, places.file_bytes)?;
+        let text = text(&real, directory, places.file_bytes)?;
         let home = places.home.as_deref();
         let room = places.file_bytes.saturating_sub(text.len() as u64);
         let seen = HashSet::new();
         let mut importer = Importer { workspace: self.workspace, allowed, home, room, seen };
         Ok(importer.expand(&text, &real))
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+    use super::*;
+
+    /// Number of times that the files are read: without the repair, some of so few are outside.
+    const ROUNDS: usize = 1000;
+
+    #[test]
+    fn no_memory_file_outside_is_read_while_a_directory_and_a_link_change_places() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, outside) = (dir.path().join("ws"), dir.path().join("outside"));
+        for (directory, text) in [(&root.join("rules"), "inside"), (&outside, "the key")] {
+            fs::create_dir_all(directory).unwrap();
+            fs::write(directory.join("file"), text).unwrap();
+        }
+        fs::write(root.join("AGENTS.md"), "Rules: @rules/file\n").unwrap();
+        symlink("rules/file", root.join("GEMINI.md")).unwrap();
+        symlink(&outside, root.join("link")).unwrap();
+        let workspace = Workspace::new(&root, &[]).unwrap();
+        let memory = Memory::new(Places::default(), |_| true);
+        let is_over = AtomicBool::new(false);
+        let (one, other) = (root.join("rules"), root.join("link"));
+        let exchange = || renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).unwrap();
+        let exchanging = || {
+            while !is_over.load(Ordering::Relaxed) {
+                exchange();
+            }
+        };
+        let told = thread::scope(|scope| {
+            scope.spawn(exchanging);
+            let told: Vec<_> = (0..ROUNDS).map(|_| memory.read(&workspace, &[])).collect();
+            is_over.store(true, Ordering::Relaxed);
+            told
+        });
+        let told: Vec<_> =
+            told.iter().flatten().filter_map(|file| file.content.as_ref().ok()).collect();
+        assert!(told.iter().all(|text| !text.contains("the key")), "{told:?}");
+        assert!(told.iter().any(|text| text.contains("inside")), "{told:?}");
     }
 }

@@ -65,9 +65,9 @@ impl Importer<'_> {
     }
 
     fn import(&mut self, file: &Path, depth: usize) -> Result<String, String> {
-        if !self.allowed.iter().any(|dir| file.starts_with(dir)) {
+        let Some(directory) = self.allowed.iter().find(|dir| file.starts_with(dir)) else {
             return Err("outside the directories that it may import from".to_owned());
-        }
+        };
         if let Some(rules) = hidden(self.workspace, file) {
             return Err(format!("ignored by {rules}"));
         }
@@ -83,15 +83,19 @@ impl Importer<'_> {
         if !self.seen.insert(file.to_owned()) {
             return Err("imported already".to_owned());
         }
-        let text = text(file, self.room)?;
+        let text = text(file, Some(directory), self.room)?;
         self.room = self.room.saturating_sub(text.len() as u64);
         Ok(self.with_imports(&text, file, depth + 1))
     }
 }
 
-/// Returns the text of a file.
-pub(super) fn text(path: &Path, max: u64) -> Result<String, String> {
-    let bytes = disk::read(path, max).map_err(|err| err.message)?;
+/// Returns the text of a file; of one that must be below a directory, only from there.
+pub(super) fn text(path: &Path, below: Option<&PathBuf>, max: u64) -> Result<String, String> {
+    let bytes = match below {
+        Some(directory) => disk::read_below(directory, path, max),
+        None => disk::read(path, max),
+    };
+    let bytes = bytes.map_err(|err| err.message)?;
     let text = String::from_utf8_lossy(&bytes);
     Ok(text.trim_start_matches('\u{feff}').trim().to_owned())
 }

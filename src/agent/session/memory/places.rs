@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use tandem_tools::workspace::Workspace;
 
+/// Name of a memory file if the settings name none.
+const FIRST: &str = "GEMINI.md";
+
 /// Name that is read besides the first name found: other agents' files have it too.
 const ALSO: &str = "AGENTS.md";
 
@@ -13,6 +16,8 @@ pub struct Places {
     /// Names of the files. In each directory the first that exists counts, and `AGENTS.md` if that
     /// is among these.
     pub names: Vec<String>,
+    /// Names in directories that are not the project's: the user's own, and those above the project. `None`: the same.
+    pub own_names: Option<Vec<String>>,
     /// The user's own directories: what is there counts in every project. What the user wants
     /// remembered is added in the first.
     pub user: Vec<PathBuf>,
@@ -29,7 +34,8 @@ pub struct Places {
 impl Default for Places {
     fn default() -> Self {
         Self {
-            names: vec!["GEMINI.md".to_owned(), ALSO.to_owned()],
+            names: vec![FIRST.to_owned(), ALSO.to_owned()],
+            own_names: None,
             user: Vec::new(),
             home: None,
             markers: vec![".git".to_owned()],
@@ -42,18 +48,38 @@ impl Default for Places {
 impl Places {
     /// Returns the name that a new memory file gets.
     pub(super) fn name(&self) -> &str {
-        self.names.first().map_or("GEMINI.md", String::as_str)
+        self.names.first().map_or(FIRST, String::as_str)
     }
 
     /// The file that what the user wants remembered is added to.
     pub(super) fn user_file(&self) -> Option<PathBuf> {
-        Some(self.user.first()?.join(self.name()))
+        let name = self.own_names().first().map_or(FIRST, String::as_str);
+        Some(self.user.first()?.join(name))
     }
 
-    /// The files in a directory that may count.
-    pub(super) fn in_directory(&self, directory: &Path) -> Vec<PathBuf> {
+    fn own_names(&self) -> &[String] {
+        self.own_names.as_ref().unwrap_or(&self.names)
+    }
+
+    /// Returns whether a directory is one of the project that `root` is in, rather than the user's. The home and all
+    /// that is above it are nobody's project.
+    pub(super) fn is_of_project(&self, directory: &Path, root: &Path) -> bool {
+        let top = self.top(root).unwrap_or_else(|| root.to_owned());
+        let home = self.home.as_ref().and_then(|home| home.canonicalize().ok());
+        directory.starts_with(top) && !home.is_some_and(|home| home.starts_with(directory))
+    }
+
+    /// Returns the files in a directory that only the project's settings name, though it is not the project's.
+    pub(super) fn named_by_project(&self, directory: &Path) -> Vec<PathBuf> {
+        let others = self.names.iter().filter(|name| !self.own_names().contains(name));
+        let files = others.map(|name| directory.join(name));
+        files.filter(|file| file.symlink_metadata().is_ok()).collect()
+    }
+
+    /// The files in a directory that may count, of the project or the user's.
+    pub(super) fn in_directory(&self, directory: &Path, of_project: bool) -> Vec<PathBuf> {
         let mut files = Vec::new();
-        for name in &self.names {
+        for name in if of_project { &self.names } else { self.own_names() } {
             let file = directory.join(name);
             if (files.is_empty() || name == ALSO) && file.symlink_metadata().is_ok() {
                 files.push(file);
