@@ -2,6 +2,7 @@
 //! one has ended.
 
 mod looks;
+mod moving;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -503,7 +504,7 @@ impl CommandSandbox {
             if let Some(target) = known.and_then(|known| known.target.as_ref())
                 && same.is_none()
             {
-                let _ = std::os::unix::fs::symlink(target, &path);
+                let _ = self.workspace.rooted(&path).and_then(|place| moving::link(&place, target));
             }
         }
         taken
@@ -519,20 +520,10 @@ impl CommandSandbox {
             None => self.scratch.dir()?.join("taken-back"),
         };
         DirBuilder::new().recursive(true).mode(0o700).create(&parent)?;
-        let directory = tempfile::Builder::new().prefix("").tempdir_in(&parent)?.keep();
-        let to = directory.join(path.file_name().unwrap_or_default());
-        // On another file system nothing can be renamed into place: there it is only put aside.
-        fs::rename(path, &to).or_else(|error| {
-            if error.kind() != io::ErrorKind::CrossesDevices {
-                return Err(error);
-            }
-            copy(path, &to)?;
-            if path.is_dir() && !path.is_symlink() {
-                fs::remove_dir_all(path)
-            } else {
-                fs::remove_file(path)
-            }
-        })?;
+        let directory = tempfile::Builder::new().prefix("").tempdir_in(&parent)?;
+        let to = directory.path().join(path.file_name().unwrap_or_default());
+        moving::move_out(&self.workspace.rooted(path)?, &to)?;
+        let _ = directory.keep();
         Ok(to)
     }
 
@@ -665,21 +656,4 @@ fn git_directories(path: &Path) -> Vec<PathBuf> {
     let common = fs::read_to_string(directory.join("commondir"));
     let common = pointed_to(common, Some(&directory));
     common.into_iter().chain([directory]).collect()
-}
-
-/// Copies a file, a link or a directory.
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    let kind = from.symlink_metadata()?.file_type();
-    if kind.is_symlink() {
-        return std::os::unix::fs::symlink(fs::read_link(from)?, to);
-    }
-    if !kind.is_dir() {
-        return fs::copy(from, to).map(|_| ());
-    }
-    fs::create_dir(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        copy(&entry.path(), &to.join(entry.file_name()))?;
-    }
-    Ok(())
 }

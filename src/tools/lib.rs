@@ -28,6 +28,8 @@ mod client_command;
 mod command_end;
 mod context;
 mod diff;
+#[cfg(test)]
+mod exchange;
 
 mod glob;
 mod google_web_search;
