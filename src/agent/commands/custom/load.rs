@@ -1,8 +1,7 @@
 //! Finding and reading the files of commands.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Read as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -12,6 +11,7 @@ use serde::Deserialize;
 use super::template::PromptTemplate;
 use crate::commands::words::first_sentence;
 use crate::session::{CommandArgument, SessionCommand};
+use tandem_tools::disk;
 
 /// Maximum depth of the directories that make up a name.
 const DEEPEST: usize = 8;
@@ -141,7 +141,7 @@ impl CommandFileCache {
             let mut walk = Walk { place, most: limits.files, found: Vec::new() };
             walk.through(&place.dir);
             for (mut name, file) in walk.found {
-                let read = self.read(&file, limits, &mut known);
+                let read = self.read(place, &file, limits, &mut known);
                 let owner = place.owner;
                 // A project that nobody knows puts nothing in the place of the user's own.
                 if owner == CommandOwner::Unjudged && found.contains_key(&name) {
@@ -157,6 +157,7 @@ impl CommandFileCache {
     /// Reads a file, unless it is as it was.
     fn read(
         &self,
+        place: &CommandDirectory,
         file: &Path,
         limits: &CustomLimits,
         known: &mut Known,
@@ -167,7 +168,7 @@ impl CommandFileCache {
         let as_before = self.0.get(file).filter(|(before, _)| *before == stamp);
         let read = match as_before {
             Some((_, read)) => Arc::clone(read),
-            None => Arc::new(self::read(file, limits.bytes)),
+            None => Arc::new(self::read(place, file, limits.bytes)),
         };
         known.insert(file.to_owned(), (stamp, Arc::clone(&read)));
         read
@@ -225,16 +226,22 @@ fn name(top: &Path, file: &Path) -> Option<String> {
     Some(below.components().map(part).collect::<Vec<_>>().join(":"))
 }
 
-fn read(file: &Path, most: usize) -> Result<CommandText, String> {
+fn read(place: &CommandDirectory, file: &Path, most: usize) -> Result<CommandText, String> {
+    let bytes = if place.owner == CommandOwner::User {
+        disk::read(file, most as u64)
+    } else {
+        let real = file.canonicalize();
+        let real = real.map_err(|err| format!("{} cannot be read: {err}", file.display()))?;
+        disk::read_below(&place.dir, &real, most as u64)
+    };
     let place = file.display();
-    let open = File::open(file).map_err(|err| format!("{place} cannot be opened: {err}"))?;
-    let mut bytes = Vec::new();
-    let read = open.take(most as u64 + 1).read_to_end(&mut bytes);
-    read.map_err(|err| format!("{place} cannot be read: {err}"))?;
-    if bytes.len() > most {
-        let limit = "`--limit custom-command-bytes=N`";
-        return Err(format!("{place} is longer than {most} bytes ({limit})"));
-    }
+    let bytes = bytes.map_err(|error| match &*error.kind {
+        "file_too_large" => {
+            let limit = "`--limit custom-command-bytes=N`";
+            format!("{place} is longer than {most} bytes ({limit})")
+        }
+        _ => error.message,
+    })?;
     let text = String::from_utf8(bytes).map_err(|_| format!("{place} is not UTF-8"))?;
     let keys: Keys = toml::from_str(&text).map_err(|err| {
         let at = err.span().map_or(0, |span| span.start.min(text.len()));

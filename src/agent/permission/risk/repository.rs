@@ -6,9 +6,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tandem_shell::git_config::{PathRule, Setting, settings};
+use tandem_tools::disk;
 
 // The files of a repository may be anybody's: without these limits one could hold up every question.
 
+/// A longer `HEAD` is not read, in bytes.
+const MAX_HEAD: u64 = 4096;
 /// A longer configuration file is not read, in bytes.
 const MAX_CONFIG: u64 = 1024 * 1024;
 /// A larger index is not read, in bytes.
@@ -150,7 +153,7 @@ impl Repository {
     /// Returns whether git surely takes the directory for a repository and looks no further.
     fn is_valid(&self) -> bool {
         let Ok(common) = self.common() else { return false };
-        let head = fs::read_to_string(self.git.join("HEAD")).unwrap_or_default();
+        let head = read(&self.git.join("HEAD"), MAX_HEAD).ok().flatten().unwrap_or_default();
         let names = head.starts_with("ref: refs/")
             || (head.trim_end().len() == 40
                 && head.trim_end().chars().all(|c| c.is_ascii_hexdigit()));
@@ -322,9 +325,51 @@ fn read_bytes(path: &Path, max: u64) -> Result<Option<Vec<u8>>, String> {
         }
         Err(err) => Err(failed(&err)),
         // Anything else than a file might never end.
-        Ok(found) if !found.is_file() || found.len() > max => {
-            Err(failed(&"it is no file, or too large"))
+        Ok(_) => {
+            let read = disk::read(path, max).map(Some);
+            read.map_err(|_| failed(&"it is no file, or too large, or may not be read"))
         }
-        Ok(_) => fs::read(path).map(Some).map_err(|err| failed(&err)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    /// Time for a look at a repository, which takes milliseconds.
+    const LOOK_LIMIT: Duration = Duration::from_secs(20);
+
+    /// Looks at a repository one file of which a test has made into something else.
+    fn check(file: &str, make: impl Fn(&Path)) {
+        let dir = tempfile::tempdir().unwrap();
+        let git = dir.path().join(".git");
+        for made in ["objects", "refs"] {
+            fs::create_dir_all(git.join(made)).unwrap();
+        }
+        fs::write(git.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        let _ = fs::remove_file(git.join(file));
+        make(&git.join(file));
+        let (sender, receiver) = mpsc::channel();
+        let directory = dir.path().to_owned();
+        thread::spawn(move || sender.send(discovered(&directory).map(|found| found.len())));
+        let found = receiver.recv_timeout(LOOK_LIMIT).expect("the look at a repository goes on");
+        // It is looked at, and git may well look further.
+        assert_ne!(found, Ok(0), "{file}");
+    }
+
+    #[test]
+    fn no_file_of_a_repository_holds_up_a_look_at_it() {
+        for file in ["HEAD", "commondir"] {
+            check(file, |path| mknodat(CWD, path, FileType::Fifo, Mode::RWXU, 0).unwrap());
+            check(file, |path| File::create(path).unwrap().set_len(1 << 40).unwrap());
+            check(file, |path| std::os::unix::fs::symlink("/dev/zero", path).unwrap());
+        }
     }
 }
