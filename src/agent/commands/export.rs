@@ -1,14 +1,13 @@
 //! `/export`: the conversation as a document.
 
-use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use super::registry::{Argument, Command, CommandRequest};
 use crate::blocking::blocking;
 use crate::session::{CommandReply, Reader};
 use crate::sessions::{Conversation, conversation_of, to_html, to_markdown, to_text};
+use tandem_tools::disk::Disk;
 
 pub(super) const FILE: Argument =
     Argument { name: "file", description: "the file, in the workspace", is_required: true };
@@ -38,8 +37,8 @@ pub(super) async fn export(request: CommandRequest<'_>) -> Result<CommandReply, 
     let turn = request.turn;
     let not_written = |why: String| format!("Not written: {why}");
     let path = turn.resolve(request.args).await.map_err(not_written)?;
-    let (log, name) = (turn.events(), turn.relative(&path));
-    blocking(move || write_document(log, write, &path)).await.map_err(not_written)?;
+    let (log, name, disk) = (turn.events(), turn.relative(&path), turn.disk());
+    blocking(move || write_document(log, write, &disk, &path)).await.map_err(not_written)?;
     Ok(CommandReply::Say(format!("The conversation is written into `{name}`.")))
 }
 
@@ -47,16 +46,15 @@ pub(super) async fn export(request: CommandRequest<'_>) -> Result<CommandReply, 
 fn write_document(
     mut log: Reader,
     write: fn(&Conversation) -> String,
+    disk: &Disk,
     path: &Path,
 ) -> Result<(), String> {
     let conversation = conversation_of(&mut log);
     if conversation.passages.is_empty() {
         return Err("nothing has been said yet.".to_owned());
     }
-    let mut options = OpenOptions::new();
-    let file = options.write(true).create_new(true).mode(0o600).open(path);
     let text = write(&conversation);
-    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+    let written = disk.create_private(path).and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|err| match err.kind() {
         ErrorKind::AlreadyExists => {
             "the file is there already; delete it, or name another one.".to_owned()

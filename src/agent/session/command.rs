@@ -32,6 +32,7 @@ use tandem_mcp::{Hub, ServerStatus};
 use tandem_model::{self as model, Part, ThinkingLevels, ToolDeclaration};
 use tandem_tools::background::Background;
 use tandem_tools::command_sandbox::CommandSandbox;
+use tandem_tools::disk::Disk;
 
 /// The commands of a session.
 #[async_trait]
@@ -173,6 +174,11 @@ impl CommandTurn<'_> {
     /// Returns the (real) path in the workspace that a path leads to.
     pub(crate) async fn resolve(&self, path: &str) -> Result<PathBuf, String> {
         self.engine.host.resolve(path).await.map_err(|error| error.message)
+    }
+
+    /// Returns the workspace's files on the disk.
+    pub(crate) fn disk(&self) -> Disk {
+        self.engine.host.disk.clone()
     }
 
     /// Returns the directories that the session works in; the first is the one it starts in.
