@@ -1,6 +1,6 @@
 //! Two paths that change places all the time, for tests: a command can have it so.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -9,6 +9,8 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 /// A thread that exchanges two paths until this is dropped.
 pub(crate) struct Exchange {
+    one: PathBuf,
+    other: PathBuf,
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -16,14 +18,24 @@ pub(crate) struct Exchange {
 impl Exchange {
     pub(crate) fn of(one: &Path, other: &Path) -> Self {
         let is_over = Arc::<AtomicBool>::default();
-        let (over, one, other) = (Arc::clone(&is_over), one.to_owned(), other.to_owned());
-        let exchange = move || renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE);
+        let (one, other) = (one.to_owned(), other.to_owned());
+        let (over, from, to) = (Arc::clone(&is_over), one.clone(), other.clone());
+        let exchange = move || renameat_with(CWD, &from, CWD, &to, RenameFlags::EXCHANGE);
         let thread = thread::spawn(move || {
             while !over.load(Ordering::Relaxed) {
                 exchange().unwrap();
             }
         });
-        Self { is_over, thread: Some(thread) }
+        Self { one, other, is_over, thread: Some(thread) }
+    }
+
+    /// Ends the exchange, with the first of the paths being the directory.
+    pub(crate) fn end(self) {
+        let (one, other) = (self.one.clone(), self.other.clone());
+        drop(self);
+        if one.is_symlink() {
+            renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).unwrap();
+        }
     }
 }
 
