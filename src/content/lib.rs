@@ -1,4 +1,5 @@
-//! Content for people and models: text that hides nothing, and media.
+//! Content for people and models: text that hides nothing, media, and files of others, read with a bound.
 
+pub mod bounded;
 pub mod media;
 pub mod visible;

@@ -1,14 +1,14 @@
 //! What is read of the `.git` of a clone, into which a model can write: as plain files, without following links.
 
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, linkat, mkdirat, openat, statat, unlinkat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, linkat, mkdirat, openat, statat, unlinkat,
 };
 use rustix::io::Errno;
+use tandem_content::bounded;
 
 use super::name::{is_branch, is_object_id};
 
@@ -171,18 +171,8 @@ fn names(directory: &OwnedFd) -> io::Result<Vec<String>> {
 
 /// Reads a file that is no link, and no longer than this.
 fn read(at: &OwnedFd, name: &str, most: u64) -> io::Result<Vec<u8>> {
-    // Opening a pipe would wait for its other end.
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = openat(at, name, flags, Mode::empty())?;
-    if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
-        return Err(wrong(&format!("`.git/{name}` is no file")));
-    }
-    let mut bytes = Vec::new();
-    File::from(file).take(most + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
-        return Err(wrong(&format!("`.git/{name}` is too long")));
-    }
-    Ok(bytes)
+    let read = bounded::read_at(at, name, most, OFlags::NOFOLLOW);
+    read.map_err(|error| io::Error::new(error.kind(), format!("`.git/{name}`: {error}")))
 }
 
 fn wrong(why: &str) -> io::Error {

@@ -5,15 +5,15 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tandem_content::bounded;
 use tandem_shell::git_config::{PathRule, Setting, settings};
-use tandem_tools::disk;
 
 // The files of a repository may be anybody's: without these limits one could hold up every question.
 
-/// A longer `HEAD` is not read, in bytes.
-const MAX_HEAD: u64 = 4096;
 /// A longer configuration file is not read, in bytes.
 const MAX_CONFIG: u64 = 1024 * 1024;
+/// A longer `HEAD` is none, in bytes.
+const MAX_HEAD: u64 = 4096;
 /// A larger index is not read, in bytes.
 const MAX_INDEX: u64 = 256 * 1024 * 1024;
 /// More repositories than this are not read.
@@ -315,20 +315,14 @@ fn read(path: &Path, max: u64) -> Result<Option<String>, String> {
 
 /// A file's content; none if there is no such file.
 fn read_bytes(path: &Path, max: u64) -> Result<Option<Vec<u8>>, String> {
-    let failed =
-        |err: &dyn std::fmt::Display| format!("`{}` cannot be read: {err}", path.display());
-    match fs::metadata(path) {
+    match bounded::read(path, max) {
+        Ok(bytes) => Ok(Some(bytes)),
         Err(err)
             if matches!(err.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
         {
             Ok(None)
         }
-        Err(err) => Err(failed(&err)),
-        // Anything else than a file might never end.
-        Ok(_) => {
-            let read = disk::read(path, max).map(Some);
-            read.map_err(|_| failed(&"it is no file, or too large, or may not be read"))
-        }
+        Err(err) => Err(format!("`{}` cannot be read: {err}", path.display())),
     }
 }
 
