@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use serde_json::{Map, Value, json};
-use tandem_sandbox::{Mechanism, Profile, Sandbox};
+use tandem_sandbox::{KnownPath, Mechanism, Profile, Sandbox};
 use tempfile::TempDir;
 
 use crate::{median, round};
@@ -25,10 +25,11 @@ pub(crate) fn command() -> Value {
         fs::create_dir_all(path.join(&name)).unwrap();
         path.join(name)
     };
+    let place = |name: &str| KnownPath::at(&make(name.to_owned())).unwrap();
     let profile = Profile {
-        roots: vec![make("workspace".to_owned())],
+        roots: vec![place("workspace")],
         writes_roots: true,
-        temporary: Some(make("temporary".to_owned())),
+        temporary: Some(place("temporary")),
         protected: (0..DIRECTORIES).map(|n| make(format!("workspace/protected-{n}"))).collect(),
         hidden: (0..DIRECTORIES).map(|n| make(format!("hidden-{n}"))).collect(),
         ..Profile::default()

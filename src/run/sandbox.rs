@@ -40,6 +40,10 @@ pub(crate) async fn sandbox(args: &SandboxArgs) -> anyhow::Result<ExitReason> {
     if args.command.is_empty() {
         return show(&sandbox, args.mode).await;
     }
+    sandbox.on_news(|news| {
+        // If standard error is closed there is nobody to tell.
+        let _ = writeln!(stderr(), "tandem: {news}");
+    });
     let probe = sandbox.probe().await;
     let confinement = sandbox.confine(args.mode).await.map_err(|error| {
         let why = probe.passed_over.iter().map(|it| format!("\n  {}: {}", it.mechanism, it.why));

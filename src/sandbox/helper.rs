@@ -3,49 +3,21 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
 use std::process::Command;
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-use serde::{Deserialize, Serialize};
 
+use crate::linux::beneath::keep_places;
 use crate::linux::namespaces::{self, Entered, Shared};
-use crate::linux::{bubblewrap, hide_sockets, landlock, sys};
+use crate::linux::plan::hide_sockets;
+use crate::linux::{bubblewrap, landlock, sys};
 use crate::mechanism::NOT_SANDBOXED;
+use crate::order::{HELPER, Means, Order, SharedNumbers};
 use crate::profile::Profile;
-
-/// First argument of the helper. No user types it: it begins with a character that no sub-command
-/// has.
-pub(crate) const HELPER: &str = "+sandbox";
 
 /// Advantage of the machine's other processes over a command when memory runs short: half of the memory.
 const SPARED_LAST: &str = "500";
-
-/// What the helper is to do. Numbers are those of inherited descriptors.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Order {
-    /// Hold namespaces until the socket is closed.
-    Hold { socket: RawFd, shared: Option<SharedNumbers> },
-    /// Become the command.
-    Run { profile: Box<Profile>, means: Means, variables: Vec<(OsString, OsString)> },
-}
-
-/// The means by which a command is confined.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Means {
-    Namespaces { shared: SharedNumbers, ipc: RawFd, processes: RawFd },
-    Bubblewrap { program: PathBuf },
-    Landlock,
-}
-
-/// Descriptors of the namespaces that all commands of a session share.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct SharedNumbers {
-    pub(crate) user: RawFd,
-    pub(crate) network: RawFd,
-}
 
 /// Becomes a command in the sandbox, if that is what this program was started for: to be called
 /// before anything else, in a process of one thread. Otherwise nothing happens.
@@ -84,10 +56,15 @@ fn run(mut arguments: impl Iterator<Item = OsString>) -> io::Result<Never> {
             prefer_when_memory_is_short();
             // Other commands see this process before it has become one, with what it has open.
             set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+            keep_places(&mut profile)?;
             if !matches!(means, Means::Landlock) {
                 hide_sockets(&mut profile);
             }
-            become_command(&profile, means, &words, &variables)
+            become_command(&profile, means, &words, variables)
+        }
+        Order::Check { expected, variables } => {
+            bubblewrap::check(&expected)?;
+            become_program(&words, &variables)
         }
     }
 }
@@ -104,33 +81,39 @@ fn become_command(
     profile: &Profile,
     means: Means,
     words: &[OsString],
-    variables: &[(OsString, OsString)],
+    variables: Vec<(OsString, OsString)>,
 ) -> io::Result<Never> {
-    let (first, others) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-    let (mut command, _open): (_, Vec<OwnedFd>) = match means {
+    match means {
         Means::Bubblewrap { program } => {
             bubblewrap::confine(profile)?;
             sys::close_others_at_exec()?;
-            bubblewrap::command(&program, profile, words, variables)?
+            let (command, _open) = bubblewrap::command(&program, profile, words, variables)?;
+            return replace_by(command);
         }
-        means => {
-            match means {
-                Means::Namespaces { shared, ipc, processes } => {
-                    let (ipc, processes) = (sys::inherited(ipc)?, sys::inherited(processes)?);
-                    let entered = Entered { shared: take(shared)?, ipc, processes };
-                    namespaces::confine(profile, &entered)?;
-                }
-                _ => landlock::confine(profile)?,
-            }
-            sys::close_others_at_exec()?;
-            let mut command = Command::new(first);
-            command.args(others).envs(variables.iter().map(|(name, value)| (name, value)));
-            (command, Vec::new())
+        Means::Namespaces { shared, ipc, processes } => {
+            let (ipc, processes) = (sys::inherited(ipc)?, sys::inherited(processes)?);
+            let entered = Entered { shared: take(shared)?, ipc, processes };
+            namespaces::confine(profile, &entered)?;
         }
-    };
-    // Returns only if it fails.
+        Means::Landlock => landlock::confine(profile)?,
+    }
+    become_program(words, &variables)
+}
+
+/// Becomes the command in a sandbox that is whole.
+fn become_program(words: &[OsString], variables: &[(OsString, OsString)]) -> io::Result<Never> {
+    let (first, others) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    sys::close_others_at_exec()?;
+    let mut command = Command::new(first);
+    command.args(others).envs(variables.iter().map(|(name, value)| (name, value)));
+    replace_by(command)
+}
+
+/// Returns only if it fails.
+fn replace_by(mut command: Command) -> io::Result<Never> {
     let error = command.exec();
-    Err(io::Error::new(error.kind(), format!("{}: {error}", first.to_string_lossy())))
+    let program = command.get_program().to_string_lossy().into_owned();
+    Err(io::Error::new(error.kind(), format!("{program}: {error}")))
 }
 
 fn take(numbers: SharedNumbers) -> io::Result<Shared> {

@@ -24,10 +24,10 @@ use rustix::net::{
     recvmsg, socketpair,
 };
 
-use crate::helper::{HELPER, Means, Order, SharedNumbers};
 use crate::linux::namespaces::{DESCRIPTORS, READY};
 use crate::linux::{Naming as _, bubblewrap, landlock};
 use crate::mechanism::Mechanism;
+use crate::order::{HELPER, Means, Order, SharedNumbers};
 use crate::profile::Profile;
 
 /// Time for a holder to say that it is ready.
@@ -128,7 +128,7 @@ impl Sandbox {
         program: &OsStr,
         arguments: &[OsString],
     ) -> io::Result<Command> {
-        if profile.roots.iter().any(|root| root == Path::new("/")) {
+        if profile.roots.iter().any(|root| root.path() == Path::new("/")) {
             return Err(io::Error::other("all files of the machine are the workspace"));
         }
         let mut open = Vec::new();

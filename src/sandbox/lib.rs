@@ -13,6 +13,8 @@ mod launch;
 #[cfg(target_os = "linux")]
 mod linux;
 mod mechanism;
+#[cfg(target_os = "linux")]
+mod order;
 #[cfg(not(target_os = "linux"))]
 mod other;
 mod probe;
@@ -27,5 +29,5 @@ pub use self::mechanism::{Mechanism, NOT_SANDBOXED, OWN_PROGRAM, PROXY_PORT};
 #[cfg(not(target_os = "linux"))]
 pub use self::other::{Sandbox, helper, steers_loader};
 pub use self::probe::{PassedOver, Probe, probe};
-pub use self::profile::{Limits, Profile, SandboxMode};
+pub use self::profile::{KnownPath, Limits, Profile, SandboxMode};
 pub use self::seatbelt::seatbelt;

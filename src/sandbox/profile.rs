@@ -1,24 +1,60 @@
 //! What a command may do.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What a command in the sandbox may do. Paths are absolute and real: no part of one is a link.
+/// A file or directory that was looked up once: another one that takes its name later is not it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownPath {
+    /// Absolute path, no part of which was a link.
+    path: PathBuf,
+    device: u64,
+    number: u64,
+}
+
+impl KnownPath {
+    /// Looks up the file that a path leads to now.
+    pub fn at(path: &Path) -> io::Result<Self> {
+        let path = path.canonicalize()?;
+        let data = path.symlink_metadata()?;
+        Ok(Self { path, device: data.dev(), number: data.ino() })
+    }
+
+    #[cfg(any(test, target_os = "linux"))]
+    pub(crate) fn new(path: &Path, device: u64, number: u64) -> Self {
+        Self { path: path.to_owned(), device, number }
+    }
+
+    /// Returns its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns whether it is the file with these numbers.
+    pub fn is(&self, device: u64, number: u64) -> bool {
+        (self.device, self.number) == (device, number)
+    }
+}
+
+/// What a command in the sandbox may do. Paths are absolute and real: no directory above one is a link.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
     /// The directories that are worked in.
-    pub roots: Vec<PathBuf>,
+    pub roots: Vec<KnownPath>,
     /// `true` if the roots can be written.
     pub writes_roots: bool,
     /// A directory that takes the place of `/tmp`, and can always be written.
-    pub temporary: Option<PathBuf>,
-    /// Files and directories outside the roots that can be written, such as caches.
-    pub writable: Vec<PathBuf>,
-    /// Files and directories that cannot be written, wherever they are. One that does not exist
-    /// counts for nothing.
+    pub temporary: Option<KnownPath>,
+    /// Files and directories outside the roots that can be written, such as caches. One whose path
+    /// leads to another one now counts for nothing.
+    pub writable: Vec<KnownPath>,
+    /// Files, directories and links that cannot be written or replaced. One that does not exist, or that
+    /// no command can write anyway, counts for nothing.
     pub protected: Vec<PathBuf>,
     /// Files and directories whose content cannot be read. One that does not exist counts for
     /// nothing.

@@ -36,12 +36,12 @@ pub fn seatbelt(profile: &Profile) -> io::Result<String> {
         Ok(())
     };
     if profile.writes_roots {
-        for path in &profile.roots {
-            rule("allow file-write*", path)?;
+        for root in &profile.roots {
+            rule("allow file-write*", root.path())?;
         }
     }
-    for path in profile.temporary.iter().chain(&profile.writable) {
-        rule("allow file-write*", path)?;
+    for place in profile.temporary.iter().chain(&profile.writable) {
+        rule("allow file-write*", place.path())?;
     }
     for path in &profile.protected {
         rule("deny file-write*", path)?;
@@ -72,18 +72,23 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+    use crate::profile::KnownPath;
 
     fn paths(paths: &[&str]) -> Vec<PathBuf> {
         paths.iter().map(PathBuf::from).collect()
     }
 
+    fn place(path: &str) -> KnownPath {
+        KnownPath::new(Path::new(path), 0, 0)
+    }
+
     #[test]
     fn what_is_protected_comes_after_what_can_be_written_and_what_is_hidden_last() {
         let profile = Profile {
-            roots: paths(&["/Users/u/p"]),
+            roots: vec![place("/Users/u/p")],
             writes_roots: true,
-            temporary: Some(PathBuf::from("/private/tmp/t")),
-            writable: paths(&["/Users/u/.npm"]),
+            temporary: Some(place("/private/tmp/t")),
+            writable: vec![place("/Users/u/.npm")],
             protected: paths(&["/Users/u/p/.git"]),
             hidden: paths(&["/Users/u/.ssh"]),
             ..Profile::default()

@@ -3,6 +3,7 @@
 
 mod looks;
 mod moving;
+mod search;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -16,13 +17,14 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use parking_lot::Mutex;
 use tandem_sandbox::{
-    Limits, Mechanism, PROXY_PORT, PassedOver, Probe, Profile, Sandbox, SandboxMode, probe,
-    steers_loader,
+    KnownPath, Limits, Mechanism, PROXY_PORT, PassedOver, Probe, Profile, Sandbox, SandboxMode,
+    probe, steers_loader,
 };
 use tokio::sync::OnceCell;
 
 pub use self::looks::RunsOn;
 use self::looks::{Identity, Looks, ProtectedFiles};
+use self::search::{SearchResult, list, with_targets};
 use super::name_list::NameList;
 use super::network::{HostPattern, NetworkAccess, NetworkProxy, NetworkSetup};
 use super::off_thread::off_thread;
@@ -30,17 +32,6 @@ use super::output::ToolError;
 use super::root::{Root, RootedPath};
 use super::scratch::Scratch;
 use super::workspace::Workspace;
-
-/// Maximum number of entries of the workspace that are looked at for repositories and other
-/// protected files in sub-directories, and maximum depth.
-const MOST_ENTRIES: usize = 20_000;
-const DEEPEST: usize = 6;
-
-/// Maximum number of protected files in sub-directories: each costs a command a little time.
-const MOST_NESTED: usize = 200;
-
-/// Directories that programs fill and empty again: what is protected elsewhere is not theirs in there.
-const INSTALLED: [&str; 4] = ["node_modules", "target", ".venv", "venv"];
 
 /// Name of the directory for temporary files, in the session's own.
 const TEMPORARY: &str = "tmp";
@@ -98,11 +89,22 @@ pub struct CommandSandbox {
     probe: OnceCell<Arc<Probe>>,
     /// The proxy of the commands, made for the first of them; `None` if there can be none.
     proxy: OnceLock<Option<NetworkProxy>>,
-    /// Protected files in sub-directories. Held while they are searched for: not to be locked on the
+    /// The roots, and the directories outside them that can be written, as they were when the session began:
+    /// what has their names later counts for nothing.
+    roots: Vec<KnownPath>,
+    writable: Vec<KnownPath>,
+    /// The directory for temporary files, once it is there.
+    temporary: Mutex<Option<KnownPath>>,
+    /// Protected files in all directories. Held while they are searched for: not to be locked on the
     /// runtime's thread.
-    nested: Mutex<Vec<PathBuf>>,
+    nested: Mutex<SearchResult>,
     /// `true` if those are known as they are since the last command ended.
     is_searched: AtomicBool,
+    /// Protected files at the roots at the last look.
+    at_roots: Mutex<BTreeSet<PathBuf>>,
+    /// Directories that could not be searched for the last command, and those that people know of.
+    unclear: Mutex<BTreeSet<PathBuf>>,
+    told_unclear: Mutex<BTreeSet<PathBuf>>,
     /// What was seen of those at the roots.
     looks: Arc<Looks>,
     /// Tells people and the model.
@@ -192,24 +194,33 @@ impl Confinement {
         if has_own_temporary(self.sandbox()?.mechanism()) {
             Some(Path::new("/tmp"))
         } else {
-            self.profile.temporary.as_deref()
+            self.profile.temporary.as_ref().map(KnownPath::path)
         }
     }
 }
 
 impl CommandSandbox {
-    /// Makes and looks up nothing yet.
+    /// Makes nothing yet, and looks up only the directories that commands will be able to write.
     pub fn new(setup: SandboxSetup, workspace: Arc<Workspace>, scratch: Arc<Scratch>) -> Self {
-        let (probe, proxy, nested, is_searched) = Default::default();
-        let (looks, news, complained) = Default::default();
+        let places = |paths: &[PathBuf]| -> Vec<_> {
+            paths.iter().filter_map(|path| KnownPath::at(path).ok()).collect()
+        };
+        let (probe, proxy, temporary, looks, news, complained) = Default::default();
+        let (nested, is_searched, at_roots, unclear, told_unclear) = Default::default();
         Self {
+            roots: places(workspace.roots()),
+            writable: places(&setup.writable),
             setup,
             workspace,
             scratch,
             probe,
             proxy,
+            temporary,
             nested,
             is_searched,
+            at_roots,
+            unclear,
+            told_unclear,
             looks,
             news,
             complained,
@@ -259,24 +270,26 @@ impl CommandSandbox {
             sandbox.profile(mode).map_err(|error| unavailable(&error.to_string()))
         });
         let profile = profile.await?;
-        let list = |paths: &[PathBuf]| {
+        let list = |paths: &[&Path]| {
             let lines: BTreeSet<_> = paths.iter().map(|path| path.display().to_string()).collect();
             let lines = lines.iter().map(|line| format!("  {line}\n"));
             lines.collect::<String>()
         };
-        let mut section = |title: &str, paths: &[PathBuf]| {
+        let mut section = |title: &str, paths: Vec<&Path>| {
             if !paths.is_empty() {
-                text.push_str(&format!("{title}:\n{}", list(paths)));
+                text.push_str(&format!("{title}:\n{}", list(&paths)));
             }
         };
+        let roots = profile.roots.iter().map(KnownPath::path);
         if profile.writes_roots {
-            section("Writable", &[&profile.roots[..], &profile.writable].concat());
-            section("Read-only in there", &profile.protected);
+            let writable = profile.writable.iter().map(KnownPath::path);
+            section("Writable", roots.chain(writable).collect());
+            section("Read-only in there", profile.protected.iter().map(|path| &**path).collect());
         } else {
-            section("Read-only", &profile.roots);
+            section("Read-only", roots.collect());
         }
-        section("Temporary files", profile.temporary.as_slice());
-        section("Not readable", &profile.hidden);
+        section("Temporary files", profile.temporary.iter().map(KnownPath::path).collect());
+        section("Not readable", profile.hidden.iter().map(|path| &**path).collect());
         text.push_str(&self.describe_network(&probe));
         Ok(text)
     }
@@ -346,6 +359,9 @@ impl CommandSandbox {
         });
         let confined = confined.await?;
         self.tell_new(ProtectedFiles::clone(&confined.before));
+        if confined.profile.writes_roots {
+            self.tell_unclear();
+        }
         Ok(confined)
     }
 
@@ -381,6 +397,24 @@ impl CommandSandbox {
             && let Some(tell) = self.news.get()
         {
             tell(news);
+        }
+    }
+
+    /// Says once of each directory that could not be searched that commands cannot write it.
+    fn tell_unclear(&self) {
+        let Some(tell) = self.news.get() else { return };
+        let unclear = self.unclear.lock().clone();
+        let mut told = self.told_unclear.lock();
+        let new: Vec<_> =
+            unclear.difference(&told).map(|it| format!("`{}`", it.display())).collect();
+        *told = unclear;
+        if !new.is_empty() {
+            tell(format!(
+                "{} could not be searched wholly for files that other programs run by themselves: commands in \
+                 the sandbox cannot write there. It is because a directory cannot be listed, or because there \
+                 is too much in it.",
+                new.join(", ")
+            ));
         }
     }
 
@@ -431,34 +465,57 @@ impl CommandSandbox {
         has_own_temporary(probe.sandbox.as_ref()?.mechanism()).then_some(())?;
         let sandbox = Arc::clone(self);
         let directory = off_thread(move || {
-            let directory = sandbox.scratch.existing().ok_or(io::ErrorKind::NotFound)?;
-            RootedPath::of_own(&directory.join(TEMPORARY))?.open_root()
+            let known = sandbox.temporary.lock().clone();
+            let known = match known {
+                Some(known) => known,
+                None => temporary_in(&sandbox.scratch.existing().ok_or(io::ErrorKind::NotFound)?)?,
+            };
+            let opened = RootedPath::of_own(known.path())?.open_root()?;
+            let is_same = opened.is(&known);
+            is_same.then_some(opened).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
         });
         directory.await.ok()
     }
 
+    /// Returns the directory for temporary files, which is made if it does not exist.
+    fn temporary(&self) -> io::Result<KnownPath> {
+        let mut known = self.temporary.lock();
+        if let Some(place) = known.as_ref().filter(|it| it.path().symlink_metadata().is_ok()) {
+            return Ok(place.clone());
+        }
+        let directory = self.scratch.dir()?;
+        match DirBuilder::new().mode(0o700).create(directory.join(TEMPORARY)) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let place = temporary_in(&directory)?;
+        *known = Some(place.clone());
+        Ok(place)
+    }
+
     /// Returns what a command may do in a mode.
     pub fn profile(&self, mode: SandboxMode) -> io::Result<Profile> {
-        let temporary = self.scratch.dir()?.join(TEMPORARY);
-        DirBuilder::new().recursive(true).mode(0o700).create(&temporary)?;
+        let temporary = self.temporary()?;
         let writes_roots = mode >= SandboxMode::WorkspaceWrite;
-        let roots = self.workspace.roots().to_owned();
-        let protected = if writes_roots { self.protected() } else { Vec::new() };
-        let writable = self.setup.writable.iter().filter(|_| writes_roots);
-        let writable = writable.filter_map(|path| path.canonicalize().ok()).collect();
+        let (protected, writable) = if writes_roots {
+            (self.protected(), self.writable.clone())
+        } else {
+            Default::default()
+        };
         let mut hidden = self.workspace.secrets().existing_in(Path::new("/"));
         hidden.extend(
             self.setup.home.iter().flat_map(|home| self.workspace.secrets().existing_in(home)),
         );
         // The workspace itself is there to be read, wherever it lies; a home that is one still has
         // its keys.
+        let mut hidden: Vec<_> = hidden.iter().filter_map(|it| it.canonicalize().ok()).collect();
         hidden.sort();
         hidden.dedup();
-        hidden.retain(|path| !roots.iter().any(|root| root.starts_with(path)));
+        hidden.retain(|path| !self.roots.iter().any(|root| root.path().starts_with(path)));
         Ok(Profile {
-            roots,
+            roots: self.roots.clone(),
             writes_roots,
-            temporary: Some(temporary.canonicalize()?),
+            temporary: Some(temporary),
             writable,
             protected,
             hidden,
@@ -527,71 +584,72 @@ impl CommandSandbox {
         Ok(to)
     }
 
-    /// Returns the protected files.
+    /// Returns the protected files, and what could not be searched for them.
     fn protected(&self) -> Vec<PathBuf> {
-        let mut protected: Vec<_> = self.protected_at_roots().into_keys().collect();
-        protected.extend(self.nested());
-        let git: Vec<_> = protected.iter().flat_map(|path| git_directories(path)).collect();
-        protected.extend(git);
-        protected.sort();
-        protected.dedup();
-        protected
+        let mut files: BTreeSet<_> = self.protected_at_roots().into_keys().collect();
+        let found = self.nested();
+        files.extend(found.files);
+        let mut protected = with_targets(&files);
+        protected.extend(found.unclear.iter().cloned());
+        *self.unclear.lock() = found.unclear;
+        protected.into_iter().collect()
     }
 
     /// Returns the protected files at the roots, and one directory below.
     fn protected_at_roots(&self) -> ProtectedFiles {
         let mut protected = ProtectedFiles::new();
+        let mut is_whole = true;
+        let mut entries = |directory: &Path| {
+            let listed = list(directory, usize::MAX);
+            is_whole &= listed.is_ok();
+            listed.unwrap_or_default()
+        };
         for root in self.workspace.roots() {
             for entry in entries(root) {
                 if self.is_protected(root, &entry) {
                     protected.extend(identified(&entry.path()));
                 } else if is_hidden_directory(&entry) {
-                    let below = entries(&entry.path());
+                    let below = entries(&entry.path()).into_iter();
                     let below = below.filter(|entry| self.is_protected(root, entry));
                     protected.extend(below.filter_map(|entry| identified(&entry.path())));
                 }
             }
         }
+        let mut known = self.at_roots.lock();
+        if !is_whole {
+            // What was found before is there, for all that is known.
+            protected.extend(known.iter().filter_map(|path| identified(path)));
+        }
+        *known = protected.keys().cloned().collect();
         protected
     }
 
     fn is_protected(&self, root: &Path, entry: &DirEntry) -> bool {
         let path = entry.path();
-        let path = path.strip_prefix(root).unwrap_or(&path);
-        let names = |is_directory| self.setup.protected.names(path, is_directory);
-        names(entry.file_type().is_ok_and(|kind| kind.is_dir())) || names(false)
+        // The name of a directory counts for a file, too: one can take the other's place.
+        self.setup.protected.names(path.strip_prefix(root).unwrap_or(&path), false)
     }
 
-    /// Returns the protected files in sub-directories. Blocks.
-    fn nested(&self) -> Vec<PathBuf> {
+    /// Returns the protected files in all directories. Blocks.
+    fn nested(&self) -> SearchResult {
         let mut nested = self.nested.lock();
         if !self.is_searched.swap(true, Ordering::AcqRel) {
-            *nested = self.find_nested();
+            let is_protected = |root: &Path, entry: &DirEntry| self.is_protected(root, entry);
+            let found = SearchResult::search(self.workspace.roots(), is_protected);
+            let earlier = std::mem::replace(&mut *nested, found);
+            nested.keep(earlier);
         }
         nested.clone()
     }
+}
 
-    /// Looks for protected files in sub-directories, the nearest first, as far as that takes no long
-    /// time.
-    fn find_nested(&self) -> Vec<PathBuf> {
-        let mut protected = Vec::new();
-        let mut left = MOST_ENTRIES;
-        for root in self.workspace.roots() {
-            let mut level = vec![root.clone()];
-            for _ in 0..DEEPEST {
-                let below: Vec<_> =
-                    level.iter().flat_map(|directory| entries(directory)).take(left).collect();
-                left -= below.len();
-                let (found, others): (Vec<_>, Vec<_>) =
-                    below.into_iter().partition(|entry| self.is_protected(root, entry));
-                protected.extend(found.iter().map(DirEntry::path));
-                level =
-                    others.iter().filter(|entry| is_searched(entry)).map(DirEntry::path).collect();
-            }
-        }
-        protected.truncate(MOST_NESTED);
-        protected
+/// Returns the directory for temporary files in a session's own. A link in its place is an error.
+fn temporary_in(directory: &Path) -> io::Result<KnownPath> {
+    let path = directory.canonicalize()?.join(TEMPORARY);
+    if !path.symlink_metadata()?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
     }
+    KnownPath::at(&path)
 }
 
 /// Returns whether commands have a `/tmp` of their own with a mechanism.
@@ -600,12 +658,6 @@ fn has_own_temporary(mechanism: Mechanism) -> bool {
         Mechanism::Namespaces | Mechanism::Bubblewrap => true,
         Mechanism::Landlock | Mechanism::Seatbelt => false,
     }
-}
-
-/// Returns whether protected files are looked for in what is at a path.
-fn is_searched(entry: &DirEntry) -> bool {
-    entry.file_type().is_ok_and(|kind| kind.is_dir())
-        && !INSTALLED.iter().any(|name| entry.file_name() == *name)
 }
 
 /// Returns the reasons why no sandbox works here, for people.
@@ -622,10 +674,6 @@ fn unavailable(why: &str) -> ToolError {
     )
 }
 
-fn entries(directory: &Path) -> impl Iterator<Item = DirEntry> + use<> {
-    fs::read_dir(directory).into_iter().flatten().flatten()
-}
-
 fn is_hidden_directory(entry: &DirEntry) -> bool {
     entry.file_name().as_encoded_bytes().starts_with(b".")
         && entry.file_type().is_ok_and(|kind| kind.is_dir())
@@ -637,23 +685,4 @@ fn identified(path: &Path) -> Option<(PathBuf, Identity)> {
     let end = target.as_ref().and_then(|_| fs::metadata(path).ok());
     let end = end.map(|data| (data.dev(), data.ino()));
     Some((path.to_owned(), Identity { device: data.dev(), number: data.ino(), target, end }))
-}
-
-/// Returns the directory of a repository whose `.git` is a file, as in a worktree, and the one that all
-/// worktrees share.
-fn git_directories(path: &Path) -> Vec<PathBuf> {
-    if path.file_name().is_none_or(|name| name != ".git") || !path.is_file() {
-        return Vec::new();
-    }
-    let pointed_to = |text: io::Result<String>, from: Option<&Path>| {
-        let text = text.ok()?;
-        let text = text.strip_prefix("gitdir:").unwrap_or(&text).trim();
-        from?.join(text).canonicalize().ok()
-    };
-    let Some(directory) = pointed_to(fs::read_to_string(path), path.parent()) else {
-        return Vec::new();
-    };
-    let common = fs::read_to_string(directory.join("commondir"));
-    let common = pointed_to(common, Some(&directory));
-    common.into_iter().chain([directory]).collect()
 }

@@ -16,6 +16,7 @@ use rustix::fs::{
 #[cfg(target_os = "linux")]
 use rustix::fs::{ResolveFlags, openat2};
 use rustix::io::Errno;
+use tandem_sandbox::KnownPath;
 
 /// Flags of a directory in which names are looked up. Where there are such descriptors, no permission to list
 /// it is needed.
@@ -52,6 +53,11 @@ impl Root {
     /// Returns the real path that it had when it was opened.
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns whether it is a directory that was looked up before.
+    pub(super) fn is(&self, known: &KnownPath) -> bool {
+        fstat(&self.directory).is_ok_and(|opened| known.is(opened.st_dev, opened.st_ino))
     }
 
     /// Returns whether its path still leads to it. For what has to use the path: the directory of a command.

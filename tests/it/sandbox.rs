@@ -5,6 +5,7 @@ mod attacks;
 mod limits;
 mod lines;
 mod network;
+mod walls;
 mod work;
 
 use std::fs;

@@ -5,6 +5,8 @@ mod by_default;
 #[cfg(target_os = "linux")]
 mod network;
 #[cfg(target_os = "linux")]
+mod opened_once;
+#[cfg(target_os = "linux")]
 mod registries;
 mod temporary;
 

@@ -1,5 +1,6 @@
 //! Bubblewrap: a program that makes namespaces where this one may not.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
@@ -7,12 +8,16 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::fs::{FileType, MemfdFlags, Mode, OFlags, memfd_create};
+use rustix::io::Errno;
 
-use super::{
-    Naming as _, existing, pinned, privileges, run_directories, seccomp, sys, temporary_directories,
+use super::beneath::{Guard, Guarded, Root};
+use super::plan::{
+    Layout, drop_held, guards, outermost_hidden, run_directories, temporary_directories,
 };
-use crate::profile::Profile;
+use super::{Naming as _, privileges, seccomp, sys};
+use crate::order::{Expected, HELPER, Order};
+use crate::profile::{KnownPath, Profile};
 
 /// Directories that the program is looked for in. `PATH` may lead into the workspace.
 const DIRECTORIES: [&str; 5] =
@@ -40,7 +45,9 @@ pub(crate) fn program() -> Result<PathBuf, String> {
         .stdout(Stdio::null())
         .output();
     match tried {
-        Ok(output) if output.status.success() => Ok(program),
+        Ok(output) if output.status.success() => {
+            Root::open().map(|_| program).map_err(|error| error.to_string())
+        }
         Ok(output) => {
             let words = String::from_utf8_lossy(&output.stderr);
             Err(words.lines().next().unwrap_or("`bwrap` failed without a word").to_owned())
@@ -59,13 +66,116 @@ pub(crate) fn confine(profile: &Profile) -> io::Result<()> {
     sys::continue_in_copy()
 }
 
-/// Returns the command that runs `words` in the sandbox of a program, and the descriptors that it
-/// needs open.
+/// Arguments of the program that say where files are, and what must have come of them.
+struct Arguments {
+    root: Root,
+    words: Vec<OsString>,
+    expected: Vec<Expected>,
+}
+
+impl Arguments {
+    fn bind(&mut self, option: &str, place: KnownPath, to: &Path) {
+        self.words.extend([option.into(), place.path().into(), to.into()]);
+        self.expected.push(Expected { path: to.to_owned(), place: Some(place) });
+    }
+
+    fn own(&mut self, words: &[&str], path: &Path) {
+        self.words.extend(words.iter().map(OsString::from));
+        self.words.push(path.into());
+        self.expected.push(Expected { path: path.to_owned(), place: None });
+    }
+
+    fn guard(&mut self, guards: BTreeMap<PathBuf, Guard>) -> io::Result<()> {
+        let mut found: BTreeMap<PathBuf, Guarded> = BTreeMap::new();
+        for (path, guard) in guards {
+            let guarded = self.root.find_guarded(&path, guard).naming(path.to_string_lossy())?;
+            // The program follows links. What has come of one is looked at when the command has ended.
+            let guarded = guarded.filter(|it| it.opened.kind != FileType::Symlink);
+            if let Some(guarded) = guarded
+                && found.get(&guarded.path).is_none_or(|it| it.guard == Guard::Pinned)
+            {
+                found.insert(guarded.path.clone(), guarded);
+            }
+        }
+        // Unlike a mount on itself, what the program puts there has the rights that are named.
+        drop_held(&mut found, |guarded| guarded.guard == Guard::ReadOnly);
+        for (path, Guarded { opened, guard, .. }) in found {
+            let option = if guard == Guard::ReadOnly { "--ro-bind" } else { "--bind" };
+            self.bind(option, opened.place(&path), &path);
+        }
+        Ok(())
+    }
+
+    fn hide(&mut self, path: &Path) {
+        match self.root.find(path) {
+            Ok(found) if found.kind == FileType::Directory => {
+                self.own(&["--perms", "0000", "--tmpfs"], path);
+                self.words.extend(["--remount-ro".into(), path.into()]);
+            }
+            Ok(_) => self.own(&["--ro-bind", "/dev/null"], path),
+            Err(_) => {}
+        }
+    }
+}
+
+fn arguments(profile: &Profile) -> io::Result<Arguments> {
+    let mut made = Arguments { root: Root::open()?, words: Vec::new(), expected: Vec::new() };
+    let Layout { seen, unseen } = Layout::of(profile);
+    let is_writable = |place: &KnownPath| profile.writes_roots || !profile.roots.contains(place);
+    let option = |place: &KnownPath| if is_writable(place) { "--bind" } else { "--ro-bind" };
+    for place in seen {
+        made.bind(option(place), place.clone(), place.path());
+    }
+    // After what a project may have chosen: what is put there must not show the machine's own again.
+    for (words, path) in [(["--dev"], "/dev"), (["--proc"], "/proc"), (["--tmpfs"], "/dev/shm")] {
+        made.own(&words, Path::new(path));
+    }
+    for path in run_directories() {
+        made.own(&["--tmpfs"], &path);
+    }
+    if let Some(place) = &profile.temporary {
+        for path in temporary_directories() {
+            made.bind("--bind", place.clone(), &path);
+        }
+    }
+    for place in unseen {
+        made.bind(option(place), place.clone(), place.path());
+    }
+    made.guard(guards(profile))?;
+    for path in outermost_hidden(profile) {
+        made.hide(path);
+    }
+    made.words.extend(["--remount-ro", "/proc"].map(OsString::from));
+    Ok(made)
+}
+
+/// Checks in the tree that the program has made that every file is what was judged, and where it was: the
+/// program works by names, which may have changed meanwhile. Each thing that it has mounted is found where it
+/// belongs, so none is elsewhere.
+pub(crate) fn check(expected: &[Expected]) -> io::Result<()> {
+    let root = Root::open()?;
+    for Expected { path, place } in expected {
+        let found = match root.find(path) {
+            // What was to be hidden has gone by itself.
+            Err(Errno::NOENT | Errno::NOTDIR) if place.is_none() => continue,
+            found => found.naming(path.to_string_lossy())?,
+        };
+        let is_judged = place.as_ref().is_none_or(|place| found.is(place));
+        if !found.is_mount() || !is_judged {
+            let why = "it was changed while the sandbox was made; try again";
+            return Err(io::Error::other(format!("{}: {why}", path.display())));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the command that has the program make a sandbox, in which this program becomes the command once
+/// it has [checked](check) it, and the descriptors that it needs open.
 pub(crate) fn command(
     program: &Path,
     profile: &Profile,
     words: &[OsString],
-    variables: &[(OsString, OsString)],
+    variables: Vec<(OsString, OsString)>,
 ) -> io::Result<(Command, Vec<OwnedFd>)> {
     let mut command = Command::new(program);
     // What root runs would keep all capabilities, and could write the machine's settings in /proc.
@@ -74,50 +184,28 @@ pub(crate) fn command(
     if profile.network {
         command.arg("--share-net");
     }
-    command.args(["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/dev/shm"]);
-    for path in run_directories() {
-        command.arg("--tmpfs").arg(path);
-    }
-    if let Some(temporary) = &profile.temporary {
-        for path in temporary_directories() {
-            command.arg("--bind").args([temporary, &path]);
-        }
-    }
-    let bind = if profile.writes_roots { "--bind" } else { "--ro-bind" };
-    let mut roots = profile.roots.clone();
-    roots.sort();
-    for root in &roots {
-        command.arg(bind).args([root, root]);
-    }
-    for path in existing(&profile.writable).into_iter().chain(pinned(profile)) {
-        command.arg("--bind").args([&path, &path]);
-    }
-    let mut protected = existing(&profile.protected);
-    protected.sort();
-    for path in protected {
-        command.arg("--ro-bind").args([&path, &path]);
-    }
-    for path in existing(&profile.hidden) {
-        if path.is_dir() {
-            command.args(["--perms", "0000", "--tmpfs"]).arg(&path);
-            command.arg("--remount-ro").arg(&path);
-        } else {
-            command.args(["--ro-bind", "/dev/null"]).arg(&path);
-        }
-    }
-    command.args(["--remount-ro", "/proc"]);
+    let Arguments { words: arguments, expected, .. } = arguments(profile)?;
+    command.args(arguments);
     let mut open = Vec::new();
     for program in seccomp::exported(seccomp::Surroundings::Own)? {
-        let mut filter = File::from(memfd_create("filter", MemfdFlags::empty())?);
-        filter.write_all(&program)?;
-        filter.rewind()?;
+        let filter = left_open(&program)?;
         command.arg("--add-seccomp-fd").arg(filter.as_raw_fd().to_string());
-        open.push(OwnedFd::from(filter));
-    }
-    for (name, value) in variables {
-        command.arg("--setenv").args([name, value]);
+        open.push(filter);
     }
     command.arg("--chdir").arg(std::env::current_dir()?);
-    command.arg("--").args(words);
+    // Where the file lies may not be seen in there.
+    let own = rustix::fs::open("/proc/self/exe", OFlags::RDONLY, Mode::empty())?;
+    let order = left_open(&serde_json::to_vec(&Order::Check { expected, variables })?)?;
+    command.arg("--").arg(format!("/proc/self/fd/{}", own.as_raw_fd()));
+    command.arg(HELPER).arg(order.as_raw_fd().to_string()).args(words);
+    open.extend([own, order]);
     Ok((command, open))
+}
+
+/// Returns a descriptor for other programs, from which they read these bytes.
+fn left_open(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = File::from(memfd_create("sandbox", MemfdFlags::empty())?);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file.into())
 }

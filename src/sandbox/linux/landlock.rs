@@ -5,11 +5,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ::landlock::{
-    ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, PathFd,
-    Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetStatus, Scope,
+    ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, Ruleset,
+    RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetStatus, Scope,
 };
 
-use super::{Naming as _, existing, privileges, seccomp, sys};
+use rustix::fs::FileType;
+
+use super::beneath::{Opened, Root};
+use super::{Naming as _, privileges, seccomp, sys};
 use crate::profile::Profile;
 
 /// The first version that governs truncation. Without it a file that can only be read can be emptied.
@@ -30,7 +33,7 @@ pub(crate) fn unavailable() -> Option<String> {
         version if version < FIRST => Some(format!(
             "this kernel's Landlock (version {version}) does not hold truncation back"
         )),
-        _ => None,
+        _ => Root::open().err().map(|error| error.to_string()),
     }
 }
 
@@ -56,14 +59,22 @@ fn restrict_files(profile: &Profile) -> io::Result<()> {
         .and_then(|rules| rules.scope(Scope::AbstractUnixSocket | Scope::Signal))
         .and_then(Ruleset::create)
         .map_err(io::Error::other)?;
+    let root = Root::open()?;
     // Names can be seen everywhere; a rule cannot take a directory out of one that it allows.
-    rules = allow(rules, [PathBuf::from("/")], AccessFs::ReadDir.into())?;
-    rules = allow(rules, readable(profile)?, AccessFs::from_read(NEWEST))?;
-    rules = allow(rules, DEVICES.map(PathBuf::from), all)?;
-    let writable = if profile.writes_roots { profile.roots.clone() } else { Vec::new() };
-    rules = allow(rules, writable, all)?;
-    rules = allow(rules, profile.temporary.clone(), all)?;
-    rules = allow(rules, existing(&profile.writable), all)?;
+    rules = allow(rules, root.find(Path::new("/"))?, AccessFs::ReadDir.into())?;
+    for path in readable(profile)? {
+        // What went since the directory was read, or has become a link, needs no rule.
+        if let Ok(found) = root.find(&path) {
+            rules = allow(rules, found, AccessFs::from_read(NEWEST))?;
+        }
+    }
+    for device in DEVICES.iter().filter_map(|path| root.find(Path::new(path)).ok()) {
+        rules = allow(rules, device, all)?;
+    }
+    let roots = if profile.writes_roots { &profile.roots[..] } else { &[] };
+    for place in roots.iter().chain(&profile.temporary).chain(&profile.writable) {
+        rules = allow(rules, root.find_place(place)?, all)?;
+    }
     let status = rules.restrict_self().map_err(io::Error::other)?;
     if status.ruleset == RulesetStatus::NotEnforced {
         return Err(io::Error::other("this kernel does not enforce it"));
@@ -72,35 +83,34 @@ fn restrict_files(profile: &Profile) -> io::Result<()> {
 }
 
 fn allow(
-    mut rules: RulesetCreated,
-    paths: impl IntoIterator<Item = PathBuf>,
+    rules: RulesetCreated,
+    found: Opened,
     access: BitFlags<AccessFs>,
 ) -> io::Result<RulesetCreated> {
-    for path in paths {
-        // What went since the directory was read needs no rule.
-        let Ok(opened) = PathFd::new(&path) else { continue };
-        let access = if path.is_dir() { access } else { access & AccessFs::from_file(NEWEST) };
-        rules = rules.add_rule(PathBeneath::new(opened, access)).map_err(io::Error::other)?;
-    }
-    Ok(rules)
+    let access = match found.kind {
+        FileType::Directory => access,
+        // A link has no content: what it leads to has a rule, or is hidden.
+        FileType::Symlink => return Ok(rules),
+        _ => access & AccessFs::from_file(NEWEST),
+    };
+    rules.add_rule(PathBeneath::new(found.file, access)).map_err(io::Error::other)
 }
 
 /// Returns paths that together are all files but the hidden ones and devices.
 fn readable(profile: &Profile) -> io::Result<Vec<PathBuf>> {
-    let mut hidden = existing(&profile.hidden);
+    let mut hidden: Vec<_> = profile.hidden.iter().map(PathBuf::as_path).collect();
     // To root, a disk is a file like any other.
-    hidden.push(PathBuf::from("/dev"));
+    hidden.push(Path::new("/dev"));
     let mut readable = Vec::new();
     collect(Path::new("/"), &hidden, &mut readable)?;
     Ok(readable)
 }
 
-fn collect(directory: &Path, hidden: &[PathBuf], readable: &mut Vec<PathBuf>) -> io::Result<()> {
+fn collect(directory: &Path, hidden: &[&Path], readable: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(directory).naming(directory.to_string_lossy())? {
         let entry = entry?;
         let path = entry.path();
-        // A link has no content: what it leads to has a rule, or is hidden.
-        if hidden.contains(&path) || entry.file_type()?.is_symlink() {
+        if hidden.contains(&&*path) || entry.file_type()?.is_symlink() {
             continue;
         }
         if hidden.iter().any(|hidden| hidden.starts_with(&path)) {

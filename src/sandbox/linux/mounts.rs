@@ -2,19 +2,23 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, fstat};
+use rustix::fs::FileType;
+use rustix::io::Errno;
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen, mount, mount_change,
     move_mount, open_tree,
 };
 
+use super::Naming as _;
+use super::beneath::{Guard, Guarded, Opened, Root, is_directory};
+use super::plan::{Layout, guards, outermost_hidden, run_directories, temporary_directories};
 use super::sys::restrict;
-use super::{Naming as _, existing, exists, pinned, run_directories, temporary_directories};
-use crate::profile::Profile;
+use crate::profile::{KnownPath, Profile};
 
 /// Devices that programs rely on. There are no others: to root, a disk is a file like any other.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -22,148 +26,171 @@ const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 /// A part of the tree of files, and the path that it is put at.
 type Part = (OwnedFd, PathBuf);
 
+/// Parts of the machine's tree, taken before it is made read-only.
+struct Parts {
+    /// What is worked in, and what else can be written: those that lie where the machine's files are seen,
+    /// and those that lie where others are.
+    seen: Vec<(OwnedFd, KnownPath)>,
+    unseen: Vec<(OwnedFd, KnownPath)>,
+    temporary: Vec<Part>,
+    devices: Vec<Part>,
+    /// The file that says who resolves names, if it is in a directory that is replaced.
+    resolver: Option<Part>,
+}
+
 /// Rebuilds the tree of files in this process's own mount namespace: all of it can be read, and only
 /// what the profile says can be written. Must be called in the process namespace of the command.
 pub(super) fn build(profile: &Profile) -> io::Result<()> {
     // Nothing that is mounted outside from now on appears in here, nor the other way round.
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).naming("/")?;
-    let parts = parts(profile)?;
-    let devices = devices()?;
-    let root = open_tree(CWD, "/", OpenTreeFlags::OPEN_TREE_CLOEXEC).naming("/")?;
-    restrict(&root, true).naming("read-only /")?;
+    let root = Root::open()?;
+    let parts = Parts::take(&root, profile)?;
+    restrict(&root.find(Path::new("/"))?.file, true).naming("read-only /")?;
+    for (part, place) in parts.seen {
+        // The mount point is the directory that the part was taken from.
+        let point = root.find_place(&place)?;
+        put(&part, &point).naming(place.path().to_string_lossy())?;
+    }
+    // After what a project may have chosen: what is put there must not show the machine's own again.
     // Sockets that other programs serve: a read-only mount does not keep anybody from connecting.
     for path in run_directories() {
-        own(&path, "mode=0755,size=1m")?;
+        let run = memory(&[("mode", "0755"), ("size", "1m")], MountAttrFlags::empty())?;
+        put_at(&root, &run, &path)?;
     }
-    build_devices(devices)?;
-    for (part, path) in parts {
-        put(&part, &path)?;
+    build_devices(&root, parts.devices)?;
+    for (part, path) in parts.temporary {
+        put_at(&root, &part, &path)?;
     }
-    hide(&existing(&profile.hidden))?;
+    let unseen = parts.unseen.into_iter().map(|(part, place)| (part, place.path().to_owned()));
+    for (part, path) in unseen.chain(parts.resolver) {
+        let point = root.make(&path, is_directory(&part)?);
+        let point = point.naming(path.to_string_lossy())?;
+        put(&part, &point).naming(path.to_string_lossy())?;
+    }
+    for (path, guard) in guards(profile) {
+        put_guard(&root, &path, guard).naming(path.to_string_lossy())?;
+    }
+    hide(&root, profile)?;
     // Of the command's own process namespace. What can be written there are settings of the machine.
     let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("proc", "/proc", "proc", flags, None).naming("/proc")
 }
 
-/// Takes the parts that are put over the read-only tree, before it is made read-only.
-fn parts(profile: &Profile) -> io::Result<Vec<Part>> {
-    let mut parts = Vec::new();
-    if let Some(temporary) = &profile.temporary {
-        for path in temporary_directories() {
-            parts.push((confined(temporary, false)?, path));
+impl Parts {
+    fn take(root: &Root, profile: &Profile) -> io::Result<Self> {
+        let is_writable =
+            |place: &KnownPath| profile.writes_roots || !profile.roots.contains(place);
+        let take = |places: Vec<&KnownPath>| -> io::Result<Vec<_>> {
+            let taken = places.into_iter().map(|place| {
+                let part = confined(&root.find_place(place)?, !is_writable(place));
+                Ok((part.naming(place.path().to_string_lossy())?, place.clone()))
+            });
+            taken.collect()
+        };
+        let Layout { seen, unseen } = Layout::of(profile);
+        let (seen, unseen) = (take(seen)?, take(unseen)?);
+        let mut temporary = Vec::new();
+        if let Some(place) = &profile.temporary {
+            let found = root.find_place(place)?;
+            for path in temporary_directories() {
+                temporary.push((confined(&found, false).naming("/tmp")?, path));
+            }
         }
+        let resolver = Path::new("/etc/resolv.conf").canonicalize().ok();
+        let resolver = resolver.filter(|path| profile.network && path.starts_with("/run"));
+        let resolver =
+            resolver.map(|path| Ok::<_, io::Error>((tree(&root.find(&path)?.file)?, path)));
+        let devices = DEVICES.iter().filter_map(|name| {
+            let path = Path::new("/dev").join(name);
+            let found = root.find(&path).ok()?;
+            Some(tree(&found.file).map(|part| (part, path)))
+        });
+        let devices = devices.collect::<io::Result<_>>().naming("/dev")?;
+        Ok(Self { seen, unseen, temporary, devices, resolver: resolver.transpose()? })
     }
-    let mut roots = profile.roots.clone();
-    // One inside another is put after it.
-    roots.sort();
-    for root in roots {
-        parts.push((confined(&root, !profile.writes_roots)?, root));
-    }
-    for path in existing(&profile.writable).into_iter().chain(pinned(profile)) {
-        parts.push((confined(&path, false)?, path));
-    }
-    // Where it says who resolves names, `/run` may be needed for that.
-    if profile.network
-        && let Ok(resolver) = Path::new("/etc/resolv.conf").canonicalize()
-        && resolver.starts_with("/run")
-    {
-        parts.push((tree(&resolver)?, resolver));
-    }
-    let mut protected = existing(&profile.protected);
-    protected.sort();
-    for path in protected {
-        parts.push((confined(&path, true)?, path));
-    }
-    Ok(parts)
 }
 
-fn confined(path: &Path, read_only: bool) -> io::Result<OwnedFd> {
-    let part = tree(path)?;
-    restrict(&part, read_only).naming(path.to_string_lossy())?;
+fn confined(found: &Opened, read_only: bool) -> io::Result<OwnedFd> {
+    let part = tree(&found.file)?;
+    restrict(&part, read_only)?;
     Ok(part)
 }
 
-fn tree(path: &Path) -> io::Result<OwnedFd> {
+/// Returns a copy of the mounts at a file and below it.
+fn tree(file: impl AsFd) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_RECURSIVE;
-    open_tree(CWD, path, flags).naming(path.to_string_lossy())
+        | OpenTreeFlags::AT_RECURSIVE
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    Ok(open_tree(file, "", flags)?)
 }
 
-fn put(part: &OwnedFd, path: &Path) -> io::Result<()> {
-    // Below a directory that is another one in here.
-    if !exists(path) {
-        make(path, fstat(part)?.st_mode).naming(path.to_string_lossy())?;
-    }
-    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-    move_mount(part, "", CWD, path, flags).naming(path.to_string_lossy())
+fn put(part: impl AsFd, point: &Opened) -> io::Result<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    Ok(move_mount(part, "", &point.file, "", flags)?)
 }
 
-/// Makes a mount point for what has this mode.
-fn make(path: &Path, mode: u32) -> io::Result<()> {
-    if FileType::from_raw_mode(mode).is_dir() {
-        return fs::create_dir_all(path);
-    }
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    fs::File::create(path).map(|_| ())
+fn put_at(root: &Root, part: impl AsFd, path: &Path) -> io::Result<()> {
+    put(part, &root.find(path).naming(path.to_string_lossy())?).naming(path.to_string_lossy())
+}
+
+/// Mounts a file, a directory or a link on itself.
+fn put_guard(root: &Root, path: &Path, guard: Guard) -> io::Result<()> {
+    let Some(Guarded { opened, guard, .. }) = root.find_guarded(path, guard)? else {
+        return Ok(());
+    };
+    put(confined(&opened, guard == Guard::ReadOnly)?, &opened)
 }
 
 /// Puts an empty directory that nobody can read in the place of each directory, and an empty file in that
 /// of each file.
-fn hide(paths: &[PathBuf]) -> io::Result<()> {
+fn hide(root: &Root, profile: &Profile) -> io::Result<()> {
     // One for all: every file system in memory of its own takes as long to make as several mounts.
     let mut nothing: Option<OwnedFd> = None;
-    for path in paths {
-        match &nothing {
-            _ if !path.is_dir() => put(&tree(Path::new("/dev/null"))?, path)?,
-            Some(nothing) => {
-                let flags = OpenTreeFlags::OPEN_TREE_CLONE
-                    | OpenTreeFlags::OPEN_TREE_CLOEXEC
-                    | OpenTreeFlags::AT_EMPTY_PATH;
-                put(&open_tree(nothing, "", flags).naming(path.to_string_lossy())?, path)?;
-            }
-            None => {
-                let flags = MountFlags::RDONLY
-                    | MountFlags::NOSUID
-                    | MountFlags::NODEV
-                    | MountFlags::NOEXEC;
-                mount("tmpfs", path, "tmpfs", flags, Some(c"mode=0000,size=4k"))
-                    .naming(path.to_string_lossy())?;
-                let opened = open_tree(CWD, path, OpenTreeFlags::OPEN_TREE_CLOEXEC);
-                nothing = Some(opened.naming(path.to_string_lossy())?);
-            }
+    for path in outermost_hidden(profile) {
+        let point = match root.find(path) {
+            // What is not there, or below what is hidden, cannot be read.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => continue,
+            found => found.naming(path.to_string_lossy())?,
+        };
+        let is_directory = point.kind == FileType::Directory;
+        let part = match &nothing {
+            _ if !is_directory => tree(&root.find(Path::new("/dev/null"))?.file)?,
+            Some(nothing) => tree(nothing)?,
+            None => memory(&[("mode", "0000"), ("size", "4k")], MountAttrFlags::MOUNT_ATTR_RDONLY)?,
+        };
+        put(&part, &point).naming(path.to_string_lossy())?;
+        if is_directory {
+            nothing.get_or_insert(part);
         }
     }
     Ok(())
 }
 
-/// Puts a directory in memory at a path.
-fn own(path: &Path, options: &str) -> io::Result<()> {
-    if !path.is_dir() {
-        return Ok(());
+/// Makes a file system in memory.
+fn memory(options: &[(&str, &str)], flags: MountAttrFlags) -> io::Result<OwnedFd> {
+    let made = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC).naming("tmpfs")?;
+    for (name, value) in options {
+        fsconfig_set_string(&made, *name, *value).naming("tmpfs")?;
     }
-    let options = std::ffi::CString::new(options).map_err(io::Error::other)?;
-    let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    mount("tmpfs", path, "tmpfs", flags, Some(options.as_c_str())).naming(path.to_string_lossy())
+    fsconfig_create(&made).naming("tmpfs")?;
+    let flags = flags | MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    fsmount(&made, FsMountFlags::FSMOUNT_CLOEXEC, flags).naming("tmpfs")
 }
 
-fn devices() -> io::Result<Vec<Part>> {
-    let devices = DEVICES.iter().map(|name| Path::new("/dev").join(name));
-    devices.filter(|path| exists(path)).map(|path| Ok((tree(&path)?, path))).collect()
-}
-
-fn build_devices(devices: Vec<Part>) -> io::Result<()> {
-    own(Path::new("/dev"), "mode=0755,size=64k")?;
+fn build_devices(root: &Root, devices: Vec<Part>) -> io::Result<()> {
+    let own = |path: &str, options: &[(&str, &str)]| {
+        put_at(root, memory(options, MountAttrFlags::empty())?, Path::new(path))
+    };
+    own("/dev", &[("mode", "0755"), ("size", "64k")])?;
     for (device, path) in devices {
         fs::File::create(&path).naming(path.to_string_lossy())?;
-        put(&device, &path)?;
+        put_at(root, &device, &path)?;
     }
-    for (directory, options) in [("/dev/shm", "mode=1777"), ("/dev/mqueue", "mode=1777,size=64k")] {
-        fs::create_dir(directory).naming(directory)?;
-        own(Path::new(directory), options)?;
-    }
+    fs::create_dir("/dev/shm").naming("/dev/shm")?;
+    own("/dev/shm", &[("mode", "1777")])?;
+    fs::create_dir("/dev/mqueue").naming("/dev/mqueue")?;
+    own("/dev/mqueue", &[("mode", "1777"), ("size", "64k")])?;
     // Terminals of the command's own, not the agent's.
     fs::create_dir("/dev/pts").naming("/dev/pts")?;
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;

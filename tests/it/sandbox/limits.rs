@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::chown;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
@@ -20,18 +20,23 @@ const NOBODY: u32 = 65534;
 /// Runs Python in the sandbox with a limit, as an ordinary user.
 fn limited(arena: &Arena, mechanism: &str, limit: &str, python: &str, script: &str) -> Output {
     let words = ["sandbox", "--mechanism", mechanism, "--limit", limit, "--", python, "-c", script];
+    as_ordinary(arena).args(words).output().unwrap()
+}
+
+/// Returns what runs the program that is in an arena as an ordinary user.
+pub(super) fn as_ordinary(arena: &Arena) -> Command {
     let program = arena.path().join("tandem");
-    let mut command = arena.program(program.to_str().unwrap());
-    if rustix::process::geteuid().is_root() {
-        command = arena.program(SETPRIV[0]);
-        command.args(&SETPRIV[1..]).arg(program);
+    if !rustix::process::geteuid().is_root() {
+        return arena.program(program.to_str().unwrap());
     }
-    command.args(words).output().unwrap()
+    let mut command = arena.program(SETPRIV[0]);
+    command.args(&SETPRIV[1..]).arg(program);
+    command
 }
 
 /// Returns an arena with a copy of the program, and an interpreter: an ordinary user can work with both. The
 /// repository may be where that user may not enter, such as below root's home.
-fn ordinary() -> Option<(Arena, &'static str)> {
+pub(super) fn ordinary() -> Option<(Arena, &'static str)> {
     let python = python()?;
     if lacking(Need::Setpriv) {
         return None;

@@ -1,0 +1,153 @@
+//! Files that are opened by a path without following any link.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags, fstat, mkdirat,
+    open, openat, openat2, statx,
+};
+use rustix::io::Errno;
+
+use super::Naming as _;
+use crate::profile::{KnownPath, Profile};
+
+/// The root of the files that a process sees.
+pub(crate) struct Root(OwnedFd);
+
+/// A file, directory or link, and its kind.
+pub(crate) struct Opened {
+    pub(crate) file: OwnedFd,
+    pub(crate) kind: FileType,
+    device: u64,
+    number: u64,
+    is_mount: bool,
+}
+
+/// A part of the tree of files that is a mount of its own on top of itself, so that no command can rename or
+/// remove it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Guard {
+    /// It can be written. The directories between a writable one and what is protected or hidden in it are
+    /// so: the next command would find nothing to protect at the old path.
+    Pinned,
+    /// It cannot be written.
+    ReadOnly,
+}
+
+/// What is guarded.
+pub(crate) struct Guarded {
+    pub(crate) path: PathBuf,
+    pub(crate) opened: Opened,
+    pub(crate) guard: Guard,
+}
+
+impl Root {
+    /// Opens the root of this process. The error says that the kernel cannot open files in this way.
+    pub(crate) fn open() -> io::Result<Self> {
+        let root = Self(open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?);
+        root.open_below(Path::new("/")).naming("openat2")?;
+        Ok(root)
+    }
+
+    /// Opens a file. A link at the end of the path is opened itself; one before is an error, `ELOOP`.
+    pub(crate) fn find(&self, path: &Path) -> rustix::io::Result<Opened> {
+        let file = self.open_below(path)?;
+        let found = statx(&file, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
+        Ok(Opened {
+            kind: FileType::from_raw_mode(found.stx_mode.into()),
+            device: rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor),
+            number: found.stx_ino,
+            is_mount: found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT),
+            file,
+        })
+    }
+
+    fn open_below(&self, path: &Path) -> rustix::io::Result<OwnedFd> {
+        let path = path.strip_prefix("/").unwrap_or(path);
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        openat2(&self.0, path, flags, Mode::empty(), resolve)
+    }
+
+    /// Opens a file or directory that was looked up before; another one in its place is an error.
+    pub(crate) fn find_place(&self, place: &KnownPath) -> io::Result<Opened> {
+        let name = place.path().to_string_lossy();
+        match self.find(place.path()) {
+            Ok(found) if found.is(place) => Ok(found),
+            Ok(_) | Err(Errno::LOOP | Errno::NOENT | Errno::NOTDIR) => {
+                Err(io::Error::other(format!(
+                    "{name} is not there any more as when the session began; begin a new session"
+                )))
+            }
+            Err(error) => Err(error).naming(name),
+        }
+    }
+
+    /// Opens a file or directory, which is made empty if it does not exist.
+    pub(crate) fn make(&self, path: &Path, is_directory: bool) -> io::Result<Opened> {
+        match self.find(path) {
+            Err(Errno::NOENT) => {}
+            found => return Ok(found?),
+        }
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let parent = self.make(parent, true)?.file;
+        if is_directory {
+            mkdirat(&parent, name, Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH)?;
+        } else {
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+            openat(&parent, name, flags, Mode::RUSR | Mode::WUSR)?;
+        }
+        Ok(self.find(path)?)
+    }
+
+    /// Opens what is to be guarded. `None`: it does not exist. What lies behind a link, or where this
+    /// process may not look, cannot be told from another file of that name: the nearest directory above
+    /// is not written then.
+    pub(crate) fn find_guarded(&self, path: &Path, guard: Guard) -> io::Result<Option<Guarded>> {
+        match self.find(path) {
+            Ok(opened) => return Ok(Some(Guarded { path: path.to_owned(), opened, guard })),
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+            Err(Errno::LOOP | Errno::ACCESS | Errno::NAMETOOLONG) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let above = path.ancestors().skip(1).find_map(|path| {
+            let opened = self.find(path).ok().filter(|it| it.kind == FileType::Directory)?;
+            Some(Guarded { path: path.to_owned(), opened, guard: Guard::ReadOnly })
+        });
+        above.map(Some).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Opened {
+    /// Returns whether it is a file or directory that was looked up before.
+    pub(crate) fn is(&self, place: &KnownPath) -> bool {
+        place.is(self.device, self.number)
+    }
+
+    /// Returns it as a place that has this path.
+    pub(crate) fn place(&self, path: &Path) -> KnownPath {
+        KnownPath::new(path, self.device, self.number)
+    }
+
+    /// Returns whether something was mounted here.
+    pub(crate) fn is_mount(&self) -> bool {
+        self.is_mount
+    }
+}
+
+/// Leaves out what can be written but has another file in its place now.
+pub(crate) fn keep_places(profile: &mut Profile) -> io::Result<()> {
+    let root = Root::open()?;
+    profile.writable.retain(|place| root.find_place(place).is_ok());
+    Ok(())
+}
+
+/// Returns whether a descriptor is that of a directory.
+pub(crate) fn is_directory(file: impl AsFd) -> io::Result<bool> {
+    Ok(FileType::from_raw_mode(fstat(file)?.st_mode) == FileType::Directory)
+}

@@ -1,0 +1,121 @@
+//! The plan of the files that a command sees: what is put where, whatever puts it there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+
+use super::beneath::Guard;
+use crate::profile::{KnownPath, Profile};
+
+/// Returns the real paths of directories for temporary files, which become the session's own.
+pub(super) fn temporary_directories() -> Vec<PathBuf> {
+    real(&["/tmp", "/var/tmp"])
+}
+
+/// Returns the real paths of directories with sockets of the machine's and the user's services.
+pub(super) fn run_directories() -> Vec<PathBuf> {
+    real(&["/run", "/var/run"])
+}
+
+fn real(paths: &[&str]) -> Vec<PathBuf> {
+    let real = paths.iter().filter_map(|path| Path::new(path).canonicalize().ok());
+    let mut real: Vec<_> = real.collect();
+    real.dedup();
+    real
+}
+
+/// Returns the real paths of directories in which commands see other files than those of the machine.
+fn replaced_directories(profile: &Profile) -> Vec<PathBuf> {
+    let mut replaced = run_directories();
+    replaced.push(PathBuf::from("/dev"));
+    if profile.temporary.is_some() {
+        replaced.extend(temporary_directories());
+    }
+    replaced
+}
+
+/// Places that are put into the tree of files: not those inside another, which are [guarded](guards).
+pub(super) struct Layout<'p> {
+    /// Places where commands see the files of the machine.
+    pub(super) seen: Vec<&'p KnownPath>,
+    /// Places where commands see others.
+    pub(super) unseen: Vec<&'p KnownPath>,
+}
+
+impl<'p> Layout<'p> {
+    pub(super) fn of(profile: &'p Profile) -> Self {
+        let mut places: Vec<_> = profile.roots.iter().chain(&profile.writable).collect();
+        places.sort_by_key(|place| place.path());
+        let replaced = replaced_directories(profile);
+        let is_unseen = |place: &&KnownPath| replaced.iter().any(|it| place.path().starts_with(it));
+        let (mut unseen, mut seen): (Vec<_>, Vec<_>) = places.into_iter().partition(is_unseen);
+        for places in [&mut seen, &mut unseen] {
+            places.dedup_by(|place, above| place.path().starts_with(above.path()));
+        }
+        Self { seen, unseen }
+    }
+}
+
+/// Returns what is guarded, outer directories first. What is not in a directory that commands can write needs
+/// no guard, and gets none: what is mounted here has the rights of the directory that it is in, or fewer.
+pub(super) fn guards(profile: &Profile) -> BTreeMap<PathBuf, Guard> {
+    let roots = if profile.writes_roots { &profile.roots[..] } else { &[] };
+    let writable: Vec<_> = roots.iter().chain(&profile.writable).map(KnownPath::path).collect();
+    let is_below = |path: &&Path| writable.iter().any(|it| path != it && path.starts_with(it));
+    // What the session itself needs must stay where it is, too.
+    let own = profile.temporary.iter().map(KnownPath::path).chain(writable.iter().copied());
+    let own: Vec<_> = own.filter(is_below).collect();
+    let others = profile.protected.iter().chain(&profile.hidden).map(PathBuf::as_path);
+    let above = others.chain(own.iter().copied()).flat_map(|path| path.ancestors().skip(1));
+    let pinned = above.filter(is_below).chain(own.iter().copied());
+    let mut guards: BTreeMap<_, _> = pinned.map(|path| (path.to_owned(), Guard::Pinned)).collect();
+    let protected = profile.protected.iter();
+    let protected = protected.filter(|path| writable.iter().any(|it| path.starts_with(it)));
+    guards.extend(protected.map(|path| (path.clone(), Guard::ReadOnly)));
+    let hidden = outermost_hidden(profile);
+    guards.retain(|path, _| !hidden.iter().any(|hidden| path.starts_with(hidden)));
+    drop_held(&mut guards, |guard| *guard == Guard::ReadOnly);
+    guards
+}
+
+/// Leaves out what is below something that cannot be written: it cannot be written either.
+pub(super) fn drop_held<T>(guards: &mut BTreeMap<PathBuf, T>, is_read_only: impl Fn(&T) -> bool) {
+    let mut last: Option<PathBuf> = None;
+    guards.retain(|path, guard| {
+        let is_held = last.as_ref().is_some_and(|last| path.starts_with(last));
+        if !is_held && is_read_only(guard) {
+            last = Some(path.clone());
+        }
+        !is_held
+    });
+}
+
+/// Returns what is hidden, but for what lies below something else that is hidden.
+pub(super) fn outermost_hidden(profile: &Profile) -> Vec<&PathBuf> {
+    let mut hidden: Vec<_> = profile.hidden.iter().collect();
+    hidden.sort();
+    hidden.dedup_by(|path, above| path.starts_with(above));
+    hidden
+}
+
+/// Returns the sockets that programs outside listen on, so far as their paths are known here: neither a
+/// network of the command's own nor a read-only mount keeps it from connecting to them. To be called in
+/// the machine's network. Those in the workspace are left to it.
+fn sockets(profile: &Profile) -> BTreeSet<PathBuf> {
+    let list = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let roots = profile.roots.iter().map(|root| root.path().to_owned()).collect();
+    let others = [run_directories(), temporary_directories(), roots].concat();
+    let paths = list.lines().filter_map(|line| line.split_once(" /"));
+    let paths = paths.map(|(_, path)| Path::new("/").join(path));
+    let is_socket =
+        |path: &PathBuf| path.symlink_metadata().is_ok_and(|data| data.file_type().is_socket());
+    let real = paths.filter(is_socket).filter_map(|path| path.canonicalize().ok());
+    let is_seen = |path: &PathBuf| !others.iter().any(|other| path.starts_with(other));
+    real.filter(is_seen).collect()
+}
+
+/// Adds what a command can see of the files, but must not, to what is hidden.
+pub(crate) fn hide_sockets(profile: &mut Profile) {
+    profile.hidden.extend(sockets(profile));
+}

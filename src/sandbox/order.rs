@@ -1,0 +1,47 @@
+//! What the agent tells the helper, and the helper itself in another program's sandbox.
+
+use std::ffi::OsString;
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::profile::{KnownPath, Profile};
+
+/// First argument of the helper. No user types it: it begins with a character that no sub-command
+/// has.
+pub(crate) const HELPER: &str = "+sandbox";
+
+/// What the helper is to do. Numbers are those of inherited descriptors.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Order {
+    /// Hold namespaces until the socket is closed.
+    Hold { socket: RawFd, shared: Option<SharedNumbers> },
+    /// Become the command.
+    Run { profile: Box<Profile>, means: Means, variables: Vec<(OsString, OsString)> },
+    /// Become the command in a sandbox that another program has made, if it has made the right one.
+    Check { expected: Vec<Expected>, variables: Vec<(OsString, OsString)> },
+}
+
+/// The means by which a command is confined.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Means {
+    Namespaces { shared: SharedNumbers, ipc: RawFd, processes: RawFd },
+    Bubblewrap { program: PathBuf },
+    Landlock,
+}
+
+/// Descriptors of the namespaces that all commands of a session share.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct SharedNumbers {
+    pub(crate) user: RawFd,
+    pub(crate) network: RawFd,
+}
+
+/// A file that must be what was judged, in the tree that the program has made.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Expected {
+    pub(crate) path: PathBuf,
+    /// Its identity; `None` if it is one of the program's own making.
+    pub(crate) place: Option<KnownPath>,
+}

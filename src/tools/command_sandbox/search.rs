@@ -1,0 +1,280 @@
+//! The search for protected files in a workspace: what cannot be searched counts as protected itself.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::ffi::OsString;
+use std::fs::{self, DirEntry};
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use tandem_content::bounded;
+
+/// Maximum number of entries of the workspace that are looked at, and maximum depth.
+const MOST_ENTRIES: usize = 500_000;
+const DEEPEST: usize = 64;
+
+/// Maximum number of protected files that are each held by themselves: each costs a command a little time.
+const MOST_HELD: usize = 500;
+
+/// Maximum number of directories that are held because of what is in them.
+const MOST_DIRECTORIES: usize = 200;
+
+/// Directories that programs fill and empty again: what is protected elsewhere is not theirs in there.
+const INSTALLED: [&str; 4] = ["node_modules", "target", ".venv", "venv"];
+
+/// Maximum number of links that one path leads through; as many as Linux follows.
+const MOST_LINKS: usize = 40;
+
+/// Bytes of a file in which git says where a directory is.
+const MOST_POINTER_BYTES: u64 = 4096;
+
+/// Result of a search.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct SearchResult {
+    /// Protected files.
+    pub(super) files: BTreeSet<PathBuf>,
+    /// Directories that hold more protected files, or may: they could not be searched.
+    pub(super) unclear: BTreeSet<PathBuf>,
+}
+
+impl SearchResult {
+    /// Searches directories, the nearest to them first.
+    pub(super) fn search(
+        roots: &[PathBuf],
+        is_protected: impl Fn(&Path, &DirEntry) -> bool,
+    ) -> Self {
+        let (mut files, mut unclear) = (Vec::new(), BTreeSet::new());
+        let mut left = MOST_ENTRIES;
+        let mut open: VecDeque<_> = roots.iter().map(|root| (root, root.clone(), 0)).collect();
+        while let Some((root, directory, depth)) = open.pop_front() {
+            let listed = if depth < DEEPEST { list(&directory, left) } else { Err(too_much()) };
+            let Ok(entries) = listed else {
+                unclear.insert(directory);
+                continue;
+            };
+            left -= entries.len();
+            for entry in entries {
+                if is_protected(root, &entry) {
+                    files.push(entry.path());
+                } else if is_searched(&entry) {
+                    open.push_back((root, entry.path(), depth + 1));
+                }
+            }
+        }
+        let beyond = files.drain(files.len().min(MOST_HELD)..);
+        unclear.extend(beyond.filter_map(|path| path.parent().map(Path::to_owned)));
+        Self { files: files.into_iter().collect(), unclear: gathered(unclear, roots) }
+    }
+
+    /// Adds what an earlier search has found and is still there. Where it lies may not be listed any more.
+    pub(super) fn keep(&mut self, earlier: Self) {
+        let is_there = |path: &PathBuf| {
+            !matches!(
+                path.symlink_metadata(),
+                Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+            )
+        };
+        let room = MOST_HELD.saturating_sub(self.files.len());
+        let kept = earlier.files.into_iter().filter(|path| !self.files.contains(path));
+        let kept: Vec<_> = kept.filter(is_there).take(room).collect();
+        self.files.extend(kept);
+    }
+}
+
+/// Lists a directory that has at most `most` entries. One that is not there any more has none.
+pub(super) fn list(directory: &Path, most: usize) -> io::Result<Vec<DirEntry>> {
+    let entries = match fs::read_dir(directory) {
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            return Ok(Vec::new());
+        }
+        entries => entries?,
+    };
+    let entries = entries.take(most.saturating_add(1)).collect::<io::Result<Vec<_>>>()?;
+    if entries.len() > most { Err(too_much()) } else { Ok(entries) }
+}
+
+fn too_much() -> io::Error {
+    io::Error::other("there is too much in it")
+}
+
+/// Returns whether protected files are looked for in what is at a path.
+fn is_searched(entry: &DirEntry) -> bool {
+    entry.file_type().is_ok_and(|kind| kind.is_dir())
+        && !INSTALLED.iter().any(|name| entry.file_name() == *name)
+}
+
+/// Returns few directories that all of these are in.
+fn gathered(mut directories: BTreeSet<PathBuf>, roots: &[PathBuf]) -> BTreeSet<PathBuf> {
+    while directories.len() > MOST_DIRECTORIES {
+        let depth =
+            |path: &Path| if roots.iter().any(|it| it == path) { 0 } else { path.iter().count() };
+        let deepest = directories.iter().map(|path| depth(path)).max().unwrap_or_default();
+        if deepest == 0 {
+            break;
+        }
+        let above = directories.into_iter().map(|path| match path.parent() {
+            Some(parent) if depth(&path) == deepest => parent.to_owned(),
+            _ => path,
+        });
+        directories = above.collect();
+    }
+    directories
+}
+
+/// Returns what else is protected with some files: what their links lead through and to, and the directories
+/// of git that they name.
+pub(super) fn with_targets(files: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+    let mut all = files.clone();
+    for path in files {
+        if path.is_symlink() {
+            all.extend(led_through(path));
+        }
+        if path.file_name().is_some_and(|name| name == ".git") {
+            all.extend(git_directories(path));
+        }
+    }
+    all
+}
+
+/// Returns every link that a path leads through, and what it leads to at last.
+fn led_through(path: &Path) -> Vec<PathBuf> {
+    let (mut found, mut at) = (Vec::new(), PathBuf::from("/"));
+    let names =
+        |path: &Path| -> Vec<OsString> { path.iter().rev().map(ToOwned::to_owned).collect() };
+    let mut rest = names(path);
+    while let Some(name) = rest.pop() {
+        match Path::new(&name).components().next() {
+            Some(Component::RootDir) => at = PathBuf::from("/"),
+            Some(Component::ParentDir) => {
+                at.pop();
+            }
+            Some(Component::Normal(_)) => {
+                let next = at.join(&name);
+                match fs::read_link(&next) {
+                    Ok(target) => {
+                        rest.extend(names(&target));
+                        found.push(next);
+                    }
+                    Err(_) => at = next,
+                }
+            }
+            _ => {}
+        }
+        if found.len() > MOST_LINKS {
+            return found;
+        }
+    }
+    found.push(at);
+    found
+}
+
+/// Returns the directory of a repository whose `.git` is a file, as in a worktree, and the one that all
+/// worktrees share.
+fn git_directories(path: &Path) -> Vec<PathBuf> {
+    let pointed_to = |file: &Path, prefix: &str| {
+        let text = String::from_utf8(bounded::read(file, MOST_POINTER_BYTES).ok()?).ok()?;
+        let target = text.strip_prefix(prefix)?.trim_end_matches(['\n', '\r']);
+        let target = file.parent()?.join(target.trim_start()).canonicalize().ok()?;
+        is_git_directory(&target).then_some(target)
+    };
+    let Some(directory) = pointed_to(path, "gitdir:") else { return Vec::new() };
+    let common = pointed_to(&directory.join("commondir"), "");
+    common.into_iter().chain([directory]).collect()
+}
+
+/// Returns whether git may take a directory for one of its own.
+fn is_git_directory(path: &Path) -> bool {
+    let has = |name: &str| path.join(name).symlink_metadata().is_ok();
+    has("HEAD") && (has("objects") || has("commondir"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn is_named_git(_: &Path, entry: &DirEntry) -> bool {
+        entry.file_name() == ".git"
+    }
+
+    #[test]
+    fn what_is_too_many_is_held_with_the_directories_above() {
+        let root = PathBuf::from("/w");
+        let directories = (0..300).map(|number| root.join(format!("a/{number}/b")));
+        let gathered = gathered(directories.collect(), std::slice::from_ref(&root));
+        assert_eq!(gathered, BTreeSet::from([root.join("a")]));
+        let roots: BTreeSet<_> =
+            (0..300).map(|number| PathBuf::from(format!("/{number}"))).collect();
+        let all: Vec<_> = roots.iter().cloned().collect();
+        assert_eq!(super::gathered(roots.clone(), &all), roots);
+    }
+
+    #[test]
+    fn what_is_too_deep_is_unclear() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        let unclear: PathBuf =
+            [root.clone()].into_iter().chain((0..DEEPEST).map(|_| "a".into())).collect();
+        fs::create_dir_all(unclear.join(".git")).unwrap();
+        fs::create_dir_all(root.join("a/.git")).unwrap();
+        let found = SearchResult::search(std::slice::from_ref(&root), is_named_git);
+        let files = BTreeSet::from([root.join("a/.git")]);
+        assert_eq!(found, SearchResult { files, unclear: BTreeSet::from([unclear]) });
+    }
+
+    #[test]
+    fn the_directories_of_more_files_than_are_held_are_unclear() {
+        let directory = tempfile::tempdir().unwrap();
+        for number in 0..=MOST_HELD {
+            fs::create_dir_all(directory.path().join(format!("{number}/.git"))).unwrap();
+        }
+        let result = SearchResult::search(&[directory.path().to_owned()], is_named_git);
+        assert_eq!((result.files.len(), result.unclear.len()), (MOST_HELD, 1));
+        let unclear = result.unclear.first().unwrap().join(".git");
+        assert!(!result.files.contains(&unclear));
+    }
+
+    #[test]
+    fn what_was_found_is_kept_while_it_is_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let (kept, gone) = (directory.path().join("a"), directory.path().join("b"));
+        fs::write(&kept, "").unwrap();
+        let earlier =
+            SearchResult { files: [kept.clone(), gone].into(), ..SearchResult::default() };
+        let mut found = SearchResult::default();
+        found.keep(earlier);
+        assert_eq!(found.files, BTreeSet::from([kept]));
+    }
+
+    #[test]
+    fn a_link_leads_through_others() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        symlink("b/../c", root.join("a")).unwrap();
+        symlink("d", root.join("b")).unwrap();
+        fs::create_dir_all(root.join("d/e")).unwrap();
+        symlink(root.join("d/e"), root.join("c")).unwrap();
+        symlink("loop", root.join("loop")).unwrap();
+        let expected = ["a", "b", "c", "d/e"].map(|name| root.join(name));
+        assert_eq!(led_through(&root.join("a")), expected);
+        assert_eq!(led_through(&root.join("loop")).len(), MOST_LINKS + 1);
+    }
+
+    #[test]
+    fn a_directory_of_git_has_what_git_looks_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        for name in ["tree", "git", "objects"] {
+            fs::create_dir(root.join(name)).unwrap();
+        }
+        fs::write(root.join("tree/.git"), "gitdir: ../git\n").unwrap();
+        fs::write(root.join("git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        assert!(git_directories(&root.join("tree/.git")).is_empty());
+        fs::write(root.join("git/commondir"), "..\n").unwrap();
+        assert_eq!(git_directories(&root.join("tree/.git")), [root.join("git")]);
+        fs::write(root.join("HEAD"), "").unwrap();
+        assert_eq!(git_directories(&root.join("tree/.git")), [root.clone(), root.join("git")]);
+    }
+}

@@ -1,0 +1,111 @@
+//! Directories that a session has looked up when it began: what has their names later counts for nothing.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::sync::Arc;
+
+use tandem_sandbox::SandboxMode;
+use tandem_tools::command_sandbox::{CommandSandbox, SandboxSetup};
+use tandem_tools::scratch::Scratch;
+use tandem_tools::workspace::Workspace;
+use tempfile::TempDir;
+
+use super::sandbox_setup;
+use crate::needs::{Need, best_mechanism, lacking};
+use crate::places::seen_in_sandbox;
+
+/// A home with a key, and a sandbox for a workspace in it.
+struct Home {
+    directory: TempDir,
+    sandbox: Arc<CommandSandbox>,
+}
+
+impl Home {
+    /// `writable` is allowed beside the workspace. What the session keeps is in `state` of the home.
+    fn new(workspace: &str, writable: &str) -> Self {
+        let directory = seen_in_sandbox();
+        let path = |name: &str| directory.path().join(name);
+        for name in [workspace, writable, ".ssh"] {
+            fs::create_dir_all(path(name)).unwrap();
+        }
+        fs::write(path(".ssh/id_rsa"), "canary\n").unwrap();
+        let setup =
+            SandboxSetup { writable: vec![path(writable)], ..sandbox_setup(directory.path()) };
+        let files = Arc::new(Workspace::new(&path(workspace), &[]).unwrap());
+        let scratch = Arc::new(Scratch::new(Some(path("state"))));
+        let sandbox = Arc::new(CommandSandbox::new(setup, files, scratch));
+        Self { directory, sandbox }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    async fn bash(&self, line: &str) -> Output {
+        let confinement = self.sandbox.confine(SandboxMode::WorkspaceWrite).await.unwrap();
+        let words = ["/bin/bash", "-c", line].map(OsString::from);
+        confinement.command(&words).unwrap().current_dir(self.path("")).output().unwrap()
+    }
+
+    /// Puts a link in the place of a directory, which gets another name.
+    fn replace(&self, name: &str, target: &Path) {
+        fs::rename(self.path(name), self.path("other")).unwrap();
+        symlink(target, self.path(name)).unwrap();
+    }
+
+    fn temporary(&self) -> String {
+        let session = fs::read_dir(self.path("state")).unwrap().next().unwrap().unwrap();
+        format!("state/{}/tmp", session.file_name().to_str().unwrap())
+    }
+}
+
+#[tokio::test]
+async fn a_link_in_the_place_of_the_sessions_temporary_directory_shows_nothing() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    let home = Home::new("", "cache");
+    assert!(home.bash("echo kept > $TMPDIR/kept").await.status.success());
+    let temporary = home.temporary();
+    let line = format!("mv {temporary} moved && ln -s ../../.ssh {temporary}");
+    let output = home.bash(&line).await;
+    if best_mechanism() != Some("landlock") {
+        assert!(!output.status.success(), "{output:?}");
+        home.replace(&temporary, &home.path(".ssh"));
+    }
+    let output = home.bash("cat $TMPDIR/id_rsa").await;
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{output:?}");
+}
+
+#[tokio::test]
+async fn a_link_in_the_place_of_an_allowed_path_is_not_written() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    let home = Home::new("workspace", "cache");
+    assert!(home.bash("echo new > cache/new").await.status.success());
+    fs::create_dir(home.path("documents")).unwrap();
+    home.replace("cache", &home.path("documents"));
+    let output = home.bash("echo evil > documents/evil; echo evil > other/evil; echo ran").await;
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ran\n", "{output:?}");
+    for name in ["documents/evil", "other/evil"] {
+        assert!(!home.path(name).exists(), "{output:?}");
+    }
+}
+
+#[tokio::test]
+async fn another_directory_in_the_place_of_the_workspace_is_not_written() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    let home = Home::new("workspace", "cache");
+    assert!(home.bash("echo new > workspace/new").await.status.success());
+    home.replace("workspace", &home.path(".ssh"));
+    let output = home.bash("echo evil > .ssh/evil").await;
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("begin a new session"), "{output:?}");
+    assert!(!home.path(".ssh/evil").exists(), "{output:?}");
+}
