@@ -29,7 +29,7 @@ use tandem_headless::Format;
 use tandem_model::provider::Provider;
 use tandem_sandbox::{Mechanism, SandboxMode};
 use tandem_settings::limits::{self, Change};
-use tandem_settings::{Override, SettingOrigin};
+use tandem_settings::{Override, SandboxChoice, SettingOrigin};
 use tandem_tui::AgentAddress;
 
 pub(crate) use self::card::CardArgs;
@@ -453,7 +453,7 @@ pub(crate) struct WorkArgs {
     /// The sandbox that commands run in: `read-only`, `workspace-write`, `danger-full-access` (none), or
     /// without a mode as the approval mode has it, which is the default
     #[arg(short, long, value_name = "MODE", num_args = 0..=1, default_missing_value = "true")]
-    pub(crate) sandbox: Option<String>,
+    pub(crate) sandbox: Option<SandboxChoice>,
     /// More files of policy rules, or directories of them; commas between, or repeated
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     pub(crate) policy: Vec<PathBuf>,
@@ -609,7 +609,7 @@ impl WorkArgs {
         let given = [
             ("model.name", "--model", text(&self.model)),
             ("model.thinking", "--thinking", text(&self.thinking)),
-            ("tools.sandbox", "--sandbox", text(&self.sandbox)),
+            ("tools.sandbox", "--sandbox", self.sandbox.map(SandboxChoice::value)),
             ("mcp.allowed", "--allowed-mcp-server-names", servers),
             (
                 "general.defaultApprovalMode",

@@ -46,8 +46,9 @@ impl HubContext {
         }
     }
 
-    /// Prepares the sandbox for a server's program, if it is to run in one. Where none works, people are
-    /// told so once; they have agreed to the program itself. The error says what has failed.
+    /// Prepares the sandbox for a server's program, if it is to run in one. Where none works and the user
+    /// demands none, people are told so once; they have agreed to the program itself. The error says what has
+    /// failed.
     pub(super) async fn confine(
         &self,
         config: &ServerConfig,
@@ -56,7 +57,7 @@ impl HubContext {
             return Ok(None);
         };
         let probe = sandbox.probe().await;
-        if probe.sandbox.is_some() {
+        if probe.sandbox.is_some() || sandbox.refusal(&probe).is_some() {
             return sandbox.confine_server().await.map(Some).map_err(|error| error.message);
         }
         if !self.complained.swap(true, Ordering::Relaxed) {

@@ -156,8 +156,11 @@ async fn check_sandbox(
         return;
     };
     let scratch = Arc::new(Scratch::new(making.env().state_dir()));
-    let probe = CommandSandbox::new(setup, Arc::new(workspace), scratch).probe().await;
-    if let Some(sandbox) = &probe.sandbox {
+    let sandbox = CommandSandbox::new(setup, Arc::new(workspace), scratch);
+    let probe = sandbox.probe().await;
+    if let Some(why) = sandbox.refusal(&probe) {
+        findings.wrong("sandbox", format!("commands are refused: {why}"));
+    } else if let Some(sandbox) = &probe.sandbox {
         findings.ok("sandbox", format!("commands run in one ({})", sandbox.mechanism()));
     } else {
         let why = probe.passed_over.iter().map(|it| format!("{}: {}", it.mechanism, it.why));

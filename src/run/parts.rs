@@ -11,7 +11,7 @@ use tandem_settings::{
     self as config, Credentials, Env, SandboxChoice, SandboxNetwork, Settings, Trust,
 };
 use tandem_shell::protected_files;
-use tandem_tools::command_sandbox::SandboxSetup;
+use tandem_tools::command_sandbox::{SandboxDemand, SandboxSetup};
 use tandem_tools::network::{NetworkSetup, UpstreamProxies};
 use tandem_tools::workspace::IgnoreSettings;
 use tandem_tools::{self as tools, Host, NameList, Tool, ToolLimits, WebSearch, WebSetup};
@@ -56,13 +56,17 @@ pub(super) fn sandbox(settings: &Settings, env: &Env, limits: &ToolLimits) -> Op
         SandboxChoice::Automatic => None,
         SandboxChoice::Mode(mode) => Some(mode),
     };
-    Some(SandboxSetup { mode, ..sandbox_setup(settings, env, limits) })
+    let is_readable = settings.tools.sandbox != SandboxChoice::Unreadable;
+    let places = settings.origin(SANDBOX).iter();
+    let demand = places.map(|place| SandboxDemand { place: place.to_string(), is_readable }).last();
+    Some(SandboxSetup { mode, demand, ..sandbox_setup(settings, env, limits) })
 }
 
 /// Returns the choices about a sandbox, whether the agent is to have one or not.
 pub(super) fn sandbox_setup(settings: &Settings, env: &Env, limits: &ToolLimits) -> SandboxSetup {
     SandboxSetup {
         mode: None,
+        demand: None,
         mechanism: None,
         helper: PathBuf::from(OWN_PROGRAM),
         home: env.home(),

@@ -223,10 +223,11 @@ fn stricter_mode(value: &Value, before: Option<&Value>) -> bool {
 fn stricter_sandbox(value: &Value, before: Option<&Value>) -> bool {
     // How much commands may do: a project can but take something away.
     let freedom = |value: &Value| match SandboxChoice::read(value) {
-        Ok(SandboxChoice::Mode(SandboxMode::ReadOnly)) => 0,
-        Ok(SandboxChoice::Automatic) => 1,
-        Ok(SandboxChoice::Mode(SandboxMode::WorkspaceWrite)) => 2,
-        Ok(SandboxChoice::Off | SandboxChoice::Mode(SandboxMode::DangerFullAccess)) | Err(_) => 3,
+        Ok(SandboxChoice::Unreadable) => 0,
+        Ok(SandboxChoice::Mode(SandboxMode::ReadOnly)) => 1,
+        Ok(SandboxChoice::Automatic) => 2,
+        Ok(SandboxChoice::Mode(SandboxMode::WorkspaceWrite)) => 3,
+        Ok(SandboxChoice::Off | SandboxChoice::Mode(SandboxMode::DangerFullAccess)) | Err(_) => 4,
     };
     let before = before.map_or_else(|| freedom(&SandboxChoice::default().value()), freedom);
     freedom(value) <= before

@@ -221,7 +221,13 @@ impl<'a> Merger<'a> {
     /// Takes a value over if it is valid and counts; `true` if so.
     fn say(&mut self, mut said: LayerValue<'_>) -> bool {
         if let Err((line, why)) = check(&said) {
-            self.remark(&said.origin.at_line(line), &why);
+            let origin = said.origin.at_line(line);
+            self.remark(&origin, &why);
+            if said.key.name == SANDBOX {
+                // To go on as if nothing had been said could run commands without a sandbox.
+                *slot(&mut self.values, &said.path) = Value::Null;
+                self.origins.insert(said.path.join("."), vec![origin]);
+            }
             return false;
         }
         // A sandbox is for what a project may do, however much it is trusted; and what an editor runs is

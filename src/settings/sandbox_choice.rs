@@ -1,5 +1,7 @@
 //! The choice of a sandbox for commands.
 
+use std::str::FromStr;
+
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -15,15 +17,19 @@ pub enum SandboxChoice {
     Automatic,
     /// This one, whatever the approval mode is.
     Mode(SandboxMode),
+    /// A value that names no sandbox: commands are refused until it is corrected.
+    Unreadable,
 }
 
 impl SandboxChoice {
     /// Reads a value of a settings file, a flag or a variable; an error says what it must be.
     pub(super) fn read(value: &Value) -> Result<Self, String> {
         match value {
+            // No file, flag or variable has it: it stands for a value that was wrong.
+            Value::Null => Ok(Self::Unreadable),
             Value::Bool(false) => Ok(Self::Off),
             Value::Bool(true) => Ok(Self::Automatic),
-            Value::String(name) => Self::named(name),
+            Value::String(name) => name.parse(),
             Value::Object(object) => match object.get("enabled") {
                 None | Some(Value::Bool(true)) => Ok(Self::Automatic),
                 Some(Value::Bool(false)) => Ok(Self::Off),
@@ -33,7 +39,21 @@ impl SandboxChoice {
         }
     }
 
-    fn named(name: &str) -> Result<Self, String> {
+    /// Returns the value that stands for it in a settings file.
+    pub fn value(self) -> Value {
+        match self {
+            Self::Unreadable => Value::Null,
+            Self::Off => Value::Bool(false),
+            Self::Automatic => Value::Bool(true),
+            Self::Mode(mode) => Value::String(mode.name().to_owned()),
+        }
+    }
+}
+
+impl FromStr for SandboxChoice {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
         match name {
             "true" | "1" => Ok(Self::Automatic),
             "false" | "0" | "none" => Ok(Self::Off),
@@ -46,15 +66,6 @@ impl SandboxChoice {
                 Ok(mode) => Ok(Self::Mode(mode)),
                 Err(why) => Err(format!("{why}, true, false")),
             },
-        }
-    }
-
-    /// Returns the value that stands for it in a settings file.
-    pub(super) fn value(self) -> Value {
-        match self {
-            Self::Off => Value::Bool(false),
-            Self::Automatic => Value::Bool(true),
-            Self::Mode(mode) => Value::String(mode.name().to_owned()),
         }
     }
 }

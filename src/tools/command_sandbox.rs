@@ -60,6 +60,9 @@ const NO_PROXY_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
 pub struct SandboxSetup {
     /// Mode of commands whose call names none. `None`: the approval mode decides.
     pub mode: Option<SandboxMode>,
+    /// The user's demand for a sandbox. `None`: where no mechanism works, commands are asked about, and run
+    /// without one.
+    pub demand: Option<SandboxDemand>,
     /// The mechanism, or the best that works.
     pub mechanism: Option<Mechanism>,
     /// The program that is started as the sandbox's helper.
@@ -79,6 +82,15 @@ pub struct SandboxSetup {
     pub taken_back: Option<PathBuf>,
     /// Bounds of what commands take.
     pub limits: Limits,
+}
+
+/// Demand of the user for a sandbox: commands run in one, or not at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxDemand {
+    /// Place of the choice, for people: a flag, a variable, or a line of a file.
+    pub place: String,
+    /// `true` if the choice names a sandbox; else its value cannot be made out.
+    pub is_readable: bool,
 }
 
 /// The sandbox of one session's commands, made when the first command needs it.
@@ -257,6 +269,9 @@ impl CommandSandbox {
     pub async fn describe(self: &Arc<Self>, mode: SandboxMode) -> Result<String, ToolError> {
         let probe = self.probe().await;
         let mut text = match &probe.sandbox {
+            _ if self.refusal(&probe).is_some() => {
+                "Mechanism: none; commands are refused\n".to_owned()
+            }
             Some(sandbox) => format!("Mechanism: {}\n", sandbox.mechanism()),
             None => {
                 "Mechanism: none; commands are asked about, and run without a sandbox\n".to_owned()
@@ -319,13 +334,36 @@ impl CommandSandbox {
         )
     }
 
-    /// Returns a message for people if no sandbox works here, once.
+    /// Returns a message for people if no sandbox works here, or none is known that they demand, once.
     pub fn first_complaint(&self, probe: &Probe) -> Option<String> {
         if self.complained.swap(true, Ordering::Relaxed) {
             return None;
         }
+        if let Some(why) = self.refusal(probe) {
+            let without = "To run commands without a sandbox, start tandem with `--sandbox danger-full-access`";
+            let remedy = match &self.setup.demand {
+                Some(SandboxDemand { is_readable: false, .. }) => {
+                    "Correct it, or start tandem with `--sandbox`, which counts more"
+                }
+                _ => without,
+            };
+            return Some(format!("Commands are refused: {why}. {remedy}."));
+        }
         let why = why_none(probe);
         Some(format!("Commands run without a sandbox, and are asked about as without one: {why}"))
+    }
+
+    /// Returns the reason why commands and servers are refused, if they are: the user demands a sandbox, and
+    /// there is none.
+    pub fn refusal(&self, probe: &Probe) -> Option<String> {
+        let SandboxDemand { place, is_readable } = self.setup.demand.as_ref()?;
+        if !is_readable {
+            return Some(format!("the value of `tools.sandbox` is not understood ({place})"));
+        }
+        let none = probe.sandbox.is_none();
+        none.then(|| {
+            format!("none of the sandboxes works that {place} asks for: {}", why_none(probe))
+        })
     }
 
     /// Returns whether programs run in it, as far as that has been found out.
@@ -346,6 +384,9 @@ impl CommandSandbox {
     /// Prepares the sandbox for a command. The error says why there is none.
     pub async fn confine(self: &Arc<Self>, mode: SandboxMode) -> Result<Confinement, ToolError> {
         let probe = self.probe().await;
+        if let Some(why) = self.refusal(&probe) {
+            return Err(unavailable(&why));
+        }
         let sandbox = Arc::clone(self);
         let network = self.network(&probe);
         let confined = off_thread(move || {

@@ -20,9 +20,9 @@ use serde_json::{Value, json};
 use tandem_agent::permission::{Mode, Scope};
 use tandem_agent::session::{Answer, CallStarted, Event, Origin, Parts, Session, ToolOutcome};
 use tandem_model::replay::Replay;
-use tandem_sandbox::{Limits, Mechanism};
+use tandem_sandbox::{Limits, Mechanism, SandboxMode};
 use tandem_shell::protected_files;
-use tandem_tools::command_sandbox::SandboxSetup;
+use tandem_tools::command_sandbox::{SandboxDemand, SandboxSetup};
 use tandem_tools::network::NetworkSetup;
 use tandem_tools::{self as tools, NameList};
 use tempfile::TempDir;
@@ -72,6 +72,7 @@ static PROTECTED: LazyLock<NameList> = LazyLock::new(|| NameList::new(protected_
 fn sandbox_setup(home: &Path) -> SandboxSetup {
     SandboxSetup {
         mode: None,
+        demand: None,
         mechanism: None,
         helper: PathBuf::from(env!("CARGO_BIN_EXE_tandem")),
         home: Some(home.to_owned()),
@@ -294,6 +295,77 @@ async fn where_no_sandbox_works_it_is_told_once_and_asked_as_without_one() {
     let told = told.iter().filter(|event| matches!(&***event, Event::Notice(_)));
     let told: Vec<_> = told.collect();
     assert_eq!(told.len(), 1, "{told:?}");
+}
+
+/// Returns what people are told in the middle of a session that has ended its turn.
+async fn notices(stage: &Stage) -> Vec<String> {
+    let mut log = stage.session.events(0);
+    let events = until(&mut log, is_end).await;
+    let notices = events.iter().filter_map(|event| match &**event {
+        Event::Notice(text) => Some(text.clone()),
+        _ => None,
+    });
+    notices.collect()
+}
+
+#[tokio::test]
+async fn where_a_sandbox_is_demanded_and_none_works_no_command_runs_in_any_mode() {
+    for mode in [Mode::Default, Mode::AutoEdit, Mode::Yolo, Mode::Plan] {
+        let calls = [run("touch b.txt"), run("cat a.txt"), outside("touch c.txt")];
+        let mut stage = Stage::changed(mode, &calls, |setup| SandboxSetup {
+            mode: Some(SandboxMode::ReadOnly),
+            demand: Some(SandboxDemand { place: "--sandbox".to_owned(), is_readable: true }),
+            mechanism: Some(Mechanism::Namespaces),
+            helper: PathBuf::from("/bin/false"),
+            ..setup
+        });
+        let made = stage.go(Answer::Once { edited: None }).await;
+        for made in &made {
+            assert!(!made.is_asked() && !made.is_done(), "{mode}");
+            let told = made.told();
+            assert!(told.contains("none of the sandboxes works that --sandbox asks for"), "{told}");
+            assert!(!told.contains("outside"), "{told}");
+        }
+        assert_eq!(made.len(), 3);
+        assert!(!stage.path("b.txt").exists() && !stage.path("c.txt").exists());
+        let notices = notices(&stage).await;
+        let [notice] = &notices[..] else { panic!("{notices:?}") };
+        assert!(notice.starts_with("Commands are refused: "), "{notice}");
+        assert!(notice.ends_with("start tandem with `--sandbox danger-full-access`."), "{notice}");
+    }
+}
+
+#[tokio::test]
+async fn a_flag_that_names_no_sandbox_is_wrong_usage() {
+    for value in ["bogus", "docker", "bwrap", "workspace_write", ""] {
+        let setup = Setup::answers(json!([[run("touch ../out")], [{ "text": "done" }]]));
+        let ran =
+            setup.arg("-y").arg(&format!("--sandbox={value}")).arg("-p").arg("go").run().await;
+        assert_eq!((&*ran.stdout, ran.code), ("", Some(42)), "{value}: {}", ran.stderr);
+        assert!(ran.stderr.contains("--sandbox"), "{value}: {}", ran.stderr);
+        let says = if value == "docker" { "`true`" } else { "read-only, workspace-write" };
+        assert!(ran.stderr.contains(says), "{value}: {}", ran.stderr);
+    }
+}
+
+#[tokio::test]
+async fn a_setting_that_names_no_sandbox_refuses_every_command_and_says_so_once() {
+    let user = r#"{ "tools": { "sandbox": "bogus" } }"#;
+    let calls = json!([[run("touch ../out")], [run("true")], [{ "text": "done" }]]);
+    for in_file in [true, false] {
+        let setup = Setup::answers(calls.clone()).arg("-y").arg("-p").arg("go");
+        let setup = if in_file {
+            setup.file("../.gemini/settings.json", user)
+        } else {
+            setup.var("GEMINI_SANDBOX", "bogus")
+        };
+        let ran = setup.run().await;
+        assert_eq!((&*ran.stdout, ran.code), ("done\n", Some(0)));
+        assert!(!ran.home.path().join("out").exists());
+        assert!(ran.stderr.contains("`bogus` is not one of: read-only"), "{}", ran.stderr);
+        assert_eq!(ran.stderr.matches("Commands are refused: ").count(), 1, "{}", ran.stderr);
+        assert!(ran.stderr.contains("start tandem with `--sandbox`"), "{}", ran.stderr);
+    }
 }
 
 #[tokio::test]

@@ -32,8 +32,10 @@ async fn show(request: &CommandRequest<'_>) -> Result<String, String> {
         Some(_) => "as the settings have it".to_owned(),
         None => format!("as the approval mode `{}` has it", turn.mode()),
     };
-    let works = sandbox.probe().await.sandbox.is_some();
-    let state = if works {
+    let probe = sandbox.probe().await;
+    let state = if let Some(why) = sandbox.refusal(&probe) {
+        format!("Commands are refused: {why}.")
+    } else if probe.sandbox.is_some() {
         format!("The sandbox mode of commands is `{mode}`, {because}.")
     } else {
         "No sandbox works here.".to_owned()

@@ -19,7 +19,7 @@ use super::log::Log;
 use super::spans;
 use super::user_questions::UserQuestions;
 use crate::permission::{
-    Checked, Environment, PolicyRequest, SandboxSituation, Verdict, sandbox_mark,
+    Checked, Environment, PolicyRequest, RuleName, SandboxSituation, Verdict, sandbox_mark,
 };
 use tandem_model::{Call, tokens};
 use tandem_sandbox::SandboxMode;
@@ -221,7 +221,17 @@ async fn check(
     engine.host.terminals.find_programs().await;
     let environment = Environment::new(engine.host.terminals.environment());
     // The user's own commands can not ask to leave it.
-    let sandbox = if caller == Caller::Model { sandbox(engine).await } else { None };
+    let sandbox = match caller {
+        Caller::Model => sandbox(engine).await,
+        Caller::Prompt | Caller::Agent => Ok(None),
+    };
+    let sandbox = match sandbox {
+        Ok(sandbox) => sandbox,
+        Err(why) => {
+            let rule = Some(RuleName::BuiltIn("sandbox".to_owned()));
+            return Checked::from(Verdict::Deny { why, rule });
+        }
+    };
     let environment = environment.sandboxed(sandbox);
     let (args, access) = (args.clone(), access.clone());
     let check = tokio::task::spawn_blocking(move || {
@@ -233,11 +243,14 @@ async fn check(
         .unwrap_or_else(|_| Checked::from(Verdict::Deny { why: crashed().message, rule: None }))
 }
 
-/// Returns the sandbox that commands can have. People are told once if there is to be one and none works.
-async fn sandbox(engine: &Engine) -> Option<SandboxSituation> {
-    let sandbox = engine.host.sandbox.as_ref().filter(|_| !engine.host.sandbox_has_given_way())?;
+/// Returns the sandbox that commands can have. People are told once if there is to be one and none works. The
+/// error says why commands are refused, for the model.
+async fn sandbox(engine: &Engine) -> Result<Option<SandboxSituation>, String> {
+    let is_there = |_: &&_| !engine.host.sandbox_has_given_way();
+    let Some(sandbox) = engine.host.sandbox.as_ref().filter(is_there) else { return Ok(None) };
     let probe = sandbox.probe().await;
-    if let Some(works) = &probe.sandbox {
+    let refusal = sandbox.refusal(&probe);
+    if let (Some(works), None) = (&probe.sandbox, &refusal) {
         let protects = works.mechanism().protects();
         let (mode, network) = (sandbox.mode(), sandbox.has_network());
         return Some(SandboxSituation { mode, protects, network });
@@ -245,7 +258,13 @@ async fn sandbox(engine: &Engine) -> Option<SandboxSituation> {
     if let Some(why) = sandbox.first_complaint(&probe) {
         engine.log.append(Event::Notice(why));
     }
-    None
+    match refusal {
+        Some(why) => Err(format!(
+            "Not run: the user wants commands to run in a sandbox, and there is none ({why}). No command \
+             can run in this session. Go on without commands, and say in your answer what is missing."
+        )),
+        None => Ok(None),
+    }
 }
 
 impl Tooling {

@@ -140,6 +140,7 @@ mod tests {
         symlink(&home, root.join(".link")).unwrap();
         let setup = SandboxSetup {
             mode: None,
+            demand: None,
             mechanism: None,
             helper: PathBuf::new(),
             home: None,

@@ -8,7 +8,7 @@ use tandem_agent::permission::{Mode, Scope};
 use tandem_agent::session::Parts;
 use tandem_sandbox::{Limits, Mechanism, SandboxMode};
 use tandem_tools::NameList;
-use tandem_tools::command_sandbox::SandboxSetup;
+use tandem_tools::command_sandbox::{SandboxDemand, SandboxSetup};
 use tandem_tools::network::NetworkSetup;
 
 use super::{Stage, contains};
@@ -17,8 +17,19 @@ static NO_NAMES: LazyLock<NameList> = LazyLock::new(NameList::default);
 
 /// A session whose commands have a sandbox that this program makes.
 fn stage(mode: Option<SandboxMode>, mechanism: Option<Mechanism>, helper: &str) -> Stage {
+    demanding(None, mode, mechanism, helper)
+}
+
+/// The same with a demand of the user.
+fn demanding(
+    demand: Option<SandboxDemand>,
+    mode: Option<SandboxMode>,
+    mechanism: Option<Mechanism>,
+    helper: &str,
+) -> Stage {
     let setup = SandboxSetup {
         mode,
+        demand,
         mechanism,
         helper: PathBuf::from(helper),
         home: None,
@@ -61,4 +72,14 @@ async fn it_shows_the_mode_and_where_that_is_from() {
 async fn where_none_works_it_says_why() {
     let shown = stage(None, Some(Mechanism::Namespaces), "/bin/false").output("/sandbox").await;
     contains(&shown, &["No sandbox works here.", "    Mechanism: none", "    Not "]);
+}
+
+#[tokio::test]
+async fn where_one_is_demanded_and_none_works_it_says_that_commands_are_refused() {
+    for is_readable in [true, false] {
+        let demand = Some(SandboxDemand { place: "--sandbox".to_owned(), is_readable });
+        let shown = demanding(demand, None, Some(Mechanism::Namespaces), "/bin/false");
+        let shown = shown.output("/sandbox").await;
+        contains(&shown, &["Commands are refused: ", "--sandbox", "none; commands are refused"]);
+    }
 }

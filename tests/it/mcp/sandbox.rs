@@ -30,6 +30,7 @@ static NO_NAMES: LazyLock<NameList> = LazyLock::new(NameList::default);
 pub(super) fn broken() -> SandboxSetup {
     SandboxSetup {
         mode: None,
+        demand: None,
         mechanism: Some(Mechanism::Namespaces),
         helper: PathBuf::from("/bin/false"),
         home: None,

@@ -7,7 +7,7 @@ use tandem_settings::{Override, SandboxChoice, SettingOrigin};
 use super::{OWN, PROJECT, Place, SYSTEM, USER, read, read_with, trusted};
 use crate::agent::Setup;
 
-use SandboxChoice::{Automatic, Mode, Off};
+use SandboxChoice::{Automatic, Mode, Off, Unreadable};
 
 #[test]
 fn each_spelling_means_what_it_says() {
@@ -47,7 +47,9 @@ fn what_is_no_sandbox_of_tandems_is_a_wrong_value_that_is_named() {
         let [remark] = read.remarks() else { panic!("{value}: {:?}", read.remarks()) };
         assert!(remark.contains("settings.json:1: `tools.sandbox`"), "{remark}");
         assert!(remark.contains(why), "{remark}");
-        assert_eq!(read.tools.sandbox, Automatic, "a value that says nothing takes nothing away");
+        assert_eq!(read.tools.sandbox, Unreadable, "{value}");
+        let place = read.origin("tools.sandbox")[0].to_string();
+        assert!(place.ends_with("settings.json:1"), "{place}");
     }
 }
 
@@ -79,6 +81,8 @@ fn a_flag_counts_more_than_the_variable_and_that_more_than_files() {
     assert_eq!(choice(&[("GEMINI_SANDBOX", "false")], &[]), Off);
     assert_eq!(choice(&[("GEMINI_SANDBOX", "false")], &[flag("true")]), Automatic);
     assert_eq!(choice(&[], &[flag(DangerFullAccess.name())]), Off);
+    assert_eq!(choice(&[("GEMINI_SANDBOX", "bogus")], &[]), Unreadable);
+    assert_eq!(choice(&[("GEMINI_SANDBOX", "bogus")], &[flag("true")]), Automatic);
 }
 
 /// With a project's settings on top of the user's; trusted or not, it is the same.
@@ -92,8 +96,8 @@ fn with_project(user: &Value, project: &Value) -> SandboxChoice {
 
 #[test]
 fn a_project_can_only_make_it_stricter_also_if_it_is_trusted() {
-    let [off, automatic, read_only, write] =
-        [json!(false), json!(true), json!("read-only"), json!("workspace-write")];
+    let [off, automatic, read_only, write, bogus] =
+        [json!(false), json!(true), json!("read-only"), json!("workspace-write"), json!("bogus")];
     for (user, project, choice) in [
         (&off, &automatic, Automatic),
         (&off, &read_only, Mode(ReadOnly)),
@@ -106,6 +110,9 @@ fn a_project_can_only_make_it_stricter_also_if_it_is_trusted() {
         (&read_only, &automatic, Mode(ReadOnly)),
         (&read_only, &json!("danger-full-access"), Mode(ReadOnly)),
         (&automatic, &json!({ "enabled": false }), Automatic),
+        (&bogus, &off, Unreadable),
+        (&bogus, &read_only, Unreadable),
+        (&off, &bogus, Unreadable),
     ] {
         assert_eq!(with_project(user, project), choice, "{user} {project}");
     }
