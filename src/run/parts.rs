@@ -12,7 +12,7 @@ use tandem_settings::{
 };
 use tandem_shell::protected_files;
 use tandem_tools::command_sandbox::{SandboxDemand, SandboxSetup};
-use tandem_tools::network::{NetworkSetup, UpstreamProxies};
+use tandem_tools::network::{HostLists, NetworkSetup, UpstreamProxies};
 use tandem_tools::workspace::IgnoreSettings;
 use tandem_tools::{self as tools, Host, NameList, Tool, ToolLimits, WebSearch, WebSetup};
 
@@ -53,7 +53,7 @@ pub(super) fn equipped(host: Host, settings: &Settings, sandbox: Option<SandboxS
 pub(super) fn sandbox(settings: &Settings, env: &Env, limits: &ToolLimits) -> Option<SandboxSetup> {
     let mode = match settings.tools.sandbox {
         SandboxChoice::Off => return None,
-        SandboxChoice::Automatic => None,
+        SandboxChoice::Automatic | SandboxChoice::Unreadable => None,
         SandboxChoice::Mode(mode) => Some(mode),
     };
     let is_readable = settings.tools.sandbox != SandboxChoice::Unreadable;
@@ -85,8 +85,7 @@ pub(super) fn sandbox_setup(settings: &Settings, env: &Env, limits: &ToolLimits)
 /// Returns the choices about hosts that commands in the sandbox can connect to.
 fn hosts(network: &SandboxNetwork) -> NetworkSetup {
     NetworkSetup {
-        allowed: network.allowed_domains.clone(),
-        denied: network.denied_domains.clone(),
+        lists: lists(network),
         ports: network.allowed_ports.clone(),
         reach_of_allowed: if network.allow_private { Reach::Private } else { Reach::Public },
         proxies: UpstreamProxies::from_env(),
@@ -94,11 +93,16 @@ fn hosts(network: &SandboxNetwork) -> NetworkSetup {
     }
 }
 
+/// Returns the hosts that the settings allow and deny.
+fn lists(network: &SandboxNetwork) -> HostLists {
+    HostLists { allowed: network.allowed_domains.clone(), denied: network.denied_domains.clone() }
+}
+
 /// Returns how far requests to the web may go.
 fn web(settings: &Settings) -> WebSetup {
     let private = settings.tools.web_fetch.allow_private;
     let reach = if private { Reach::Private } else { Reach::Public };
-    WebSetup { reach, lookup: net::system_lookup() }
+    WebSetup { reach, lookup: net::system_lookup(), hosts: lists(&settings.sandbox.network) }
 }
 
 /// The user's own commands, and the project's, as far as its folder is trusted.

@@ -26,7 +26,7 @@ pub use self::looks::RunsOn;
 use self::looks::{Identity, Looks, ProtectedFiles};
 use self::search::{SearchResult, list, with_targets};
 use super::name_list::NameList;
-use super::network::{HostPattern, NetworkAccess, NetworkProxy, NetworkSetup};
+use super::network::{HostLists, HostPattern, NetworkAccess, NetworkProxy, NetworkSetup};
 use super::off_thread::off_thread;
 use super::output::ToolError;
 use super::root::{Root, RootedPath};
@@ -313,7 +313,7 @@ impl CommandSandbox {
         if self.setup.network {
             return "Network: the machine's\n".to_owned();
         }
-        let NetworkSetup { allowed, denied, .. } = &self.setup.hosts;
+        let HostLists { allowed, denied } = &self.setup.hosts.lists;
         let has_proxy = probe.sandbox.as_ref().is_some_and(|sandbox| sandbox.listener().is_some());
         if !has_proxy {
             let why = if allowed.is_empty() {

@@ -30,7 +30,8 @@ pub struct ToolContext {
     pub variables: Arc<[(String, String)]>,
     /// Mode of the sandbox that a command runs in.
     pub sandbox: SandboxMode,
-    /// Decides on hosts that a command in the sandbox wants to connect to; `None`: the settings alone do.
+    /// Decides on hosts that a command in the sandbox, or a redirection of the web, leads to; `None`: the
+    /// settings alone do.
     pub connect: Option<Connect>,
     /// Fires when the turn is cancelled. What runs should end soon after.
     pub cancel: CancellationToken,

@@ -135,6 +135,9 @@ pub enum Access {
     Fetch {
         /// Addresses.
         urls: Vec<String>,
+        /// The hosts of those that the settings allow.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        allowed: Vec<String>,
     },
     /// Lets a command in the sandbox connect to a host.
     Connect {

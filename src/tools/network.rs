@@ -11,7 +11,7 @@ mod setup;
 mod upstream;
 
 pub use self::access::{Admission, BlockedHost, Connect, NetworkAccess};
-pub use self::hosts::{Destination, HostPattern};
+pub use self::hosts::{Destination, HostLists, HostPattern};
 pub use self::proxy::NetworkProxy;
 pub use self::setup::{NetworkSetup, ProxyLimits};
 pub use self::upstream::UpstreamProxies;

@@ -104,8 +104,16 @@ impl Tool for WebFetch {
             let error = ToolError::new("web_fetch_no_url_in_prompt", message);
             return Ok(Invocation::failing(summary, error));
         }
-        let access = Access::Fetch { urls: urls.iter().map(Url::to_string).collect() };
         let web = Arc::clone(&self.web);
+        // What is refused anyway is not asked about; the call says why.
+        let within: Vec<_> = urls.iter().filter(|url| web.judge(url).is_ok()).collect();
+        let access = if within.is_empty() {
+            Access::Nothing
+        } else {
+            let mut allowed: Vec<_> = within.iter().filter_map(|url| web.allowed(url)).collect();
+            allowed.dedup();
+            Access::Fetch { urls: within.iter().map(ToString::to_string).collect(), allowed }
+        };
         Ok(Invocation::new(summary, access, move |cx| async move { run(&web, urls, cx).await }))
     }
 }
@@ -156,7 +164,7 @@ async fn part(
     max_bytes: usize,
     cx: &ToolContext,
 ) -> Result<FetchResult, ToolError> {
-    let got = match web.get(url.clone(), max_bytes, &cx.host.limits).await {
+    let got = match web.get(url.clone(), max_bytes, cx).await {
         Ok(got) => got,
         Err(why) => return Ok(FetchResult { url, read: Err(why), cut: false }),
     };

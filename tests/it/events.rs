@@ -325,7 +325,7 @@ fn accesses() -> Vec<Access> {
         Access::ReadFiles { paths: vec!["/p/a".into()] },
         Access::Edit { path: "/p/a".into() },
         Access::Execute { command: "ls".to_owned(), directory: "/p".into(), sandbox: None },
-        Access::Fetch { urls: vec!["https://example.org".to_owned()] },
+        Access::Fetch { urls: vec!["https://example.org".to_owned()], allowed: Vec::new() },
         mcp,
         Access::Connect {
             host: "example.org".to_owned(),

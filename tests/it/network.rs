@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use futures::FutureExt as _;
 use tandem_net::{Lookup, Reach};
 use tandem_tools::network::{
-    Admission, Connect, Destination, NetworkAccess, NetworkProxy, NetworkSetup,
+    Admission, Connect, Destination, HostLists, NetworkAccess, NetworkProxy, NetworkSetup,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -28,6 +28,11 @@ pub(crate) fn lookup(answers: &[&str], names: &Arc<Mutex<Vec<String>>>) -> Looku
         names.push(name);
         ready(Ok(vec![answer])).boxed()
     })
+}
+
+/// Lists that allow a host.
+pub(crate) fn allowing(pattern: &str) -> HostLists {
+    HostLists { allowed: vec![pattern.parse().unwrap()], ..HostLists::default() }
 }
 
 /// Starts a server that answers each connection with what it has read of a request: its head, or if that
@@ -193,8 +198,10 @@ async fn what_the_settings_say_counts_first() {
     let server = echo().await;
     let pattern = |text: &str| text.parse().unwrap();
     let stage = Stage::with(server, &["127.0.0.1"], refused(), |setup| NetworkSetup {
-        allowed: vec![pattern("*.good.test")],
-        denied: vec![pattern("bad.good.test")],
+        lists: HostLists {
+            allowed: vec![pattern("*.good.test")],
+            denied: vec![pattern("bad.good.test")],
+        },
         reach_of_allowed: Reach::Private,
         ..setup
     });
@@ -212,7 +219,7 @@ async fn what_the_settings_say_counts_first() {
 async fn without_anybody_who_decides_only_allowed_hosts_are_reached() {
     let server = echo().await;
     let stage = Stage::with(server, &["127.0.0.1"], admitted(), |setup| NetworkSetup {
-        allowed: vec!["good.test".parse().unwrap()],
+        lists: allowing("good.test"),
         reach_of_allowed: Reach::Loopback,
         ..setup
     });
@@ -299,7 +306,7 @@ async fn a_name_that_leads_elsewhere_the_next_time_is_checked_each_time() {
 async fn allowed_hosts_may_lead_inside_where_the_settings_say_so() {
     let server = echo().await;
     let stage = Stage::with(server, &["127.0.0.1"], admitted(), |setup| NetworkSetup {
-        allowed: vec!["registry.test".parse().unwrap()],
+        lists: allowing("registry.test"),
         reach: Reach::Public,
         reach_of_allowed: Reach::Private,
         ..setup

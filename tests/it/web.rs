@@ -10,8 +10,11 @@ use std::time::Duration;
 use expect_test::expect;
 use serde_json::{Value, json};
 use tandem_net::{Lookup, Reach, system_lookup};
+use tandem_tools::network::{Connect, HostLists};
 use tandem_tools::workspace::Workspace;
-use tandem_tools::{Access, ResultContent, ToolError, ToolLimits, ToolOutput, WebSetup, web_fetch};
+use tandem_tools::{
+    Access, ResultContent, ToolContext, ToolError, ToolLimits, ToolOutput, WebSetup, web_fetch,
+};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -25,21 +28,30 @@ struct Web {
     reach: Reach,
     lookup: Lookup,
     limits: ToolLimits,
+    hosts: HostLists,
+    connect: Option<Connect>,
 }
 
 impl Default for Web {
     fn default() -> Self {
         let limits = ToolLimits { web_time: Duration::from_secs(10), ..ToolLimits::default() };
-        Self { reach: Reach::Loopback, lookup: system_lookup(), limits }
+        Self {
+            reach: Reach::Loopback,
+            lookup: system_lookup(),
+            limits,
+            hosts: HostLists::default(),
+            connect: None,
+        }
     }
 }
 
 impl Web {
     async fn call(self, args: Value) -> Result<ToolOutput, ToolError> {
-        let tool = web_fetch(WebSetup { reach: self.reach, lookup: self.lookup });
+        let tool =
+            web_fetch(WebSetup { reach: self.reach, lookup: self.lookup, hosts: self.hosts });
         let directory = TempDir::new().unwrap();
         let workspace = Workspace::new(directory.path(), &[]).unwrap();
-        let cx = context(workspace, self.limits);
+        let cx = ToolContext { connect: self.connect, ..context(workspace, self.limits) };
         let call = tool.prepare(args, &cx).await?;
         timeout(HANG, call.run(cx, None)).await.expect("it takes for ever")
     }
@@ -129,7 +141,11 @@ async fn nothing_in_a_page_looks_like_its_end() {
 
 #[tokio::test]
 async fn the_call_says_what_it_would_read() {
-    let tool = web_fetch(WebSetup { reach: Reach::Public, lookup: system_lookup() });
+    let tool = web_fetch(WebSetup {
+        reach: Reach::Public,
+        lookup: system_lookup(),
+        hosts: HostLists::default(),
+    });
     let directory = TempDir::new().unwrap();
     let workspace = Workspace::new(directory.path(), &[]).unwrap();
     let cx = context(workspace, ToolLimits::default());
@@ -138,7 +154,7 @@ async fn the_call_says_what_it_would_read() {
     let raw = "https://raw.githubusercontent.com/o/r/main/a.rs";
     assert_eq!(call.summary.label, format!("Reading {raw} and 1 more"));
     let urls = vec![raw.to_owned(), "https://b.test/".to_owned()];
-    assert_eq!(call.access, Access::Fetch { urls });
+    assert_eq!(call.access, Access::Fetch { urls, allowed: Vec::new() });
 }
 
 #[tokio::test]
@@ -158,7 +174,11 @@ async fn arguments_that_name_nothing_to_read_say_so() {
 #[tokio::test]
 async fn a_cancel_ends_it_and_the_connection() {
     let server = Server::start(vec![page("text/plain", "begins").then_hang()]).await;
-    let tool = web_fetch(WebSetup { reach: Reach::Loopback, lookup: system_lookup() });
+    let tool = web_fetch(WebSetup {
+        reach: Reach::Loopback,
+        lookup: system_lookup(),
+        hosts: HostLists::default(),
+    });
     let directory = TempDir::new().unwrap();
     let workspace = Workspace::new(directory.path(), &[]).unwrap();
     let cx = context(workspace, ToolLimits::default());

@@ -55,6 +55,9 @@ impl Check<'_> {
 
     /// Returns the verdict on a call that is no command line.
     pub(super) fn call(&self) -> Verdict {
+        if let Access::Fetch { urls, allowed } = self.request.access {
+            return self.fetch(urls, allowed);
+        }
         let built_in = self.built_in();
         let Some(Ruling { rule, effect }) = self.ruling(Subject::Call) else { return built_in };
         match (effect, &built_in) {
@@ -79,8 +82,8 @@ impl Check<'_> {
     fn built_in(&self) -> Verdict {
         let (mode, tool) = (self.mode(), self.request.tool);
         let access = self.request.access;
-        if let Access::Connect { is_allowed: true, .. } = access {
-            return Verdict::Allow;
+        if let Access::Connect { host, is_allowed, .. } = access {
+            return self.connection(host, *is_allowed);
         }
         if mode == Mode::Yolo || matches!(access, Access::Nothing | Access::Read) {
             return Verdict::Allow;
@@ -94,7 +97,6 @@ impl Check<'_> {
         }
         if mode == Mode::Plan {
             return match access {
-                Access::Fetch { urls } => self.fetch(urls, whole),
                 Access::Mcp { server, hints, .. } if hints.read_only == Some(true) => {
                     self.mcp(server, *hints)
                 }
@@ -114,8 +116,6 @@ impl Check<'_> {
             Access::Edit { .. } => {
                 ask("edits", "this mode asks before it changes files", vec![Scope::Edits, whole])
             }
-            Access::Fetch { urls } => self.fetch(urls, whole),
-            Access::Connect { host, .. } => self.connection(host),
             Access::Mcp { server, hints, .. } => self.mcp(server, *hints),
             Access::Agent { agent, trusted, .. } => self.agent(agent, *trusted),
             Access::AgentQuestion { agent, tool, danger, .. } => {
@@ -166,15 +166,6 @@ impl Check<'_> {
         ask("mcp", format!("a tool of an MCP server may do anything{said}"), vec![tool, server])
     }
 
-    fn connection(&self, host: &String) -> Verdict {
-        if self.always.covers_connection(host) {
-            return Verdict::Allow;
-        }
-        let why = "the command can send what it has read there, and `sandbox.network.allowedDomains` does \
-            not name it";
-        ask("network", why, vec![Scope::Connections(vec![host.clone()])])
-    }
-
     fn agent(&self, agent: &str, trusted: bool) -> Verdict {
         let scope = Scope::Agent(agent.to_owned());
         if trusted || self.always.has(&scope) {
@@ -192,19 +183,6 @@ impl Check<'_> {
             return Verdict::Allow;
         }
         ask("agent-asks", "the agent asks before it does this where it runs", vec![scope])
-    }
-
-    fn fetch(&self, urls: &[String], whole: Scope) -> Verdict {
-        let mut hosts: Vec<String> = urls.iter().map(|url| host(url)).collect();
-        hosts.sort();
-        hosts.dedup();
-        let known = !hosts.is_empty() && hosts.iter().all(|host| self.always.covers_host(host));
-        if self.mode() == Mode::AutoEdit || known {
-            return Verdict::Allow;
-        }
-        let hosts = (!hosts.is_empty()).then_some(Scope::Hosts(hosts));
-        let scopes = hosts.into_iter().chain([whole]).collect();
-        ask("web", "this mode asks before it reads the web", scopes)
     }
 }
 
@@ -230,15 +208,4 @@ pub(super) fn denied(rule: &Rule, what: &str) -> Verdict {
 /// Returns the denial of what plan mode does not allow.
 pub(super) fn not_in_plan() -> Verdict {
     Verdict::Deny { why: PLAN.to_owned(), rule: Some(RuleName::BuiltIn("plan".to_owned())) }
-}
-
-/// Returns the host of a URL, as an HTTP client reads it; all of the URL if it has none.
-fn host(url: &str) -> String {
-    let parsed = url::Url::parse(url).ok();
-    let host = parsed.as_ref().and_then(|url| Some((url.host_str()?, url.port())));
-    match host {
-        Some((host, Some(port))) => format!("{host}:{port}"),
-        Some((host, None)) => host.to_owned(),
-        None => url.to_owned(),
-    }
 }

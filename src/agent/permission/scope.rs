@@ -24,9 +24,9 @@ pub enum Scope {
     },
     /// Everything that these programs do: `git`.
     Programs(Vec<String>),
-    /// Reading from these hosts.
+    /// Reading from these hosts: what earlier versions offered of `web_fetch`, and have saved.
     Hosts(Vec<String>),
-    /// Connections of commands in the sandbox to these hosts.
+    /// Connections to these hosts, of commands in the sandbox and of `web_fetch`.
     Connections(Vec<String>),
     /// Everything that one tool does.
     Tool(String),
@@ -65,7 +65,7 @@ impl fmt::Display for Scope {
             Self::Programs(programs) => write!(f, "everything that {} does", list(programs)),
             Self::Hosts(hosts) => write!(f, "fetching from {}", list(hosts)),
             Self::Connections(hosts) => {
-                write!(f, "connections of commands in the sandbox to {}", list(hosts))
+                write!(f, "connections to {}", list(hosts))
             }
             Self::Tool(tool) => write!(f, "every call of `{tool}`"),
             Self::Repetition => f.write_str("going on when the model repeats itself"),

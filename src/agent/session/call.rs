@@ -253,7 +253,7 @@ async fn sandbox(engine: &Engine) -> Result<Option<SandboxSituation>, String> {
     if let (Some(works), None) = (&probe.sandbox, &refusal) {
         let protects = works.mechanism().protects();
         let (mode, network) = (sandbox.mode(), sandbox.has_network());
-        return Some(SandboxSituation { mode, protects, network });
+        return Ok(Some(SandboxSituation { mode, protects, network }));
     }
     if let Some(why) = sandbox.first_complaint(&probe) {
         engine.log.append(Event::Notice(why));
@@ -301,7 +301,9 @@ async fn execute(
     let cx = context(engine, id, cancel, progress);
     let (connections, connect) =
         Connections::of(&engine.approvals.permissions, &invocation.summary.label);
-    let connect = (sandbox < SandboxMode::DangerFullAccess).then_some(connect);
+    let connects = sandbox < SandboxMode::DangerFullAccess
+        || matches!(invocation.access, Access::Fetch { .. });
+    let connect = connects.then_some(connect);
     let (questions, ask) = UserQuestions::of_call();
     let cx = ToolContext { variables: variables.into(), sandbox, connect, ask, ..cx };
     let mut run = Box::pin(AssertUnwindSafe(invocation.run(cx, edited)).catch_unwind());

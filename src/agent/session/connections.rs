@@ -12,12 +12,9 @@ use super::decision::Decision;
 use super::engine::Engine;
 use super::event::Answer;
 use super::own_call::{self, OwnCall};
-use crate::permission::{Permissions, Verdict};
+use crate::permission::{CONNECT, Permissions, Verdict};
 use tandem_tools::network::{Admission, Connect, Destination};
 use tandem_tools::{Access, ToolKind, one_line};
-
-/// Name by which rules know these calls, which no tool makes.
-const TOOL: &str = "connect";
 
 /// Maximum number of connections that wait to be asked about.
 const WAITING: usize = 16;
@@ -96,7 +93,7 @@ impl Connections {
 fn connection(command: &str, destination: &Destination, is_allowed: bool) -> OwnCall {
     let Destination { host, port } = destination.clone();
     OwnCall {
-        name: TOOL,
+        name: CONNECT,
         args: json!({ "host": host, "port": port }),
         access: Access::Connect { host, port, command: command.to_owned(), is_allowed },
         kind: ToolKind::Fetch,

@@ -324,7 +324,7 @@ fn details(started: &CallStarted) -> ConfirmationDetails {
             let description = format!("{host}:{port}\nfor {}", visible_line(command));
             ConfirmationDetails::GenericDetails { description }
         }
-        Access::Fetch { urls } => {
+        Access::Fetch { urls, .. } => {
             ConfirmationDetails::GenericDetails { description: urls.join("\n") }
         }
         Access::ReadFiles { paths } => {

@@ -35,7 +35,7 @@ pub(super) fn allowing(question: &Question) -> Option<&'static str> {
             RuleName::BuiltIn(name) if name == "network" => {
                 return Some("sandbox.network.allowedDomains");
             }
-            RuleName::BuiltIn(name) if matches!(&**name, "edits" | "web") => {}
+            RuleName::BuiltIn(name) if name == "edits" => {}
             RuleName::BuiltIn(_) if question.scopes.contains(&Scope::Edits) => {}
             RuleName::BuiltIn(_) => flag = "--yolo",
         }

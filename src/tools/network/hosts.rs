@@ -35,7 +35,7 @@ pub struct Destination {
 
 impl Destination {
     /// Reads a host as a URL has it, and a port; `None` if there is no such host.
-    pub(super) fn new(host: &str, port: u16) -> Option<Self> {
+    pub(crate) fn new(host: &str, port: u16) -> Option<Self> {
         (port > 0).then_some(())?;
         Some(Self { host: normalized(host)?, port })
     }
@@ -72,6 +72,30 @@ fn normalized(host: &str) -> Option<String> {
     let host = url.host_str()?;
     let host = host.strip_suffix('.').unwrap_or(host);
     (!host.is_empty() && host.len() <= LONGEST).then(|| host.to_owned())
+}
+
+/// The hosts that the settings allow and deny, for commands in the sandbox and for `web_fetch`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostLists {
+    /// Hosts that are connected to without a question.
+    pub allowed: Vec<HostPattern>,
+    /// Hosts that are never connected to.
+    pub denied: Vec<HostPattern>,
+}
+
+impl HostLists {
+    /// Returns whether a host is allowed.
+    pub(crate) fn allow(&self, destination: &Destination) -> bool {
+        self.allowed.iter().any(|pattern| pattern.covers(&destination.host))
+    }
+
+    /// Returns whether a host is denied. The error says so.
+    pub(crate) fn judge(&self, destination: &Destination) -> Result<(), String> {
+        if self.denied.iter().any(|pattern| pattern.covers(&destination.host)) {
+            return Err("the settings deny it".to_owned());
+        }
+        Ok(())
+    }
 }
 
 /// A pattern of hosts.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tandem_net::{Lookup, Reach, system_lookup};
 
-use super::hosts::{Destination, HostPattern};
+use super::hosts::{Destination, HostLists};
 use super::upstream::UpstreamProxies;
 
 /// Ports that can be connected to without a setting.
@@ -13,10 +13,8 @@ const PORTS: [u16; 2] = [80, 443];
 /// Choices about the network of commands in the sandbox.
 #[derive(Clone)]
 pub struct NetworkSetup {
-    /// Hosts that are connected to without a question.
-    pub allowed: Vec<HostPattern>,
-    /// Hosts that are never connected to.
-    pub denied: Vec<HostPattern>,
+    /// Hosts that the settings allow and deny.
+    pub lists: HostLists,
     /// Ports besides those of HTTP and HTTPS.
     pub ports: Vec<u16>,
     /// Addresses that hosts may lead to.
@@ -35,8 +33,7 @@ impl Default for NetworkSetup {
     /// No host is allowed or denied, and names are resolved by the system.
     fn default() -> Self {
         Self {
-            allowed: Vec::new(),
-            denied: Vec::new(),
+            lists: HostLists::default(),
             ports: Vec::new(),
             reach: Reach::Public,
             reach_of_allowed: Reach::Public,
@@ -80,7 +77,7 @@ impl Default for ProxyLimits {
 impl NetworkSetup {
     /// Returns whether the settings allow a host.
     pub(super) fn allows(&self, destination: &Destination) -> bool {
-        self.allowed.iter().any(|pattern| pattern.covers(&destination.host))
+        self.lists.allow(destination)
     }
 
     /// Returns the addresses that a host may lead to.
@@ -90,14 +87,12 @@ impl NetworkSetup {
 
     /// Checks a destination as far as possible without asking anybody. The error says why it is refused.
     pub(super) fn judge(&self, destination: &Destination) -> Result<(), String> {
-        let Destination { host, port } = destination;
+        let port = &destination.port;
         if !PORTS.contains(port) && !self.ports.contains(port) {
             let port = format!("port {port} is not among those that can be connected to");
             return Err(format!("{port} (`sandbox.network.allowedPorts`)"));
         }
-        if self.denied.iter().any(|pattern| pattern.covers(host)) {
-            return Err("the settings deny it".to_owned());
-        }
+        self.lists.judge(destination)?;
         destination.judge(self.reach_of(destination)).map_err(|why| format!("it is {why}"))
     }
 }

@@ -11,7 +11,8 @@ use reqwest::{Client, Response, StatusCode, Url, redirect};
 use tokio::time::timeout;
 
 use super::pace::Pace;
-use crate::limits::ToolLimits;
+use crate::context::ToolContext;
+use crate::network::{Admission, Destination, HostLists};
 use tandem_net::{self as net, Lookup, Reach};
 
 /// Content types in the order of preference.
@@ -27,6 +28,8 @@ pub struct WebSetup {
     pub reach: Reach,
     /// Resolver of names.
     pub lookup: Lookup,
+    /// Hosts that the settings allow and deny.
+    pub hosts: HostLists,
 }
 
 /// Client for the web.
@@ -62,13 +65,30 @@ impl WebClient {
         Self { setup, clients: OnceLock::new(), pace: Pace::default() }
     }
 
+    /// Checks an address as far as possible without asking anybody or resolving a name. The error says why it
+    /// is not read.
+    pub(super) fn judge(&self, url: &Url) -> Result<(), String> {
+        let host = url.host_str().unwrap_or_default();
+        let destination = destination(url).ok_or_else(|| format!("`{host}` is no host"))?;
+        self.setup.hosts.judge(&destination).map_err(|why| {
+            format!("{why} (`sandbox.network.deniedDomains` names {})", destination.host)
+        })?;
+        net::judge_host(url, self.setup.reach).map_err(|why| format!("{host} is {why}. {PRIVATE}"))
+    }
+
+    /// Returns the host of an address if the settings allow it.
+    pub(super) fn allowed(&self, url: &Url) -> Option<String> {
+        destination(url).filter(|it| self.setup.hosts.allow(it)).map(|it| it.host)
+    }
+
     /// Gets what is at an address. The error says why not, for the model and for people.
     pub(super) async fn get(
         &self,
         url: Url,
         max_bytes: usize,
-        limits: &ToolLimits,
+        cx: &ToolContext,
     ) -> Result<Download, String> {
+        let limits = &cx.host.limits;
         let (host, most) = (url.host_str().unwrap_or_default(), limits.web_requests);
         self.pace.ask(host, most, Instant::now()).map_err(|wait| {
             let seconds = wait.as_millis().div_ceil(1000);
@@ -78,28 +98,40 @@ impl WebClient {
             )
         })?;
         let time = limits.web_time;
-        timeout(time, self.follow(url, max_bytes)).await.unwrap_or_else(|_| {
+        timeout(time, self.follow(url, max_bytes, cx)).await.unwrap_or_else(|_| {
             let seconds = time.as_secs();
             Err(format!("it took longer than {seconds} s (`--limit web-seconds=N`)"))
         })
     }
 
-    async fn follow(&self, mut url: Url, max_bytes: usize) -> Result<Download, String> {
+    async fn follow(
+        &self,
+        mut url: Url,
+        max_bytes: usize,
+        cx: &ToolContext,
+    ) -> Result<Download, String> {
         for _ in 0..=REDIRECTS {
             let response = self.ask(&url).await?;
             let Some(next) = moved(&response, &url)? else {
                 return receive(response, url, max_bytes).await;
             };
+            if let (Some(connect), Some(to)) = (&cx.connect, destination(&next)) {
+                // The site is allowed; a rule may say something else of this host of it.
+                match connect(to, true).await {
+                    Admission::Admitted => {}
+                    Admission::Refused(why) | Admission::NotNow(why) => {
+                        return Err(format!("it redirects to {next}, which is not read: {why}"));
+                    }
+                }
+            }
             url = next;
         }
         Err(format!("it redirects more than {REDIRECTS} times"))
     }
 
     async fn ask(&self, url: &Url) -> Result<Response, String> {
-        let reach = self.setup.reach;
         // The resolver judges names only.
-        net::judge_host(url, reach)
-            .map_err(|why| format!("{} is {why}. {PRIVATE}", url.host_str().unwrap_or_default()))?;
+        self.judge(url)?;
         let clients = self.clients()?;
         let uri = url.as_str().parse().map_err(|err| format!("it is no address: {err}"))?;
         let client = if clients.proxies.intercept(&uri).is_some() {
@@ -136,7 +168,7 @@ impl WebClient {
         if let Some(clients) = self.clients.get() {
             return Ok(clients);
         }
-        let WebSetup { lookup, reach } = &self.setup;
+        let WebSetup { lookup, reach, .. } = &self.setup;
         let made = |begin: &dyn Fn() -> reqwest::ClientBuilder| {
             let begin = || begin().connect_timeout(CONNECT).pool_max_idle_per_host(1);
             net::build(begin).map_err(|error| format!("no HTTP client: {}", net::cause(&error)))
@@ -151,6 +183,11 @@ impl WebClient {
         let clients = Clients { direct, proxied, proxies: Matcher::from_env() };
         Ok(self.clients.get_or_init(|| clients))
     }
+}
+
+/// Returns the host and the port of an address.
+fn destination(url: &Url) -> Option<Destination> {
+    Destination::new(url.host_str()?, url.port_or_known_default()?)
 }
 
 /// Returns what can be done about a refused address.

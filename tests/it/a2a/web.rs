@@ -18,7 +18,7 @@ async fn a_client_of_a2a_is_asked_with_the_addresses() {
     let request = &call["confirmation_request"];
     assert_eq!(request["generic_details"], json!({ "description": url }));
     let host = server.address().strip_prefix("http://").unwrap();
-    let always = format!("Yes, and while this session is open: fetching from `{host}`");
+    let always = format!("Yes, and while this session is open: connections to `{host}`");
     assert_eq!(request["options"][1]["name"], always);
     let say = within(&task, answer(&call["tool_call_id"], "proceed_once"));
     let events = it.client.stream("message/stream", say).await.rest().await;

@@ -14,7 +14,7 @@ fn behind(proxy: &str, server: u16, found: &[&str]) -> Stage {
 async fn connections_go_by_the_proxy_that_the_environment_names() {
     let server = echo().await;
     let outer = Stage::with(server, &["127.0.0.1"], refused(), |setup| NetworkSetup {
-        allowed: vec!["good.test".parse().unwrap()],
+        lists: allowing("good.test"),
         reach_of_allowed: Reach::Loopback,
         ..setup
     });

@@ -49,7 +49,7 @@ impl Session {
 
     fn fetch(&self, urls: &[&str]) -> Verdict {
         let urls = urls.iter().map(|url| (*url).to_owned()).collect();
-        call(&self.permissions, "web_fetch", &Access::Fetch { urls })
+        call(&self.permissions, "web_fetch", &Access::Fetch { urls, allowed: Vec::new() })
     }
 
     pub(super) fn always(&self, prefixes: &[&str]) {
@@ -109,7 +109,7 @@ fn each_mode_allows_what_it_says() {
     check("reading", access(Access::Read), "allow allow allow allow");
     check("an edit", |session| session.edit("src/main.rs"), "ask allow allow deny");
     check("a special edit", |session| session.edit(".git/config"), "ask! ask! allow deny");
-    check("a fetch", |session| session.fetch(&["https://a.test"]), "ask allow allow ask");
+    check("a fetch", |session| session.fetch(&["https://a.test"]), "ask ask allow deny");
     check("an MCP tool", access(mcp(Hints::default())), "ask ask allow deny");
     check("one that reads, it is said", access(mcp(reads)), "ask ask allow ask");
     check("one of a trusted server", access(mcp(trusted)), "allow allow allow deny");
@@ -301,7 +301,7 @@ fn every_root_is_inside() {
 fn hosts_are_those_that_will_be_asked() {
     let session = Session::new(Mode::Default);
     let asked = question(session.fetch(&["https://Good.test/x", "https://good.test:443/y"]));
-    assert_eq!(asked.scopes[0], Scope::Hosts(vec!["good.test".to_owned()]));
+    assert_eq!(asked.scopes, [Scope::Connections(vec!["good.test".to_owned()])]);
     session.permissions.allow(asked.scopes[0].clone());
     assert_eq!(session.fetch(&["https://good.test/z"]), Verdict::Allow);
     for url in [
@@ -315,8 +315,7 @@ fn hosts_are_those_that_will_be_asked() {
     ] {
         question(session.fetch(&["https://good.test", url]));
     }
-    let nothing = question(session.fetch(&[]));
-    assert_eq!(nothing.scopes, [Scope::Tool("web_fetch".to_owned())]);
+    assert_eq!(session.fetch(&[]), Verdict::Allow);
 }
 
 #[test]

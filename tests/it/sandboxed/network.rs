@@ -4,12 +4,13 @@ use std::sync::Mutex;
 
 use tandem_model::{Call, Chunk};
 use tandem_net::Reach;
+use tandem_tools::network::HostLists;
 use tokio::io::AsyncWriteExt as _;
 
 use super::*;
 use crate::fakes::{Spy, says};
 use crate::needs::{Need, lacking};
-use crate::network::{echo, lookup};
+use crate::network::{allowing, echo, lookup};
 
 /// A network in which every name leads to this machine, where `server` is the only port.
 pub(super) fn hosts(server: u16, names: &Arc<Mutex<Vec<String>>>) -> NetworkSetup {
@@ -147,7 +148,7 @@ async fn yolo_asks_about_no_host_but_denied_ones_stay_denied() {
     let calls = ["good.test", "bad.test"].map(|host| run(&curl(host, server)));
     let mut stage = changed(Mode::Yolo, &calls, |setup| SandboxSetup {
         hosts: NetworkSetup {
-            denied: vec!["bad.test".parse().unwrap()],
+            lists: HostLists { denied: vec!["bad.test".parse().unwrap()], ..HostLists::default() },
             ..hosts(server, &Arc::default())
         },
         ..setup
@@ -165,14 +166,11 @@ async fn allowed_hosts_are_reached_unasked() {
     }
     let server = echo().await;
     let calls = ["good.test", "other.test"].map(|host| run(&curl(host, server)));
-    let allowing = |setup| SandboxSetup {
-        hosts: NetworkSetup {
-            allowed: vec!["good.test".parse().unwrap()],
-            ..hosts(server, &Arc::default())
-        },
+    let change = |setup| SandboxSetup {
+        hosts: NetworkSetup { lists: allowing("good.test"), ..hosts(server, &Arc::default()) },
         ..setup
     };
-    let mut stage = changed(Mode::Default, &calls, allowing);
+    let mut stage = changed(Mode::Default, &calls, change);
     let made = stage.go(Answer::Reject).await;
     assert_eq!(questions(&made).len(), 1);
     let made = commands(&made);

@@ -11,6 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::network::hosts;
 use super::*;
 use crate::needs::{Need, lacking};
+use crate::network::allowing;
 
 /// Serves files by their paths. Returns the port.
 async fn serve(files: impl FnOnce(u16) -> BTreeMap<String, Vec<u8>>) -> u16 {
@@ -82,10 +83,7 @@ impl Installed {
 async fn run_allowing(allowed: &str, server: u16, files: &[(&str, &str)], line: &str) -> Installed {
     let mut stage = Stage::changed(Mode::AutoEdit, &[run(line)], |setup| SandboxSetup {
         mechanism: Some(Mechanism::Namespaces),
-        hosts: NetworkSetup {
-            allowed: vec![allowed.parse().unwrap()],
-            ..hosts(server, &Arc::default())
-        },
+        hosts: NetworkSetup { lists: allowing(allowed), ..hosts(server, &Arc::default()) },
         ..setup
     });
     for (name, content) in files {

@@ -17,8 +17,13 @@ const SETTINGS: &str = "../.gemini/settings.json";
 pub(crate) fn reads(urls: &[String]) -> Setup {
     let call = |url| json!([{ "call": { "name": "web_fetch", "args": { "prompt": url } } }]);
     let rounds = urls.iter().map(call).chain([json!([{ "text": "done" }])]);
-    let settings = json!({ "tools": { "webFetch": { "allowPrivate": true } } });
-    Setup::answers(rounds.collect()).file(SETTINGS, &settings.to_string())
+    Setup::answers(rounds.collect()).file(SETTINGS, &settings(json!({})))
+}
+
+/// Settings by which this machine may be read from, and with this network.
+fn settings(network: Value) -> String {
+    let web = json!({ "webFetch": { "allowPrivate": true } });
+    json!({ "tools": web, "sandbox": { "network": network } }).to_string()
 }
 
 /// A server with a page for each of so many requests.
@@ -33,6 +38,7 @@ fn of<'a>(read: &'a [Value], method: &str) -> Vec<&'a Value> {
 #[tokio::test]
 async fn an_editor_is_asked_about_the_addresses_once_a_host() {
     let server = pages(2).await;
+    let host = server.address().strip_prefix("http://").unwrap();
     let urls = [format!("{}/a", server.address()), format!("{}/b", server.address())];
     let mut agent = reads(&urls).start();
     let id = agent.prompt("go").await;
@@ -43,7 +49,9 @@ async fn an_editor_is_asked_about_the_addresses_once_a_host() {
         "label": format!("Reading {}", urls[0]),
         "icon": "globe",
         "content": { "type": "markdown", "markdown":
-            "Asked because this mode asks before it reads the web [built-in rule web]" },
+            "Asked because the address can carry there what was read, and \
+             `sandbox.network.allowedDomains` does not name `HOST` [built-in rule network]"
+                .replace("HOST", host) },
         "confirmation": { "type": "fetch", "urls": [urls[0]] },
         "locations": [],
     });
@@ -76,15 +84,38 @@ async fn run(mode: &str, setup: Setup) -> (String, String) {
 
 #[tokio::test]
 async fn without_a_person_the_mode_decides() {
-    for (mode, requests) in [("default", 0), ("auto_edit", 1), ("plan", 0), ("yolo", 1)] {
+    for (mode, requests) in [("default", 0), ("auto_edit", 0), ("plan", 0), ("yolo", 1)] {
         let server = pages(1).await;
         let (said, notes) = run(mode, reads(&[server.address().to_owned()])).await;
         assert_eq!(said, "done\n", "{notes}");
         assert_eq!(server.asked().len(), requests, "{mode}");
-        assert_eq!(
-            notes.contains("not allowed without `--approval-mode auto_edit`"),
-            requests == 0
-        );
+        let is_asked = notes.contains("not allowed without `sandbox.network.allowedDomains`");
+        assert_eq!(is_asked, requests == 0 && mode != "plan", "{notes}");
+    }
+}
+
+#[tokio::test]
+async fn a_host_of_the_list_is_read_in_every_mode_and_a_denied_one_in_none() {
+    for (list, requests) in [("allowedDomains", 1), ("deniedDomains", 0)] {
+        for mode in ["default", "auto_edit", "plan", "yolo"] {
+            let server = pages(1).await;
+            let setup = reads(&[server.address().to_owned()]);
+            let setup = setup.file(SETTINGS, &settings(json!({ list: ["127.0.0.1"] })));
+            let (_, notes) = run(mode, setup).await;
+            assert_eq!(server.asked().len(), requests, "{list} in {mode}: {notes}");
+            assert!(!notes.contains("not allowed"), "{notes}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_project_can_deny_a_host_and_allow_none() {
+    for (list, mode) in [("allowedDomains", "auto_edit"), ("deniedDomains", "yolo")] {
+        let server = pages(1).await;
+        let project = json!({ "sandbox": { "network": { list: ["127.0.0.1"] } } }).to_string();
+        let setup = reads(&[server.address().to_owned()]).file(".gemini/settings.json", &project);
+        run(mode, setup.var("GEMINI_CLI_TRUST_WORKSPACE", "true")).await;
+        assert!(server.asked().is_empty(), "{list}");
     }
 }
 

@@ -2,12 +2,17 @@
 
 use std::collections::VecDeque;
 use std::future::ready;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use expect_test::expect;
 use futures::FutureExt as _;
 use tandem_net::{Lookup, Reach};
+use tandem_tools::network::{Admission, Connect, HostLists};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 
 use super::{Web, moved, page, why_not};
 use crate::api::server::{Reply, Server};
@@ -114,6 +119,73 @@ async fn a_redirection_is_followed_on_the_same_host_only() {
         `file:///etc/passwd` is no address of the web: it must begin with https://.
         it answered 301 Moved Permanently and does not say where."#]]
     .assert_eq(&told.join("\n"));
+}
+
+/// Somebody who reads by any name from this machine, and whose settings deny some hosts.
+fn denying(hosts: &[&str]) -> Web {
+    let denied = hosts.iter().map(|host| host.parse().unwrap()).collect();
+    let lookup: Lookup = Arc::new(|_| ready(Ok(vec![[127, 0, 0, 1].into()])).boxed());
+    Web { lookup, hosts: HostLists { denied, ..HostLists::default() }, ..Web::default() }
+}
+
+#[tokio::test]
+async fn a_denied_host_is_not_read_however_it_is_spelled_and_others_of_the_call_are() {
+    let server = Server::start(vec![page("text/plain", "here")]).await;
+    let port = server.address().rsplit(':').next().unwrap();
+    let hosts = ["good.test", "bad.test", "BAD.test.", "x.worse.test"];
+    let prompt = hosts.map(|host| format!("http://{host}:{port}/")).join(" ");
+    let told = denying(&["bad.test", "*.worse.test"]).read(&prompt).await.unwrap().text;
+    assert_eq!(told.matches("the settings deny it (`sandbox.network.deniedDomains`").count(), 3);
+    assert!(told.contains("From http://good.test:"), "{told}");
+    assert_eq!(server.asked().len(), 1);
+}
+
+/// Starts a server that redirects each request to another name of itself. Returns its port, and the number of
+/// requests so far.
+async fn redirecting_to(host: &'static str) -> (u16, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let requests = Arc::<AtomicUsize>::default();
+    let counted = Arc::clone(&requests);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut read = Vec::new();
+            while !read.ends_with(b"\r\n\r\n") && stream.read_buf(&mut read).await.unwrap() > 0 {}
+            counted.fetch_add(1, Ordering::Relaxed);
+            let answer = format!(
+                "HTTP/1.1 302 Found\r\nLocation: http://{host}:{port}/\r\nContent-Length: 0\r\n\
+                 Connection: close\r\n\r\n"
+            );
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    (port, requests)
+}
+
+#[tokio::test]
+async fn a_redirection_to_a_denied_host_of_the_same_site_is_not_followed() {
+    let (port, requests) = redirecting_to("www.good.test").await;
+    let from = format!("http://good.test:{port}/");
+    let told = denying(&["www.good.test"]).read(&from).await.unwrap_err().message;
+    assert!(told.contains("the settings deny it"), "{told}");
+    assert_eq!(requests.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn the_policy_is_asked_about_the_host_of_a_redirection() {
+    let (port, requests) = redirecting_to("www.good.test").await;
+    let seen = Arc::<Mutex<Vec<_>>>::default();
+    let wanted = Arc::clone(&seen);
+    let connect: Connect = Arc::new(move |to, is_allowed| {
+        wanted.lock().unwrap().push((to.to_string(), is_allowed));
+        ready(Admission::Refused("a rule denies it".to_owned())).boxed()
+    });
+    let web = Web { connect: Some(connect), ..denying(&[]) };
+    let told = web.read(&format!("http://good.test:{port}/")).await.unwrap_err().message;
+    assert!(told.contains("which is not read: a rule denies it"), "{told}");
+    // A site that may be read is not asked about again.
+    assert_eq!(*seen.lock().unwrap(), [(format!("www.good.test:{port}"), true)]);
+    assert_eq!(requests.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]

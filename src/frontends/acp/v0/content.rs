@@ -52,7 +52,7 @@ pub(super) fn confirmation<'a>(
             tool_name: visible_line(tool),
             tool_display_name: visible_line(display_name),
         },
-        Access::Fetch { urls } => {
+        Access::Fetch { urls, .. } => {
             let urls = urls.iter().map(|url| visible_line(url)).collect();
             ToolCallConfirmation::Fetch { urls }
         }

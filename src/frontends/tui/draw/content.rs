@@ -71,7 +71,7 @@ impl ContentRows {
                 }
                 self.name("in ", &directory.display().to_string());
             }
-            (Access::Fetch { urls }, None) => {
+            (Access::Fetch { urls, .. }, None) => {
                 for url in urls {
                     self.content.hidden |= hides(url);
                     self.spans(&[Span::styled(visible_line(url).into_owned(), CODE)]);

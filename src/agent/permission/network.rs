@@ -1,0 +1,142 @@
+//! The policy on hosts: connections of commands in the sandbox, and addresses that `web_fetch` reads, are
+//! judged by the same lists, rules and answers.
+
+use serde_json::json;
+use url::Url;
+
+use super::check::{Check, ask, denied};
+use super::mode::Mode;
+use super::policy::{PolicyRequest, RuleEffect, Ruling, Subject};
+use super::scope::Scope;
+use super::verdict::{Question, RuleName, Verdict};
+use tandem_tools::Access;
+
+/// Name by which rules know connections to hosts, which no tool of this name makes.
+pub const CONNECT: &str = "connect";
+
+/// Name of the rule that asks about hosts.
+const NETWORK: &str = "network";
+
+/// A host that an address names.
+struct AddressedHost {
+    /// The host as an HTTP client reads it; all of the address if it has none.
+    name: String,
+    port: u16,
+    /// The host as an "always" remembers it: with the port where no scheme implies that.
+    remembered: String,
+}
+
+impl AddressedHost {
+    fn of(url: &str) -> Self {
+        let parsed = Url::parse(url).ok();
+        let host = parsed.as_ref().and_then(|it| Some((it.host_str()?, it.port(), it)));
+        let Some((name, port, parsed)) = host else {
+            return Self { name: url.to_owned(), port: 0, remembered: url.to_owned() };
+        };
+        let name = name.strip_suffix('.').unwrap_or(name).to_owned();
+        let remembered = port.map_or_else(|| name.clone(), |port| format!("{name}:{port}"));
+        Self { name, port: parsed.port_or_known_default().unwrap_or(0), remembered }
+    }
+}
+
+impl Check<'_> {
+    /// Returns the verdict on a connection of a command, rules aside.
+    pub(super) fn connection(&self, host: &String, is_allowed: bool) -> Verdict {
+        if self.is_open(host, is_allowed) {
+            return Verdict::Allow;
+        }
+        if self.mode() == Mode::Plan {
+            return not_in_plan(std::slice::from_ref(host));
+        }
+        let why = "the command can send what it has read there, and `sandbox.network.allowedDomains` does \
+            not name it";
+        ask(NETWORK, why, vec![Scope::Connections(vec![host.clone()])])
+    }
+
+    /// Returns the verdict on a call that reads these addresses: that on its tool, and that on a connection to
+    /// each host. `allowed`: the hosts that the settings allow.
+    pub(super) fn fetch(&self, urls: &[String], allowed: &[String]) -> Verdict {
+        let tool = self.request.tool;
+        let ruling = self.ruling(Subject::Call);
+        if let Some(Ruling { rule, effect: RuleEffect::Deny }) = ruling {
+            return denied(rule, tool);
+        }
+        let (mut unknown, mut asks) = (Vec::new(), Vec::new());
+        for host in urls.iter().map(|url| AddressedHost::of(url)) {
+            let AddressedHost { name, port, remembered } = host;
+            let is_allowed = allowed.contains(&name);
+            let args = json!({ "host": name, "port": port });
+            let command = String::new();
+            let access = Access::Connect { host: name, port, command, is_allowed };
+            let request =
+                PolicyRequest { tool: CONNECT, aliases: &[], args: &args, access: &access };
+            match self.policy.ruling(&request, &self.situation, Subject::Call) {
+                Some(Ruling { rule, effect: RuleEffect::Deny }) => {
+                    return denied(rule, &format!("{CONNECT} {remembered}"));
+                }
+                Some(Ruling { rule, effect: RuleEffect::Ask }) => {
+                    asks.push((format!("a rule asks about `{remembered}`"), rule.name.clone()));
+                }
+                Some(Ruling { effect: RuleEffect::Allow, .. }) => {}
+                _ if self.is_open(&remembered, is_allowed) => {}
+                _ if self.always.covers_host(&remembered) => {}
+                _ => unknown.push(remembered.clone()),
+            }
+            if let Some(broken) = self.policy.doubt(&request) {
+                let why = format!("a rule may forbid this, but cannot be read: {}", broken.why);
+                asks.push((why, broken.name.clone()));
+            }
+        }
+        let whole = Scope::Tool(tool.to_owned());
+        match ruling {
+            Some(Ruling { effect: RuleEffect::Allow, .. }) => unknown.clear(),
+            _ if self.mode() != Mode::Plan && self.always.has(&whole) => unknown.clear(),
+            _ => {}
+        }
+        unknown.sort();
+        unknown.dedup();
+        if self.mode() == Mode::Plan && !unknown.is_empty() {
+            return not_in_plan(&unknown);
+        }
+        if let Some(Ruling { rule, effect: RuleEffect::Ask }) = ruling {
+            asks.insert(0, (format!("a rule asks about `{tool}`"), rule.name.clone()));
+        }
+        // A rule asks every time.
+        let scopes =
+            if asks.is_empty() { vec![Scope::Connections(unknown.clone())] } else { vec![] };
+        if !unknown.is_empty() {
+            let why = format!(
+                "the address can carry there what was read, and `sandbox.network.allowedDomains` does not \
+                 name {}",
+                listed(&unknown)
+            );
+            asks.push((why, RuleName::BuiltIn(NETWORK.to_owned())));
+        }
+        if asks.is_empty() {
+            return Verdict::Allow;
+        }
+        let (mut reasons, mut rules): (Vec<_>, Vec<_>) = asks.into_iter().unzip();
+        reasons.dedup();
+        rules.dedup();
+        Verdict::Ask(Question { why: reasons.join("; "), rules, scopes, ..Question::default() })
+    }
+
+    /// Returns whether a host is connected to without a question, rules aside.
+    fn is_open(&self, host: &String, is_allowed: bool) -> bool {
+        is_allowed || self.mode() == Mode::Yolo || self.always.covers_connection(host)
+    }
+}
+
+/// Returns the denial of hosts that plan mode does not reach, for the model.
+fn not_in_plan(hosts: &[String]) -> Verdict {
+    let why = format!(
+        "Plan mode: only hosts that the user has allowed are connected to, and {} is not among them. Go on \
+         with what is in the workspace.",
+        listed(hosts)
+    );
+    Verdict::Deny { why, rule: Some(RuleName::BuiltIn("plan".to_owned())) }
+}
+
+fn listed(hosts: &[String]) -> String {
+    hosts.iter().map(|host| format!("`{host}`")).collect::<Vec<_>>().join(", ")
+}
