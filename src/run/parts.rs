@@ -57,8 +57,8 @@ pub(super) fn sandbox(settings: &Settings, env: &Env, limits: &ToolLimits) -> Op
         SandboxChoice::Mode(mode) => Some(mode),
     };
     let is_readable = settings.tools.sandbox != SandboxChoice::Unreadable;
-    let places = settings.origin(SANDBOX).iter();
-    let demand = places.map(|place| SandboxDemand { place: place.to_string(), is_readable }).last();
+    let place = settings.origin(SANDBOX).last();
+    let demand = place.map(|place| SandboxDemand { place: place.to_string(), is_readable });
     Some(SandboxSetup { mode, demand, ..sandbox_setup(settings, env, limits) })
 }
 
@@ -95,7 +95,11 @@ fn hosts(network: &SandboxNetwork) -> NetworkSetup {
 
 /// Returns the hosts that the settings allow and deny.
 fn lists(network: &SandboxNetwork) -> HostLists {
-    HostLists { allowed: network.allowed_domains.clone(), denied: network.denied_domains.clone() }
+    HostLists {
+        allowed: network.allowed_domains.clone(),
+        denied: network.denied_domains.clone(),
+        denied_unknown: network.denies_unreadable,
+    }
 }
 
 /// Returns how far requests to the web may go.

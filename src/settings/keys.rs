@@ -56,6 +56,8 @@ pub(super) const FILE_NAME: &str = "context.fileName";
 pub(super) const A2A_SERVERS: &str = "a2aServers";
 /// Sandbox of commands.
 pub(super) const SANDBOX: &str = "tools.sandbox";
+/// Hosts that are never connected to.
+pub(super) const DENIED_DOMAINS: &str = "sandbox.network.deniedDomains";
 /// Group of bounds of the sandbox.
 pub(super) const SANDBOX_BOUNDS: &str = "sandbox.";
 /// Terminals of editors for commands.
@@ -97,7 +99,7 @@ pub(super) const KEYS: &[Key] = &[
     key("tools.sandboxAllowedPaths", &["tools.sandbox.allowedPaths"], Add, No),
     key("tools.sandboxExcludedServers", &[], Add, No),
     key("sandbox.network.allowedDomains", &[], Add, No),
-    key("sandbox.network.deniedDomains", &[], Add, Counts),
+    key(DENIED_DOMAINS, &[], Add, Counts),
     key("sandbox.network.allowedPorts", &[], Add, No),
     key("sandbox.network.allowPrivate", &[], Replace, If(off)),
     key("tools.webFetch.allowPrivate", &[], Replace, If(off)),

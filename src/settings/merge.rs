@@ -14,8 +14,8 @@ use super::env::Env;
 use super::expand;
 use super::file::{self, Node, NodeKind};
 use super::keys::{
-    A2A_SERVERS, CLIENT_TERMINALS, FILE_NAME, FOLDER_TRUST, KEYS, Key, MCP_SERVERS, MODE, MODEL,
-    Merge, SANDBOX, SANDBOX_BOUNDS, SANDBOX_VARIABLE, Unjudged, WITHOUT_EFFECT,
+    A2A_SERVERS, CLIENT_TERMINALS, DENIED_DOMAINS, FILE_NAME, FOLDER_TRUST, KEYS, Key, MCP_SERVERS,
+    MODE, MODEL, Merge, SANDBOX, SANDBOX_BOUNDS, SANDBOX_VARIABLE, Unjudged, WITHOUT_EFFECT,
 };
 use super::options::{ContextSettings, Settings};
 use super::origin::{Layer, SettingOrigin};
@@ -64,6 +64,8 @@ struct Merger<'a> {
     /// The place of each value that asks for what there is not here, by name.
     without_effect: BTreeMap<&'static str, SettingOrigin>,
     remarks: Vec<String>,
+    /// `true` if a list of denied hosts was not read.
+    denies_unreadable: bool,
     /// Sentences on names without effect that guard nothing.
     unread: Vec<String>,
     /// Places of settings files, and the outcome of reading each.
@@ -93,6 +95,7 @@ impl<'a> Merger<'a> {
             own_file_names: None,
             without_effect: BTreeMap::new(),
             remarks: Vec::new(),
+            denies_unreadable: false,
             unread: Vec::new(),
             files: Vec::new(),
         }
@@ -223,6 +226,7 @@ impl<'a> Merger<'a> {
         if let Err((line, why)) = check(&said) {
             let origin = said.origin.at_line(line);
             self.remark(&origin, &why);
+            self.denies_unreadable |= said.key.name == DENIED_DOMAINS;
             if said.key.name == SANDBOX {
                 // To go on as if nothing had been said could run commands without a sandbox.
                 *slot(&mut self.values, &said.path) = Value::Null;
@@ -359,6 +363,7 @@ impl<'a> Merger<'a> {
             *path = absolute(path, self.project, home);
         }
         self.switched_off_elsewhere(&settings);
+        settings.sandbox.network.denies_unreadable = self.denies_unreadable;
         settings.origins = self.origins;
         settings.remarks = self.remarks;
         settings.unread = self.unread;

@@ -320,6 +320,9 @@ pub struct SandboxNetwork {
     pub allowed_domains: Vec<HostPattern>,
     /// Hosts that are never connected to.
     pub denied_domains: Vec<HostPattern>,
+    /// `true` if a list of denied hosts is wrong somewhere: it may have named any host.
+    #[serde(skip)]
+    pub denies_unreadable: bool,
     /// Ports besides 80 and 443: a key of this program's own.
     pub allowed_ports: Vec<u16>,
     /// `true` if allowed hosts may be in private networks, or this machine: a key of this program's own.

@@ -313,7 +313,7 @@ impl CommandSandbox {
         if self.setup.network {
             return "Network: the machine's\n".to_owned();
         }
-        let HostLists { allowed, denied } = &self.setup.hosts.lists;
+        let HostLists { allowed, denied, .. } = &self.setup.hosts.lists;
         let has_proxy = probe.sandbox.as_ref().is_some_and(|sandbox| sandbox.listener().is_some());
         if !has_proxy {
             let why = if allowed.is_empty() {

@@ -201,6 +201,7 @@ async fn what_the_settings_say_counts_first() {
         lists: HostLists {
             allowed: vec![pattern("*.good.test")],
             denied: vec![pattern("bad.good.test")],
+            ..HostLists::default()
         },
         reach_of_allowed: Reach::Private,
         ..setup

@@ -81,6 +81,8 @@ pub struct HostLists {
     pub allowed: Vec<HostPattern>,
     /// Hosts that are never connected to.
     pub denied: Vec<HostPattern>,
+    /// `true` if the list of denied hosts is not known: then every host is denied.
+    pub denied_unknown: bool,
 }
 
 impl HostLists {
@@ -91,6 +93,10 @@ impl HostLists {
 
     /// Returns whether a host is denied. The error says so.
     pub(crate) fn judge(&self, destination: &Destination) -> Result<(), String> {
+        if self.denied_unknown {
+            let why = "no host is connected to until `sandbox.network.deniedDomains` is corrected";
+            return Err(why.to_owned());
+        }
         if self.denied.iter().any(|pattern| pattern.covers(&destination.host)) {
             return Err("the settings deny it".to_owned());
         }

@@ -70,9 +70,7 @@ impl WebClient {
     pub(super) fn judge(&self, url: &Url) -> Result<(), String> {
         let host = url.host_str().unwrap_or_default();
         let destination = destination(url).ok_or_else(|| format!("`{host}` is no host"))?;
-        self.setup.hosts.judge(&destination).map_err(|why| {
-            format!("{why} (`sandbox.network.deniedDomains` names {})", destination.host)
-        })?;
+        self.setup.hosts.judge(&destination)?;
         net::judge_host(url, self.setup.reach).map_err(|why| format!("{host} is {why}. {PRIVATE}"))
     }
 

@@ -43,6 +43,20 @@ fn what_is_no_host_is_named_by_its_line() {
 }
 
 #[test]
+fn a_wrong_list_of_denied_hosts_is_no_empty_one() {
+    for bad in [json!(["b.test", "https://a.test"]), json!({ "a.test": true }), json!(3)] {
+        let settings = json!({ "sandbox": { "network": { "deniedDomains": bad } } }).to_string();
+        for layer in [USER, PROJECT] {
+            let read = read(&Place::new().with(layer, &settings));
+            assert!(read.sandbox.network.denies_unreadable, "{layer}: {settings}");
+        }
+    }
+    let settings = json!({ "sandbox": { "network": { "deniedDomains": ["b.test"] } } });
+    let read = read(&Place::new().with(USER, &settings.to_string()));
+    assert!(!read.sandbox.network.denies_unreadable);
+}
+
+#[test]
 fn a_project_can_only_deny_more_also_if_it_is_trusted() {
     let user = json!({ "sandbox": { "network": {
         "allowedDomains": ["a.test"], "deniedDomains": ["b.test"], "allowPrivate": true,

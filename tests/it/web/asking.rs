@@ -109,6 +109,16 @@ async fn a_host_of_the_list_is_read_in_every_mode_and_a_denied_one_in_none() {
 }
 
 #[tokio::test]
+async fn where_the_denied_hosts_are_not_understood_none_is_read_in_yolo_either() {
+    let server = pages(1).await;
+    let lists = json!({ "allowedDomains": ["127.0.0.1"], "deniedDomains": ["https://a.test"] });
+    let setup = reads(&[server.address().to_owned()]).file(SETTINGS, &settings(lists));
+    let (_, notes) = run("yolo", setup).await;
+    assert!(server.asked().is_empty(), "{notes}");
+    assert!(notes.contains("`sandbox.network.deniedDomains[0]` must be a host"), "{notes}");
+}
+
+#[tokio::test]
 async fn a_project_can_deny_a_host_and_allow_none() {
     for (list, mode) in [("allowedDomains", "auto_edit"), ("deniedDomains", "yolo")] {
         let server = pages(1).await;

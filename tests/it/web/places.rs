@@ -135,7 +135,7 @@ async fn a_denied_host_is_not_read_however_it_is_spelled_and_others_of_the_call_
     let hosts = ["good.test", "bad.test", "BAD.test.", "x.worse.test"];
     let prompt = hosts.map(|host| format!("http://{host}:{port}/")).join(" ");
     let told = denying(&["bad.test", "*.worse.test"]).read(&prompt).await.unwrap().text;
-    assert_eq!(told.matches("the settings deny it (`sandbox.network.deniedDomains`").count(), 3);
+    assert_eq!(told.matches("the settings deny it").count(), 3);
     assert!(told.contains("From http://good.test:"), "{told}");
     assert_eq!(server.asked().len(), 1);
 }
