@@ -15,6 +15,7 @@ use crate::linux::{bubblewrap, landlock, sys};
 use crate::mechanism::NOT_SANDBOXED;
 use crate::order::{HELPER, Means, Order, SharedNumbers};
 use crate::profile::Profile;
+use crate::report;
 
 /// Advantage of the machine's other processes over a command when memory runs short: half of the memory.
 const SPARED_LAST: &str = "500";
@@ -26,10 +27,15 @@ pub fn helper() {
     if arguments.next().is_none_or(|first| first != HELPER) {
         return;
     }
-    let error = match run(arguments) {
+    let mut report = None;
+    let error = match run(arguments, &mut report) {
         Ok(never) => match never {},
         Err(error) => error,
     };
+    if let Some(report) = report {
+        // The exit code says so, too.
+        let _ = report::fail(&report, &error);
+    }
     #[allow(clippy::print_stderr, reason = "the command's own, whose place this takes")]
     {
         eprintln!("tandem: the command was not run, as the sandbox failed: {error}");
@@ -40,11 +46,17 @@ pub fn helper() {
 /// Nothing comes back.
 enum Never {}
 
-fn run(mut arguments: impl Iterator<Item = OsString>) -> io::Result<Never> {
+/// `report`: the file that failures are written into, once there is one.
+fn run(
+    mut arguments: impl Iterator<Item = OsString>,
+    report: &mut Option<File>,
+) -> io::Result<Never> {
     let number = arguments.next().and_then(|number| number.to_str()?.parse().ok());
-    let order = sys::inherited(number.ok_or(io::ErrorKind::InvalidInput)?)?;
+    let mut file = File::from(sys::inherited(number.ok_or(io::ErrorKind::InvalidInput)?)?);
     let mut text = Vec::new();
-    File::from(order).read_to_end(&mut text)?;
+    file.read_to_end(&mut text)?;
+    report::begin(&file)?;
+    let own = &*report.insert(file);
     let order: Order = serde_json::from_slice(&text)?;
     let words: Vec<OsString> = arguments.collect();
     match order {
@@ -60,9 +72,11 @@ fn run(mut arguments: impl Iterator<Item = OsString>) -> io::Result<Never> {
             if !matches!(means, Means::Landlock) {
                 hide_sockets(&mut profile);
             }
-            become_command(&profile, means, &words, variables)
+            become_command(&profile, means, &words, variables, own)
         }
-        Order::Check { expected, variables } => {
+        Order::Check { expected, variables, report: whole } => {
+            // The agent reads the report of the first helper.
+            *report = Some(File::from(sys::inherited(whole)?));
             bubblewrap::check(&expected)?;
             become_program(&words, &variables)
         }
@@ -82,12 +96,14 @@ fn become_command(
     means: Means,
     words: &[OsString],
     variables: Vec<(OsString, OsString)>,
+    report: &File,
 ) -> io::Result<Never> {
     match means {
         Means::Bubblewrap { program } => {
             bubblewrap::confine(profile)?;
             sys::close_others_at_exec()?;
-            let (command, _open) = bubblewrap::command(&program, profile, words, variables)?;
+            let (command, _open) =
+                bubblewrap::command(&program, profile, words, variables, report)?;
             return replace_by(command);
         }
         Means::Namespaces { shared, ipc, processes } => {

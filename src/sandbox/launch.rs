@@ -29,6 +29,7 @@ use crate::linux::{Naming as _, bubblewrap, landlock};
 use crate::mechanism::Mechanism;
 use crate::order::{HELPER, Means, Order, SharedNumbers};
 use crate::profile::Profile;
+use crate::report::Report;
 
 /// Time for a holder to say that it is ready.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -119,15 +120,15 @@ impl Sandbox {
         }
     }
 
-    /// Returns a command that runs a program with these arguments in the sandbox. Its working
-    /// directory, environment and standard streams are the caller's to set; it must be started once.
+    /// Returns a command that runs a program with these arguments in the sandbox, and the report on it. Its
+    /// working directory, environment and standard streams are the caller's to set; it must be started once.
     /// Blocks for some milliseconds when it is the first of its kind.
     pub fn command(
         &self,
         profile: &Profile,
         program: &OsStr,
         arguments: &[OsString],
-    ) -> io::Result<Command> {
+    ) -> io::Result<(Command, Report)> {
         if profile.roots.iter().any(|root| root.path() == Path::new("/")) {
             return Err(io::Error::other("all files of the machine are the workspace"));
         }
@@ -142,12 +143,12 @@ impl Sandbox {
         let variables: Vec<_> = env::vars_os().filter(|(name, _)| steers_loader(name)).collect();
         let order =
             Order::Run { profile: Box::new(profile.clone()), means, variables: variables.clone() };
-        let mut command = helper_command(&self.helper, &order, open)?;
+        let (mut command, report) = helper_command(&self.helper, &order, open)?;
         for (name, _) in variables {
             command.env_remove(name);
         }
         command.arg(program).args(arguments);
-        Ok(command)
+        Ok((command, Report::new(report)))
     }
 }
 
@@ -251,7 +252,7 @@ fn start(helper: &Path, shared: Option<(&OwnedFd, &OwnedFd)>) -> io::Result<Star
         None => None,
     };
     let order = Order::Hold { socket: number(theirs), shared };
-    let mut command = helper_command(helper, &order, open)?;
+    let (mut command, _) = helper_command(helper, &order, open)?;
     command.env_clear().current_dir("/").process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().naming("the helper of the sandbox")?;
@@ -294,14 +295,19 @@ fn receive(socket: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
     Ok(descriptors.flatten().collect())
 }
 
-/// Returns the command that starts the helper with an order. It holds these descriptors, and its child
-/// has them open.
-fn helper_command(helper: &Path, order: &Order, mut open: Vec<OwnedFd>) -> io::Result<Command> {
+/// Returns the command that starts the helper with an order, and the file of the order. It holds these
+/// descriptors, and its child has them open.
+fn helper_command(
+    helper: &Path,
+    order: &Order,
+    mut open: Vec<OwnedFd>,
+) -> io::Result<(Command, File)> {
     let mut file = File::from(memfd_create("order", MemfdFlags::CLOEXEC)?);
     file.write_all(&serde_json::to_vec(order)?)?;
     file.rewind()?;
     let mut command = Command::new(helper);
     command.arg0("tandem").arg(HELPER).arg(file.as_raw_fd().to_string());
+    let report = file.try_clone()?;
     open.push(OwnedFd::from(file));
     // SAFETY: runs in the child of a fork; it allocates nothing and takes no lock.
     unsafe {
@@ -312,5 +318,5 @@ fn helper_command(helper: &Path, order: &Order, mut open: Vec<OwnedFd>) -> io::R
             Ok(())
         });
     }
-    Ok(command)
+    Ok((command, report))
 }

@@ -19,6 +19,7 @@ mod order;
 mod other;
 mod probe;
 mod profile;
+mod report;
 mod seatbelt;
 
 #[cfg(target_os = "linux")]
@@ -30,4 +31,5 @@ pub use self::mechanism::{Mechanism, NOT_SANDBOXED, OWN_PROGRAM, PROXY_PORT};
 pub use self::other::{Sandbox, helper, steers_loader};
 pub use self::probe::{PassedOver, Probe, probe};
 pub use self::profile::{KnownPath, Limits, Profile, SandboxMode};
+pub use self::report::Report;
 pub use self::seatbelt::seatbelt;

@@ -19,8 +19,9 @@ pub(crate) enum Order {
     Hold { socket: RawFd, shared: Option<SharedNumbers> },
     /// Become the command.
     Run { profile: Box<Profile>, means: Means, variables: Vec<(OsString, OsString)> },
-    /// Become the command in a sandbox that another program has made, if it has made the right one.
-    Check { expected: Vec<Expected>, variables: Vec<(OsString, OsString)> },
+    /// Become the command in a sandbox that another program has made, if it has made the right one; say in
+    /// `report` why not.
+    Check { expected: Vec<Expected>, variables: Vec<(OsString, OsString)>, report: RawFd },
 }
 
 /// The means by which a command is confined.

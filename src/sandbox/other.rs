@@ -8,6 +8,7 @@ use std::process::Command;
 
 use crate::mechanism::Mechanism;
 use crate::profile::Profile;
+use crate::report::Report;
 use crate::seatbelt::seatbelt;
 
 /// The system's program that runs a command in a profile.
@@ -44,17 +45,17 @@ impl Sandbox {
         None
     }
 
-    /// Returns a command that runs a program with these arguments in the sandbox. Its working
-    /// directory, environment and standard streams are the caller's to set.
+    /// Returns a command that runs a program with these arguments in the sandbox, and the report on it, which
+    /// says nothing. Its working directory, environment and standard streams are the caller's to set.
     pub fn command(
         &self,
         profile: &Profile,
         program: &OsStr,
         arguments: &[OsString],
-    ) -> io::Result<Command> {
+    ) -> io::Result<(Command, Report)> {
         let mut command = Command::new(SANDBOX_EXEC);
         command.arg("-p").arg(seatbelt(profile)?).arg("--").arg(program).args(arguments);
-        Ok(command)
+        Ok((command, Report::default()))
     }
 }
 

@@ -16,9 +16,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use parking_lot::Mutex;
+use rustix::fs::{Access, access};
 use tandem_sandbox::{
-    KnownPath, Limits, Mechanism, PROXY_PORT, PassedOver, Probe, Profile, Sandbox, SandboxMode,
-    probe, steers_loader,
+    KnownPath, Limits, Mechanism, PROXY_PORT, PassedOver, Probe, Profile, Report, Sandbox,
+    SandboxMode, probe, steers_loader,
 };
 use tokio::sync::OnceCell;
 
@@ -136,6 +137,8 @@ pub struct Confinement {
     before: Arc<ProtectedFiles>,
     /// The command's way to the network, if it has one of its own.
     network: Option<Arc<NetworkAccess>>,
+    /// The sandbox's report on the command that was made last.
+    report: Arc<Mutex<Report>>,
 }
 
 impl Confinement {
@@ -148,7 +151,8 @@ impl Confinement {
     pub fn command(&self, words: &[OsString]) -> io::Result<Command> {
         let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let sandbox = self.sandbox().ok_or(io::ErrorKind::NotFound)?;
-        let mut command = sandbox.command(&self.profile, program, arguments)?;
+        let (mut command, report) = sandbox.command(&self.profile, program, arguments)?;
+        *self.report.lock() = report;
         for name in LEADING_OUT {
             command.env_remove(name);
         }
@@ -160,6 +164,46 @@ impl Confinement {
         command.env("GIT_OPTIONAL_LOCKS", "0");
         command.envs(self.network_variables());
         Ok(command)
+    }
+
+    /// Returns the reason why the sandbox has failed, of a command that has ended by itself and with another exit
+    /// code than 0; `None`: it is the command that has failed.
+    pub fn failure(&self) -> Option<String> {
+        self.report.lock().failure()
+    }
+
+    /// Returns the mode in which a path could be written, if it is the sandbox that keeps the command from that.
+    /// Blocks.
+    pub(super) fn needs(&self, path: &Path) -> Option<SandboxMode> {
+        let mut ancestors = path.ancestors();
+        let (existing, real) =
+            ancestors.find_map(|part| Some((part, part.canonicalize().ok()?)))?;
+        let real = path.strip_prefix(existing).map_or(real.clone(), |rest| real.join(rest));
+        let Profile { roots, writes_roots, writable, protected, .. } = &*self.profile;
+        let within = |places: &[KnownPath]| places.iter().any(|it| real.starts_with(it.path()));
+        let needed = if protected.iter().any(|it| real.starts_with(it)) {
+            SandboxMode::DangerFullAccess
+        } else if within(roots) {
+            SandboxMode::WorkspaceWrite
+        } else if within(writable) || self.is_temporary(&real) {
+            return None;
+        } else {
+            SandboxMode::DangerFullAccess
+        };
+        let is_written = *writes_roots && needed == SandboxMode::WorkspaceWrite;
+        // What the user cannot write either is not the sandbox's doing.
+        let is_users = access(existing, Access::WRITE_OK).is_ok();
+        (is_users && !is_written).then_some(needed)
+    }
+
+    fn is_temporary(&self, path: &Path) -> bool {
+        let own = [Path::new("/tmp"), Path::new("/var/tmp")];
+        match self.sandbox().map(Sandbox::mechanism) {
+            Some(mechanism) if has_own_temporary(mechanism) => {
+                own.iter().any(|it| path.starts_with(it))
+            }
+            _ => self.temporary().is_some_and(|it| path.starts_with(it)),
+        }
     }
 
     /// Returns the command's way to the network, if it has one of its own.
@@ -375,10 +419,10 @@ impl CommandSandbox {
     /// chosen for all. The error says why there is none.
     pub async fn confine_server(self: &Arc<Self>) -> Result<Confinement, ToolError> {
         let mode = self.setup.mode.unwrap_or(SandboxMode::WorkspaceWrite);
-        let Confinement { probe, profile, before, network } = self.confine(mode).await?;
+        let confinement = self.confine(mode).await?;
         // Its environment may hold what commands must not see.
-        let profile = Arc::new(Profile { apart: true, ..Profile::clone(&profile) });
-        Ok(Confinement { probe, profile, before, network })
+        let profile = Profile { apart: true, ..Profile::clone(&confinement.profile) };
+        Ok(Confinement { profile: Arc::new(profile), ..confinement })
     }
 
     /// Prepares the sandbox for a command. The error says why there is none.
@@ -396,7 +440,7 @@ impl CommandSandbox {
             let profile = sandbox.profile(mode).map_err(|error| unavailable(&error.to_string()))?;
             let before = sandbox.protected_at_roots();
             let (profile, before) = (Arc::new(profile), Arc::new(before));
-            Ok(Confinement { probe, profile, before, network })
+            Ok(Confinement { probe, profile, before, network, report: Arc::default() })
         });
         let confined = confined.await?;
         self.tell_new(ProtectedFiles::clone(&confined.before));

@@ -195,7 +195,7 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
     let terminals = &cx.host.terminals;
     check_in_place(&cx, directory).await?;
     let running = terminals.start(command, directory, &cx.variables, confinement.as_ref());
-    let mut running = running.map_err(|err| not_started(&err))?;
+    let mut running = running.map_err(|err| not_started(&err, confinement.as_ref()))?;
     let mut output = OutputBuffer::new(limits.shell_bytes);
     let network = confinement.as_ref().and_then(Confinement::network);
     let is_asking = || network.is_some_and(|network| network.is_pending());
@@ -209,8 +209,7 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
         (Some(confinement), Some(sandbox)) => {
             let taken = sandbox.take_back(confinement).await;
             sandbox.search_again();
-            let network = confinement.network().map(Arc::as_ref);
-            SandboxNotes::new(cx.sandbox, &taken, &written, network)
+            SandboxNotes::new(cx.sandbox, &taken, (&written, directory), confinement).await
         }
         (None, Some(sandbox)) => {
             // It may have made repositories.
@@ -220,7 +219,14 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
         _ => SandboxNotes::default(),
     };
     match end {
-        CommandEnd::Exited(exit) => report(&exit, &written, &notes, Some(&running), limits),
+        CommandEnd::Exited(exit) => {
+            let failed = exit.code.is_some_and(|code| code != 0);
+            let failure = confinement.as_ref().filter(|_| failed).and_then(Confinement::failure);
+            match failure {
+                Some(why) => Err(sandbox::failed(&why)),
+                None => report(&exit, &written, &notes, Some(&running), limits),
+            }
+        }
         CommandEnd::Silent => Err(silent(&written, limits)),
         CommandEnd::Cancelled => Err(ToolError::cancelled()),
     }
@@ -257,7 +263,7 @@ async fn leave_running(
     let look = sandbox::look_at_end(cx, command, confinement.as_ref());
     let end = JobEnd { look, tell: Arc::clone(&cx.background_ended) };
     let started = cx.host.background.start(command, directory, start, end);
-    let job = started.map_err(|err| not_started(&err))?;
+    let job = started.map_err(|err| not_started(&err, confinement.as_ref()))?;
     let Some(state) = cx.cancel.run_until_cancelled(job.settle(delay)).await else {
         job.stop().await;
         return Err(ToolError::cancelled());
@@ -266,8 +272,13 @@ async fn leave_running(
     let output = if output.trim().is_empty() { "(empty)" } else { output.trim_end() };
     let mut text = format!("In the background: PID {} {state}.\nOutput: {output}", job.pid);
     let network = confinement.as_ref().and_then(Confinement::network);
-    text.extend(network.and_then(|network| sandbox::hosts(network)));
+    text.extend(network.and_then(|network| sandbox::hosts(network, output)));
     match state {
+        JobState::Ended(Some(status)) if status.code().is_some_and(|code| code != 0) => {
+            let failure = confinement.as_ref().and_then(Confinement::failure);
+            Err(failure
+                .map_or_else(|| ToolError::new("shell_exit", text), |why| sandbox::failed(&why)))
+        }
         JobState::Ended(Some(status)) if !status.success() => {
             Err(ToolError::new("shell_exit", text))
         }
@@ -279,7 +290,10 @@ async fn leave_running(
     }
 }
 
-fn not_started(err: &io::Error) -> ToolError {
+fn not_started(err: &io::Error, confinement: Option<&Confinement>) -> ToolError {
+    if confinement.is_some() {
+        return sandbox::failed(&err.to_string());
+    }
     ToolError::new("shell_execute_error", format!("The command could not be started: {err}"))
 }
 

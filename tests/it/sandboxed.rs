@@ -10,7 +10,8 @@ mod opened_once;
 mod registries;
 mod temporary;
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, LazyLock};
@@ -24,7 +25,7 @@ use tandem_sandbox::{Limits, Mechanism, SandboxMode};
 use tandem_shell::protected_files;
 use tandem_tools::command_sandbox::{SandboxDemand, SandboxSetup};
 use tandem_tools::network::NetworkSetup;
-use tandem_tools::{self as tools, NameList};
+use tandem_tools::{self as tools, NameList, ToolError};
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
@@ -295,6 +296,97 @@ async fn where_no_sandbox_works_it_is_told_once_and_asked_as_without_one() {
     let told = told.iter().filter(|event| matches!(&***event, Event::Notice(_)));
     let told: Vec<_> = told.collect();
     assert_eq!(told.len(), 1, "{told:?}");
+}
+
+/// Makes a helper of the sandbox that holds namespaces, and does this for a command.
+fn helper(setup: SandboxSetup, mechanism: Mechanism, does: &str) -> SandboxSetup {
+    let helper = setup.home.as_ref().unwrap().join("helper");
+    let program = env!("CARGO_BIN_EXE_tandem");
+    let script = format!("#!/bin/sh\n[ $# -gt 2 ] && {does}\nexec \"{program}\" \"$@\"\n");
+    fs::write(&helper, script.replace("PROGRAM", program)).unwrap();
+    fs::set_permissions(&helper, Permissions::from_mode(0o700)).unwrap();
+    SandboxSetup { mechanism: Some(mechanism), helper, ..setup }
+}
+
+/// The mechanisms of Linux, and what a test needs of them.
+const MECHANISMS: [(Mechanism, Need); 3] = [
+    (Mechanism::Namespaces, Need::Namespaces),
+    (Mechanism::Bubblewrap, Need::Bubblewrap),
+    (Mechanism::Landlock, Need::Landlock),
+];
+
+/// Returns the error of a call.
+fn failed(made: &Made) -> &ToolError {
+    match &made.outcome {
+        ToolOutcome::Failed(error) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_sandbox_that_fails_says_so_and_sends_no_command_outside() {
+    let check = async |mechanism, does| {
+        let behind = json!({ "is_background": true, "delay_ms": 60000 });
+        let calls = [run("touch b.txt"), with("touch b.txt", behind)];
+        let mut stage =
+            Stage::changed(Mode::Default, &calls, |setup| helper(setup, mechanism, does));
+        for made in stage.go(Answer::Reject).await {
+            assert_eq!(failed(&made).kind, "sandbox_failed", "{mechanism} {does}");
+            let told = made.told();
+            assert!(told.contains("was not run, as the sandbox failed: "), "{told}");
+            assert!(!told.contains("outside") && !told.contains("justification"), "{told}");
+        }
+    };
+    for (mechanism, _) in MECHANISMS.into_iter().filter(|(_, need)| !lacking(*need)) {
+        // The helper does not begin, has nothing to do, and cannot start the command.
+        check(mechanism, "exit 125").await;
+        check(mechanism, "exec \"PROGRAM\" \"$1\" \"$2\"").await;
+        check(mechanism, "exec \"PROGRAM\" \"$1\" \"$2\" /missing").await;
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_ends_as_a_failing_helper_does_is_no_failure_of_the_sandbox() {
+    for (mechanism, _) in MECHANISMS.into_iter().filter(|(_, need)| !lacking(*need)) {
+        let says = "echo 'tandem: the command was not run, as the sandbox failed: x' >&2; exit 125";
+        let open = "ls -l /proc/$$/fd | grep -c memfd; exit 1";
+        let mut stage = Stage::changed(Mode::Default, &[run(says), run(open)], |setup| {
+            SandboxSetup { mechanism: Some(mechanism), ..setup }
+        });
+        let made = stage.go(Answer::Reject).await;
+        for made in &made {
+            assert_eq!(failed(made).kind, "shell_exit", "{mechanism}: {}", made.told());
+        }
+        // The report is out of the command's reach.
+        assert!(made[1].told().starts_with("Output: 0\n"), "{mechanism}: {}", made[1].told());
+    }
+}
+
+#[tokio::test]
+async fn words_in_the_output_are_no_reason_to_leave_the_sandbox() {
+    if lacking(Need::ProtectingSandbox) {
+        return;
+    }
+    let calls = [
+        run("touch b.txt; echo 'ld: a.txt: Read-only file system'; exit 1"),
+        run("touch b.txt; echo 'the log says: EROFS: /tmp/x'; exit 1"),
+        run("touch b.txt; echo 'Could not resolve host: a.test'; exit 1"),
+        run("touch b.txt; echo 'connect: Network is unreachable'; exit 1"),
+        run("touch b.txt; echo 'a.txt: Permission denied'; exit 1"),
+        run("echo x > .git/config"),
+    ];
+    let mut stage = Stage::new(Mode::AutoEdit, &calls);
+    let made = stage.go(Answer::Reject).await;
+    let (held, said) = made.split_last().unwrap();
+    for made in said {
+        let told = made.told();
+        assert!(!made.is_done() && !told.contains("justification"), "{told}");
+        assert!(!told.contains("outside"), "{told}");
+    }
+    let told = held.told();
+    let blocked = "[Blocked by the sandbox (workspace-write): .git/config cannot be written there. If the \
+        command must, call again with `sandbox` (`outside`)";
+    assert!(told.contains(blocked), "{told}");
 }
 
 /// Returns what people are told in the middle of a session that has ended its turn.

@@ -18,6 +18,7 @@ use super::plan::{
 use super::{Naming as _, privileges, seccomp, sys};
 use crate::order::{Expected, HELPER, Order};
 use crate::profile::{KnownPath, Profile};
+use crate::report;
 
 /// Directories that the program is looked for in. `PATH` may lead into the workspace.
 const DIRECTORIES: [&str; 5] =
@@ -176,8 +177,13 @@ pub(crate) fn command(
     profile: &Profile,
     words: &[OsString],
     variables: Vec<(OsString, OsString)>,
+    report: &File,
 ) -> io::Result<(Command, Vec<OwnedFd>)> {
     let mut command = Command::new(program);
+    report::begin_bubblewrap(report)?;
+    // The program closes its own before it starts another.
+    let (status, continued) = (report::shared(report)?, report::shared(report)?);
+    command.arg("--json-status-fd").arg(status.as_raw_fd().to_string());
     // What root runs would keep all capabilities, and could write the machine's settings in /proc.
     command.args(["--unshare-all", "--die-with-parent", "--cap-drop", "ALL"]);
     command.args(["--ro-bind", "/", "/"]);
@@ -195,10 +201,14 @@ pub(crate) fn command(
     command.arg("--chdir").arg(std::env::current_dir()?);
     // Where the file lies may not be seen in there.
     let own = rustix::fs::open("/proc/self/exe", OFlags::RDONLY, Mode::empty())?;
-    let order = left_open(&serde_json::to_vec(&Order::Check { expected, variables })?)?;
+    let order = left_open(&serde_json::to_vec(&Order::Check {
+        expected,
+        variables,
+        report: continued.as_raw_fd(),
+    })?)?;
     command.arg("--").arg(format!("/proc/self/fd/{}", own.as_raw_fd()));
     command.arg(HELPER).arg(order.as_raw_fd().to_string()).args(words);
-    open.extend([own, order]);
+    open.extend([own, order, status, continued]);
     Ok((command, open))
 }
 

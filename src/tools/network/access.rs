@@ -1,6 +1,7 @@
 //! What one command may connect to: each host is decided on once.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -37,6 +38,14 @@ pub struct BlockedHost {
     pub host: String,
     /// The reason.
     pub why: String,
+}
+
+impl fmt::Display for BlockedHost {
+    /// Writes the words by which a program is told.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let host = self.host.rsplit_once(':').map_or(&*self.host, |(host, _)| host);
+        write!(f, "blocked by the sandbox: {host} ({})", self.why)
+    }
 }
 
 /// The network of one command: its address of the proxy, and what was decided on the hosts it wanted.
@@ -84,7 +93,7 @@ impl NetworkAccess {
         self.blocked.lock().clone()
     }
 
-    /// Decides on a connection. The error says why it is not made.
+    /// Decides on a connection. The error is for the program that wants it.
     pub(super) async fn admit(&self, destination: &Destination) -> Result<(), String> {
         let admission = match self.setup.judge(destination) {
             Ok(()) => self.decided(destination).await,
@@ -92,20 +101,23 @@ impl NetworkAccess {
         };
         match admission {
             Admission::Admitted => Ok(()),
-            Admission::Refused(why) | Admission::NotNow(why) => {
-                self.block(destination, &why);
-                Err(why)
-            }
+            Admission::Refused(why) | Admission::NotNow(why) => Err(self.block(destination, &why)),
         }
     }
 
-    /// Remembers that a connection was not made.
-    pub(super) fn block(&self, destination: &Destination, why: &str) {
+    /// Remembers that a connection was not made. Returns the words for the program: the host and the reason
+    /// once, as the model reads each attempt.
+    pub(super) fn block(&self, destination: &Destination, why: &str) -> String {
         let blocked = BlockedHost { host: destination.to_string(), why: why.to_owned() };
         let mut all = self.blocked.lock();
-        if all.len() < BLOCKED && !all.contains(&blocked) {
+        if all.contains(&blocked) {
+            return "blocked by the sandbox, as before".to_owned();
+        }
+        let told = blocked.to_string();
+        if all.len() < BLOCKED {
             all.push(blocked);
         }
+        told
     }
 
     /// Waits for the decision on a host, which is begun if it has not been.

@@ -155,13 +155,10 @@ async fn connect(
     destination: &Destination,
 ) -> Result<TcpStream, (&'static str, String)> {
     let host = &destination.host;
-    let blocked = |why: &str| ("403 Forbidden", format!("blocked by the sandbox: {host} ({why})"));
-    access.admit(destination).await.map_err(|why| blocked(&why))?;
+    let blocked = |told: String| ("403 Forbidden", told);
+    access.admit(destination).await.map_err(blocked)?;
     dial(setup, destination).await.map_err(|error| match error {
-        DialError::OutOfReach(why) => {
-            access.block(destination, &why);
-            blocked(&why)
-        }
+        DialError::OutOfReach(why) => blocked(access.block(destination, &why)),
         DialError::Failed(why) => ("502 Bad Gateway", format!("{host} cannot be reached: {why}")),
     })
 }

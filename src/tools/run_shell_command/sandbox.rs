@@ -1,6 +1,6 @@
 //! The sandbox of a command line: what the model can ask for, and what it is told afterwards.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::FutureExt as _;
@@ -12,6 +12,7 @@ use crate::command_sandbox::Confinement;
 use crate::context::ToolContext;
 use crate::invocation::SandboxRequest;
 use crate::network::{BlockedHost, NetworkAccess};
+use crate::off_thread::off_thread;
 use crate::output::ToolError;
 use crate::shorten::one_line;
 use crate::tool::ToolSpec;
@@ -115,30 +116,34 @@ pub(super) struct SandboxNotes {
     pub(super) hosts: Option<String>,
 }
 
-/// What commands without a network cannot do.
-const NETWORK: &str = "use the network";
-
-/// Words of the system and of programs for what the sandbox keeps commands from, in lower case: C's library and
-/// Go's write the same words with other letters.
-const BLOCKED: [(&str, &str); 8] = [
-    ("read-only file system", "write there"),
-    ("erofs", "write there"),
-    ("network is unreachable", NETWORK),
-    ("enetunreach", NETWORK),
-    ("could not resolve host", NETWORK),
-    ("temporary failure in name resolution", NETWORK),
-    ("eai_again", NETWORK),
-    ("dns error", NETWORK),
+/// Words of the system and of programs, in lower case: C's library and Go's write the same words with other
+/// letters. They say where to look; what is advised, the profile must bear out.
+const READ_ONLY: [&str; 2] = ["read-only file system", "erofs"];
+const NO_NETWORK: [&str; 6] = [
+    "network is unreachable",
+    "enetunreach",
+    "could not resolve host",
+    "temporary failure in name resolution",
+    "eai_again",
+    "dns error",
 ];
+
+/// Lines before and after such words among which a path is looked for, and the maximum number of paths that are
+/// looked up.
+const LINES_AROUND: usize = 3;
+const MAX_LOOKUPS: usize = 50;
+
+/// Characters of output that the model is told whole, whatever its window has room for.
+const TOLD_WHOLE: usize = 1000;
 
 impl SandboxNotes {
     /// Makes notes on a command that ran in a mode: files that were taken out of the workspace, each with
-    /// its new path, what the command wrote, and its way to the network.
-    pub(super) fn new(
+    /// its new path; what the command wrote, and the directory that it ran in.
+    pub(super) async fn new(
         mode: SandboxMode,
         taken: &[(PathBuf, PathBuf)],
-        output: &str,
-        network: Option<&NetworkAccess>,
+        (output, directory): (&str, &Path),
+        confinement: &Confinement,
     ) -> Self {
         let taken = taken.iter().map(|(path, to)| {
             format!(
@@ -149,33 +154,104 @@ impl SandboxNotes {
             )
         });
         let taken: String = taken.collect();
-        let hosts = network.and_then(hosts);
-        let output = output.to_ascii_lowercase();
-        let blocked = BLOCKED.iter().find(|(words, _)| output.contains(words));
-        // Of hosts it is known for certain.
-        let blocked = blocked.filter(|(_, what)| *what != NETWORK || hosts.is_none());
-        let modes = match mode {
-            SandboxMode::ReadOnly => format!("`workspace-write` or `{OUTSIDE}`"),
-            _ => format!("`{OUTSIDE}`"),
+        let network = confinement.network();
+        let hosts = network.and_then(|network| hosts(network, output));
+        let says = |words: &[&str]| {
+            let output = output.to_ascii_lowercase();
+            words.iter().any(|words| output.contains(words))
         };
-        let blocked = blocked.map(|(_, what)| {
-            let way = match network {
-                Some(_) if *what == NETWORK => " other than through the proxy in `HTTP_PROXY`",
-                _ => "",
-            };
-            format!(
-                "\n[Blocked by the sandbox ({mode}): the command could not {what}{way}. If it must, \
-                 call again with `sandbox` ({modes}) and `justification`.]"
-            )
-        });
+        let held = if says(&READ_ONLY) {
+            let (output, directory) = (output.to_owned(), directory.to_owned());
+            let confinement = confinement.clone();
+            let held = move || Ok::<_, ToolError>(held_path(&output, &directory, &confinement));
+            off_thread(held).await.ok().flatten()
+        } else {
+            None
+        };
+        let blocked = match held {
+            Some((path, needed)) => {
+                let needed = match needed {
+                    SandboxMode::DangerFullAccess => OUTSIDE,
+                    needed => needed.name(),
+                };
+                Some(format!(
+                    "\n[Blocked by the sandbox ({mode}): {} cannot be written there. If the command must, \
+                     call again with `sandbox` (`{needed}`) and `justification`.]",
+                    path.display()
+                ))
+            }
+            // Of hosts it is known for certain.
+            None if !confinement.profile().network && hosts.is_none() && says(&NO_NETWORK) => {
+                let way = match network {
+                    Some(_) => "no network other than through the proxy in `HTTP_PROXY`",
+                    None => "no network",
+                };
+                Some(format!("\n[The command ran in the sandbox ({mode}), which has {way}.]"))
+            }
+            None => None,
+        };
         Self { taken: Some(taken).filter(|taken| !taken.is_empty()), blocked, hosts }
     }
 }
 
-/// Returns a note on the hosts that a command was kept from.
-pub(super) fn hosts(network: &NetworkAccess) -> Option<String> {
+/// Returns a path that the output of a command names beside words for a read-only file system, and that the
+/// sandbox alone keeps from being written, with the mode that would write it.
+fn held_path(
+    output: &str,
+    directory: &Path,
+    confinement: &Confinement,
+) -> Option<(PathBuf, SandboxMode)> {
+    let lines: Vec<_> = output.lines().collect();
+    let says = |line: &str| {
+        let line = line.to_ascii_lowercase();
+        READ_ONLY.iter().any(|words| line.contains(words))
+    };
+    let at = lines.iter().enumerate().filter(|(_, line)| says(line)).map(|(at, _)| at);
+    let around = at.flat_map(|at| {
+        let (first, last) = (at.saturating_sub(LINES_AROUND), at + LINES_AROUND);
+        let others = (first..=last).filter(move |other| *other != at);
+        [at].into_iter().chain(others)
+    });
+    let named = around.filter_map(|at| lines.get(at)).flat_map(|line| names(line));
+    named.take(MAX_LOOKUPS).find_map(|name| {
+        let needed = confinement.needs(&directory.join(name))?;
+        Some((PathBuf::from(name), needed))
+    })
+}
+
+/// Returns words of a line that a program may have written for a path: behind its own name between colons or
+/// quotes, or absolute. The last is the likeliest.
+fn names(line: &str) -> Vec<&str> {
+    let parts = line.split(['\'', '"', '`', '\u{2018}', '\u{2019}']);
+    let parts: Vec<_> = parts.flat_map(|part| part.split(": ")).map(str::trim).collect();
+    let is_word = |part: &str| !part.is_empty() && !part.contains(char::is_whitespace);
+    let marked = parts.iter().skip(1).copied().filter(|part| is_word(part));
+    // A program's own name at the beginning is no path that it writes.
+    let own = line.split(": ").next().unwrap_or_default().trim_start();
+    let words = line.split_whitespace();
+    let words = words.map(|word| word.trim_matches([':', ',', '\'', '"', '`']));
+    let absolute = words.filter(|word| word.starts_with('/') && *word != own);
+    absolute.chain(marked).rev().collect()
+}
+
+/// Returns the error of a command that was not run because the sandbox has failed.
+pub(super) fn failed(why: &str) -> ToolError {
+    let message = format!(
+        "The command was not run, as the sandbox failed: {why}. The fault is the sandbox's, and no reason to \
+         run the command in another way. Go on without it, or say in your answer what is wrong: `/sandbox` \
+         shows the user what the sandbox holds here."
+    );
+    ToolError::new("sandbox_failed", message)
+}
+
+/// Returns a note on the hosts that a command was kept from, but for those of which its output says so in the
+/// proxy's words.
+pub(super) fn hosts(network: &NetworkAccess, output: &str) -> Option<String> {
+    // Of long output the model may be given a part.
+    let told = if output.len() <= TOLD_WHOLE { output } else { "" };
     let blocked = network.blocked();
-    let hosts = blocked.iter().map(|BlockedHost { host, why }| format!("{host} ({why})"));
+    let blocked = blocked.iter().filter(|it| !told.contains(&it.to_string()));
+    let hosts = blocked.map(|BlockedHost { host, why }| format!("{host} ({why})"));
     let hosts: Vec<_> = hosts.collect();
     (!hosts.is_empty()).then(|| {
         format!(
@@ -190,17 +266,20 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(output: &str, expected: bool) {
-        let notes = SandboxNotes::new(SandboxMode::WorkspaceWrite, &[], output, None);
-        assert_eq!(notes.blocked.is_some(), expected, "{output}");
+    fn check(line: &str, expected: &[&str]) {
+        assert_eq!(names(line), expected, "{line}");
     }
 
     #[test]
-    fn words_of_a_blocked_command_are_known_in_any_letters() {
-        check("touch: cannot touch 'a': Read-only file system", true);
-        check("open /etc/a: read-only file system", true);
-        check("dial tcp 203.0.113.7:443: connect: network is unreachable", true);
-        check("Error: getaddrinfo EAI_AGAIN registry.example", true);
-        check("the file system is read-only", false);
+    fn paths_are_found_where_programs_write_them() {
+        check("touch: cannot touch 'a': Read-only file system", &["a"]);
+        check("bash: line 1: README.md: Read-only file system", &["README.md"]);
+        check("OSError: [Errno 30] Read-only file system: '/x/y'", &["/x/y", "/x/y"]);
+        check("Error: EROFS: read-only file system, open '/x'", &["/x", "EROFS", "/x"]);
+        check("open /etc/a: read-only file system", &["/etc/a"]);
+        check("npm error path /home/me/.npm/_cacache", &["/home/me/.npm/_cacache"]);
+        check("/bin/bash: line 1: a: Read-only file system", &["a"]);
+        check("make: Read-only file system", &[]);
+        check("the disk has a read-only file system", &[]);
     }
 }

@@ -133,10 +133,35 @@ async fn a_no_is_told_and_holds_until_the_command_ends() {
     assert_eq!(questions(&made).len(), 1);
     assert_eq!(questions(&made)[0].outcome, ToolOutcome::Rejected);
     let told = commands(&made)[0].told();
-    assert_eq!(told.matches("blocked by the sandbox: bad.test (").count(), 3, "{told}");
-    assert!(told.contains("[Blocked by the sandbox: the command wanted to connect to bad.test:"));
-    let why = "(the user did not allow it, and said: use the mirror).]";
+    let why =
+        "blocked by the sandbox: bad.test (the user did not allow it, and said: use the mirror)";
     assert!(told.contains(why) && told.contains("Exit Code: 7"), "{told}");
+    // The model reads each attempt.
+    assert_eq!(told.matches("bad.test").count(), 1, "{told}");
+    assert_eq!(told.matches("blocked by the sandbox, as before").count(), 2, "{told}");
+}
+
+#[tokio::test]
+async fn a_blocked_host_is_told_once_whether_or_not_the_program_says_so() {
+    if lacking(Need::Namespaces) || lacking(Need::Curl) {
+        return;
+    }
+    let mut stage = stage(Mode::Default, |server| {
+        let silent = format!("{} -o /dev/null", curl("bad.test", server));
+        let long = format!("{}; seq 2000", curl("bad.test", server));
+        vec![run(&format!("{silent}; {silent}")), run(&curl("bad.test", server)), run(&long)]
+    })
+    .await;
+    let made = stage.go(Answer::Reject).await;
+    let made = commands(&made);
+    let [silent, shown, long] = &made[..] else { panic!("{} commands", made.len()) };
+    let note = "[Blocked by the sandbox: the command wanted to connect to bad.test:";
+    assert!(silent.told().contains(note), "{}", silent.told());
+    assert_eq!(silent.told().matches("bad.test").count(), 1, "{}", silent.told());
+    assert!(!shown.told().contains(note), "{}", shown.told());
+    assert_eq!(shown.told().matches("bad.test").count(), 1, "{}", shown.told());
+    // Of long output the model may be given the end.
+    assert!(long.told().contains(note), "{}", long.told());
 }
 
 #[tokio::test]
