@@ -145,6 +145,9 @@ pub enum Access {
         host: String,
         /// Port.
         port: u16,
+        /// More hosts with their ports, which the same answer is for.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        others: Vec<String>,
         /// Label of the command's call, for people.
         command: String,
         /// `true` if the settings allow the host.
@@ -190,6 +193,14 @@ pub enum Access {
         /// A sentence.
         description: String,
     },
+}
+
+impl Access {
+    /// Returns the hosts, with their ports, that a command wants to connect to; none where it is no connection.
+    pub fn hosts(&self) -> Vec<String> {
+        let Self::Connect { host, port, others, .. } = self else { return Vec::new() };
+        [format!("{host}:{port}")].into_iter().chain(others.iter().cloned()).collect()
+    }
 }
 
 /// What a call asks of the sandbox.

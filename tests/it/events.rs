@@ -330,6 +330,7 @@ fn accesses() -> Vec<Access> {
         Access::Connect {
             host: "example.org".to_owned(),
             port: 443,
+            others: Vec::new(),
             command: "npm install".to_owned(),
             is_allowed: false,
         },

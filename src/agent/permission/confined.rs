@@ -71,7 +71,7 @@ impl<'a> Confined<'a> {
         let request = request.filter(|_| check.mode() != Mode::Plan);
         let mode = request.map_or(needed, |request| request.mode);
         let protects = sandbox.protects || mode == SandboxMode::ReadOnly;
-        // Where reading the web is asked about, so is what can send something there.
+        // With the machine's network a command can send what it reads, past the list of hosts.
         let reaches_out = sandbox.network && check.mode() == Mode::Default;
         let holds = protects && !reaches_out && check.mode() != Mode::Plan;
         let exceeds = sandbox.mode.is_some_and(|named| mode > named);

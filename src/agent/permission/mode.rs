@@ -12,7 +12,7 @@ pub enum Mode {
     /// Reading, but for secrets.
     #[default]
     Default,
-    /// Also changing files of the workspace that take no effect by themselves, and reading the web.
+    /// Also changing files of the workspace that take no effect by themselves.
     AutoEdit,
     /// Everything.
     Yolo,

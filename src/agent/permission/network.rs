@@ -39,6 +39,17 @@ impl AddressedHost {
     }
 }
 
+/// Verdict on a host that an address names.
+enum HostVerdict {
+    /// It is connected to without a question.
+    Open,
+    /// The mode decides.
+    Unknown,
+    /// It is asked about every time, for this reason and by this rule.
+    Asks(String, RuleName),
+    Denied(Verdict),
+}
+
 impl Check<'_> {
     /// Returns the verdict on a connection of a command, rules aside.
     pub(super) fn connection(&self, host: &String, is_allowed: bool) -> Verdict {
@@ -48,8 +59,8 @@ impl Check<'_> {
         if self.mode() == Mode::Plan {
             return not_in_plan(std::slice::from_ref(host));
         }
-        let why = "the command can send what it has read there, and `sandbox.network.allowedDomains` does \
-            not name it";
+        let why = "the command can send there what it has read, and `sandbox.network.allowedDomains` does \
+            not allow it";
         ask(NETWORK, why, vec![Scope::Connections(vec![host.clone()])])
     }
 
@@ -63,28 +74,11 @@ impl Check<'_> {
         }
         let (mut unknown, mut asks) = (Vec::new(), Vec::new());
         for host in urls.iter().map(|url| AddressedHost::of(url)) {
-            let AddressedHost { name, port, remembered } = host;
-            let is_allowed = allowed.contains(&name);
-            let args = json!({ "host": name, "port": port });
-            let command = String::new();
-            let access = Access::Connect { host: name, port, command, is_allowed };
-            let request =
-                PolicyRequest { tool: CONNECT, aliases: &[], args: &args, access: &access };
-            match self.policy.ruling(&request, &self.situation, Subject::Call) {
-                Some(Ruling { rule, effect: RuleEffect::Deny }) => {
-                    return denied(rule, &format!("{CONNECT} {remembered}"));
-                }
-                Some(Ruling { rule, effect: RuleEffect::Ask }) => {
-                    asks.push((format!("a rule asks about `{remembered}`"), rule.name.clone()));
-                }
-                Some(Ruling { effect: RuleEffect::Allow, .. }) => {}
-                _ if self.is_open(&remembered, is_allowed) => {}
-                _ if self.always.covers_host(&remembered) => {}
-                _ => unknown.push(remembered.clone()),
-            }
-            if let Some(broken) = self.policy.doubt(&request) {
-                let why = format!("a rule may forbid this, but cannot be read: {}", broken.why);
-                asks.push((why, broken.name.clone()));
+            match self.addressed(&host, allowed.contains(&host.name)) {
+                HostVerdict::Open => {}
+                HostVerdict::Unknown => unknown.push(host.remembered),
+                HostVerdict::Asks(why, rule) => asks.push((why, rule)),
+                HostVerdict::Denied(verdict) => return verdict,
             }
         }
         let whole = Scope::Tool(tool.to_owned());
@@ -119,6 +113,41 @@ impl Check<'_> {
         reasons.dedup();
         rules.dedup();
         Verdict::Ask(Question { why: reasons.join("; "), rules, scopes, ..Question::default() })
+    }
+
+    /// Returns the verdict on a host that an address names.
+    fn addressed(&self, host: &AddressedHost, is_allowed: bool) -> HostVerdict {
+        let AddressedHost { name, port, remembered } = host;
+        let args = json!({ "host": name, "port": port });
+        let access = Access::Connect {
+            host: name.clone(),
+            port: *port,
+            others: Vec::new(),
+            command: String::new(),
+            is_allowed,
+        };
+        let request = PolicyRequest { tool: CONNECT, aliases: &[], args: &args, access: &access };
+        let ruling = self.policy.ruling(&request, &self.situation, Subject::Call);
+        let effect = ruling.as_ref().map(|ruling| ruling.effect);
+        if let Some(Ruling { rule, effect: RuleEffect::Deny }) = ruling {
+            return HostVerdict::Denied(denied(rule, &format!("{CONNECT} {remembered}")));
+        }
+        let is_open = effect == Some(RuleEffect::Allow)
+            || self.is_open(remembered, is_allowed)
+            || self.always.covers_host(remembered);
+        if self.mode() == Mode::Plan && !is_open {
+            // No answer would let it through.
+            return HostVerdict::Unknown;
+        }
+        if let Some(Ruling { rule, effect: RuleEffect::Ask }) = ruling {
+            let why = format!("a rule asks about `{remembered}`");
+            return HostVerdict::Asks(why, rule.name.clone());
+        }
+        if let Some(broken) = self.policy.doubt(&request) {
+            let why = format!("a rule may forbid this, but cannot be read: {}", broken.why);
+            return HostVerdict::Asks(why, broken.name.clone());
+        }
+        if is_open { HostVerdict::Open } else { HostVerdict::Unknown }
     }
 
     /// Returns whether a host is connected to without a question, rules aside.

@@ -320,8 +320,9 @@ fn details(started: &CallStarted) -> ConfirmationDetails {
         | Access::AgentQuestion { description, .. } => {
             ConfirmationDetails::GenericDetails { description: description.clone() }
         }
-        Access::Connect { host, port, command, .. } => {
-            let description = format!("{host}:{port}\nfor {}", visible_line(command));
+        Access::Connect { command, .. } => {
+            let hosts = started.access.hosts().join("\n");
+            let description = format!("{hosts}\nfor {}", visible_line(command));
             ConfirmationDetails::GenericDetails { description }
         }
         Access::Fetch { urls, .. } => {

@@ -47,6 +47,11 @@ pub(crate) fn proposal<'a>(
             };
             Some(markdown(format!("{shown}\n{}", because(question)).trim_start().to_owned()))
         }
+        // The label names the first.
+        (None, Access::Connect { others, .. }) if !others.is_empty() => {
+            let hosts = fence(&visible(&started.access.hosts().join("\n")), "");
+            Some(markdown(format!("{hosts}\n{}", because(question))))
+        }
         // This question has no other place for it.
         (None, Access::Fetch { .. } | Access::Connect { .. }) => Some(markdown(because(question))),
         _ => None,

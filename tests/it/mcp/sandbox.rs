@@ -250,3 +250,18 @@ async fn an_interrupted_agent_leaves_nothing_of_its_servers_behind() {
 async fn when_the_editor_goes_nothing_of_the_servers_is_left_behind() {
     ends(async |agent: &mut Agent, _| drop(agent.stdin.take())).await;
 }
+
+#[tokio::test]
+async fn none_starts_that_would_be_in_it_where_the_sandbox_is_not_understood() {
+    let project = server(MARKS, &json!({}));
+    let ran = lists().var("GEMINI_SANDBOX", "bogus").file(PROJECT, &project).run().await;
+    assert!(
+        ran.stdout.contains("the value of `tools.sandbox` is not understood"),
+        "{}",
+        ran.stdout
+    );
+    assert!(!ran.home.path().join("workspace/mark").exists(), "{}", ran.stdout);
+    // The user's own are as close to the user as the agent.
+    let ran = lists().var("GEMINI_SANDBOX", "bogus").file(USER, &project).run().await;
+    assert_eq!(read(&ran, "mark").trim(), "outside");
+}

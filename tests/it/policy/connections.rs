@@ -14,6 +14,7 @@ fn verdict(session: &Session, host: &str, is_allowed: bool) -> &'static str {
     let access = Access::Connect {
         host: host.to_owned(),
         port: 443,
+        others: Vec::new(),
         command: "npm ci".to_owned(),
         is_allowed,
     };
@@ -72,7 +73,7 @@ fn an_always_of_an_earlier_version_covers_fetching_alone() {
     session.permissions.allow(Scope::Hosts(vec!["a.test".to_owned()]));
     assert_eq!(fetched(&session, &["a.test"]), Verdict::Allow);
     let (host, port, command) = ("a.test".to_owned(), 443, "curl".to_owned());
-    let access = Access::Connect { host, port, command, is_allowed: false };
+    let access = Access::Connect { host, port, others: Vec::new(), command, is_allowed: false };
     assert_eq!(word(&session, "connect", &json!({}), &access), "ask");
 }
 
@@ -120,4 +121,9 @@ fn rules_name_the_tool_connect() {
         assert_eq!(verdict(&session, "odd.test", true), "ask");
         assert!(session.permissions.news().is_empty());
     }
+    let session = under(Mode::Plan, rules, "rules.toml");
+    let verdicts = ["good.test", "bad.test", "odd.test", "other.test"];
+    let verdicts = verdicts.map(|host| verdict(&session, host, false));
+    // A rule that is for plan mode, too, says so.
+    assert_eq!(verdicts, ["deny"; 4]);
 }

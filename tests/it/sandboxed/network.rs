@@ -4,11 +4,13 @@ use std::sync::Mutex;
 
 use tandem_model::{Call, Chunk};
 use tandem_net::Reach;
+use tandem_tools::Access;
 use tandem_tools::network::HostLists;
 use tokio::io::AsyncWriteExt as _;
 
 use super::*;
 use crate::fakes::{Spy, says};
+use crate::limit::wait_until;
 use crate::needs::{Need, lacking};
 use crate::network::{allowing, echo, lookup};
 
@@ -162,6 +164,64 @@ async fn a_blocked_host_is_told_once_whether_or_not_the_program_says_so() {
     assert_eq!(shown.told().matches("bad.test").count(), 1, "{}", shown.told());
     // Of long output the model may be given the end.
     assert!(long.told().contains(note), "{}", long.told());
+}
+
+/// Number of hosts that a command wants at the same time.
+const HOSTS: usize = 40;
+
+#[tokio::test]
+async fn hosts_that_come_up_while_one_is_asked_about_are_one_question() {
+    if lacking(Need::Namespaces) {
+        return;
+    }
+    let stage = stage(Mode::AutoEdit, |server| {
+        let line = format!(
+            "proxy=/dev/tcp/$(tr : / <<< ${{HTTP_PROXY#http://}}); \
+             for n in $(seq {HOSTS}); do exec {{fd}}<>$proxy; fds+=($fd); \
+             printf 'CONNECT h%d.test:{server} HTTP/1.1\\r\\n\\r\\n' $n >&$fd; done; touch sent; \
+             for fd in ${{fds[@]}}; do read -r answer <&$fd; echo \"$answer\"; done"
+        );
+        vec![run(&line)]
+    })
+    .await;
+    stage.session.prompt(text("go"), Origin::Editor);
+    let mut log = stage.session.events(0);
+    let (mut questions, mut asked) = (0, Vec::new());
+    let told = loop {
+        let is_step = |event: &Event| match event {
+            Event::CallStarted(it) => it.question.is_some(),
+            Event::CallFinished { outcome, .. } => {
+                matches!(outcome, ToolOutcome::Done(output) if output.text.contains("HTTP/1.1"))
+            }
+            other => is_end(other),
+        };
+        let events = until(&mut log, is_step).await;
+        let started = match &**events.last().unwrap() {
+            Event::CallStarted(started) => started,
+            Event::CallFinished { outcome: ToolOutcome::Done(output), .. } => {
+                break output.text.clone();
+            }
+            other => panic!("{other:?}"),
+        };
+        wait_until("the command to have asked for all", || stage.path("sent").exists()).await;
+        let Access::Connect { host, others, .. } = &started.access else { panic!("{started:?}") };
+        questions += 1;
+        asked.push(host.clone());
+        asked.extend(others.iter().map(|other| other.split(':').next().unwrap().to_owned()));
+        let question = started.question.as_ref().unwrap();
+        if !others.is_empty() {
+            let more = format!(" and {} more (for ", others.len());
+            assert!(started.summary.label.contains(&more), "{}", started.summary.label);
+            let [Scope::Connections(hosts)] = &question.scopes[..] else { panic!("{question:?}") };
+            assert_eq!(hosts.len(), others.len() + 1);
+        }
+        stage.session.answer(&started.call.id, once(), Origin::Editor).unwrap();
+    };
+    assert_eq!(told.matches("200 Connection established").count(), HOSTS, "{told}");
+    asked.sort();
+    asked.dedup();
+    assert_eq!(asked.len(), HOSTS, "{asked:?}");
+    assert!(questions <= 4, "{questions} questions");
 }
 
 #[tokio::test]

@@ -56,8 +56,8 @@ pub(super) fn confirmation<'a>(
             let urls = urls.iter().map(|url| visible_line(url)).collect();
             ToolCallConfirmation::Fetch { urls }
         }
-        Access::Connect { host, port, command, .. } => {
-            let what = format!("{host}:{port}\n\nfor {command}");
+        Access::Connect { command, .. } => {
+            let what = format!("{}\n\nfor {command}", started.access.hosts().join("\n"));
             let description =
                 format!("{}\n\n{}{}", visible(&what), because(question), buttons(question));
             ToolCallConfirmation::Other { description }

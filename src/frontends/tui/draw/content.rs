@@ -77,8 +77,10 @@ impl ContentRows {
                     self.spans(&[Span::styled(visible_line(url).into_owned(), CODE)]);
                 }
             }
-            (Access::Connect { host, port, command, .. }, None) => {
-                self.name("", &format!("{host}:{port}"));
+            (access @ Access::Connect { command, .. }, None) => {
+                for host in access.hosts() {
+                    self.name("", &host);
+                }
                 self.name("for ", command);
             }
             (Access::Mcp { server, tool, display_name, .. }, None) => {
