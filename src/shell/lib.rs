@@ -9,6 +9,7 @@
 mod agree;
 pub mod environment;
 pub mod every_time;
+mod expansion;
 pub mod git;
 pub mod git_config;
 mod line;
@@ -28,6 +29,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+pub use self::expansion::expansions;
 use self::line::Around;
 pub use self::line::{Assignment, Redirect, RedirectKind, SimpleCommand, Step, brief};
 use self::parser::Parser;

@@ -724,7 +724,7 @@ impl Parser<'_> {
             return Err(format!("`{}` before a redirection", brief(source)));
         }
         let Partial { text, glob, dynamic, .. } = word;
-        Ok(Word { source: source.to_owned(), text, glob, dynamic })
+        Ok(Word { source: source.to_owned(), text, glob, dynamic, is_filled_in: false })
     }
 
     fn escape(&mut self, word: &mut Partial) -> Read<()> {

@@ -248,6 +248,7 @@ fn mark(words: &mut [Word], placeholder: &str) {
     for word in words {
         if word.text.contains(placeholder) {
             word.dynamic = word.dynamic.max(Dynamic::One);
+            word.is_filled_in = true;
         }
     }
 }

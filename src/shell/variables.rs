@@ -51,7 +51,7 @@ pub fn changes_looks(name: &str) -> bool {
 }
 
 /// Returns whether a command gives variables values by their names.
-pub(super) fn is_setter(program: &str) -> bool {
+pub fn is_setter(program: &str) -> bool {
     TABLE.setter.iter().any(|row| row.names.iter().any(|name| name == program))
 }
 

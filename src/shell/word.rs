@@ -11,6 +11,8 @@ pub struct Word {
     pub glob: Option<usize>,
     /// Part of the word that is not in `text`.
     pub dynamic: Dynamic,
+    /// `true` if that part comes from another program's input: `xargs` puts it in.
+    pub is_filled_in: bool,
 }
 
 /// Part of a word that only running would tell.
@@ -37,7 +39,8 @@ impl From<String> for Word {
 impl Word {
     /// A word of which nothing is known.
     pub(super) fn unknown(source: &str) -> Self {
-        Self { source: source.to_owned(), dynamic: Dynamic::Many, ..Self::default() }
+        let source = source.to_owned();
+        Self { source, dynamic: Dynamic::Many, is_filled_in: true, ..Self::default() }
     }
 
     /// Returns its text, if the text is the whole word.
