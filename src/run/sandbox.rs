@@ -45,7 +45,7 @@ pub(crate) async fn sandbox(args: &SandboxArgs) -> anyhow::Result<ExitReason> {
         let _ = writeln!(stderr(), "tandem: {news}");
     });
     let probe = sandbox.probe().await;
-    let confinement = sandbox.confine(args.mode).await.map_err(|error| {
+    let confinement = sandbox.confine(args.mode, &[]).await.map_err(|error| {
         let why = probe.passed_over.iter().map(|it| format!("\n  {}: {}", it.mechanism, it.why));
         anyhow!("{}{}", error.message, why.collect::<String>())
     })?;

@@ -4,6 +4,7 @@
 mod looks;
 mod moving;
 mod search;
+mod secret_files;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -26,6 +27,7 @@ use tokio::sync::OnceCell;
 pub use self::looks::RunsOn;
 use self::looks::{Identity, Looks, ProtectedFiles};
 use self::search::{SearchResult, list, with_targets};
+use self::secret_files::{SecretFiles, hidden_but};
 use super::name_list::NameList;
 use super::network::{HostLists, HostPattern, NetworkAccess, NetworkProxy, NetworkSetup};
 use super::off_thread::off_thread;
@@ -120,6 +122,8 @@ pub struct CommandSandbox {
     told_unclear: Mutex<BTreeSet<PathBuf>>,
     /// What was seen of those at the roots.
     looks: Arc<Looks>,
+    /// Files of the workspace with secrets, which are hidden.
+    secret_files: SecretFiles,
     /// Tells people and the model.
     news: OnceLock<Box<Tell>>,
     /// `true` if people know that there is no sandbox.
@@ -240,6 +244,13 @@ impl Confinement {
         Ok((self.command(&all)?, others))
     }
 
+    /// Returns the files of the workspace that the command does not see.
+    pub(super) fn hidden_in_workspace(&self) -> Vec<&Path> {
+        let Profile { roots, hidden, .. } = &*self.profile;
+        let inside = |path: &&PathBuf| roots.iter().any(|root| path.starts_with(root.path()));
+        hidden.iter().filter(inside).map(PathBuf::as_path).collect()
+    }
+
     /// Returns what the command may do.
     pub fn profile(&self) -> &Profile {
         &self.profile
@@ -261,7 +272,8 @@ impl CommandSandbox {
         let places = |paths: &[PathBuf]| -> Vec<_> {
             paths.iter().filter_map(|path| KnownPath::at(path).ok()).collect()
         };
-        let (probe, proxy, temporary, looks, news, complained) = Default::default();
+        let (probe, proxy, temporary, looks) = Default::default();
+        let (secret_files, news, complained) = Default::default();
         let (nested, is_searched, at_roots, unclear, told_unclear) = Default::default();
         Self {
             roots: places(workspace.roots()),
@@ -278,6 +290,7 @@ impl CommandSandbox {
             unclear,
             told_unclear,
             looks,
+            secret_files,
             news,
             complained,
         }
@@ -326,7 +339,7 @@ impl CommandSandbox {
         }
         let sandbox = Arc::clone(self);
         let profile = off_thread(move || {
-            sandbox.profile(mode).map_err(|error| unavailable(&error.to_string()))
+            sandbox.profile(mode, &[]).map_err(|error| unavailable(&error.to_string()))
         });
         let profile = profile.await?;
         let list = |paths: &[&Path]| {
@@ -419,25 +432,31 @@ impl CommandSandbox {
     /// chosen for all. The error says why there is none.
     pub async fn confine_server(self: &Arc<Self>) -> Result<Confinement, ToolError> {
         let mode = self.setup.mode.unwrap_or(SandboxMode::WorkspaceWrite);
-        let confinement = self.confine(mode).await?;
+        let confinement = self.confine(mode, &[]).await?;
         // Its environment may hold what commands must not see.
         let profile = Profile { apart: true, ..Profile::clone(&confinement.profile) };
         Ok(Confinement { profile: Arc::new(profile), ..confinement })
     }
 
-    /// Prepares the sandbox for a command. The error says why there is none.
-    pub async fn confine(self: &Arc<Self>, mode: SandboxMode) -> Result<Confinement, ToolError> {
+    /// Prepares the sandbox for a command that may see these files with secrets, real paths. The error says why
+    /// there is none.
+    pub async fn confine(
+        self: &Arc<Self>,
+        mode: SandboxMode,
+        shown: &[PathBuf],
+    ) -> Result<Confinement, ToolError> {
         let probe = self.probe().await;
         if let Some(why) = self.refusal(&probe) {
             return Err(unavailable(&why));
         }
-        let sandbox = Arc::clone(self);
+        let (sandbox, shown) = (Arc::clone(self), shown.to_owned());
         let network = self.network(&probe);
         let confined = off_thread(move || {
             if probe.sandbox.is_none() {
                 return Err(unavailable("no kind of sandbox works on this machine"));
             }
-            let profile = sandbox.profile(mode).map_err(|error| unavailable(&error.to_string()))?;
+            let profile = sandbox.profile(mode, &shown);
+            let profile = profile.map_err(|error| unavailable(&error.to_string()))?;
             let before = sandbox.protected_at_roots();
             let (profile, before) = (Arc::new(profile), Arc::new(before));
             Ok(Confinement { probe, profile, before, network, report: Arc::default() })
@@ -578,8 +597,8 @@ impl CommandSandbox {
         Ok(place)
     }
 
-    /// Returns what a command may do in a mode.
-    pub fn profile(&self, mode: SandboxMode) -> io::Result<Profile> {
+    /// Returns what a command may do in a mode that may see these files with secrets, real paths.
+    pub fn profile(&self, mode: SandboxMode, shown: &[PathBuf]) -> io::Result<Profile> {
         let temporary = self.temporary()?;
         let writes_roots = mode >= SandboxMode::WorkspaceWrite;
         let (protected, writable) = if writes_roots {
@@ -597,6 +616,14 @@ impl CommandSandbox {
         hidden.sort();
         hidden.dedup();
         hidden.retain(|path| !self.roots.iter().any(|root| root.path().starts_with(path)));
+        hidden.extend(self.secret_files.find(self.workspace.roots(), self.workspace.secrets())?);
+        // A person has named these files one by one.
+        let named = self.writable.iter().map(KnownPath::path).filter(|path| path.is_file());
+        let named = named.map(Path::to_owned);
+        let shown: BTreeSet<_> = named.chain(shown.iter().cloned()).collect();
+        let hidden: BTreeSet<_> =
+            hidden.into_iter().flat_map(|path| hidden_but(path, &shown)).collect();
+        let hidden = hidden.into_iter().collect();
         Ok(Profile {
             roots: self.roots.clone(),
             writes_roots,

@@ -1,5 +1,6 @@
 //! The context of one call.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -30,6 +31,8 @@ pub struct ToolContext {
     pub variables: Arc<[(String, String)]>,
     /// Mode of the sandbox that a command runs in.
     pub sandbox: SandboxMode,
+    /// Files with secrets that a command may see in the sandbox, real paths.
+    pub shown_secrets: Arc<[PathBuf]>,
     /// Decides on hosts that a command in the sandbox, or a redirection of the web, leads to; `None`: the
     /// settings alone do.
     pub connect: Option<Connect>,

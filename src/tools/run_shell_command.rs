@@ -209,7 +209,9 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
         (Some(confinement), Some(sandbox)) => {
             let taken = sandbox.take_back(confinement).await;
             sandbox.search_again();
-            SandboxNotes::new(cx.sandbox, &taken, (&written, directory), confinement).await
+            SandboxNotes::new(cx.sandbox, &taken, (&written, directory), confinement)
+                .await
+                .about_hidden(&confinement.hidden_in_workspace(), command, &written)
         }
         (None, Some(sandbox)) => {
             // It may have made repositories.
@@ -376,6 +378,7 @@ fn report(
     }
     text.extend(notes.hosts.as_deref());
     text.extend(notes.taken.as_deref());
+    text.extend(notes.hidden.as_deref());
     let shown = match (written.trim().is_empty(), ended.is_empty()) {
         (false, _) => {
             let output = shorten(written, limits.output_chars);

@@ -393,6 +393,7 @@ fn context(
         host: Arc::clone(&engine.host),
         variables: Arc::default(),
         sandbox: SandboxMode::DangerFullAccess,
+        shown_secrets: Arc::default(),
         connect: None,
         cancel: cancel.clone(),
         progress: Arc::new(progress),

@@ -23,13 +23,18 @@ const OUTSIDE: &str = "outside";
 /// Characters of a command that it is named by.
 const NAME_CHARS: usize = 80;
 
+/// Maximum number of hidden files that the model is told of.
+const MOST_NAMED: usize = 5;
+
 /// Adds the sandbox to what the model is told of the tool.
 pub(super) fn describe(spec: &mut ToolSpec) {
     spec.description.push_str(
         " It runs in a sandbox: it can read nearly everything, write /tmp and, as the user's settings \
          have it, the workspace. What git keeps (`.git`) and files that editors and agents run by \
-         themselves cannot be written there. If a command fails for that, or is bound to (`git \
-         commit`), say in `sandbox` what it needs, and why in `justification`: the user is asked. The \
+         themselves cannot be written there. Files with secrets that git does not track (`.env`, keys) are \
+         hidden, unless the command line names them and the user agrees. If a command fails for that, or \
+         is bound to (`git commit`), say in `sandbox` what it needs, and why in `justification`: the \
+         user is asked. The \
          network is not there but for a proxy, which `HTTP_PROXY` and its like name where there is one: \
          package managers, curl and git over https go through it by themselves, and the user is asked \
          about hosts that are not allowed yet.",
@@ -57,7 +62,7 @@ pub(super) fn describe(spec: &mut ToolSpec) {
 pub(super) async fn confinement(cx: &ToolContext) -> Result<Option<Confinement>, ToolError> {
     match &cx.host.sandbox {
         Some(sandbox) if cx.sandbox != SandboxMode::DangerFullAccess => {
-            let confinement = sandbox.confine(cx.sandbox).await?;
+            let confinement = sandbox.confine(cx.sandbox, &cx.shown_secrets).await?;
             if let (Some(network), Some(connect)) = (confinement.network(), &cx.connect) {
                 network.decide_by(Arc::clone(connect));
             }
@@ -114,6 +119,8 @@ pub(super) struct SandboxNotes {
     pub(super) blocked: Option<String>,
     /// Of hosts that the command was kept from.
     pub(super) hosts: Option<String>,
+    /// Of files with secrets that were hidden, if the command has to do with them.
+    pub(super) hidden: Option<String>,
 }
 
 /// Words of the system and of programs, in lower case: C's library and Go's write the same words with other
@@ -190,7 +197,29 @@ impl SandboxNotes {
             }
             None => None,
         };
-        Self { taken: Some(taken).filter(|taken| !taken.is_empty()), blocked, hosts }
+        Self { taken: Some(taken).filter(|taken| !taken.is_empty()), blocked, hosts, hidden: None }
+    }
+
+    /// Adds a note on those of the hidden files whose names a command line, or what it wrote, has.
+    pub(super) fn about_hidden(self, hidden: &[&Path], command: &str, output: &str) -> Self {
+        let is_named = |path: &&&Path| {
+            let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+            command.contains(&*name) || output.contains(&*name)
+        };
+        let mut names: Vec<_> = hidden.iter().filter(is_named).map(|path| path.display()).collect();
+        let more = names.len().saturating_sub(MOST_NAMED);
+        names.truncate(MOST_NAMED);
+        let mut names: Vec<_> = names.iter().map(ToString::to_string).collect();
+        names.extend((more > 0).then(|| format!("{more} more")));
+        let hidden = (!names.is_empty()).then(|| {
+            format!(
+                "\n[Hidden by the sandbox, because it may hold secrets: {}. A command line that names \
+                 it, such as `cat`, is asked about; a program that has to read it can be called \
+                 again with `sandbox` (`{OUTSIDE}`) and `justification`.]",
+                names.join(", ")
+            )
+        });
+        Self { hidden, ..self }
     }
 }
 
