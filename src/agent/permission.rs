@@ -189,7 +189,7 @@ impl Permissions {
             secrets: &self.setup.secrets,
             environment,
         };
-        let LineVerdict { verdict, only_reads, sandbox } = match request.access {
+        let LineVerdict { verdict, only_reads, sandbox, secrets } = match request.access {
             Access::Execute { command, directory, sandbox } => {
                 command_line::verdict(&check, command, directory, sandbox.as_ref())
             }
@@ -206,7 +206,7 @@ impl Permissions {
         };
         // With a question, too: a yes to reading is no yes to the hooks of a repository.
         let variables = if only_reads { environment.of_reading() } else { Vec::new() };
-        Checked { verdict, variables, sandbox }
+        Checked { verdict, variables, sandbox, secrets }
     }
 
     /// Returns the sandbox mode in which commands run without a question, if they have a sandbox;

@@ -17,6 +17,7 @@ struct ReadOnlyPrograms {
     version: Vec<VersionPrinters>,
     find: Find,
     names_only: NamesOnly,
+    printing: Printing,
     search: Vec<RecursiveSearch>,
     pattern: Pattern,
     filter: Filter,
@@ -84,6 +85,12 @@ struct Find {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NamesOnly {
+    programs: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Printing {
     programs: Vec<String>,
 }
 
@@ -197,6 +204,11 @@ pub fn is_strictness(command: &SimpleCommand) -> bool {
 /// Returns whether a program looks at names alone, or prints its arguments.
 pub fn looks_at_names(program: &str) -> bool {
     has(&TABLE.names_only.programs, program)
+}
+
+/// Returns whether a program prints what is in the files that it is given, or a part of it.
+pub fn prints_files(program: &str) -> bool {
+    has(&TABLE.printing.programs, program)
 }
 
 /// Returns whether a command reads all files below the directories that it is given.

@@ -17,7 +17,7 @@ mod written;
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tandem_agent::permission::risk::{AssessedCommand, Environment, assess};
 use tandem_tools::secrets::Secrets;
@@ -26,6 +26,12 @@ use tempfile::TempDir;
 /// The environment of this process.
 fn own_environment() -> Environment {
     Environment::new(std::env::vars_os())
+}
+
+/// The environment of this process, with another home.
+fn environment_at_home(home: &Path) -> Environment {
+    let others = std::env::vars_os().filter(|(name, _)| name != "HOME");
+    Environment::new(others.chain([("HOME".into(), home.into())]))
 }
 
 /// A workspace with something of everything.
@@ -55,6 +61,11 @@ impl Workspace {
             fs::write(root.join(file), "").unwrap();
         }
         fs::write(root.with_file_name("secret"), "").unwrap();
+        let home = root.with_file_name("home");
+        fs::create_dir_all(home.join(".ssh")).unwrap();
+        for file in [".netrc", ".ssh/id_rsa"] {
+            fs::write(home.join(file), "").unwrap();
+        }
         symlink("../secret", root.join("lnk")).unwrap();
         symlink("/etc", root.join("link-out")).unwrap();
         symlink("src", root.join("link-in")).unwrap();
@@ -64,8 +75,9 @@ impl Workspace {
     }
 
     fn judge(&self, line: &str) -> Result<Vec<AssessedCommand>, String> {
+        let home = self.root.with_file_name("home");
         assess(
-            &own_environment(),
+            &environment_at_home(&home),
             line,
             &self.root,
             std::slice::from_ref(&self.root),

@@ -21,7 +21,7 @@ use crate::places::seen_in_sandbox;
 const MECHANISMS: [&str; 3] = ["namespaces", "bubblewrap", "landlock"];
 
 /// Returns whether a mechanism works here; if not, the test is recorded as skipped.
-pub(super) fn works(mechanism: &str) -> bool {
+pub(crate) fn works(mechanism: &str) -> bool {
     let need = match mechanism {
         "namespaces" => Need::Namespaces,
         "bubblewrap" => Need::Bubblewrap,

@@ -8,6 +8,7 @@ mod network;
 mod opened_once;
 #[cfg(target_os = "linux")]
 mod registries;
+mod secrets;
 mod temporary;
 
 use std::fs::{self, Permissions};
@@ -144,7 +145,16 @@ impl Stage {
         calls: &[Value],
         change: impl FnOnce(SandboxSetup) -> SandboxSetup,
     ) -> Self {
-        let home = TempDir::new().unwrap();
+        Self::in_home(TempDir::new().unwrap(), mode, calls, change)
+    }
+
+    /// The same in a home that is there already.
+    fn in_home(
+        home: TempDir,
+        mode: Mode,
+        calls: &[Value],
+        change: impl FnOnce(SandboxSetup) -> SandboxSetup,
+    ) -> Self {
         let project = home.path().join("project");
         fs::create_dir_all(project.join(".git")).unwrap();
         fs::write(project.join("a.txt"), "a\n").unwrap();
@@ -156,6 +166,7 @@ impl Stage {
             tools: tools::all_with_sandbox(),
             host: host(&project).sandboxed(Some(change(setup))),
             mode,
+            max_rounds: 1000,
             ..parts(Arc::new(Replay::from_script(&script).unwrap()))
         });
         Self { session, home, seen: 0 }

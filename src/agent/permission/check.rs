@@ -91,7 +91,7 @@ impl Check<'_> {
         let whole = Scope::Tool(tool.to_owned());
         if let Access::ReadFiles { paths } = access {
             return match paths.iter().find_map(|path| self.secret(path)) {
-                Some(why) => ask("secrets", why, Vec::new()),
+                Some(why) => ask(risk::SECRETS, why, Vec::new()),
                 None => Verdict::Allow,
             };
         }

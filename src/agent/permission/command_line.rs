@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 use std::hash::Hash;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::always::{program, remembered};
 use super::check::{Check, ask, denied, not_in_plan};
 use super::confined::Confined;
 use super::mode::Mode;
 use super::policy::{Rank, Rule, RuleEffect, Ruling, Subject};
-use super::risk::{self, AssessedCommand, Risk};
+use super::risk::{self, AssessedCommand, Risk, SECRETS};
 use super::scope::Scope;
 use super::verdict::{Question, RuleName, Verdict};
 use tandem_sandbox::SandboxMode;
@@ -47,12 +47,15 @@ pub(super) struct LineVerdict {
     pub(super) only_reads: bool,
     /// Mode of the sandbox that it runs in.
     pub(super) sandbox: SandboxMode,
+    /// Files with secrets that it names, real paths.
+    pub(super) secrets: Vec<PathBuf>,
 }
 
 impl LineVerdict {
     /// A verdict on what runs without a sandbox.
     pub(super) fn outside(verdict: Verdict, only_reads: bool) -> Self {
-        Self { verdict, only_reads, sandbox: SandboxMode::DangerFullAccess }
+        let sandbox = SandboxMode::DangerFullAccess;
+        Self { verdict, only_reads, sandbox, secrets: Vec::new() }
     }
 }
 
@@ -74,20 +77,21 @@ pub(super) fn verdict(
     if let Some(Ruling { rule, effect: RuleEffect::Deny }) = whole {
         return LineVerdict::outside(denied(rule, &brief(line)), false);
     }
-    let (verdict, only_reads, confined) = match assess() {
+    let (verdict, only_reads, confined, secrets) = match assess() {
         Ok(commands) => {
             let always = check.always.covers_line(line, directory);
             let confined = Confined::new(check, &commands, always, request);
             let verdict = assessed(check, (line, directory), &commands, whole, confined);
-            (verdict, only_read(&commands), confined)
+            let secrets = commands.iter().flat_map(|command| command.secrets.iter().cloned());
+            (verdict, only_read(&commands), confined, secrets.collect())
         }
         Err(why) => {
             let confined = Confined::unclear(check, line, request);
-            (unclear(check, line, why, confined), false, confined)
+            (unclear(check, line, why, confined), false, confined, Vec::new())
         }
     };
     let sandbox = confined.map_or(SandboxMode::DangerFullAccess, |confined| confined.mode);
-    LineVerdict { verdict, only_reads, sandbox }
+    LineVerdict { verdict, only_reads, sandbox, secrets }
 }
 
 /// Returns the verdict on a line with these commands; `whole`: the ruling on the line as written.
@@ -314,8 +318,8 @@ fn outside_question(
     Question { why, rules, commands, scopes, ..Question::default() }
 }
 
-/// Returns the reasons why these commands are asked about, and the rules that ask: that for the whole
-/// line first, then the gravest, and not too many.
+/// Returns the reasons why these commands are asked about, and the rules that ask: all secrets first, then the
+/// one for the whole line, then the gravest, and not too many.
 fn reasons(
     check: &Check<'_>,
     whole: Option<(String, RuleName)>,
@@ -324,26 +328,37 @@ fn reasons(
     // The question shows the whole line besides; the gravest reasons must not drown.
     const MAX: usize = 4;
     asks.sort_by_key(|ask| !ask.every_time());
-    let (mut reasons, mut rules): (Vec<_>, Vec<_>) = whole.into_iter().unzip();
+    let built_in = |rule: &str| RuleName::BuiltIn(rule.to_owned());
+    let mut found: Vec<_> = whole.into_iter().collect();
     for ask in asks {
         let command = ask.command;
         if ask.every_time() || !check.always.covers(command, true) {
-            reasons.push(ask.why.unwrap_or_else(|| command.why().to_owned()));
-            rules.push(ask.rule);
+            let own = [(command.why().to_owned(), built_in(command.rule))];
+            let also = command.also.iter();
+            let also = also.map(|finding| (finding.why.clone(), built_in(finding.rule)));
+            // A yes to a rule's question is one to the secrets, too.
+            let is_rule = ask.why.is_some();
+            found.extend(ask.why.map(|why| (why, ask.rule)));
+            let counts = |(_, rule): &(String, RuleName)| !is_rule || *rule == built_in(SECRETS);
+            found.extend(own.into_iter().chain(also).filter(counts));
         }
         if let Some(writes) = command.writes.clone().filter(|_| !check.edits_freely()) {
-            reasons.push(writes);
-            rules.push(RuleName::BuiltIn("redirections".to_owned()));
+            found.push((writes, built_in("redirections")));
         }
     }
-    let rules = unique(rules.into_iter());
+    let mut found = unique(found.into_iter());
+    // A yes shows the files to the command: none of them goes unsaid.
+    found.sort_by_key(|(_, rule)| *rule != built_in(SECRETS));
+    let secrets = found.iter().filter(|(_, rule)| *rule == built_in(SECRETS)).count();
+    let (reasons, rules): (Vec<_>, Vec<_>) = found.into_iter().unzip();
     let mut reasons = unique(reasons.into_iter());
-    let more = reasons.len().saturating_sub(MAX);
-    reasons.truncate(MAX);
+    let most = secrets.max(MAX);
+    let more = reasons.len().saturating_sub(most);
+    reasons.truncate(most);
     if more > 0 {
         reasons.push(format!("and {more} more"));
     }
-    (reasons.join("; "), rules)
+    (reasons.join("; "), unique(rules.into_iter()))
 }
 
 /// Returns the items without repetitions, in their order.

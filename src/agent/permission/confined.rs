@@ -110,7 +110,8 @@ impl<'a> Confined<'a> {
             return None;
         }
         // What a sandbox does not hold: what is told to the model, and what is in the workspace.
-        let secret = command.rule == "secrets" && is_forced;
+        // A file that only may be one is hidden there.
+        let secret = command.tells_secrets;
         let destroys = command.destroys && self.mode > SandboxMode::ReadOnly;
         Some(!(secret || destroys))
     }

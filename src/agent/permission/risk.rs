@@ -9,19 +9,25 @@ mod harmless;
 mod repository;
 mod secrets;
 mod sensitive;
+mod variables;
 mod writes;
 
 use std::path::{Path, PathBuf};
 
-pub use self::assessed::{AssessedCommand, Risk};
+pub use self::assessed::{AssessedCommand, Finding, Risk};
 use self::cwd::Cwd;
 pub use self::environment::{Environment, SandboxSituation};
+use self::secrets::{SecretFinder, SecretFinding};
 pub use self::sensitive::sensitive;
+use self::variables::Variables;
 use tandem_shell::every_time::{self, Concern};
 use tandem_shell::git::Git;
 use tandem_shell::loops::Loops;
 use tandem_shell::{self as shell, Redirect, SimpleCommand, Step, Word, brief, prefix};
 use tandem_tools::secrets::Secrets;
+
+/// Name of the built-in rule on files with secrets.
+pub(super) const SECRETS: &str = "secrets";
 
 /// Assesses each command of a line in an environment; an error says why the line cannot be made out.
 pub fn assess(
@@ -38,6 +44,7 @@ pub fn assess(
     let mut wrappers = Vec::new();
     let steps = shell::parse(line)?;
     let mut loops = Loops::new(line, &steps);
+    let secrets = SecretFinder::new(secrets, Variables::new(environment, &steps), roots);
     let mut steps = steps.into_iter().peekable();
     while let Some(step) = steps.next() {
         match step {
@@ -69,7 +76,7 @@ pub fn assess(
                     patterns.push((assessed.len(), command.brief(), command.repeated));
                 }
                 let reads = matches!(steps.peek(), Some(Step::Bind(_, None)));
-                if let Some(mut part) = assess_looped(&command, &loops, &cwd, secrets, reads) {
+                if let Some(mut part) = assess_looped(&command, &loops, &cwd, &secrets, reads) {
                     consider(environment, &command, &wrappers, &cwd, &mut part);
                     part.forms.append(&mut wrappers);
                     assessed.push(part);
@@ -112,9 +119,7 @@ fn consider(
     }
     let unnamed = SimpleCommand::default();
     let found = environment.risk(if runs { &unnamed } else { command }, wrappers, cwd);
-    if found.level() > part.risk.level() {
-        (part.risk, part.rule) = (found, "environment");
-    }
+    part.add(found, "environment");
 }
 
 /// Assesses a wrapper that was given nothing to run, and is run all the same; `None` if it is harmless.
@@ -133,7 +138,7 @@ fn assess_looped(
     command: &SimpleCommand,
     loops: &Loops,
     cwd: &Cwd<'_>,
-    secrets: &Secrets,
+    secrets: &SecretFinder<'_>,
     reads: bool,
 ) -> Option<AssessedCommand> {
     let mut part = assess_one(command, cwd, secrets)?;
@@ -142,7 +147,7 @@ fn assess_looped(
         assess_one(variant, cwd, secrets).is_none_or(|part| part.risk == Risk::None)
     };
     if reads || (!variants.is_empty() && variants.iter().all(is_harmless)) {
-        (part.risk, part.rule) = (Risk::None, "read-only");
+        part.clear();
     }
     Some(part)
 }
@@ -173,12 +178,13 @@ fn doubt(assessed: &mut [AssessedCommand], makers: &[usize], patterns: Vec<(usiz
 fn assess_one(
     command: &SimpleCommand,
     cwd: &Cwd<'_>,
-    secrets: &Secrets,
+    secrets: &SecretFinder<'_>,
 ) -> Option<AssessedCommand> {
     let (redirect, writes) = writes::redirects_risk(&command.redirects, cwd);
     let overwrites = writes::overwritten(&command.redirects, cwd);
     let (variable, assignment) = assignments::risk(command);
-    let secret = (secrets::risk(command, cwd, secrets), "secrets");
+    let SecretFinding { risk: secret, files, is_certain } = secrets.find(command, cwd);
+    let secret = (secret, SECRETS);
     let Some(first) = command.words.first() else {
         let redirects = redirect.0.level() >= assignment.0.level();
         let name = match secret.0 {
@@ -186,17 +192,21 @@ fn assess_one(
             Risk::None => format!("{variable}="),
             _ => "<".to_owned(),
         };
-        let (risk, rule) = greatest([assignment, redirect, secret]);
-        let part =
-            AssessedCommand { writes, overwrites, ..AssessedCommand::nameless(name, risk, rule) };
+        let part = AssessedCommand {
+            writes,
+            overwrites,
+            secrets: files,
+            tells_secrets: is_certain,
+            ..AssessedCommand::nameless(name, Risk::None, "read-only")
+        };
+        let part = part.with([assignment, redirect, secret]);
         return (part.risk != Risk::None).then_some(part);
     };
-    let own = own_risk(command, cwd);
+    let (risk, rule) = own_risk(command, cwd);
     let name = match command.name() {
         Some(name) => name.to_owned(),
         None => brief(&first.source),
     };
-    let (risk, rule) = greatest([own, assignment, redirect, secret]);
     let repository = if name == "git" { git::other_repository(command, cwd) } else { None };
     let mut prefix = prefix::of(command);
     let mut program = prefix::program(command);
@@ -209,12 +219,15 @@ fn assess_one(
     let forms = forms(command, repository.as_deref());
     let relies = relies(command, cwd);
     let hides = every_time::hides_commands(command);
-    Some(AssessedCommand {
+    let part = AssessedCommand {
         name,
         prefix,
         program,
         risk,
         rule,
+        also: Vec::new(),
+        secrets: files,
+        tells_secrets: is_certain,
         writes,
         overwrites,
         forms,
@@ -223,7 +236,8 @@ fn assess_one(
         hides,
         destroys: every_time::destroys(command),
         changes_repository: changes_repository(command, cwd),
-    })
+    };
+    Some(part.with([assignment, redirect, secret]))
 }
 
 /// Returns the risk of what a command itself does, and the name of the rule that found it.
@@ -291,14 +305,6 @@ fn concern(command: &SimpleCommand, cwd: &Cwd<'_>) -> Option<String> {
             writes::arguments_concern(&args, cwd).map(|why| format!("`{written}` {why}"))
         }
     }
-}
-
-/// Returns the gravest; of equals, the first.
-fn greatest<const N: usize>(risks: [(Risk, &'static str); N]) -> (Risk, &'static str) {
-    let graver = |found: (Risk, _), next: (Risk, _)| {
-        if next.0.level() > found.0.level() { next } else { found }
-    };
-    risks.into_iter().reduce(graver).unwrap_or((Risk::None, "read-only"))
 }
 
 /// Returns a command as rules know it; see [`AssessedCommand::forms`].

@@ -1,6 +1,7 @@
 //! Verdicts on calls, and the questions that some of them are.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -34,11 +35,15 @@ pub struct Checked {
     pub variables: Vec<(String, String)>,
     /// Mode of the sandbox that a command line runs in, at once or after a yes.
     pub sandbox: SandboxMode,
+    /// Files with secrets that a command line names, real paths: it sees them in the sandbox, at once or after
+    /// a yes.
+    pub secrets: Vec<PathBuf>,
 }
 
 impl From<Verdict> for Checked {
     fn from(verdict: Verdict) -> Self {
-        Self { verdict, variables: Vec::new(), sandbox: SandboxMode::DangerFullAccess }
+        let sandbox = SandboxMode::DangerFullAccess;
+        Self { verdict, variables: Vec::new(), sandbox, secrets: Vec::new() }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -138,8 +139,8 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
         }
     };
     // What begins after a cancel is not announced.
-    let Some(Checked { verdict, variables, sandbox }) = checked.filter(|_| !cancel.is_cancelled())
-    else {
+    let checked = checked.filter(|_| !cancel.is_cancelled());
+    let Some(Checked { verdict, variables, sandbox, secrets }) = checked else {
         return engine.calls.finish(id, ToolOutcome::Cancelled);
     };
     let invocation = invocation.unwrap_or_else(|error| Invocation::failing(brief(&call), error));
@@ -154,7 +155,7 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
             announce(started(None));
             match shown.passed(cancel).await {
                 Ok(()) => {
-                    let grant = Grant { edited: None, variables, sandbox };
+                    let grant = Grant { edited: None, variables, sandbox, secrets };
                     execute(engine, (&id, kind), invocation, grant, cancel).await
                 }
                 Err(outcome) => outcome,
@@ -170,7 +171,7 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
             let answer = engine.approvals.ask(started(Some(question)), cancel).await;
             match engine.approvals.obey(answer.as_ref(), cancel).await {
                 Ok(edited) => {
-                    let grant = Grant { edited, variables, sandbox };
+                    let grant = Grant { edited, variables, sandbox, secrets };
                     execute(engine, (&id, kind), invocation, grant, cancel).await
                 }
                 Err(outcome) => outcome,
@@ -281,13 +282,15 @@ struct Grant {
     variables: Vec<(String, String)>,
     /// Mode of the sandbox that a command runs in.
     sandbox: SandboxMode,
+    /// Files with secrets that a command may see there.
+    secrets: Vec<PathBuf>,
 }
 
 async fn execute(
     engine: &Engine,
     (id, kind): (&str, ToolKind),
     invocation: Invocation,
-    Grant { edited, variables, sandbox }: Grant,
+    Grant { edited, variables, sandbox, secrets }: Grant,
     cancel: &CancellationToken,
 ) -> ToolOutcome {
     if !kind.only_reads() {
@@ -305,7 +308,8 @@ async fn execute(
         || matches!(invocation.access, Access::Fetch { .. });
     let connect = connects.then_some(connect);
     let (questions, ask) = UserQuestions::of_call();
-    let cx = ToolContext { variables: variables.into(), sandbox, connect, ask, ..cx };
+    let (variables, shown_secrets) = (variables.into(), secrets.into());
+    let cx = ToolContext { variables, sandbox, shown_secrets, connect, ask, ..cx };
     let mut run = Box::pin(AssertUnwindSafe(invocation.run(cx, edited)).catch_unwind());
     let over = CancellationToken::new();
     let run = async {

@@ -41,10 +41,19 @@ fn described(verdict: Result<Vec<AssessedCommand>, String>) -> String {
         parts.iter().filter(|part| part.risk != Risk::None).collect();
     let list = |texts: Vec<&str>| texts.join(", ");
     let names = list(parts.iter().map(|part| part.name.as_str()).collect());
-    let why = list(asking.iter().map(|part| part.why()).collect());
+    let whys = |part: &&AssessedCommand| {
+        let also = part.also.iter().map(|finding| finding.why.as_str());
+        [part.why()].into_iter().chain(also).collect::<Vec<_>>().join("; ")
+    };
+    let whys: Vec<_> = asking.iter().map(|part| whys(part)).collect();
+    let why = whys.join(", ");
     let any = |is: fn(&Risk) -> bool| asking.iter().any(|part| is(&part.risk));
     let rules = |parts: &mut dyn Iterator<Item = &AssessedCommand>| {
-        let mut rules: Vec<&str> = parts.map(|part| part.rule).collect();
+        let also = |part: &AssessedCommand| {
+            part.also.iter().map(|finding| finding.rule).collect::<Vec<_>>()
+        };
+        let rules = parts.flat_map(|part| [vec![part.rule], also(part)].concat());
+        let mut rules: Vec<&str> = rules.collect();
         rules.dedup();
         list(rules)
     };

@@ -2,13 +2,15 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use tandem_agent::permission::{Mode, Permissions, PolicySetup, RuleName, Verdict};
+use serde_json::json;
+use tandem_agent::permission::{Mode, Permissions, PolicyRequest, PolicySetup, RuleName, Verdict};
 use tandem_tools::Access;
 use tandem_tools::secrets::Secrets;
 
-use super::questions::{Session, call, question};
+use super::own_environment;
+use super::questions::{SHELL, Session, call, question};
 
 /// A session whose workspace has secrets in it.
 fn session(mode: Mode) -> Session {
@@ -109,6 +111,61 @@ fn a_command_that_may_read_a_secret_is_asked_about() {
         let asked = question(session(Mode::Default).run(line));
         assert!(asked.every_time());
         assert_eq!(asked.rules[0], RuleName::BuiltIn("secrets".to_owned()), "{line}");
+    }
+}
+
+#[test]
+fn a_graver_finding_hides_no_secret() {
+    for line in [
+        "source .env",
+        "perl -pe 1 .env",
+        "LD_PRELOAD=./x.so cat .env",
+        "cat .env > /etc/x",
+        "cat README.md; rm -rf src; sudo x; eval y; dd of=/z; mkfs a; cat .env",
+    ] {
+        let asked = question(session(Mode::Default).run(line));
+        assert!(asked.why.starts_with("`.env` may hold secrets"), "{line}: {}", asked.why);
+        assert_eq!(asked.rules[0], RuleName::BuiltIn("secrets".to_owned()), "{line}");
+        assert!(asked.every_time() && asked.rules.len() > 1, "{line}: {:?}", asked.rules);
+    }
+}
+
+#[test]
+fn the_files_of_a_question_are_all_that_the_command_names() {
+    let session = session(Mode::Default);
+    let root = session.workspace.root.clone();
+    let secrets = |line: &str| {
+        let directory = root.clone();
+        let access = Access::Execute { command: line.to_owned(), directory, sandbox: None };
+        let args = json!({ "command": line });
+        let request = PolicyRequest { tool: SHELL, aliases: &[], args: &args, access: &access };
+        let checked = session.permissions.check(&request, &own_environment());
+        let inside = |path: &PathBuf| path.strip_prefix(&root).unwrap().display().to_string();
+        checked.secrets.iter().map(inside).collect::<Vec<_>>()
+    };
+    assert_eq!(secrets("cat .env keys/*.pem"), [".env", "keys/server.pem"]);
+    assert_eq!(secrets("f=harmless; cat $f; source sub/.env"), [".env", "sub/.env"]);
+    assert_eq!(secrets("grep -r x keys"), ["keys/server.pem"]);
+    assert_eq!(secrets("cat .ssh/config"), [".ssh/config"]);
+    assert!(secrets("cat README.md; ls .env; make; cat $X").is_empty());
+}
+
+#[test]
+fn where_only_running_would_tell_it_is_asked_about_every_time_if_there_is_a_secret() {
+    for line in
+        ["cat $X", "cat $(cat list)", "head -n 3 \"$1\"", "tail `ls`", "cat < $X", "xargs cat"]
+    {
+        let asked = question(session(Mode::Default).run(line));
+        assert!(asked.every_time(), "{line}");
+        assert!(asked.why.contains(".env"), "{line}: {}", asked.why);
+        assert!(!question(Session::new(Mode::Default).run(line)).every_time(), "{line}");
+    }
+    for line in
+        ["make $X", "git commit -m \"$(date)\"", "cat <(make)", "f=README.md; sort $f; make"]
+    {
+        let every_time = |session: Session| question(session.run(line)).every_time();
+        let without = every_time(Session::new(Mode::Default));
+        assert_eq!(every_time(session(Mode::Default)), without, "{line}");
     }
 }
 

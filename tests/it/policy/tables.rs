@@ -20,6 +20,7 @@ const NAMES: &[(&str, &str, &str)] = &[
     ("programs", "runner", "words"),
     ("programs", "subcommands", "names"),
     ("reading", "names_only", "programs"),
+    ("reading", "printing", "programs"),
     ("reading", "program", "names"),
     ("reading", "search", "program"),
     ("reading", "version", "programs"),

@@ -100,7 +100,7 @@ async fn secrets_there_are_asked_about_and_the_machines_own_is_not_read() {
         reads(elsewhere.path().to_str().unwrap()),
         call("write_file", &json!({ "file_path": "/tmp/x", "content": "x" })),
     ];
-    let Some((_stage, made)) = after("echo KEY=1 > /tmp/.env", &calls).await else { return };
+    let Some((_stage, made)) = after("echo KEY=1 | tee /tmp/.env", &calls).await else { return };
     assert!(made[0].is_asked(), "{:?}", made[0].outcome);
     assert!(
         !made[1].is_done() && made[1].told().contains("File not found: /tmp/"),

@@ -1,5 +1,7 @@
 //! One command of a line, with its risk.
 
+use std::path::PathBuf;
+
 use tandem_shell::Word;
 
 /// One command of a command line, with its risk.
@@ -17,6 +19,12 @@ pub struct AssessedCommand {
     pub risk: Risk,
     /// Name of the built-in rule that found the risk.
     pub rule: &'static str,
+    /// Further reasons to ask about it every time.
+    pub also: Vec<Finding>,
+    /// Files with secrets that it names, real paths.
+    pub secrets: Vec<PathBuf>,
+    /// `true` if it reads or changes secrets, and not only may.
+    pub tells_secrets: bool,
     /// Files of the workspace that it writes by redirections, for people.
     pub writes: Option<String>,
     /// Those of the files that can be run already, as written: an "always" for others does not
@@ -36,6 +44,15 @@ pub struct AssessedCommand {
     pub destroys: bool,
     /// `true` if it is git by its path (`/usr/bin/git`), and not known to only read.
     pub changes_repository: bool,
+}
+
+/// A reason to ask about a command every time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The reason in a few words.
+    pub why: String,
+    /// Name of the built-in rule that found it.
+    pub rule: &'static str,
 }
 
 /// Risk of running a command, with the reason in a few words.
@@ -76,6 +93,9 @@ impl AssessedCommand {
             program: None,
             risk,
             rule,
+            also: Vec::new(),
+            secrets: Vec::new(),
+            tells_secrets: false,
             writes: None,
             overwrites: None,
             forms: Vec::new(),
@@ -85,6 +105,35 @@ impl AssessedCommand {
             destroys: false,
             changes_repository: false,
         }
+    }
+
+    /// The same with further risks, each found by a rule.
+    pub(super) fn with<const N: usize>(mut self, found: [(Risk, &'static str); N]) -> Self {
+        for (risk, rule) in found {
+            self.add(risk, rule);
+        }
+        self
+    }
+
+    /// Adds another risk, found by a rule: the gravest counts, and of equals the first.
+    pub(super) fn add(&mut self, found: Risk, rule: &'static str) {
+        let is_forced = matches!(self.risk, Risk::Forced(_));
+        match found {
+            Risk::Forced(why) if is_forced => {
+                let known = self.also.iter().map(|finding| finding.why.as_str());
+                if !known.chain([self.why()]).any(|known| known == why) {
+                    self.also.push(Finding { why, rule });
+                }
+            }
+            found if found.level() > self.risk.level() => (self.risk, self.rule) = (found, rule),
+            _ => {}
+        }
+    }
+
+    /// Takes note that it has turned out to be harmless.
+    pub(super) fn clear(&mut self) {
+        (self.risk, self.rule) = (Risk::None, "read-only");
+        (self.also, self.secrets, self.tells_secrets) = Default::default();
     }
 
     /// Returns whether it cannot do its work in the sandbox: what git keeps is protected there.

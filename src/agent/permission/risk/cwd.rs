@@ -170,11 +170,27 @@ impl<'a> Cwd<'a> {
     /// Returns the real paths of all that a word may name, and of the directory of its pattern. None if
     /// that is not known, or if something that its pattern names looks like an option.
     pub(super) fn named(&self, word: &Word) -> Option<Vec<PathBuf>> {
+        let looks_like_option = |name: &[u8]| name.starts_with(b"-");
+        if word.glob.is_some() && word.text.split('/').any(is_pattern_of_hidden) {
+            return None;
+        }
+        self.matching(word, looks_like_option)
+    }
+
+    /// Returns the real paths of all that a word may name, and of the directory of its pattern, also if some of
+    /// them look like options. `..` is not among them. None if that is not known.
+    pub(super) fn matched(&self, word: &Word) -> Option<Vec<PathBuf>> {
+        self.matching(word, |_| false)
+    }
+
+    /// `refuses`: names of the working directory for which the answer is `None`.
+    fn matching(&self, word: &Word, refuses: impl Fn(&[u8]) -> bool) -> Option<Vec<PathBuf>> {
         let Some(glob) = word.glob else { return self.reached(&word.text) };
         let dir = word.text[..glob].rfind('/').map_or(0, |slash| slash + 1);
         let (dir, pattern) = word.text.split_at(dir);
         let dirs = self.reached(if dir.is_empty() { "." } else { dir })?;
-        let found = matching(dirs.clone(), pattern, dir.is_empty())?;
+        let refuses = |name: &[u8]| dir.is_empty() && refuses(name);
+        let found = matching(dirs.clone(), pattern, refuses)?;
         Some(dirs.into_iter().chain(found).collect())
     }
 
@@ -232,9 +248,18 @@ fn follow(path: PathBuf) -> Option<PathBuf> {
     }
 }
 
-/// Returns at least every path that a pattern names below `dirs`. None if that cannot be said, or if a
-/// name that comes first in its word looks like an option.
-fn matching(mut dirs: Vec<PathBuf>, pattern: &str, first: bool) -> Option<Vec<PathBuf>> {
+/// Returns whether a pattern names `..`, too: `.*`.
+fn is_pattern_of_hidden(part: &str) -> bool {
+    part.starts_with('.') && part.contains(['*', '?', '['])
+}
+
+/// Returns at least every path that a pattern names below `dirs`, but for `..`. None if that cannot be said, or
+/// if the first part of the pattern names what is refused.
+fn matching(
+    mut dirs: Vec<PathBuf>,
+    pattern: &str,
+    refuses: impl Fn(&[u8]) -> bool,
+) -> Option<Vec<PathBuf>> {
     let mut budget = MAX_ENTRIES;
     for (at, part) in pattern.split('/').enumerate() {
         let mut next = Vec::new();
@@ -244,10 +269,6 @@ fn matching(mut dirs: Vec<PathBuf>, pattern: &str, first: bool) -> Option<Vec<Pa
                 continue;
             };
             let (start, end) = (&part[..glob], part.rsplit(['*', '?', ']']).next().unwrap_or(""));
-            // `.*` is also `..`.
-            if start.starts_with('.') {
-                return None;
-            }
             for entry in fs::read_dir(dir).into_iter().flatten() {
                 budget = budget.checked_sub(1)?;
                 let name = entry.ok()?.file_name();
@@ -255,7 +276,7 @@ fn matching(mut dirs: Vec<PathBuf>, pattern: &str, first: bool) -> Option<Vec<Pa
                 if !bytes.starts_with(start.as_bytes()) || !bytes.ends_with(end.as_bytes()) {
                     continue;
                 }
-                if first && at == 0 && bytes.starts_with(b"-") {
+                if at == 0 && refuses(bytes) {
                     return None;
                 }
                 next.push(follow(dir.join(name))?);

@@ -73,7 +73,7 @@ impl Environment {
         self.sandbox
     }
 
-    fn get(&self, name: &str) -> Option<&str> {
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 

@@ -1,12 +1,14 @@
 //! Commands that may read or change files with secrets in them.
 
+use std::cell::OnceCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::assessed::Risk;
 use super::cwd::Cwd;
+use super::variables::Variables;
 use tandem_shell::options::value;
-use tandem_shell::{RedirectKind, SimpleCommand, Word, brief, reading};
+use tandem_shell::{Dynamic, RedirectKind, SimpleCommand, Word, brief, reading};
 use tandem_tools::disk;
 use tandem_tools::secrets::Secrets;
 
@@ -19,82 +21,182 @@ const MAX_IGNORE_FILE: u64 = 1 << 20;
 /// A longer option has no file's name glued to it.
 const MAX_GLUED: usize = 256;
 
-/// Returns the risk of a command to what is secret: to be asked about if it may read or change some
-/// of it.
-pub(super) fn risk(command: &SimpleCommand, cwd: &Cwd<'_>, secrets: &Secrets) -> Risk {
-    let redirected = command.redirects.iter().filter(|it| it.kind != RedirectKind::Text);
-    let mut redirected = redirected.map(|it| &it.target);
-    if let Some(risk) = redirected.find_map(|word| named(word, cwd, secrets, |_| true)) {
-        return risk;
-    }
-    let Some(name) = command.name() else { return Risk::None };
-    if reading::looks_at_names(name) {
-        return Risk::None;
-    }
-    // Names that are no secret themselves can be listed.
-    let lists = name == "ls";
-    let mut words = command.args().iter().filter(|word| !lists || leads_below(word, cwd, secrets));
-    // A pattern or a message may be called like a secret that is not there.
-    let is_there = |path: &Path| fs::symlink_metadata(path).is_ok();
-    if let Some(risk) = words.find_map(|word| named(word, cwd, secrets, is_there)) {
-        return risk;
-    }
-    if name == "git"
-        && let Some(risk) = command.args().iter().find_map(|word| object(word, secrets))
-    {
-        return risk;
-    }
-    if reading::searches_below(command) { below(command, cwd, secrets) } else { Risk::None }
+/// Secrets that a command may read or change.
+pub(super) struct SecretFinding {
+    pub(super) risk: Risk,
+    /// The files that it names, real paths.
+    pub(super) files: Vec<PathBuf>,
+    /// `true` if it does, and not only may.
+    pub(super) is_certain: bool,
 }
 
-/// Returns whether a word names a directory of secrets, or something in one.
-fn leads_below(word: &Word, cwd: &Cwd<'_>, secrets: &Secrets) -> bool {
-    cwd.named(word)
-        .is_some_and(|paths| paths.iter().any(|path| secrets.why(&path.join("any")).is_some()))
+impl SecretFinding {
+    fn certain(why: String, files: Vec<PathBuf>) -> Self {
+        Self { risk: Risk::Forced(why), files, is_certain: true }
+    }
 }
 
-/// The risk of a word that names a secret that counts: all of it, or what an option has at its end.
-fn named(
-    word: &Word,
-    cwd: &Cwd<'_>,
-    secrets: &Secrets,
-    counts: impl Fn(&Path) -> bool,
-) -> Option<Risk> {
-    let why = |paths: Vec<PathBuf>| {
-        paths.iter().filter(|path| counts(path)).find_map(|path| secrets.why(path))
-    };
-    let by_option = || {
-        let path = value(&word.text).filter(|path| !path.is_empty())?;
-        why(cwd.reached(path)?)
-    };
-    let found = cwd.named(word).and_then(why).or_else(by_option);
-    let found = found.or_else(|| glued(&word.text, cwd, secrets));
-    let found = found?;
-    let file = brief(&word.source);
-    Some(Risk::Forced(format!("`{file}` may hold secrets: {found}")))
+/// Finds the secrets that the commands of a line may read or change.
+pub(super) struct SecretFinder<'a> {
+    secrets: &'a Secrets,
+    variables: Variables<'a>,
+    roots: &'a [PathBuf],
+    /// A secret of the workspace, if there is one, once searched for.
+    any: OnceCell<Option<PathBuf>>,
 }
 
-/// Returns the risk of a word that names a secret among git's objects: `HEAD:.env`. It need not be in
-/// the directory.
-fn object(word: &Word, secrets: &Secrets) -> Option<Risk> {
+/// Files that a word names, and whether only running would tell of others.
+struct NamedFiles {
+    files: Vec<PathBuf>,
+    is_open: bool,
+}
+
+impl<'a> SecretFinder<'a> {
+    pub(super) fn new(
+        secrets: &'a Secrets,
+        variables: Variables<'a>,
+        roots: &'a [PathBuf],
+    ) -> Self {
+        Self { secrets, variables, roots, any: OnceCell::new() }
+    }
+
+    /// Returns the secrets that a command may read or change, to be asked about.
+    pub(super) fn find(&self, command: &SimpleCommand, cwd: &Cwd<'_>) -> SecretFinding {
+        let none = SecretFinding { risk: Risk::None, files: Vec::new(), is_certain: false };
+        let redirects = command.redirects.iter().filter(|it| it.kind != RedirectKind::Text);
+        let targets: Vec<_> = redirects.clone().map(|it| &it.target).collect();
+        if let Some(found) = self.named(&targets, cwd, |_| true) {
+            return found;
+        }
+        let mut reads = redirects.filter(|it| it.kind == RedirectKind::Read);
+        let is_open = |word: &Word| self.files(word, cwd).is_open;
+        if reads.any(|it| is_open(&it.target))
+            && let Some(found) = self.possible(command)
+        {
+            return found;
+        }
+        let Some(name) = command.name() else { return none };
+        if reading::looks_at_names(name) {
+            return none;
+        }
+        // Names that are no secret themselves can be listed.
+        let lists = name == "ls";
+        let words = command.args().iter().filter(|word| !lists || self.leads_below(word, cwd));
+        let words: Vec<_> = words.collect();
+        // A pattern or a message may be called like a secret that is not there.
+        let is_there = |path: &Path| fs::symlink_metadata(path).is_ok();
+        if let Some(found) = self.named(&words, cwd, is_there) {
+            return found;
+        }
+        if name == "git"
+            && let Some(why) = command.args().iter().find_map(|word| object(word, self.secrets))
+        {
+            return SecretFinding::certain(why, Vec::new());
+        }
+        if reading::searches_below(command) {
+            let found = below(command, cwd, self.secrets);
+            if found.risk != Risk::None {
+                return found;
+            }
+        }
+        let prints = reading::prints_files(name) && words.iter().any(|word| is_open(word));
+        self.possible(command).filter(|_| prints).unwrap_or(none)
+    }
+
+    /// Returns the finding of a command of which only running would tell whether it reads a secret.
+    fn possible(&self, command: &SimpleCommand) -> Option<SecretFinding> {
+        let search = || {
+            let mut left = MAX_ENTRIES;
+            let mut roots = self.roots.iter();
+            let found = roots.find_map(|root| first(root, true, self.secrets, &mut left));
+            // Of too many nobody knows.
+            found.or_else(|| (left == 0).then(|| self.roots.first().cloned()).flatten())
+        };
+        let file = self.any.get_or_init(search).as_ref()?;
+        let inside = self.roots.iter().find_map(|root| file.strip_prefix(root).ok());
+        let file = brief(&inside.unwrap_or(file).display().to_string());
+        let why = format!(
+            "`{}` may read `{file}`, which may hold secrets: only running it would tell",
+            command.brief()
+        );
+        Some(SecretFinding { risk: Risk::Forced(why), files: Vec::new(), is_certain: false })
+    }
+
+    /// Returns the finding of words that name secrets that count: all of a word, or what an option has at its
+    /// end.
+    fn named(
+        &self,
+        words: &[&Word],
+        cwd: &Cwd<'_>,
+        counts: impl Fn(&Path) -> bool,
+    ) -> Option<SecretFinding> {
+        let (mut names, mut files, mut reason) = (Vec::new(), Vec::new(), None);
+        for word in words {
+            let found = self.files(word, cwd).files.into_iter().filter(|path| counts(path));
+            let found = found.filter_map(|path| Some((self.secrets.why(&path)?, path)));
+            let found: Vec<_> = found.collect();
+            if let Some((why, _)) = found.first() {
+                reason.get_or_insert(*why);
+                names.push(format!("`{}`", brief(&word.source)));
+                files.extend(found.into_iter().map(|(_, path)| path));
+            }
+        }
+        names.dedup();
+        let why = format!("{} may hold secrets: {}", names.join(", "), reason?);
+        Some(SecretFinding::certain(why, files))
+    }
+
+    /// Returns the files that a word may name, by itself or as the value of an option.
+    fn files(&self, word: &Word, cwd: &Cwd<'_>) -> NamedFiles {
+        let (words, is_open) = if word.dynamic <= Dynamic::Number {
+            (vec![word.clone()], false)
+        } else {
+            self.variables.expand(word, cwd)
+        };
+        let mut named = NamedFiles { files: Vec::new(), is_open };
+        for word in words {
+            match cwd.matched(&word) {
+                Some(paths) => named.files.extend(paths),
+                None => named.is_open = true,
+            }
+            // `--file=.env`, `if=.env`.
+            let values = [value(&word.text), word.text.split_once('=').map(|(_, value)| value)];
+            let values = values.into_iter().flatten();
+            let values = values.filter(|path| !path.is_empty() && *path != word.text);
+            named.files.extend(values.filter_map(|path| cwd.reached(path)).flatten());
+            named.files.extend(glued(&word.text, cwd));
+        }
+        named
+    }
+
+    /// Returns whether a word names a directory of secrets, or something in one.
+    fn leads_below(&self, word: &Word, cwd: &Cwd<'_>) -> bool {
+        let mut files = self.files(word, cwd).files.into_iter();
+        files.any(|path| self.secrets.why(&path.join("any")).is_some())
+    }
+}
+
+/// Returns the reason to ask about a word that names a secret among git's objects: `HEAD:.env`. It need not be
+/// in the directory.
+fn object(word: &Word, secrets: &Secrets) -> Option<String> {
     let (_, path) = word.text.rsplit_once(':')?;
     let why = secrets.why(&Path::new("/").join(path))?;
-    Some(Risk::Forced(format!("`{}` may hold secrets: {why}", brief(&word.source))))
+    Some(format!("`{}` may hold secrets: {why}", brief(&word.source)))
 }
 
-/// A secret whose name is glued to an option of one letter: `-f.env`.
-fn glued(text: &str, cwd: &Cwd<'_>, secrets: &Secrets) -> Option<&'static str> {
-    let letters = text.strip_prefix('-').filter(|text| !text.starts_with('-'))?;
-    if letters.len() > MAX_GLUED {
-        return None;
-    }
+/// Returns the files whose names may be glued to an option of one letter: `-f.env`.
+fn glued(text: &str, cwd: &Cwd<'_>) -> Vec<PathBuf> {
+    let letters = text.strip_prefix('-').filter(|text| !text.starts_with('-'));
+    let Some(letters) = letters.filter(|letters| letters.len() <= MAX_GLUED) else {
+        return Vec::new();
+    };
     let ends = letters.char_indices().skip(1).map(|(at, _)| &letters[at..]);
     let paths = ends.filter_map(|end| cwd.reached(end)).flatten();
-    paths.filter(|path| path.exists()).find_map(|path| secrets.why(&path))
+    paths.filter(|path| path.exists()).collect()
 }
 
-/// Returns the risk from secrets below the directories that a command searches.
-fn below(command: &SimpleCommand, cwd: &Cwd<'_>, secrets: &Secrets) -> Risk {
+/// Returns the secrets below the directories that a command searches.
+fn below(command: &SimpleCommand, cwd: &Cwd<'_>, secrets: &Secrets) -> SecretFinding {
     let operands = reading::operands(command);
     let words = operands.clone().unwrap_or_else(|| command.args().iter().collect());
     let given = words.into_iter().filter_map(|word| cwd.named(word)).flatten();
@@ -105,29 +207,30 @@ fn below(command: &SimpleCommand, cwd: &Cwd<'_>, secrets: &Secrets) -> Risk {
     }
     // What is outside is asked about anyway.
     directories.retain(|dir| cwd.contains(dir));
-    let inside = directories.iter().find_map(|dir| secrets.why(&dir.join("any")));
-    if let Some(why) = inside {
-        return Risk::Forced(format!("`{}` may read secrets: {why}", command.brief()));
+    let inside = directories.iter().find_map(|dir| Some((dir, secrets.why(&dir.join("any"))?)));
+    if let Some((dir, why)) = inside {
+        let why = format!("`{}` may read secrets: {why}", command.brief());
+        return SecretFinding::certain(why, vec![dir.clone()]);
     }
     let hidden = reading::reads_hidden(command);
     let mut left = MAX_ENTRIES;
     let found = directories.iter().find_map(|dir| first(dir, hidden, secrets, &mut left));
-    match found {
-        Some(file) => {
-            let shown = directories.iter().find_map(|dir| file.strip_prefix(dir).ok());
-            let shown = shown.unwrap_or(&file).display().to_string();
-            Risk::Forced(format!(
-                "`{}` may read `{}`, which may hold secrets",
-                command.brief(),
-                brief(&shown)
-            ))
-        }
-        None if left == 0 => Risk::Runs(format!(
+    if let Some(file) = found {
+        let shown = directories.iter().find_map(|dir| file.strip_prefix(dir).ok());
+        let shown = shown.unwrap_or(&file).display().to_string();
+        let why =
+            format!("`{}` may read `{}`, which may hold secrets", command.brief(), brief(&shown));
+        return SecretFinding::certain(why, vec![file]);
+    }
+    let risk = if left == 0 {
+        Risk::Runs(format!(
             "`{}` searches more files than are checked for secrets",
             command.brief()
-        )),
-        None => Risk::None,
-    }
+        ))
+    } else {
+        Risk::None
+    };
+    SecretFinding { risk, files: Vec::new(), is_certain: false }
 }
 
 /// Returns whether an ignore file of the project makes hidden files seen that may be secrets.
