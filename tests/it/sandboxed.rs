@@ -533,15 +533,16 @@ async fn an_editor_of_acp_0_0_9_is_shown_the_reason() {
 }
 
 #[tokio::test]
-async fn without_a_person_what_has_to_leave_is_refused_and_the_flags_are_named() {
+async fn without_a_person_what_has_to_leave_is_refused_and_the_rule_is_named() {
     if lacking(Need::Sandbox) {
         return;
     }
+    let rule = "a rule that allows it, with `sandbox = \"danger-full-access\"`";
     for (mode, call) in [("default", run("git commit -m x")), ("yolo", outside("touch a.txt"))] {
         let setup = Setup::answers(json!([[call], [{ "text": "done" }]]));
         let ran = setup.arg("--approval-mode").arg(mode).arg("-p").arg("go").run().await;
-        let flags = "not allowed without `--yolo --sandbox danger-full-access`: ";
-        assert!(ran.stderr.contains(flags), "{mode}: {}", ran.stderr);
+        let told = format!("not allowed without {rule}: ");
+        assert!(ran.stderr.contains(&told), "{mode}: {}", ran.stderr);
         assert_eq!((&*ran.stdout, ran.code), ("done\n", Some(0)));
     }
 }

@@ -65,7 +65,7 @@ impl<'a> Notes<'a> {
         let why = line(&question.reason());
         let what = label(started);
         let without = match allowing(question) {
-            Some(with) => format!(" without `{with}`"),
+            Some(with) => format!(" without {with}"),
             None => String::new(),
         };
         self.write(&format!("tandem: not allowed{without}: {what} ({why})"));

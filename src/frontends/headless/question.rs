@@ -2,43 +2,55 @@
 
 use tandem_agent::session::{Question, QuestionSubject, RuleName, Scope};
 
-/// Tells the model why a call is not run, and what to do instead.
+/// Tells the model why a call is not run, and what to do instead. How it could be allowed is for people to
+/// know.
 pub(super) fn refusal(question: &Question) -> String {
-    let allowed = match allowing(question) {
-        Some(with) => format!("Whoever starts the agent can allow it with `{with}`."),
-        None => "Whoever starts the agent has a rule that wants to be asked.".to_owned(),
-    };
     format!(
         "Not run: this needs a person's permission ({}), and this run has nobody who can be asked, \
          now or later. Do not try it again in another way. Go on without it; if the task cannot be \
-         done without it, say in your answer what you would need. {allowed}",
+         done without it, say in your answer what you would need.",
         question.reason(),
     )
 }
 
-/// Returns the flag, variable or setting with which it would not have been asked; none if somebody
-/// has written a rule that asks.
-pub(super) fn allowing(question: &Question) -> Option<&'static str> {
+/// Returns the narrowest flag, variable, setting or rule with which it would not have been asked, for people;
+/// none if somebody has written a rule that asks.
+pub(super) fn allowing(question: &Question) -> Option<String> {
     match question.subject {
-        QuestionSubject::FolderPrograms => return Some("GEMINI_CLI_TRUST_WORKSPACE=true"),
-        QuestionSubject::Repetition => return Some("model.disableLoopDetection"),
+        QuestionSubject::FolderPrograms => return Some("`GEMINI_CLI_TRUST_WORKSPACE=true`".into()),
+        QuestionSubject::Repetition => return Some("`model.disableLoopDetection`".into()),
         QuestionSubject::Call | QuestionSubject::Connection => {}
     }
-    let mut flag = "--approval-mode auto_edit";
-    for rule in &question.rules {
-        match rule {
-            RuleName::Written(_) => return None,
-            // The mode that asks about nothing else asks about this.
-            RuleName::BuiltIn(name) if name == "sandbox" => {
-                return Some("--yolo --sandbox danger-full-access");
-            }
-            RuleName::BuiltIn(name) if name == "network" => {
-                return Some("sandbox.network.allowedDomains");
-            }
-            RuleName::BuiltIn(name) if name == "edits" => {}
-            RuleName::BuiltIn(_) if question.scopes.contains(&Scope::Edits) => {}
-            RuleName::BuiltIn(_) => flag = "--yolo",
-        }
+    if question.rules.iter().any(|rule| matches!(rule, RuleName::Written(_))) {
+        return None;
     }
-    Some(flag)
+    let asks =
+        |name: &str| question.rules.iter().any(|rule| *rule == RuleName::BuiltIn(name.into()));
+    if asks("network") {
+        return Some("`sandbox.network.allowedDomains`".to_owned());
+    }
+    let is_edit = asks("edits") || question.scopes.contains(&Scope::Edits);
+    if is_edit || asks("web") {
+        return Some("`--approval-mode auto_edit`".to_owned());
+    }
+    let rule = |keys: &str| Some(format!("a rule that allows it, with `{keys}`"));
+    let outside = "sandbox = \"danger-full-access\"";
+    Some(match question.scopes.first() {
+        Some(Scope::Commands(prefixes)) => match &prefixes[..] {
+            [prefix] if is_plain(prefix) => {
+                format!("`--allowed-tools \"run_shell_command({prefix})\"`")
+            }
+            _ => return rule("commandPrefix"),
+        },
+        Some(Scope::Tool(tool)) => format!("`--allowed-tools {tool}`"),
+        Some(Scope::Outside(_)) => return rule(outside),
+        None if asks("sandbox") => return rule(&format!("priority = 900` and `{outside}")),
+        None => return rule("priority = 900"),
+        Some(_) => "`--yolo`".to_owned(),
+    })
+}
+
+/// Returns whether a flag can have the beginning of a command as it is.
+fn is_plain(prefix: &str) -> bool {
+    prefix.chars().all(|c| c.is_ascii_alphanumeric() || " -_./:=@".contains(c))
 }

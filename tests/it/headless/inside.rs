@@ -43,7 +43,7 @@ async fn the_model_is_told_that_nobody_can_be_asked() {
         "results: c1! Not run: this needs a person's permission (this mode asks before it does \
          more than read [built-in rule other]), and this run has nobody who can be asked, now or \
          later. Do not try it again in another way. Go on without it; if the task cannot be done without it, say in \
-         your answer what you would need. Whoever starts the agent can allow it with `--yolo`."
+         your answer what you would need."
     );
 }
 
@@ -66,7 +66,7 @@ async fn who_watches_is_told_what_goes_on() {
         "* Retrying in 1 s (2 of 4): empty answer; the answer begins again\n\
          * look: look\n\
          \u{20} failed: not there ␇\n\
-         tandem: not allowed without `--yolo`: ask (this mode asks before it does more than read [built-in rule other])\n\
+         tandem: not allowed without `--allowed-tools ask`: ask (this mode asks before it does more than read [built-in rule other])\n\
          tandem: The answer was cut at the model's output limit. Say \"continue\" for the rest.\n"
     );
     let why = "The answer was cut at the model's output limit. Say \"continue\" for the rest.";
