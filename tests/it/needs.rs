@@ -2,7 +2,7 @@
 //! skipped without them; `tests/needs` says at the end of `cargo test` which tests were.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::parent_id;
@@ -16,6 +16,7 @@ use rustix::process::geteuid;
 use tempfile::TempDir;
 
 use crate::places::seen_in_sandbox;
+use crate::postgres::server::programs;
 
 /// Something that a machine has or lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,7 +103,7 @@ impl Need {
                 runs("python3", &["-m", "pip", "--version"])
             }),
             Self::Postgres => row("Postgres", "POSTGRES", "install the package postgresql", || {
-                postgres_programs().is_some()
+                programs().is_some()
             }),
             Self::Procps => {
                 row("ps", "PROCPS", "install the package procps", || find("ps").is_some())
@@ -194,13 +195,6 @@ fn runs(program: &str, args: &[&str]) -> bool {
 pub(crate) fn python() -> Option<&'static str> {
     let installed = ["/usr/bin/python3", "/usr/local/bin/python3"];
     installed.into_iter().find(|path| is_program(Path::new(path)))
-}
-
-/// Returns the directory of the programs of the newest Postgres.
-pub(crate) fn postgres_programs() -> Option<PathBuf> {
-    let versions = fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
-    let directories = versions.map(|version| version.path().join("bin"));
-    directories.filter(|directory| is_program(&directory.join("initdb"))).max()
 }
 
 /// Returns the mechanism that `tandem --sandbox` has here.

@@ -1,18 +1,19 @@
 //! A Postgres server of the tests' own, from the system's package, that ends with the tests.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{LazyLock, Mutex, mpsc};
+use std::sync::{Mutex, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tandem_store::{DatabaseAddress, PostgresLimits, PostgresStore};
 
-use crate::limit::block_until;
-use crate::needs::{Need, lacking, postgres_programs};
+/// Limit of a wait for a standby.
+const STANDBY_LIMIT: Duration = Duration::from_mins(1);
 
 /// Program that owns a server: it starts the server again when it is told to, and when its input ends, however
 /// the tests do, it ends the server and removes the files. A server refuses to run as root. With the port of another
@@ -101,21 +102,22 @@ const START_LIMIT: Duration = Duration::from_mins(2);
 pub(crate) const LIMITS: PostgresLimits =
     PostgresLimits { patience: Duration::from_secs(10), node_dead: Duration::from_secs(3) };
 
-impl Cluster {
-    /// Returns the server that the tests of this process share; `None` if the package is not installed.
-    pub(crate) fn shared() -> Option<&'static Self> {
-        static CLUSTER: LazyLock<Cluster> = LazyLock::new(|| Cluster::start_after(None));
-        (!lacking(Need::Postgres)).then(|| &*CLUSTER)
-    }
+/// Returns the directory of the programs of the newest Postgres.
+pub(crate) fn programs() -> Option<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
+    let directories = versions.map(|version| version.path().join("bin"));
+    directories.filter(|directory| directory.join("initdb").exists()).max()
+}
 
-    /// Starts a server that only one test uses; `None` if the package is not installed.
-    pub(crate) fn start() -> Option<Self> {
-        (!lacking(Need::Postgres)).then(|| Self::start_after(None))
+impl Cluster {
+    /// Starts a server of the package's programs.
+    pub(crate) fn of(programs: PathBuf) -> Self {
+        Self::start_after(None, programs)
     }
 
     /// Starts a standby, without which this server commits nothing any more.
     pub(crate) fn synchronous_standby(&self) -> Self {
-        let standby = Self::start_after(Some(self));
+        let standby = Self::start_after(Some(self), self.bin.clone());
         let psql = |sql: &str| {
             let mut client = self.client("psql");
             let output = client.args(["-qAt", "-d", "postgres", "-c", sql]).output().unwrap();
@@ -125,12 +127,14 @@ impl Cluster {
         psql("alter system set synchronous_standby_names = '*'");
         psql("select pg_reload_conf()");
         let synchronous = "select 1 from pg_stat_replication where sync_state = 'sync'";
-        block_until("the synchronous standby", || !psql(synchronous).is_empty());
+        let begun = Instant::now();
+        while psql(synchronous).is_empty() {
+            assert!(begun.elapsed() < STANDBY_LIMIT, "the standby is not synchronous");
+        }
         standby
     }
 
-    fn start_after(primary: Option<&Self>) -> Self {
-        let bin = postgres_programs().unwrap();
+    fn start_after(primary: Option<&Self>, bin: PathBuf) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut process = Command::new("sh")
             .args(["-c", KEEPER, "keeper"])
