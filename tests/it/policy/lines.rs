@@ -45,7 +45,7 @@ fn described(verdict: Result<Vec<AssessedCommand>, String>) -> String {
         let also = part.also.iter().map(|finding| finding.why.as_str());
         [part.why()].into_iter().chain(also).collect::<Vec<_>>().join("; ")
     };
-    let whys: Vec<_> = asking.iter().map(|part| whys(part)).collect();
+    let whys: Vec<_> = asking.iter().map(whys).collect();
     let why = whys.join(", ");
     let any = |is: fn(&Risk) -> bool| asking.iter().any(|part| is(&part.risk));
     let rules = |parts: &mut dyn Iterator<Item = &AssessedCommand>| {

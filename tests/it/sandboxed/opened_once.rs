@@ -45,7 +45,7 @@ impl Home {
     }
 
     async fn bash(&self, line: &str) -> Output {
-        let confinement = self.sandbox.confine(SandboxMode::WorkspaceWrite).await.unwrap();
+        let confinement = self.sandbox.confine(SandboxMode::WorkspaceWrite, &[]).await.unwrap();
         let words = ["/bin/bash", "-c", line].map(OsString::from);
         confinement.command(&words).unwrap().current_dir(self.path("")).output().unwrap()
     }

@@ -82,15 +82,15 @@ async fn check(mode: Mode, mechanism: Option<Mechanism>) {
         fs::write(stage.path(name), content).unwrap();
     }
     symlink(".env", stage.path("link")).unwrap();
-    let made = stage.go(Answer::Reject).await;
-    assert_eq!(made.len(), lines.len());
+    let calls = stage.go(Answer::Reject).await;
+    assert_eq!(calls.len(), lines.len());
     let why = format!("{mode} {mechanism:?}");
-    for (made, line) in made.iter().zip(&lines) {
+    for (made, line) in calls.iter().zip(&lines) {
         if !made.is_asked() {
             has_no_secret(made.told(), line, &why);
         }
     }
-    let asked = made.iter().filter(|made| made.is_asked()).count();
+    let asked = calls.iter().filter(|made| made.is_asked()).count();
     assert!(asked > 20, "{why}: {asked} questions");
     assert_eq!(fs::read_to_string(stage.path(".env")).unwrap(), FILES[0].1);
 }
