@@ -17,7 +17,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
-use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::io::{FdFlags, fcntl_setfd, retry_on_intr};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
@@ -273,12 +273,11 @@ fn receive(socket: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
     let mut text = [0; 1024];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let message = recvmsg(
-        socket,
-        &mut [IoSliceMut::new(&mut text)],
-        &mut ancillary,
-        RecvFlags::CMSG_CLOEXEC,
-    )?;
+    // A socket with a time limit is not waited for again by itself after a signal, such as that of a child's end.
+    let message = retry_on_intr(|| {
+        let text = &mut [IoSliceMut::new(&mut text)];
+        recvmsg(socket, text, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+    })?;
     let text = &text[..message.bytes];
     if text != READY {
         let why = String::from_utf8_lossy(text).into_owned();
