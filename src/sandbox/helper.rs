@@ -33,7 +33,7 @@ pub fn helper() {
         Err(error) => error,
     };
     if let Some(report) = report {
-        // The exit code says so, too.
+        // An error is no loss: the exit code of this process tells the agent of the failure as well.
         let _ = report::fail(&report, &error);
     }
     #[allow(clippy::print_stderr, reason = "the command's own, whose place this takes")]

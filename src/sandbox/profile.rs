@@ -35,6 +35,11 @@ impl KnownPath {
         &self.path
     }
 
+    /// Returns whether its path still leads to it, and not by a link at its end.
+    pub fn is_there(&self) -> bool {
+        self.path.symlink_metadata().is_ok_and(|data| self.is(data.dev(), data.ino()))
+    }
+
     /// Returns whether it is the file with these numbers.
     pub fn is(&self, device: u64, number: u64) -> bool {
         (self.device, self.number) == (device, number)

@@ -195,7 +195,7 @@ impl Confinement {
             SandboxMode::DangerFullAccess
         };
         let is_written = *writes_roots && needed == SandboxMode::WorkspaceWrite;
-        // What the user cannot write either is not the sandbox's doing.
+        // A path that the user cannot write without the sandbox is not held back by the sandbox.
         let is_users = access(existing, Access::WRITE_OK).is_ok();
         (is_users && !is_written).then_some(needed)
     }
@@ -599,6 +599,10 @@ impl CommandSandbox {
 
     /// Returns what a command may do in a mode that may see these files with secrets, real paths.
     pub fn profile(&self, mode: SandboxMode, shown: &[PathBuf]) -> io::Result<Profile> {
+        if let Some(root) = self.roots.iter().find(|root| !root.is_there()) {
+            let why = "another directory has taken its place; begin a new session";
+            return Err(io::Error::other(format!("{}: {why}", root.path().display())));
+        }
         let temporary = self.temporary()?;
         let writes_roots = mode >= SandboxMode::WorkspaceWrite;
         let (protected, writable) = if writes_roots {
@@ -617,9 +621,12 @@ impl CommandSandbox {
         hidden.dedup();
         hidden.retain(|path| !self.roots.iter().any(|root| root.path().starts_with(path)));
         hidden.extend(self.secret_files.find(self.workspace.roots(), self.workspace.secrets())?);
-        // A person has named these files one by one.
-        let named = self.writable.iter().map(KnownPath::path).filter(|path| path.is_file());
-        let named = named.map(Path::to_owned);
+        // A file in `tools.sandboxAllowedPaths` was named by a person, who means it to be read. A link of that name is
+        // not followed: a command may have made it.
+        let named = self.writable.iter().map(KnownPath::path);
+        let named = named.chain(self.setup.writable.iter().map(PathBuf::as_path));
+        let is_file = |path: &&Path| path.symlink_metadata().is_ok_and(|data| data.is_file());
+        let named = named.filter(is_file).map(Path::to_owned);
         let shown: BTreeSet<_> = named.chain(shown.iter().cloned()).collect();
         let hidden: BTreeSet<_> =
             hidden.into_iter().flat_map(|path| hidden_but(path, &shown)).collect();
@@ -729,7 +736,7 @@ impl CommandSandbox {
         }
         let mut known = self.at_roots.lock();
         if !is_whole {
-            // What was found before is there, for all that is known.
+            // The search could not list every directory: a file that an earlier search found may still be there.
             protected.extend(known.iter().filter_map(|path| identified(path)));
         }
         *known = protected.keys().cloned().collect();

@@ -90,7 +90,8 @@ impl Arguments {
         let mut found: BTreeMap<PathBuf, Guarded> = BTreeMap::new();
         for (path, guard) in guards {
             let guarded = self.root.find_guarded(&path, guard).naming(path.to_string_lossy())?;
-            // The program follows links. What has come of one is looked at when the command has ended.
+            // Bubblewrap would mount the target of a link, so links are left out. A link that the command replaces is
+            // put back when the command has ended.
             let guarded = guarded.filter(|it| it.opened.kind != FileType::Symlink);
             if let Some(guarded) = guarded
                 && found.get(&guarded.path).is_none_or(|it| it.guard == Guard::Pinned)

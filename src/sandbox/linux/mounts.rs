@@ -51,8 +51,9 @@ pub(super) fn build(profile: &Profile) -> io::Result<()> {
         let point = root.find_place(&place)?;
         put(&part, &point).naming(place.path().to_string_lossy())?;
     }
-    // After what a project may have chosen: what is put there must not show the machine's own again.
-    // Sockets that other programs serve: a read-only mount does not keep anybody from connecting.
+    // `/run`, `/dev` and `/tmp` are replaced after the workspace is mounted: a path that a project chose would
+    // otherwise cover them with the machine's own. `/run` is replaced because a read-only mount does not keep a
+    // command from connecting to the sockets in it.
     for path in run_directories() {
         let run = memory(&[("mode", "0755"), ("size", "1m")], MountAttrFlags::empty())?;
         put_at(&root, &run, &path)?;
@@ -143,18 +144,22 @@ fn put_guard(root: &Root, path: &Path, guard: Guard) -> io::Result<()> {
 }
 
 /// Puts an empty directory that nobody can read in the place of each directory, and an empty file in that
-/// of each file.
+/// of each file. A file of the workspace cannot be opened: what a command wrote into an empty one would be lost.
 fn hide(root: &Root, profile: &Profile) -> io::Result<()> {
     // One for all: every file system in memory of its own takes as long to make as several mounts.
     let mut nothing: Option<OwnedFd> = None;
     for path in outermost_hidden(profile) {
         let point = match root.find(path) {
-            // What is not there, or below what is hidden, cannot be read.
+            // A missing file, and a file in a directory that is hidden already, need no mask.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => continue,
             found => found.naming(path.to_string_lossy())?,
         };
         let is_directory = point.kind == FileType::Directory;
+        let is_in_workspace = profile.roots.iter().any(|root| path.starts_with(root.path()));
         let part = match &nothing {
+            _ if !is_directory && is_in_workspace => {
+                confined(&root.find(Path::new("/dev/null"))?, true)?
+            }
             _ if !is_directory => tree(&root.find(Path::new("/dev/null"))?.file)?,
             Some(nothing) => tree(nothing)?,
             None => memory(&[("mode", "0000"), ("size", "4k")], MountAttrFlags::MOUNT_ATTR_RDONLY)?,

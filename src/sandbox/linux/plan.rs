@@ -63,7 +63,8 @@ pub(super) fn guards(profile: &Profile) -> BTreeMap<PathBuf, Guard> {
     let roots = if profile.writes_roots { &profile.roots[..] } else { &[] };
     let writable: Vec<_> = roots.iter().chain(&profile.writable).map(KnownPath::path).collect();
     let is_below = |path: &&Path| writable.iter().any(|it| path != it && path.starts_with(it));
-    // What the session itself needs must stay where it is, too.
+    // The session's own directories are pinned as well: a command that renames one would have the next command mount
+    // another directory.
     let own = profile.temporary.iter().map(KnownPath::path).chain(writable.iter().copied());
     let own: Vec<_> = own.filter(is_below).collect();
     let others = profile.protected.iter().chain(&profile.hidden).map(PathBuf::as_path);

@@ -36,6 +36,9 @@ const INSTALLED: [&str; 5] = ["node_modules", "site-packages", "target", ".venv"
 const SYSTEM: [&str; 9] =
     ["/bin", "/dev", "/lib", "/lib64", "/nix/store", "/proc", "/sbin", "/sys", "/usr"];
 
+/// Directories that are the session's own in the sandbox.
+const REPLACED: [&str; 3] = ["/run", "/tmp", "/var/tmp"];
+
 /// The files with secrets of one workspace, found anew for every command.
 #[derive(Default)]
 pub(super) struct SecretFiles(Mutex<SecretSearch>);
@@ -71,7 +74,7 @@ impl SecretFiles {
                 found.extend(target(&path, roots));
             }
         }
-        // The nearest to the roots come first.
+        // Files come in the order of their depth: of the deepest, which exceed the limit, the directories are hidden.
         for path in found.drain(found.len().min(MAX_HIDDEN)..) {
             let directory = path.parent().filter(|directory| !is_above_root(directory, roots));
             hidden.push(directory.map_or_else(|| path.clone(), Path::to_owned));
@@ -98,8 +101,10 @@ pub(super) fn hidden_but(path: PathBuf, shown: &BTreeSet<PathBuf>) -> Vec<PathBu
 /// Returns what is hidden in the place of a link: the file, wherever it is, or the directory that it leads to.
 fn target(link: &Path, roots: &[PathBuf]) -> Option<PathBuf> {
     let target = link.canonicalize().ok()?;
-    // A command can make such a link: later ones must still find their programs.
-    let is_needed = is_system(&target) || is_above_root(&target, roots);
+    // A command could make a link named `.env` to `/usr`: hiding its target would leave later commands without
+    // programs.
+    let is_replaced = || REPLACED.iter().any(|path| Path::new(path).starts_with(&target));
+    let is_needed = is_system(&target) || is_above_root(&target, roots) || is_replaced();
     (!is_needed).then_some(target)
 }
 
