@@ -329,7 +329,7 @@ fn maker(
     Arc::new(move |request: &SessionRequest, storage| {
         let SessionWorkspace { workspace, settings, saved } = workspaces.of(request, &storage)?;
         let (making, settings) = making.in_directory(&settings);
-        // The settings were read by the directory's name.
+        // The settings were read by the directory's name: another directory may have had the name meanwhile.
         let in_place = workspace.check_in_place(workspace.root());
         in_place.map_err(|error| error.message)?;
         let mode = if request.auto_approve && auto_execute {

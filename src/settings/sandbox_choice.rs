@@ -25,7 +25,7 @@ impl SandboxChoice {
     /// Reads a value of a settings file, a flag or a variable; an error says what it must be.
     pub(super) fn read(value: &Value) -> Result<Self, String> {
         match value {
-            // No file, flag or variable has it: it stands for a value that was wrong.
+            // `null` is never read from a file, flag or variable: it stands for a value that was wrong.
             Value::Null => Ok(Self::Unreadable),
             Value::Bool(false) => Ok(Self::Off),
             Value::Bool(true) => Ok(Self::Automatic),

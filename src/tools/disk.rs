@@ -70,7 +70,7 @@ impl Disk {
     /// Removes directories that are empty, those above the others last.
     pub(super) async fn remove_directories(&self, directories: Vec<PathBuf>) {
         for directory in directories {
-            // One that is not empty holds what somebody else has put there.
+            // A directory that is not empty holds files of others and stays.
             if self.remove_directory(&directory).await.is_err() {
                 return;
             }
@@ -284,7 +284,7 @@ fn create(
     let file = PendingFile::new(&parent.directory, Mode::from_raw_mode(0o666))
         .and_then(|file| file.fill(new));
     let file = file.map_err(failed)?;
-    // Writing took its time.
+    // The file may have been changed while the new content was written beside it.
     check_free()?;
     if cancel.is_cancelled() {
         return Err(ToolError::cancelled());
@@ -307,7 +307,7 @@ fn replace(
     check_same()?;
     check_writable(parent, path)?;
     let successor = successor(parent, new).map_err(failed)?;
-    // Writing took its time.
+    // The file may have been changed while the new content was written beside it.
     check_same()?;
     if cancel.is_cancelled() {
         return Err(ToolError::cancelled());

@@ -284,7 +284,7 @@ fn run(
     place: &SearchScope,
 ) -> Result<(Hits, ToolOutput), ToolError> {
     let mut wanted = args.wanted(cx)?;
-    // A place that was asked about is no link; without an error, nothing would be found in one.
+    // A place that has become a link since it was judged is an error: the search would silently find nothing in it.
     let found = |path: &&PathBuf| cx.host.workspace.rooted(path)?.metadata();
     if let Some(path) = place.paths().find(|path| found(path).is_err_and(|err| is_moved(&err))) {
         return Err(moved(path));

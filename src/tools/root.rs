@@ -329,7 +329,7 @@ fn open_below(directory: BorrowedFd<'_>, path: &Path, flags: OFlags) -> io::Resu
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         match openat2(directory, path, flags, Mode::empty(), resolve) {
-            // Older kernels, and filters of system calls that do not know this one.
+            // Older kernels lack the call, and some filters of system calls refuse it: the names are walked one by one.
             Err(Errno::NOSYS | Errno::PERM) => {}
             opened => return Ok(opened?),
         }

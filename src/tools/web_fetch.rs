@@ -105,7 +105,7 @@ impl Tool for WebFetch {
             return Ok(Invocation::failing(summary, error));
         }
         let web = Arc::clone(&self.web);
-        // What is refused anyway is not asked about; the call says why.
+        // A URL that is refused whatever the answer is left out of the question; the result of the call says why.
         let within: Vec<_> = urls.iter().filter(|url| web.judge(url).is_ok()).collect();
         let access = if within.is_empty() {
             Access::Nothing

@@ -205,7 +205,7 @@ impl Workspace {
     /// Returns the place of a real path below the descriptor of its root, or of the session's own `/tmp`.
     pub(super) fn rooted(&self, real: &Path) -> io::Result<RootedPath> {
         let all = self.opened.iter().chain(self.temporary.get());
-        // Of roots in each other, the innermost was asked for by name.
+        // Where one root lies in another, the innermost counts.
         let root = all.filter(|root| real.starts_with(root.path()));
         let root = root.max_by_key(|root| root.path().as_os_str().len());
         match root {

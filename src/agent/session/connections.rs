@@ -85,7 +85,7 @@ impl Connections {
             while let Ok(wanted) = self.wanted.try_recv() {
                 waiting.push_back(wanted);
             }
-            // An answer may have changed the verdict on those that waited.
+            // The last answer may allow or deny the hosts that still wait: they need no question then.
             let Some(asked) = self.next_question(engine, &mut waiting) else { continue };
             let HostsQuestion { first, others, question } = asked;
             let call = connections(&self.command, &first, &others);

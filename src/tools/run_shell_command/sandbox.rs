@@ -255,7 +255,7 @@ fn names(line: &str) -> Vec<&str> {
     let parts: Vec<_> = parts.flat_map(|part| part.split(": ")).map(str::trim).collect();
     let is_word = |part: &str| !part.is_empty() && !part.contains(char::is_whitespace);
     let marked = parts.iter().skip(1).copied().filter(|part| is_word(part));
-    // A program's own name at the beginning is no path that it writes.
+    // The word before the first colon is the name of the program that complains, not a path that it writes.
     let own = line.split(": ").next().unwrap_or_default().trim_start();
     let words = line.split_whitespace();
     let words = words.map(|word| word.trim_matches([':', ',', '\'', '"', '`']));
@@ -276,7 +276,7 @@ pub(super) fn failed(why: &str) -> ToolError {
 /// Returns a note on the hosts that a command was kept from, but for those of which its output says so in the
 /// proxy's words.
 pub(super) fn hosts(network: &NetworkAccess, output: &str) -> Option<String> {
-    // Of long output the model may be given a part.
+    // Of long output the model may be given only a part, which need not name the host.
     let told = if output.len() <= TOLD_WHOLE { output } else { "" };
     let blocked = network.blocked();
     let blocked = blocked.iter().filter(|it| !told.contains(&it.to_string()));

@@ -159,7 +159,7 @@ impl<'a> SecretFinder<'a> {
                 Some(paths) => named.files.extend(paths),
                 None => named.is_open = true,
             }
-            // `--file=.env`, `if=.env`.
+            // The value of an option or an operand is a path, too: `--file=.env`, `if=.env`.
             let values = [value(&word.text), word.text.split_once('=').map(|(_, value)| value)];
             let values = values.into_iter().flatten();
             let values = values.filter(|path| !path.is_empty() && *path != word.text);

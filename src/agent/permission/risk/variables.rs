@@ -98,7 +98,7 @@ impl<'a> Variables<'a> {
                 continue;
             }
             let value = source.strip_prefix(name.as_str()).and_then(|rest| rest.strip_prefix('='));
-            // Not the elements of an array.
+            // A value in parentheses is an array, whose elements `$name` does not stand for.
             self.give(name, value.filter(|value| !value.starts_with('(')));
         }
         match command.name() {
