@@ -82,7 +82,9 @@ async fn check(mode: Mode, mechanism: Option<Mechanism>) {
         fs::write(stage.path(name), content).unwrap();
     }
     symlink(".env", stage.path("link")).unwrap();
-    let calls = stage.go(Answer::Reject).await;
+    let mut calls = stage.go(Answer::Reject).await;
+    // npm looks for a newer version of itself now and then: the question about its host is a call of the agent's.
+    calls.retain(|made| made.started.call.name == "run_shell_command");
     assert_eq!(calls.len(), lines.len());
     let why = format!("{mode} {mechanism:?}");
     for (made, line) in calls.iter().zip(&lines) {
