@@ -8,7 +8,7 @@ use std::process::Command;
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
-use crate::linux::beneath::keep_places;
+use crate::linux::beneath::drop_replaced;
 use crate::linux::namespaces::{self, Entered, Shared};
 use crate::linux::plan::hide_sockets;
 use crate::linux::{bubblewrap, landlock, sys};
@@ -33,7 +33,7 @@ pub fn helper() {
         Err(error) => error,
     };
     if let Some(report) = report {
-        // An error is no loss: the exit code of this process tells the agent of the failure as well.
+        // A report that cannot be written loses only the reason: the exit code tells the agent of the failure.
         let _ = report::fail(&report, &error);
     }
     #[allow(clippy::print_stderr, reason = "the command's own, whose place this takes")]
@@ -68,14 +68,14 @@ fn run(
             prefer_when_memory_is_short();
             // Other commands see this process before it has become one, with what it has open.
             set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-            keep_places(&mut profile)?;
+            drop_replaced(&mut profile)?;
             if !matches!(means, Means::Landlock) {
                 hide_sockets(&mut profile);
             }
             become_command(&profile, means, &words, variables, own)
         }
         Order::Check { expected, variables, report: whole } => {
-            // The agent reads the report of the first helper.
+            // This second helper reports into the file of the first, which is the one that the agent reads.
             *report = Some(File::from(sys::inherited(whole)?));
             bubblewrap::check(&expected)?;
             become_program(&words, &variables)

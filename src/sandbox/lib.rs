@@ -30,6 +30,8 @@ pub use self::mechanism::{Mechanism, NOT_SANDBOXED, OWN_PROGRAM, PROXY_PORT};
 #[cfg(not(target_os = "linux"))]
 pub use self::other::{Sandbox, helper, steers_loader};
 pub use self::probe::{PassedOver, Probe, probe};
-pub use self::profile::{KnownPath, Limits, Profile, SandboxMode};
+pub use self::profile::{
+    KnownPath, Limits, Profile, RUN_DIRECTORIES, SandboxMode, TEMPORARY_DIRECTORIES,
+};
 pub use self::report::Report;
 pub use self::seatbelt::seatbelt;

@@ -1,4 +1,4 @@
-//! What the agent tells the helper, and the helper itself in another program's sandbox.
+//! Orders of the agent to the helper, and of the helper to itself in bubblewrap's sandbox.
 
 use std::ffi::OsString;
 use std::os::fd::RawFd;
@@ -12,7 +12,7 @@ use crate::profile::{KnownPath, Profile};
 /// has.
 pub(crate) const HELPER: &str = "+sandbox";
 
-/// What the helper is to do. Numbers are those of inherited descriptors.
+/// Task of the helper. Numbers are those of inherited descriptors.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// Hold namespaces until the socket is closed.

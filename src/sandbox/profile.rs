@@ -8,6 +8,13 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+/// Directories for temporary files. Mechanisms that mount put the session's own in their place.
+pub const TEMPORARY_DIRECTORIES: [&str; 2] = ["/tmp", "/var/tmp"];
+
+/// Directories with sockets of the machine's and the user's services. Mechanisms that mount put empty ones in
+/// their place.
+pub const RUN_DIRECTORIES: [&str; 2] = ["/run", "/var/run"];
+
 /// A file or directory that was looked up once: another one that takes its name later is not it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownPath {
@@ -46,7 +53,7 @@ impl KnownPath {
     }
 }
 
-/// What a command in the sandbox may do. Paths are absolute and real: no directory above one is a link.
+/// Permissions of a command in the sandbox. Paths are absolute and real: no directory above one is a link.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
     /// The directories that are worked in.

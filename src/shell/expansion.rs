@@ -21,7 +21,7 @@ pub fn expansions(source: &str, values: &dyn Fn(&str) -> Option<Vec<String>>) ->
 /// Returns the words that one with braces stands for, as written: `a.b` and `a.c` for `a.{b,c}`.
 fn without_braces(source: &str) -> Option<Vec<String>> {
     let mut written = vec![source.to_owned()];
-    // Each pass takes the first braces away, and those in them stay for the next.
+    // Each pass replaces the first braces of a word; braces inside them wait for the next pass.
     for _ in 0..MAX_WORDS {
         let mut next = Vec::new();
         let mut changed = false;
@@ -65,7 +65,7 @@ fn braces(word: &str) -> Braces {
             (Some('\''), _) => {}
             (_, '\\') => drop(chars.next()),
             (None, '\'' | '"') => quote = Some(c),
-            // Of a variable.
+            // `${name}` is a variable, whose braces do not count.
             (_, '$') if chars.peek().is_some_and(|(_, c)| *c == '{') => {
                 for (_, c) in chars.by_ref() {
                     if c == '}' {
@@ -83,7 +83,7 @@ fn braces(word: &str) -> Braces {
                     }
                     continue;
                 }
-                // Of nested ones, the outer are taken apart in a later pass.
+                // These are innermost braces: the ones around them are replaced in a later pass.
                 let ends = commas.iter().chain([&at]);
                 let starts = [start].into_iter().chain(commas.iter().copied());
                 let parts = starts.zip(ends).map(|(from, to)| &word[from + 1..*to]);
@@ -104,7 +104,7 @@ struct Expansion<'a> {
 
 impl<'a> Expansion<'a> {
     fn read(source: &'a str, values: &dyn Fn(&str) -> Option<Vec<String>>) -> Option<Vec<Word>> {
-        // Its commands are read as such; it is no file of anybody's.
+        // A process substitution names no file of the workspace. Its commands are judged by themselves.
         if source.starts_with("<(") || source.starts_with(">(") {
             return Some(Vec::new());
         }

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use rustix::fs::{Access, access};
 use tandem_sandbox::{
     KnownPath, Limits, Mechanism, PROXY_PORT, PassedOver, Probe, Profile, Report, Sandbox,
-    SandboxMode, probe, steers_loader,
+    SandboxMode, TEMPORARY_DIRECTORIES, probe, steers_loader,
 };
 use tokio::sync::OnceCell;
 
@@ -195,16 +195,15 @@ impl Confinement {
             SandboxMode::DangerFullAccess
         };
         let is_written = *writes_roots && needed == SandboxMode::WorkspaceWrite;
-        // A path that the user cannot write without the sandbox is not held back by the sandbox.
+        // A path that the user could not write outside the sandbox either gets no advice to leave it.
         let is_users = access(existing, Access::WRITE_OK).is_ok();
         (is_users && !is_written).then_some(needed)
     }
 
     fn is_temporary(&self, path: &Path) -> bool {
-        let own = [Path::new("/tmp"), Path::new("/var/tmp")];
         match self.sandbox().map(Sandbox::mechanism) {
             Some(mechanism) if has_own_temporary(mechanism) => {
-                own.iter().any(|it| path.starts_with(it))
+                TEMPORARY_DIRECTORIES.iter().any(|it| path.starts_with(it))
             }
             _ => self.temporary().is_some_and(|it| path.starts_with(it)),
         }
@@ -325,12 +324,10 @@ impl CommandSandbox {
     /// Returns what the sandbox holds in a mode, for people.
     pub async fn describe(self: &Arc<Self>, mode: SandboxMode) -> Result<String, ToolError> {
         let probe = self.probe().await;
-        let mut text = match &probe.sandbox {
-            _ if self.refusal(&probe).is_some() => {
-                "Mechanism: none; commands are refused\n".to_owned()
-            }
-            Some(sandbox) => format!("Mechanism: {}\n", sandbox.mechanism()),
-            None => {
+        let mut text = match (self.refusal(&probe), &probe.sandbox) {
+            (Some(_), _) => "Mechanism: none; commands are refused\n".to_owned(),
+            (None, Some(sandbox)) => format!("Mechanism: {}\n", sandbox.mechanism()),
+            (None, None) => {
                 "Mechanism: none; commands are asked about, and run without a sandbox\n".to_owned()
             }
         };

@@ -256,7 +256,7 @@ fn write_at(
         let (parent, made) = place.make_parent().map_err(|err| unwritable(path, &err))?;
         return create(&parent, path, new, cancel).inspect_err(|_| {
             for directory in made {
-                // It may hold what somebody else has put there.
+                // A directory in which another program has put a file meanwhile is not empty, and stays.
                 let _ = directory.remove_directory();
             }
         });
@@ -265,7 +265,7 @@ fn write_at(
         Err(err) if err.kind() == ErrorKind::NotFound => Err(changed(path)),
         parent => {
             let parent = parent.map_err(|err| unwritable(path, &err))?;
-            replace(&parent, path, (old, new), cancel)
+            replace(&parent, path, old, new, cancel)
         }
     }
 }
@@ -299,7 +299,8 @@ fn create(
 fn replace(
     parent: &Parent<'_>,
     path: &Path,
-    (old, new): (&[u8], &[u8]),
+    old: &[u8],
+    new: &[u8],
     cancel: &CancellationToken,
 ) -> Result<(), ToolError> {
     let failed = |err: io::Error| unwritable(path, &err);
@@ -385,7 +386,7 @@ fn is_same(parent: &Parent<'_>, path: &Path, expected: &[u8]) -> bool {
 /// Writes in place, and puts the old content back should that fail.
 fn overwrite(parent: &Parent<'_>, path: &Path, old: &[u8], new: &[u8]) -> Result<(), ToolError> {
     let mut file = parent.open(OFlags::RDWR).map_err(|err| unwritable(path, &err))?;
-    // The name may be another file's since.
+    // Another file may have taken the name since the content was compared.
     if !contents(&file, path, old.len() as u64).is_ok_and(|now| now == old) {
         return Err(changed(path));
     }

@@ -1,4 +1,4 @@
-//! Two paths that change places all the time, for tests: a command can have it so.
+//! Two paths that change places all the time, as a command can make them: for tests of this room and of `tests/it`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

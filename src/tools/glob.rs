@@ -145,7 +145,7 @@ fn find(cx: &ToolContext, label: &str, patterns: &[GlobPattern]) -> Result<ToolO
         let mut walk = pattern.walk(workspace, &until, |_| true);
         while let Some(entry) = walk.next().filter(|_| !until.over()) {
             let Ok(entry) = entry else { continue };
-            // Of a link, the facts about its target: walks meet only those that stay inside.
+            // A link counts with its target's kind and age. Walks leave out links that lead outside.
             if pattern.matches(entry.path())
                 && let Ok(file) =
                     walk.metadata(&entry).or_else(|_| workspace.metadata(entry.path()))

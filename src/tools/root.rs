@@ -341,7 +341,7 @@ fn open_below(directory: BorrowedFd<'_>, path: &Path, flags: OFlags) -> io::Resu
 fn open_step_by_step(directory: BorrowedFd<'_>, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     let open = |directory: BorrowedFd<'_>, name: &OsStr, flags: OFlags| {
         let opened = openat(directory, name, flags | OFlags::NOFOLLOW, Mode::empty());
-        // Of a link, a directory is not wanted for its kind.
+        // A link where a directory is wanted is `NOTDIR` to the system. Callers tell a link by `LOOP`, as `openat2` does.
         let is_link = || {
             statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
                 .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Symlink)

@@ -209,7 +209,7 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
         (Some(confinement), Some(sandbox)) => {
             let taken = sandbox.take_back(confinement).await;
             sandbox.search_again();
-            SandboxNotes::new(cx.sandbox, &taken, (&written, directory), confinement)
+            SandboxNotes::new(cx.sandbox, &taken, &written, directory, confinement)
                 .await
                 .about_hidden(&confinement.hidden_in_workspace(), command, &written)
         }

@@ -3,18 +3,15 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::path::PathBuf;
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::{Value, json};
 use tandem_tools::workspace::Workspace;
 use tandem_tools::{ToolContext, ToolLimits, all};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
+use crate::exchange::Exchange;
 use crate::fakes::context;
 
 /// Number of calls during the exchanges: without the repair, some of so few lead out.
@@ -22,44 +19,6 @@ const CALLS: usize = 150;
 
 /// Text of the files outside.
 const OUTSIDE: &str = "said outside";
-
-/// A thread that exchanges two paths until it is dropped.
-pub(crate) struct Exchange {
-    one: PathBuf,
-    other: PathBuf,
-    is_over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Exchange {
-    pub(crate) fn of(one: &Path, other: &Path) -> Self {
-        let is_over = Arc::<AtomicBool>::default();
-        let (one, other) = (one.to_owned(), other.to_owned());
-        let (over, from, to) = (Arc::clone(&is_over), one.clone(), other.clone());
-        let thread = thread::spawn(move || {
-            while !over.load(Ordering::Relaxed) {
-                renameat_with(CWD, &from, CWD, &to, RenameFlags::EXCHANGE).unwrap();
-            }
-        });
-        Self { one, other, is_over, thread: Some(thread) }
-    }
-
-    /// Ends the exchange, with the first of the paths being the directory.
-    pub(crate) fn end(self) {
-        let (one, other) = (self.one.clone(), self.other.clone());
-        drop(self);
-        if one.is_symlink() {
-            renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).unwrap();
-        }
-    }
-}
-
-impl Drop for Exchange {
-    fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Relaxed);
-        self.thread.take().unwrap().join().unwrap();
-    }
-}
 
 /// A workspace in which `a/sub` and `link`, a link to a directory outside, change places.
 struct Place {

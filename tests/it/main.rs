@@ -30,6 +30,9 @@ mod edit;
 mod env_file;
 mod events;
 #[cfg(target_os = "linux")]
+#[path = "../../src/tools/exchange.rs"]
+mod exchange;
+#[cfg(target_os = "linux")]
 mod exchanged;
 mod fakes;
 mod family;

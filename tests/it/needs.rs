@@ -47,12 +47,12 @@ pub(crate) enum Need {
     Wget,
 }
 
-/// What is known of a need.
+/// Facts about a need.
 struct Row {
     name: &'static str,
     /// Rest of the variable `TANDEM_REQUIRE_...` that has tests fail instead of being skipped.
     variable: &'static str,
-    /// What a person does to have it.
+    /// Advice to a person who lacks it.
     remedy: &'static str,
     is_here: fn() -> bool,
 }

@@ -109,8 +109,8 @@ impl<'a> Confined<'a> {
         if !self.unasked {
             return None;
         }
-        // What a sandbox does not hold: what is told to the model, and what is in the workspace.
-        // A file that only may be one is hidden there.
+        // The sandbox holds back neither the output of a command, which the model reads, nor the removal of files of
+        // the workspace. A file that only may be a secret needs no question: the sandbox hides it.
         let secret = command.tells_secrets;
         let destroys = command.destroys && self.mode > SandboxMode::ReadOnly;
         Some(!(secret || destroys))

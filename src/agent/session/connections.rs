@@ -91,7 +91,7 @@ impl Connections {
             let call = connections(&self.command, &first, &others);
             let answer = call.ask(engine, question, cancel, over.cancelled()).await;
             for wanted in [first].into_iter().chain(others) {
-                // The command may have ended.
+                // A command that has ended waits for no answer any more.
                 let _ = wanted.admission.send(admission_of(answer.as_ref()));
             }
             if cancel.is_cancelled() || over.is_cancelled() {

@@ -291,7 +291,7 @@ fn id(choice: &Choice) -> Option<&'static str> {
             Scope::Line { .. } => Some(ALWAYS_EXACT),
             Scope::Programs(_) => Some(ALWAYS_PROGRAM),
             Scope::Edits => Some(ALWAYS_EDITS),
-            // The first "always" of their question, whose option is [`ALWAYS`].
+            // A question offers these scopes as its first "always" only, which has the option [`ALWAYS`].
             Scope::Commands(_)
             | Scope::Outside(_)
             | Scope::Hosts(_)

@@ -30,7 +30,7 @@ pub(super) fn allowing(question: &Question) -> Option<String> {
         return Some("`sandbox.network.allowedDomains`".to_owned());
     }
     let is_edit = asks("edits") || question.scopes.contains(&Scope::Edits);
-    if is_edit || asks("web") {
+    if is_edit {
         return Some("`--approval-mode auto_edit`".to_owned());
     }
     let rule = |keys: &str| Some(format!("a rule that allows it, with `{keys}`"));

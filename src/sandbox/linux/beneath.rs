@@ -36,7 +36,7 @@ pub(crate) enum Guard {
     ReadOnly,
 }
 
-/// What is guarded.
+/// A part of the tree of files with its guard.
 pub(crate) struct Guarded {
     pub(crate) path: PathBuf,
     pub(crate) opened: Opened,
@@ -140,8 +140,8 @@ impl Opened {
     }
 }
 
-/// Leaves out what can be written but has another file in its place now.
-pub(crate) fn keep_places(profile: &mut Profile) -> io::Result<()> {
+/// Takes writable paths that lead to other files than when the session began out of a profile.
+pub(crate) fn drop_replaced(profile: &mut Profile) -> io::Result<()> {
     let root = Root::open()?;
     profile.writable.retain(|place| root.find_place(place).is_ok());
     Ok(())

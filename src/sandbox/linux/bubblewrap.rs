@@ -99,7 +99,7 @@ impl Arguments {
                 found.insert(guarded.path.clone(), guarded);
             }
         }
-        // Unlike a mount on itself, what the program puts there has the rights that are named.
+        // A later `--bind` would make a part of a read-only directory writable again.
         drop_held(&mut found, |guarded| guarded.guard == Guard::ReadOnly);
         for (path, Guarded { opened, guard, .. }) in found {
             let option = if guard == Guard::ReadOnly { "--ro-bind" } else { "--bind" };
@@ -128,7 +128,8 @@ fn arguments(profile: &Profile) -> io::Result<Arguments> {
     for place in seen {
         made.bind(option(place), place.clone(), place.path());
     }
-    // After what a project may have chosen: what is put there must not show the machine's own again.
+    // `/dev`, `/proc`, `/run` and `/tmp` come after the workspace: a path that a project chose would otherwise cover
+    // them with the machine's own.
     for (words, path) in [(["--dev"], "/dev"), (["--proc"], "/proc"), (["--tmpfs"], "/dev/shm")] {
         made.own(&words, Path::new(path));
     }
@@ -151,14 +152,13 @@ fn arguments(profile: &Profile) -> io::Result<Arguments> {
     Ok(made)
 }
 
-/// Checks in the tree that the program has made that every file is what was judged, and where it was: the
-/// program works by names, which may have changed meanwhile. Each thing that it has mounted is found where it
-/// belongs, so none is elsewhere.
+/// Checks that bubblewrap has mounted every file that was judged at its path: bubblewrap works by names, which may
+/// lead to other files by then. Each mount is found at its own path, so none is at another.
 pub(crate) fn check(expected: &[Expected]) -> io::Result<()> {
     let root = Root::open()?;
     for Expected { path, place } in expected {
         let found = match root.find(path) {
-            // What was to be hidden has gone by itself.
+            // A file that was to be hidden, and that is no longer there, needs no mask.
             Err(Errno::NOENT | Errno::NOTDIR) if place.is_none() => continue,
             found => found.naming(path.to_string_lossy())?,
         };
@@ -182,7 +182,8 @@ pub(crate) fn command(
 ) -> io::Result<(Command, Vec<OwnedFd>)> {
     let mut command = Command::new(program);
     report::begin_bubblewrap(report)?;
-    // The program closes its own before it starts another.
+    // Two descriptors of one report: bubblewrap closes its own before it starts the second helper, which reports
+    // as well.
     let (status, continued) = (report::shared(report)?, report::shared(report)?);
     command.arg("--json-status-fd").arg(status.as_raw_fd().to_string());
     // What root runs would keep all capabilities, and could write the machine's settings in /proc.
@@ -200,7 +201,7 @@ pub(crate) fn command(
         open.push(filter);
     }
     command.arg("--chdir").arg(std::env::current_dir()?);
-    // Where the file lies may not be seen in there.
+    // The helper is started by its descriptor: the directory of its file may be hidden in the sandbox.
     let own = rustix::fs::open("/proc/self/exe", OFlags::RDONLY, Mode::empty())?;
     let order = left_open(&serde_json::to_vec(&Order::Check {
         expected,

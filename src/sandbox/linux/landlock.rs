@@ -63,7 +63,7 @@ fn restrict_files(profile: &Profile) -> io::Result<()> {
     // Names can be seen everywhere; a rule cannot take a directory out of one that it allows.
     rules = allow(rules, root.find(Path::new("/"))?, AccessFs::ReadDir.into())?;
     for path in readable(profile)? {
-        // What went since the directory was read, or has become a link, needs no rule.
+        // A file that was removed since the directory was read, or that has become a link, needs no rule.
         if let Ok(found) = root.find(&path) {
             rules = allow(rules, found, AccessFs::from_read(NEWEST))?;
         }
@@ -89,7 +89,7 @@ fn allow(
 ) -> io::Result<RulesetCreated> {
     let access = match found.kind {
         FileType::Directory => access,
-        // A link has no content: what it leads to has a rule, or is hidden.
+        // A link has no content of its own. The file that it leads to has a rule, or is hidden.
         FileType::Symlink => return Ok(rules),
         _ => access & AccessFs::from_file(NEWEST),
     };

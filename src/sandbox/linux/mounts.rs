@@ -28,8 +28,7 @@ type Part = (OwnedFd, PathBuf);
 
 /// Parts of the machine's tree, taken before it is made read-only.
 struct Parts {
-    /// What is worked in, and what else can be written: those that lie where the machine's files are seen,
-    /// and those that lie where others are.
+    /// Roots and writable paths, by the [layout](Layout).
     seen: Vec<(OwnedFd, KnownPath)>,
     unseen: Vec<(OwnedFd, KnownPath)>,
     temporary: Vec<Part>,

@@ -6,16 +6,16 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use super::beneath::Guard;
-use crate::profile::{KnownPath, Profile};
+use crate::profile::{KnownPath, Profile, RUN_DIRECTORIES, TEMPORARY_DIRECTORIES};
 
 /// Returns the real paths of directories for temporary files, which become the session's own.
 pub(super) fn temporary_directories() -> Vec<PathBuf> {
-    real(&["/tmp", "/var/tmp"])
+    real(&TEMPORARY_DIRECTORIES)
 }
 
 /// Returns the real paths of directories with sockets of the machine's and the user's services.
 pub(super) fn run_directories() -> Vec<PathBuf> {
-    real(&["/run", "/var/run"])
+    real(&RUN_DIRECTORIES)
 }
 
 fn real(paths: &[&str]) -> Vec<PathBuf> {
@@ -80,7 +80,7 @@ pub(super) fn guards(profile: &Profile) -> BTreeMap<PathBuf, Guard> {
     guards
 }
 
-/// Leaves out what is below something that cannot be written: it cannot be written either.
+/// Takes out guards below a read-only guard, which holds for all that is below.
 pub(super) fn drop_held<T>(guards: &mut BTreeMap<PathBuf, T>, is_read_only: impl Fn(&T) -> bool) {
     let mut last: Option<PathBuf> = None;
     guards.retain(|path, guard| {

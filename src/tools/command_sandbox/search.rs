@@ -9,23 +9,24 @@ use std::path::{Component, Path, PathBuf};
 use tandem_content::bounded;
 
 /// Maximum number of entries of the workspace that are looked at, and maximum depth.
-const MOST_ENTRIES: usize = 500_000;
-const DEEPEST: usize = 64;
+const MAX_ENTRIES: usize = 500_000;
+const MAX_DEPTH: usize = 64;
 
 /// Maximum number of protected files that are each held by themselves: each costs a command a little time.
-const MOST_HELD: usize = 500;
+const MAX_HELD: usize = 500;
 
 /// Maximum number of directories that are held because of what is in them.
-const MOST_DIRECTORIES: usize = 200;
+const MAX_HELD_DIRECTORIES: usize = 200;
 
-/// Directories that programs fill and empty again: what is protected elsewhere is not theirs in there.
-const INSTALLED: [&str; 4] = ["node_modules", "target", ".venv", "venv"];
+/// Directories that package managers and builds fill and empty again: files in them are neither protected nor
+/// hidden.
+pub(super) const INSTALLED_DIRECTORIES: [&str; 4] = ["node_modules", "target", ".venv", "venv"];
 
 /// Maximum number of links that one path leads through; as many as Linux follows.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// Bytes of a file in which git says where a directory is.
-const MOST_POINTER_BYTES: u64 = 4096;
+const MAX_POINTER_BYTES: u64 = 4096;
 
 /// Result of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,10 +44,10 @@ impl SearchResult {
         is_protected: impl Fn(&Path, &DirEntry) -> bool,
     ) -> Self {
         let (mut files, mut unclear) = (Vec::new(), BTreeSet::new());
-        let mut left = MOST_ENTRIES;
+        let mut left = MAX_ENTRIES;
         let mut open: VecDeque<_> = roots.iter().map(|root| (root, root.clone(), 0)).collect();
         while let Some((root, directory, depth)) = open.pop_front() {
-            let listed = if depth < DEEPEST { list(&directory, left) } else { Err(too_much()) };
+            let listed = if depth < MAX_DEPTH { list(&directory, left) } else { Err(too_much()) };
             let Ok(entries) = listed else {
                 unclear.insert(directory);
                 continue;
@@ -60,7 +61,7 @@ impl SearchResult {
                 }
             }
         }
-        let beyond = files.drain(files.len().min(MOST_HELD)..);
+        let beyond = files.drain(files.len().min(MAX_HELD)..);
         unclear.extend(beyond.filter_map(|path| path.parent().map(Path::to_owned)));
         Self { files: files.into_iter().collect(), unclear: gathered(unclear, roots) }
     }
@@ -73,7 +74,7 @@ impl SearchResult {
                 Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
             )
         };
-        let room = MOST_HELD.saturating_sub(self.files.len());
+        let room = MAX_HELD.saturating_sub(self.files.len());
         let kept = earlier.files.into_iter().filter(|path| !self.files.contains(path));
         let kept: Vec<_> = kept.filter(is_there).take(room).collect();
         self.files.extend(kept);
@@ -101,12 +102,12 @@ fn too_much() -> io::Error {
 /// Returns whether protected files are looked for in what is at a path.
 fn is_searched(entry: &DirEntry) -> bool {
     entry.file_type().is_ok_and(|kind| kind.is_dir())
-        && !INSTALLED.iter().any(|name| entry.file_name() == *name)
+        && !INSTALLED_DIRECTORIES.iter().any(|name| entry.file_name() == *name)
 }
 
 /// Returns few directories that all of these are in.
 fn gathered(mut directories: BTreeSet<PathBuf>, roots: &[PathBuf]) -> BTreeSet<PathBuf> {
-    while directories.len() > MOST_DIRECTORIES {
+    while directories.len() > MAX_HELD_DIRECTORIES {
         let depth =
             |path: &Path| if roots.iter().any(|it| it == path) { 0 } else { path.iter().count() };
         let deepest = directories.iter().map(|path| depth(path)).max().unwrap_or_default();
@@ -161,7 +162,7 @@ fn led_through(path: &Path) -> Vec<PathBuf> {
             }
             _ => {}
         }
-        if found.len() > MOST_LINKS {
+        if found.len() > MAX_LINKS {
             return found;
         }
     }
@@ -173,7 +174,7 @@ fn led_through(path: &Path) -> Vec<PathBuf> {
 /// worktrees share.
 fn git_directories(path: &Path) -> Vec<PathBuf> {
     let pointed_to = |file: &Path, prefix: &str| {
-        let text = String::from_utf8(bounded::read(file, MOST_POINTER_BYTES).ok()?).ok()?;
+        let text = String::from_utf8(bounded::read(file, MAX_POINTER_BYTES).ok()?).ok()?;
         let target = text.strip_prefix(prefix)?.trim_end_matches(['\n', '\r']);
         let target = file.parent()?.join(target.trim_start()).canonicalize().ok()?;
         is_git_directory(&target).then_some(target)
@@ -216,7 +217,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap();
         let unclear: PathBuf =
-            [root.clone()].into_iter().chain((0..DEEPEST).map(|_| "a".into())).collect();
+            [root.clone()].into_iter().chain((0..MAX_DEPTH).map(|_| "a".into())).collect();
         fs::create_dir_all(unclear.join(".git")).unwrap();
         fs::create_dir_all(root.join("a/.git")).unwrap();
         let found = SearchResult::search(std::slice::from_ref(&root), is_named_git);
@@ -227,11 +228,11 @@ mod tests {
     #[test]
     fn the_directories_of_more_files_than_are_held_are_unclear() {
         let directory = tempfile::tempdir().unwrap();
-        for number in 0..=MOST_HELD {
+        for number in 0..=MAX_HELD {
             fs::create_dir_all(directory.path().join(format!("{number}/.git"))).unwrap();
         }
         let result = SearchResult::search(&[directory.path().to_owned()], is_named_git);
-        assert_eq!((result.files.len(), result.unclear.len()), (MOST_HELD, 1));
+        assert_eq!((result.files.len(), result.unclear.len()), (MAX_HELD, 1));
         let unclear = result.unclear.first().unwrap().join(".git");
         assert!(!result.files.contains(&unclear));
     }
@@ -259,7 +260,7 @@ mod tests {
         symlink("loop", root.join("loop")).unwrap();
         let expected = ["a", "b", "c", "d/e"].map(|name| root.join(name));
         assert_eq!(led_through(&root.join("a")), expected);
-        assert_eq!(led_through(&root.join("loop")).len(), MOST_LINKS + 1);
+        assert_eq!(led_through(&root.join("loop")).len(), MAX_LINKS + 1);
     }
 
     #[test]

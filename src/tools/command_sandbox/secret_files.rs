@@ -12,8 +12,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
+use tandem_sandbox::{RUN_DIRECTORIES, TEMPORARY_DIRECTORIES};
 
 use self::tracked::Repositories;
+use super::search::INSTALLED_DIRECTORIES;
 use crate::secrets::Secrets;
 
 /// Maximum number of entries of the workspace that are looked at, and maximum depth. A directory beyond is
@@ -29,15 +31,12 @@ const MAX_HIDDEN: usize = 500;
 /// before.
 const CLOCK_STEP: Duration = Duration::from_millis(100);
 
-/// Directories whose files others have made and published: certificates, tests' keys.
-const INSTALLED: [&str; 5] = ["node_modules", "site-packages", "target", ".venv", "venv"];
+/// Directory of installed Python packages, which have certificates among their files.
+const PYTHON_PACKAGES: &str = "site-packages";
 
 /// Directories of the system, in which no person keeps secrets of a project.
-const SYSTEM: [&str; 9] =
+const SYSTEM_DIRECTORIES: [&str; 9] =
     ["/bin", "/dev", "/lib", "/lib64", "/nix/store", "/proc", "/sbin", "/sys", "/usr"];
-
-/// Directories that are the session's own in the sandbox.
-const REPLACED: [&str; 3] = ["/run", "/tmp", "/var/tmp"];
 
 /// The files with secrets of one workspace, found anew for every command.
 #[derive(Default)]
@@ -88,12 +87,15 @@ impl SecretFiles {
 pub(super) fn hidden_but(path: PathBuf, shown: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     match shown.range(path.clone()..).next() {
         Some(next) if *next == path => Vec::new(),
-        Some(next) if next.starts_with(&path) => match fs::read_dir(&path) {
-            Ok(entries) => {
-                entries.flatten().flat_map(|entry| hidden_but(entry.path(), shown)).collect()
+        Some(next) if next.starts_with(&path) => {
+            // A directory that cannot be listed as a whole is hidden as a whole.
+            match fs::read_dir(&path).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
+                Ok(entries) => {
+                    entries.iter().flat_map(|entry| hidden_but(entry.path(), shown)).collect()
+                }
+                Err(_) => vec![path],
             }
-            Err(_) => vec![path],
-        },
+        }
         _ => vec![path],
     }
 }
@@ -103,13 +105,14 @@ fn target(link: &Path, roots: &[PathBuf]) -> Option<PathBuf> {
     let target = link.canonicalize().ok()?;
     // A command could make a link named `.env` to `/usr`: hiding its target would leave later commands without
     // programs.
-    let is_replaced = || REPLACED.iter().any(|path| Path::new(path).starts_with(&target));
+    let mut replaced = RUN_DIRECTORIES.iter().chain(&TEMPORARY_DIRECTORIES);
+    let mut is_replaced = || replaced.any(|path| Path::new(path).starts_with(&target));
     let is_needed = is_system(&target) || is_above_root(&target, roots) || is_replaced();
     (!is_needed).then_some(target)
 }
 
 fn is_system(path: &Path) -> bool {
-    SYSTEM.iter().any(|directory| path.starts_with(directory))
+    SYSTEM_DIRECTORIES.iter().any(|directory| path.starts_with(directory))
 }
 
 fn is_above_root(path: &Path, roots: &[PathBuf]) -> bool {
@@ -185,7 +188,7 @@ impl DirectoryState {
     }
 }
 
-/// What counts of the entries of a directory.
+/// Entries of a directory that matter to the search.
 struct Listing {
     /// State in which the directory was listed, unless it may have changed meanwhile.
     state: Option<DirectoryState>,
@@ -242,7 +245,9 @@ impl Listing {
 }
 
 fn is_searched(path: &Path, name: &OsStr, kind: FileType) -> bool {
-    let is_skipped = name == ".git" || INSTALLED.iter().any(|installed| name == *installed);
+    let is_skipped = name == ".git"
+        || name == PYTHON_PACKAGES
+        || INSTALLED_DIRECTORIES.iter().any(|installed| name == *installed);
     kind.is_dir() && !is_skipped && !is_system(path)
 }
 

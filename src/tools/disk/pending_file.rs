@@ -99,7 +99,7 @@ impl<'d> TemporaryName<'d> {
     fn create(mut self, name: &OsStr) -> io::Result<()> {
         let (directory, flags) = (self.directory, RenameFlags::NOREPLACE);
         match renameat_with(directory, &*self.name, directory, name, flags) {
-            // Some file systems do not know the flag; a link takes no name that is taken, either.
+            // Some file systems do not know `NOREPLACE`. Making a hard link fails on a name that is taken as well.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
                 let empty = AtFlags::empty();
                 Ok(rustix::fs::linkat(directory, &*self.name, directory, name, empty)?)

@@ -24,7 +24,7 @@ const OUTSIDE: &str = "outside";
 const NAME_CHARS: usize = 80;
 
 /// Maximum number of hidden files that the model is told of.
-const MOST_NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 /// Adds the sandbox to what the model is told of the tool.
 pub(super) fn describe(spec: &mut ToolSpec) {
@@ -140,8 +140,8 @@ const NO_NETWORK: [&str; 6] = [
 const LINES_AROUND: usize = 3;
 const MAX_LOOKUPS: usize = 50;
 
-/// Characters of output that the model is told whole, whatever its window has room for.
-const TOLD_WHOLE: usize = 1000;
+/// Maximum length of output that the model is told uncut, whatever its window has room for, in bytes.
+const MAX_UNCUT_OUTPUT: usize = 1000;
 
 impl SandboxNotes {
     /// Makes notes on a command that ran in a mode: files that were taken out of the workspace, each with
@@ -149,7 +149,8 @@ impl SandboxNotes {
     pub(super) async fn new(
         mode: SandboxMode,
         taken: &[(PathBuf, PathBuf)],
-        (output, directory): (&str, &Path),
+        output: &str,
+        directory: &Path,
         confinement: &Confinement,
     ) -> Self {
         let taken = taken.iter().map(|(path, to)| {
@@ -207,8 +208,8 @@ impl SandboxNotes {
             command.contains(&*name) || output.contains(&*name)
         };
         let mut names: Vec<_> = hidden.iter().filter(is_named).map(|path| path.display()).collect();
-        let more = names.len().saturating_sub(MOST_NAMED);
-        names.truncate(MOST_NAMED);
+        let more = names.len().saturating_sub(MAX_NAMED);
+        names.truncate(MAX_NAMED);
         let mut names: Vec<_> = names.iter().map(ToString::to_string).collect();
         names.extend((more > 0).then(|| format!("{more} more")));
         let hidden = (!names.is_empty()).then(|| {
@@ -277,7 +278,7 @@ pub(super) fn failed(why: &str) -> ToolError {
 /// proxy's words.
 pub(super) fn hosts(network: &NetworkAccess, output: &str) -> Option<String> {
     // Of long output the model may be given only a part, which need not name the host.
-    let told = if output.len() <= TOLD_WHOLE { output } else { "" };
+    let told = if output.len() <= MAX_UNCUT_OUTPUT { output } else { "" };
     let blocked = network.blocked();
     let blocked = blocked.iter().filter(|it| !told.contains(&it.to_string()));
     let hosts = blocked.map(|BlockedHost { host, why }| format!("{host} ({why})"));

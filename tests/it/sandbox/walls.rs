@@ -16,6 +16,7 @@ use tempfile::TempDir;
 
 use super::limits::{as_ordinary, ordinary};
 use super::{Arena, mechanisms, python};
+use crate::exchange::Exchange;
 use crate::family::make_fifo;
 
 /// Time for a command that has nothing to wait for.
@@ -270,42 +271,6 @@ fn a_link_below_an_allowed_path_does_not_open_another_directory() {
     }
 }
 
-/// Exchanges two names as fast as the machine can, until it is killed.
-const EXCHANGE: &str = "
-import ctypes, sys
-libc = ctypes.CDLL(None)
-one, other = (argument.encode() for argument in sys.argv[1:3])
-print('ready', flush=True)
-while True:
-    libc.renameat2(-100, one, -100, other, 2)
-";
-
-/// A process that exchanges two names.
-struct Exchange(std::process::Child);
-
-impl Exchange {
-    fn start(python: &str, one: &Path, other: &Path) -> Self {
-        use std::io::BufRead as _;
-        let mut child = Command::new(python)
-            .args(["-c", EXCHANGE])
-            .args([one, other])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        std::io::BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n");
-        Self(child)
-    }
-}
-
-impl Drop for Exchange {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Number of commands that are run while names are exchanged.
 fn tries() -> usize {
     let tries = std::env::var("TANDEM_EXCHANGES").ok();
@@ -314,7 +279,6 @@ fn tries() -> usize {
 
 #[test]
 fn names_that_are_exchanged_while_the_sandbox_is_made_open_nothing() {
-    let Some(python) = python() else { return };
     let arena = Arena::new();
     arena.file(".ssh/id_rsa", "canary\n");
     arena.file("victim", "untouched\n");
@@ -325,7 +289,7 @@ fn names_that_are_exchanged_while_the_sandbox_is_made_open_nothing() {
     let (directory, link) = (arena.workspace().join("d"), arena.workspace().join("l"));
     symlink("..", &link).unwrap();
     for mechanism in mounting() {
-        let _exchange = Exchange::start(python, &directory, &link);
+        let _exchange = Exchange::of(&directory, &link);
         let command = "for path in ~ d l; do \
             echo evil > $path/victim; cat $path/.ssh/id_rsa; echo evil > $path/.git/config; done";
         let mut ran = 0;

@@ -83,7 +83,7 @@ impl<'a> SecretFinder<'a> {
         let lists = name == "ls";
         let words = command.args().iter().filter(|word| !lists || self.leads_below(word, cwd));
         let words: Vec<_> = words.collect();
-        // A pattern or a message may be called like a secret that is not there.
+        // A word may be a search pattern or a message with the name of a secret: only names of files that exist count.
         let is_there = |path: &Path| fs::symlink_metadata(path).is_ok();
         if let Some(found) = self.named(&words, cwd, is_there) {
             return found;

@@ -27,7 +27,8 @@ impl<'a> Variables<'a> {
         let mut unbound = Vec::new();
         for step in steps {
             match step {
-                // A loop is announced by an assignment, and then bound if its words are known.
+                // A `for` loop comes as an assignment without a value; if the words after `in` are known, this step
+                // follows with them.
                 Step::Bind(name, words) => {
                     unbound.retain(|known| known != name);
                     let words = words.iter().flatten().map(|word| Some(word.source.clone()));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use tandem_tools::workspace::Workspace;
 
 /// Name of a memory file if the settings name none.
-const FIRST: &str = "GEMINI.md";
+const DEFAULT_NAME: &str = "GEMINI.md";
 
 /// Name that is read besides the first name found: other agents' files have it too.
 const ALSO: &str = "AGENTS.md";
@@ -34,7 +34,7 @@ pub struct Places {
 impl Default for Places {
     fn default() -> Self {
         Self {
-            names: vec![FIRST.to_owned(), ALSO.to_owned()],
+            names: vec![DEFAULT_NAME.to_owned(), ALSO.to_owned()],
             own_names: None,
             user: Vec::new(),
             home: None,
@@ -48,12 +48,12 @@ impl Default for Places {
 impl Places {
     /// Returns the name that a new memory file gets.
     pub(super) fn name(&self) -> &str {
-        self.names.first().map_or(FIRST, String::as_str)
+        self.names.first().map_or(DEFAULT_NAME, String::as_str)
     }
 
     /// The file that what the user wants remembered is added to.
     pub(super) fn user_file(&self) -> Option<PathBuf> {
-        let name = self.own_names().first().map_or(FIRST, String::as_str);
+        let name = self.own_names().first().map_or(DEFAULT_NAME, String::as_str);
         Some(self.user.first()?.join(name))
     }
 

@@ -47,7 +47,7 @@ fn read_with(
     let mut before = Vec::new();
     for _ in 0..number(index, 8)? {
         let start = at;
-        // After two times and two numbers.
+        // The mode comes after two times of 8 bytes each, the device and the number of the file.
         let mode = number(index, start + 24)?;
         at += STAT_BYTES + hash_bytes;
         let flags = short(index, at)?;
@@ -76,7 +76,7 @@ fn read_with(
         before.clone_from(&name);
         let hidden = flags & ASSUMED_UNCHANGED != 0 || further & (SKIPPED | TO_BE_ADDED) != 0;
         match mode >> 12 {
-            // A directory stands for files that are not there.
+            // An entry for a directory (of a sparse index) stands for files that are not checked out.
             0o4 => {}
             0o10 | 0o12 if hidden => entry(&name, EntryKind::Name),
             0o10 | 0o12 => entry(&name, EntryKind::File),

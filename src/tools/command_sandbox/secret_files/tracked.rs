@@ -110,7 +110,8 @@ impl Repository {
             return BTreeSet::new();
         }
         for files in repositories.into_iter().filter(|_| nesting < MAX_NESTING) {
-            // Where git keeps those that belong to this one, which no command can write.
+            // Only the repository of a submodule, which is below `.git/modules`: no command can write there, so no
+            // command can add files to its index.
             let git = pointed_to(&files.join(".git"));
             let git = git.filter(|git| git.starts_with(self.git.join("modules")));
             if let Some(git) = git {
