@@ -1,7 +1,8 @@
-//! Directories for tests that run commands in a sandbox, wherever the repository was cloned.
+//! Directories for tests that run commands in a sandbox or as another user, wherever the repository was cloned.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use tempfile::TempDir;
 
@@ -21,6 +22,11 @@ pub(crate) fn seen_in_sandbox() -> TempDir {
     tempfile::Builder::new().prefix(".tandem-test-").tempdir_in(place).unwrap()
 }
 
+/// Makes a directory that a user who owns nothing may enter. `TMPDIR` may be closed to all but its owner.
+pub(crate) fn entered_by_others() -> TempDir {
+    TempDir::new_in("/tmp").unwrap()
+}
+
 /// Copies the program that was built into a directory, for those who cannot reach it where it is.
 pub(crate) fn copy_program(directory: &Path) -> PathBuf {
     copy(Path::new(env!("CARGO_BIN_EXE_tandem")), directory)
@@ -33,6 +39,9 @@ pub(crate) fn copy_fixture(name: &str, directory: &Path) -> PathBuf {
 
 fn copy(file: &Path, directory: &Path) -> PathBuf {
     let copied = directory.join(file.file_name().unwrap());
-    fs::copy(file, &copied).unwrap();
+    // By another process: a test that starts a program at this moment would hand an open descriptor down, and a
+    // program that somebody has open for writing cannot be started ("Text file busy").
+    let status = Command::new("cp").arg(file).arg(&copied).status().unwrap();
+    assert!(status.success(), "cp {} {}: {status}", file.display(), copied.display());
     copied
 }

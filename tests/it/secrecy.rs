@@ -2,15 +2,15 @@
 //! question.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::fs::chown;
 use std::path::Path;
 
 use serde_json::json;
-use tempfile::TempDir;
 use tokio::time::timeout;
 
 use crate::agent::{HANG, Setup};
 use crate::family::run;
+use crate::places::{copy_program, entered_by_others};
 
 /// A user who has no rights. Root may read every process.
 const NOBODY: u32 = 65534;
@@ -29,12 +29,10 @@ fn give(path: &Path, user: u32) {
 async fn out(command: &str, key: &str) -> String {
     let setup = Setup::answers(json!([[run(command)], [{ "text": "done" }]])).arg("-y");
     let setup = setup.var("GEMINI_API_KEY", key).var("MY_COPY", key);
-    let home = TempDir::new().unwrap();
+    let home = entered_by_others();
     let mut command = setup.command(home.path());
     if rustix::process::geteuid().is_root() {
-        let program = home.path().join("tandem");
-        fs::copy(env!("CARGO_BIN_EXE_tandem"), &program).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let program = copy_program(home.path());
         give(home.path(), NOBODY);
         let own = command.as_std();
         let mut other = tokio::process::Command::new(program);

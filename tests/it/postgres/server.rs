@@ -21,9 +21,12 @@ const STANDBY_LIMIT: Duration = Duration::from_mins(1);
 const KEEPER: &str = r#"
 set -u
 bin=$1 port=$2 primary=$3
-dir=$(mktemp -d) || exit 1
 as=
-if [ "$(id -u)" = 0 ]; then
+if [ "$(id -u)" != 0 ]; then
+  dir=$(mktemp -d) || exit 1
+else
+  # TMPDIR may be closed to all but root.
+  dir=$(mktemp -d /tmp/tandem-postgres-XXXXXX) || exit 1
   user=postgres
   id "$user" >/dev/null 2>&1 || user=nobody
   as="setpriv --reuid=$user --regid=$(id -g $user) --clear-groups"

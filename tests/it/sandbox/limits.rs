@@ -4,11 +4,9 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::process::{Command, Output};
 
-use tempfile::TempDir;
-
 use super::{Arena, mechanisms, python, works};
 use crate::needs::{Need, lacking};
-use crate::places::copy_program;
+use crate::places::{copy_program, entered_by_others};
 
 /// Words that start a program as a user who owns nothing, where the tests run as root: root is held to no number of
 /// processes.
@@ -41,7 +39,7 @@ pub(super) fn ordinary() -> Option<(Arena, &'static str)> {
     if lacking(Need::Setpriv) {
         return None;
     }
-    let arena = Arena::of(TempDir::new_in("/tmp").unwrap());
+    let arena = Arena::of(entered_by_others());
     copy_program(arena.path());
     if rustix::process::geteuid().is_root() {
         for path in [arena.path(), &arena.home(), &arena.workspace()] {
