@@ -19,15 +19,13 @@ use tokio::sync::mpsc;
 
 use self::claim::FileClaim;
 use self::directory::{
-    LOG, LogFile, OWNER, SECRETS, blocking, lock, named, open, read_head, session_id, store_id,
+    LOG, LONGEST_LINE, LogFile, OWNER, SECRETS, blocking, lock, named, open, read_head,
+    read_head_or_first_event, session_id, store_id,
 };
 use crate::lines;
 
 /// Prefix of a directory that is being deleted.
 const TRASH: &str = ".trash-";
-
-/// Longest line that is read, in bytes: longer than any batch with any tool's longest result.
-const LONGEST_LINE: u64 = 1 << 30;
 
 /// Bytes of lines that are given to a reader at once.
 const PIECE: usize = 256 << 10;
@@ -101,20 +99,24 @@ impl Store for FileStore {
 
     async fn head(&self, id: &str) -> Result<Head, StoreError> {
         let (dir, id) = (self.session(id)?, id.to_owned());
-        blocking(move || Ok(read_head(&mut open(&dir, &id)?)?.1)).await
+        blocking(move || read_head_or_first_event(&mut open(&dir, &id)?, &id)).await
     }
 
     async fn read(&self, id: &str) -> Result<StoredLog, StoreError> {
         let (dir, id) = (self.session(id)?, id.to_owned());
         let log = blocking(move || {
             let mut log = open(&dir, &id)?;
-            read_head(&mut log)?;
-            Ok(log)
+            if let Err(err) = read_head(&mut log) {
+                read_head_or_first_event(&mut open(&dir, &id)?, &id).map_err(|_| err)?;
+                // The line is read as one that is damaged, with which people are told of it.
+                return Ok((open(&dir, &id)?, 0));
+            }
+            Ok((log, 1))
         });
-        let log = log.await?;
+        let (log, lines_read) = log.await?;
         // A few pieces ahead: reading goes on while the pieces before are taken in.
         let (pieces, read) = mpsc::channel(2);
-        tokio::task::spawn_blocking(move || read_pieces(log, &pieces));
+        tokio::task::spawn_blocking(move || read_pieces(log, lines_read, &pieces));
         Ok(stream::unfold(read, async |mut read| Some((read.recv().await?, read))).boxed())
     }
 
@@ -191,9 +193,13 @@ impl Store for FileStore {
     }
 }
 
-/// Reads all lines after the head, and gives them out in pieces, until nobody wants more.
-fn read_pieces(mut log: LogFile, pieces: &mpsc::Sender<Result<Vec<Stored>, StoreError>>) {
-    let (mut number, mut line) = (1, Vec::new());
+/// Reads the lines that are left, and gives them out in pieces, until nobody wants more.
+fn read_pieces(
+    mut log: LogFile,
+    lines_read: usize,
+    pieces: &mpsc::Sender<Result<Vec<Stored>, StoreError>>,
+) {
+    let (mut number, mut line) = (lines_read, Vec::new());
     loop {
         let (mut piece, mut bytes) = (Vec::new(), 0);
         while bytes < PIECE {

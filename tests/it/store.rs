@@ -278,6 +278,36 @@ async fn an_empty_or_foreign_log_is_refused_with_its_reason() {
 }
 
 #[tokio::test]
+async fn a_session_whose_first_line_is_damaged_is_listed_and_can_be_read() {
+    for damage in ["", "{\"tandem\":1,\"id\":", "\u{fffd}\0\0"] {
+        let place = Place::new();
+        fs::create_dir_all(place.session(ID)).unwrap();
+        let (_, batches) = GOLDEN.split_once('\n').unwrap();
+        let content = format!("{damage}\n{batches}");
+        fs::write(place.log(), &content).unwrap();
+        let listed = place.store.list(&Query::default()).await.unwrap();
+        let [listed] = &listed[..] else { panic!("{damage:?}: {listed:?}") };
+        assert_eq!((&*listed.head.id, &listed.head.owner), (ID, &None));
+        assert_eq!(place.store.head(ID).await.unwrap(), listed.head);
+        let mut log = place.store.read(ID).await.unwrap();
+        let (mut read, mut damaged) = (0, Vec::new());
+        while let Some(pieces) = log.next().await {
+            for piece in pieces.unwrap() {
+                match piece {
+                    Stored::Batch(batch) => read += batch.events.len(),
+                    Stored::Damaged(why) => damaged.push(why),
+                }
+            }
+        }
+        assert_eq!((read, damaged.len()), (14, usize::from(!damage.is_empty())), "{damaged:?}");
+        // Nothing is added to what nobody understands.
+        let claimed = place.store.claim(ID).await;
+        assert!(matches!(claimed, Err(StoreError::Invalid(_))), "{damage:?}");
+        assert_eq!(fs::read_to_string(place.log()).unwrap(), content);
+    }
+}
+
+#[tokio::test]
 async fn a_line_of_many_megabytes_is_read() {
     let place = Place::written().await;
     let line =

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::Path;
 use std::time::Duration;
 
-use tandem_agent::session::{Head, Holder, StoreError};
+use tandem_agent::session::{Event, Head, Holder, StoreError};
 use uuid::Uuid;
 
 use crate::lines;
@@ -22,6 +22,9 @@ pub(super) const SECRETS: &str = "secrets.json";
 
 /// Name of the file with the id of the store.
 const STORE_ID: &str = ".store-id";
+
+/// Longest line that is read, in bytes: longer than any batch with any tool's longest result.
+pub(super) const LONGEST_LINE: u64 = 1 << 30;
 
 /// Number of attempts to lock a log that others only look at, and the time between two.
 const LOCK_ATTEMPTS: usize = 100;
@@ -109,6 +112,39 @@ pub(super) fn read_head(log: &mut LogFile) -> Result<(u32, Head), StoreError> {
     // As long as a path can be, and more.
     log.by_ref().take(1 << 20).read_until(b'\n', &mut line)?;
     lines::read_head(&line).map_err(|err| StoreError::Invalid(format!("its first line: {err}")))
+}
+
+/// Reads the head of a session for whoever only looks at it. In the place of a damaged one, describes the session by
+/// the name of its directory and by its first event.
+pub(super) fn read_head_or_first_event(log: &mut LogFile, id: &str) -> Result<Head, StoreError> {
+    let damage = match read_head(log) {
+        Ok((_, head)) => return Ok(head),
+        Err(StoreError::Invalid(why)) => why,
+        Err(err) => return Err(err),
+    };
+    let mut line = Vec::new();
+    log.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line)?;
+    let batch = lines::read_batch(&line);
+    let first = batch.ok().and_then(|batch| batch.events.into_iter().next());
+    let Some((created, event)) = first else { return Err(StoreError::Invalid(damage)) };
+    let (directory, by) = match &*event {
+        Event::SessionStarted(started) => (started.directory.clone(), started.by.clone()),
+        _ => Default::default(),
+    };
+    // Whose it was is not known: nobody but the user of the machine sees it.
+    Ok(Head {
+        id: id.to_owned(),
+        created,
+        directory,
+        title: format!("{id} (its first line is damaged)"),
+        by,
+        served: false,
+        owner: None,
+        context: None,
+        from: None,
+        git: None,
+        tag: None,
+    })
 }
 
 /// Returns the UUID that is written so, in the one way in which ids are written.

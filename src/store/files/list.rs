@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tandem_agent::session::{BatchSummary, Listed, Millis, Query, StoreError};
 use uuid::Uuid;
 
-use super::directory::{LOG, open, read_head, session_id};
+use super::directory::{LOG, open, read_head_or_first_event, session_id};
 use crate::backwards::Backwards;
 use crate::lines;
 
@@ -66,7 +66,7 @@ fn millis(time: SystemTime) -> Millis {
 fn describe(root: &Path, log: ChangedLog, query: &Query) -> Option<Listed> {
     let (changed, id) = (log.0, log.1.as_hyphenated().to_string());
     let mut log = open(&root.join(&id), &id).ok()?;
-    let (_, head) = read_head(&mut log).ok()?;
+    let head = read_head_or_first_event(&mut log, &id).ok()?;
     if query.directory.as_ref().is_some_and(|directory| *directory != head.directory)
         || query.checkpoints.is_some_and(|wanted| wanted != head.tag.is_some())
     {
