@@ -104,7 +104,7 @@ fn make(context: &SessionContext, entry: &Entry, dialect: Dialect) -> Vec<Frame>
             _ => StreamEnd::Question,
         };
         let json = dialect.item(&update.event)?;
-        let going_on = (end == StreamEnd::Question && dialect == Dialect::V03).then(|| {
+        let going_on = (end != StreamEnd::No && dialect == Dialect::V03).then(|| {
             update.go_on();
             dialect.item(&update.event)
         });

@@ -28,7 +28,7 @@ pub(super) struct Frame {
     /// `true` for another state or a result, `false` for progress.
     pub(super) notable: bool,
     pub(super) json: Bytes,
-    /// The same for a stream that goes on after a question, if that is not the same.
+    /// The same for a stream that goes on after the frame, if that is not the same.
     pub(super) going_on: Option<Bytes>,
 }
 

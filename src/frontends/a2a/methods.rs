@@ -1,5 +1,6 @@
 //! The JSON-RPC methods of both versions, each under its names.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -24,7 +25,7 @@ use super::server::{A2aServer, CallOrigin};
 use super::subscription::{Span, Streaming};
 use super::turns::MessageTarget;
 use super::{card, commands, list, monitoring, turns};
-use tandem_agent::session::{Event, Session, TurnId};
+use tandem_agent::session::{Event, Session, TurnId, TurnRecord};
 use tandem_wire::a2a::{Task, TaskState, error};
 use tandem_wire::jsonrpc::Error;
 
@@ -430,20 +431,25 @@ impl A2aServer {
         }
         let seen = request.last_event.as_deref();
         let after = seen.or(caller.last_event.as_deref()).map(place).transpose()?;
-        let missed = || after.and_then(|after| missed(&context, after));
+        let missed = || after.and_then(|after| missed(&context, named, after));
         let turn = named.or_else(|| context.running()).or_else(missed);
         let snapshot = context.standing(named);
-        let first = Some(dialect.first(&snapshot));
+        let described = Some(dialect.first(&snapshot));
         let queued = turn.and_then(|id| context.story(|story| Some(story.turn(id)?.queued.0)));
         let span = match (turn, queued) {
             (Some(turn), Some(queued)) => {
                 // What it has seen is not read again.
-                let from = after.map_or(queued, |(index, _)| queued.max(index));
+                let earlier = match (named, after) {
+                    (None, Some(seen)) => earlier(&context, turn, seen),
+                    _ => BTreeSet::new(),
+                };
+                let first = if earlier.is_empty() { queued } else { 0 };
+                let from = after.map_or(queued, |(index, _)| first.max(index));
                 let since = Span::since(&context, turn, from);
-                Span { first, after, again: true, to_the_end: true, ..since }
+                Span { first: described, earlier, after, again: true, to_the_end: true, ..since }
             }
             // Nothing runs: how it stands is all there is.
-            _ => Span { first, over: true, ..Span::begun(TurnId(0), 0, None) },
+            _ => Span { first: described, over: true, ..Span::begun(TurnId(0), 0, None) },
         };
         let reader = caller.principal.clone();
         Ok(Streaming { context, span, dialect, unknown: None, reader })
@@ -509,11 +515,18 @@ fn of_turn(
     context.task_for(turn, history)
 }
 
-/// The turn that has ended since a client saw this event of it.
-fn missed(context: &Arc<SessionContext>, seen: (usize, usize)) -> Option<TurnId> {
+/// Returns the turn of a task that has ended since a client saw this event; of the session's task (0.3), the last.
+fn missed(
+    context: &Arc<SessionContext>,
+    named: Option<TurnId>,
+    seen: (usize, usize),
+) -> Option<TurnId> {
     let (turn, end) = context.story(|story| {
-        let turn = story.projection().running_at(seen.0)?;
-        Some((turn, story.turn(turn)?.ended.as_ref()?.0))
+        let turn = match named {
+            Some(turn) => story.turn(turn),
+            None => story.turns().rfind(|turn| !story.is_own_task(turn.id)),
+        }?;
+        Some((turn.id, turn.ended.as_ref()?.0))
     })?;
     let mut since = Follow::new(context, seen.0.max(end), Dialect::V03);
     while let Some(frame) = since.try_next()
@@ -524,6 +537,15 @@ fn missed(context: &Arc<SessionContext>, seen: (usize, usize)) -> Option<TurnId>
         }
     }
     None
+}
+
+/// Returns the turns of the session's task (0.3) before this one that had not ended when a client saw this event.
+fn earlier(context: &SessionContext, turn: TurnId, seen: (usize, usize)) -> BTreeSet<TurnId> {
+    context.story(|story| {
+        let ended_later = |it: &&TurnRecord| it.ended.as_ref().is_some_and(|it| it.0 >= seen.0);
+        let turns = story.turns().filter(|it| it.id < turn && !story.is_own_task(it.id));
+        turns.filter(ended_later).map(|it| it.id).collect()
+    })
 }
 
 /// The place that an `eventId` names.

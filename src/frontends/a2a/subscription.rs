@@ -1,5 +1,6 @@
 //! The stream of one turn: from a place in the log to where somebody else has to go on, or to its end.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,6 +18,9 @@ use tandem_agent::session::TurnId;
 #[expect(clippy::struct_excessive_bools, reason = "each is a question of its own about the stream")]
 pub(super) struct Span {
     pub(super) turn: TurnId,
+    /// Turns before that one which the client has not seen to their ends. In 0.3 they are parts of the same task.
+    #[serde(default)]
+    pub(super) earlier: BTreeSet<TurnId>,
     /// The first entry of the log that counts.
     pub(super) from: usize,
     /// From which entry on the stream may end: questions before are answered.
@@ -41,6 +45,7 @@ impl Span {
     pub(super) fn begun(turn: TurnId, from: usize, first: Option<Bytes>) -> Self {
         Self {
             turn,
+            earlier: BTreeSet::new(),
             from,
             ends_from: from,
             first,
@@ -66,7 +71,8 @@ impl Span {
     /// Returns whether a frame is part of the stream.
     pub(super) fn has(&self, frame: &Frame) -> bool {
         let answered = frame.end == StreamEnd::Question && frame.index < self.ends_from;
-        frame.turn == self.turn && !frame.echo && !answered && self.is_new(frame)
+        let is_of_it = frame.turn == self.turn || self.earlier.contains(&frame.turn);
+        is_of_it && !frame.echo && !answered && self.is_new(frame)
     }
 
     /// Returns whether the stream ends with a frame. The turn's end ends the stream even if the
@@ -81,8 +87,12 @@ impl Span {
 
     /// Returns what the client is told of a frame.
     pub(super) fn told(&self, frame: &Frame) -> Bytes {
-        // For whoever is asked it is the end of a stream, and here it is not.
-        let going_on = frame.going_on.as_ref().filter(|_| self.to_the_end);
+        // Elsewhere it is the end of a stream, and here it is not.
+        let goes_on = match frame.end {
+            StreamEnd::Turn => frame.turn != self.turn,
+            StreamEnd::Question | StreamEnd::No => self.to_the_end,
+        };
+        let going_on = frame.going_on.as_ref().filter(|_| goes_on);
         going_on.unwrap_or(&frame.json).clone()
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::server::{Served, prompt, serve, within};
+use super::server::{Served, ends, first_part, prompt, serve, text, within};
 use crate::agent::Setup;
 
 async fn server() -> Served {
@@ -174,6 +174,35 @@ async fn what_was_missed_of_a_turn_that_has_ended_is_told_to_its_end() {
     let wrong = json!({ "id": task, "metadata": { "lastEventId": "x" } });
     let mut later = it.client.stream("tasks/resubscribe", wrong).await;
     assert_eq!(later.event().await.unwrap().1["error"]["code"], -32602);
+}
+
+#[tokio::test]
+async fn a_client_that_was_away_for_whole_turns_goes_on_after_the_event_that_it_has_seen_last() {
+    let turn =
+        |name: &str| json!({ "when": name, "answers": [[{ "text": format!("of {name}") }]] });
+    let hangs =
+        json!({ "when": "fourth", "answers": [[{ "text": "of fourth" }, { "hang": null }]] });
+    let script = vec![hangs, turn("third"), turn("second"), turn("first")];
+    let it = serve(&Setup::script(script)).await;
+    let mut stream = it.client.stream("message/stream", prompt("first")).await;
+    let task = stream.next().await.unwrap()["id"].clone();
+    let last = stream.rest().await.pop().unwrap()["metadata"]["eventId"].clone();
+    for prompted in ["second", "third"] {
+        it.client.result("message/send", within(&task, prompt(prompted))).await;
+    }
+    let asked = json!({ "id": task, "metadata": { "lastEventId": last } });
+    // At rest, and while another turn runs.
+    let mut later = it.client.stream("tasks/resubscribe", asked.clone()).await;
+    let told = later.rest().await;
+    assert_eq!(text(&told), "of secondof third");
+    let finals = told.iter().filter(|event| event["final"] == true).count();
+    assert_eq!((finals, ends(told.last().unwrap())), (1, true), "{told:#?}");
+    let mut running = it.client.stream("message/stream", within(&task, prompt("fourth"))).await;
+    running.until(|event| first_part(event)["text"] == "of fourth").await;
+    let mut later = it.client.stream("tasks/resubscribe", asked).await;
+    let told = later.until(|event| first_part(event)["text"] == "of fourth").await;
+    assert_eq!(text(&told), "of secondof thirdof fourth");
+    assert!(told.iter().all(|event| event["final"] != true), "{told:#?}");
 }
 
 #[tokio::test]
