@@ -188,40 +188,57 @@ async fn a_database_is_said_to_be_right_or_what_it_lacks() {
     say("careless", &database.url).await;
     database.sql("update tandem.schema_version set version = 1000");
     say("of a newer tandem", &database.url).await;
+    database.sql(&format!(
+        "create database {name}_latin encoding 'LATIN1' locale 'C' template template0"
+    ));
+    say("of one script", &format!("{}_latin", database.url)).await;
+    database.sql(&format!("drop database {name}_latin"));
     say("not there", "postgres://tandem@127.0.0.1:1/none").await;
     let said = said.replace(&name, "NAME");
     let port = Regex::new(r"127\.0\.0\.1:\d\d+").unwrap();
     expect![[r#"
         # new
         ok       database: it answers, and is Postgres N
+        ok       database: its encoding is UTF8
         ok       database: the tables are made at the first start of `tandem serve`
         ok       database: a connection stays one connection
         ok       database: notifications come (LISTEN, NOTIFY)
         ok       database: what it acknowledges is kept
         # with tables
         ok       database: it answers, and is Postgres N
+        ok       database: its encoding is UTF8
         ok       database: the tables (version 1) are there, and can be used
         ok       database: a connection stays one connection
         ok       database: notifications come (LISTEN, NOTIFY)
         ok       database: what it acknowledges is kept
         # without rights
         ok       database: it answers, and is Postgres N
+        ok       database: its encoding is UTF8
         wrong    database: the user lacks rights in the schema `tandem`: delete on batch, insert on session; grant them, as `docs/deploy/roles.sql` does
         ok       database: a connection stays one connection
         ok       database: notifications come (LISTEN, NOTIFY)
         ok       database: what it acknowledges is kept
         # careless
         ok       database: it answers, and is Postgres N
+        ok       database: its encoding is UTF8
         ok       database: the tables (version 1) are there, and can be used
         ok       database: a connection stays one connection
         ok       database: notifications come (LISTEN, NOTIFY)
         warning  database: `synchronous_commit` is off: when its machine fails, the last events are lost that clients have seen; set it to on
         # of a newer tandem
         ok       database: it answers, and is Postgres N
+        ok       database: its encoding is UTF8
         wrong    database: the database `NAME` at 127.0.0.1:PORT: a newer tandem made its tables (version 1000, and this program knows 1); update tandem
         ok       database: a connection stays one connection
         ok       database: notifications come (LISTEN, NOTIFY)
         warning  database: `synchronous_commit` is off: when its machine fails, the last events are lost that clients have seen; set it to on
+        # of one script
+        ok       database: it answers, and is Postgres N
+        wrong    database: its encoding is LATIN1, and a session with other characters cannot be saved: make a database with `createdb --encoding=UTF8 --template=template0 NAME`
+        ok       database: the tables are made at the first start of `tandem serve`
+        ok       database: a connection stays one connection
+        ok       database: notifications come (LISTEN, NOTIFY)
+        ok       database: what it acknowledges is kept
         # not there
         wrong    database: the database `none` at 127.0.0.1:1: it cannot be reached (Connection refused (os error 111)); is it running, and is its address right?
     "#]].assert_eq(&port.replace_all(&said, "127.0.0.1:PORT"));

@@ -66,6 +66,7 @@ pub(super) async fn check(address: &DatabaseAddress, patience: Duration) -> Vec<
     let mut findings = Vec::new();
     for looked in [
         version(&database).await,
+        encoding(&database).await,
         tables(&database).await,
         session_lock(&database).await,
         notifications(&database).await,
@@ -97,6 +98,21 @@ async fn version(database: &Database) -> Result<Vec<DatabaseFinding>, StoreError
         ))
     } else {
         Good(format!("it answers, and is Postgres {version}"))
+    }])
+}
+
+/// Looks whether the database can keep texts of all scripts.
+async fn encoding(database: &Database) -> Result<Vec<DatabaseFinding>, StoreError> {
+    // A database without an encoding keeps bytes as they are.
+    const ANY_SCRIPT: [&str; 2] = ["UTF8", "SQL_ASCII"];
+    let encoding: String = get(&first(database, "show server_encoding").await?, 0)?;
+    Ok(vec![if ANY_SCRIPT.contains(&&*encoding) {
+        Good(format!("its encoding is {encoding}"))
+    } else {
+        Wrong(format!(
+            "its encoding is {encoding}, and a session with other characters cannot be saved: make a database with \
+             `createdb --encoding=UTF8 --template=template0 NAME`"
+        ))
     }])
 }
 
