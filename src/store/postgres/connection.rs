@@ -296,10 +296,23 @@ fn class(code: &SqlState) -> &str {
     code.code().get(..2).unwrap_or_default()
 }
 
-/// Returns `true` if what the database says passes: it starts or ends (57), has no room on its disk or for
-/// another connection (53), the statement met another one (40), or this was the primary, and is no more.
+/// Classes of SQLSTATE whose errors pass by themselves, or when an operator makes room: the statement is tried again.
+/// All others say that the statement, the rights or the database are wrong: who waits is told at once, and tries
+/// again as long as its own time allows.
+const PASSING: [(&str, &str); 6] = [
+    ("08", "the connection broke"),
+    ("40", "the statement met another one (deadlock, serialization)"),
+    ("53", "there is no room on the disk, in memory, or for another connection"),
+    ("55", "another one holds a lock for longer than `lock_timeout`"),
+    ("57", "the database starts or ends, or `statement_timeout` is over"),
+    ("58", "the database's disk cannot be read or written"),
+];
+
+/// Returns `true` if what the database says passes.
 fn is_passing(code: &SqlState) -> bool {
-    *code == SqlState::READ_ONLY_SQL_TRANSACTION || matches!(class(code), "08" | "40" | "53" | "57")
+    // It was the primary, and is one no more.
+    *code == SqlState::READ_ONLY_SQL_TRANSACTION
+        || PASSING.iter().any(|(passing, _)| *passing == class(code))
 }
 
 /// Returns a column of a row.
