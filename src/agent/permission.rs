@@ -206,7 +206,7 @@ impl Permissions {
         };
         // With a question, too: a yes to reading is no yes to the hooks of a repository.
         let variables = if only_reads { environment.of_reading() } else { Vec::new() };
-        Checked { verdict, variables, sandbox, secrets }
+        Checked { verdict, variables, sandbox, secrets, only_reads }
     }
 
     /// Returns the sandbox mode in which commands run without a question, if they have a sandbox;

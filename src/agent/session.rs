@@ -53,6 +53,7 @@ mod spending;
 mod state;
 mod storage;
 mod store;
+mod store_health;
 mod toolbox;
 mod transcript;
 mod turn;
@@ -104,6 +105,7 @@ pub use self::store::{
     Listed, Order, Orphan, Query, Secrets, SessionUsage, SharedStore, Store, StoreError, Stored,
     StoredLog,
 };
+pub use self::store_health::StoreHealth;
 pub use self::turn_progress::ResumePolicy;
 pub use self::undo::{CallChange, Selection};
 use crate::permission::Permissions;
@@ -140,12 +142,12 @@ impl Session {
         let (engine, turns, keeping) = parts.assemble();
         let session = Arc::new(Self { engine, turns, keeping });
         if session.engine.store.is_some() {
-            let (taken_over, closed) = (session.taken_over(), session.closed());
+            let (abandoned, closed) = (session.abandoned(), session.closed());
             let weak = Arc::downgrade(&session);
             tokio::spawn(async move {
                 tokio::select! {
                     () = closed => {}
-                    () = taken_over => {
+                    () = abandoned => {
                         if let Some(session) = weak.upgrade() {
                             session.close();
                         }
@@ -198,15 +200,20 @@ impl Session {
         self.keeping.has_ended()
     }
 
-    /// Waits until another process has taken the session over. Then it is closed here, nothing further
-    /// of it is kept or shown, and whoever reads it must go to the other.
-    pub fn taken_over(&self) -> WaitForCancellationFutureOwned {
+    /// Waits until nothing of the session is kept any more: another process has taken it over, or its store has
+    /// refused for too long. Then it is closed here, and nothing further of it is shown; whoever reads it asks again.
+    pub fn abandoned(&self) -> WaitForCancellationFutureOwned {
         self.engine.log.abandoned()
     }
 
-    /// Returns `true` if another process has taken the session over.
-    pub fn is_taken_over(&self) -> bool {
-        self.engine.log.is_abandoned()
+    /// Returns the reason for that; `None` while the session is kept.
+    pub fn abandonment(&self) -> Option<StoreError> {
+        self.engine.abandonment()
+    }
+
+    /// Returns `true` while the store refuses what happens, and the conversation goes on without it.
+    pub fn is_refused(&self) -> bool {
+        self.engine.log.is_refused()
     }
 
     /// Returns the index after the last event that is kept: where a reader begins that wants only

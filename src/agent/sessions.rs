@@ -395,17 +395,17 @@ impl Sessions {
             tokio::spawn(async move {
                 closed.await;
                 if let (Some(registry), Some(taken)) = (registry.upgrade(), taken.upgrade()) {
-                    registry.forget_taken_over(&taken);
+                    registry.forget_abandoned(&taken);
                 }
             });
         }
         Ok(added)
     }
 
-    /// Unloads a session that another process has taken over: whoever asks for it next is told who has
-    /// it, or gets it back.
-    fn forget_taken_over(&self, taken: &Arc<LoadedSession>) {
-        if !taken.session.is_taken_over() {
+    /// Unloads a session of which nothing is kept any more: whoever asks for it next is told who has it, or gets it
+    /// as it is stored.
+    fn forget_abandoned(&self, taken: &Arc<LoadedSession>) {
+        if taken.session.abandonment().is_none() {
             return;
         }
         let removed = {

@@ -26,7 +26,7 @@ use super::{store, tokens};
 use crate::cli::{A2aArgs, AgentArgs, CardArgs, OidcArgs, ServeArgs, TraceArgs};
 use tandem_a2a::{
     self as a2a, AccessOptions, AuditOptions, CardKey, NetworkOptions, OidcOptions, Quotas,
-    ServeAcp, ServedSessions, ServerOptions, Tls, TlsFiles, TrustedProxy,
+    ServeAcp, ServedSessions, ServerHealth, ServerOptions, Tls, TlsFiles, TrustedProxy,
 };
 use tandem_acp::{self as acp, OwnSession};
 use tandem_agent::permission::Mode;
@@ -67,7 +67,7 @@ impl SessionServer {
         let own = Arc::new(OwnSession::new(Arc::clone(first)));
         let service = editor_service(sessions, own, making, settings)?;
         let limits = making.limits(settings);
-        let mut options = options(&agent.a2a, &limits, &making.credentials)?;
+        let mut options = options(&agent.a2a, &limits, making)?;
         options.acp = Some(over_websocket(service, limits.line_bytes));
         let connected = options.connected.subscribe();
         let listener = a2a::listen((Ipv4Addr::LOCALHOST, port).into()).await?;
@@ -195,7 +195,7 @@ fn serve_options(
     making: &Making,
     limits: &Limits,
 ) -> anyhow::Result<ServerOptions> {
-    let mut options = options(&serve.a2a, limits, &making.credentials)?;
+    let mut options = options(&serve.a2a, limits, making)?;
     options.programs = serve.allow_auto_execute;
     options.audit = audit(serve)?;
     options.access.proxy = proxy(serve, options.access.token.is_some())?;
@@ -224,7 +224,8 @@ async fn monitoring(
     let address = listener.local_addr().context("the port of `--metrics` is not known")?;
     let metrics = Arc::new(Metrics::default());
     options.metrics = Some(Arc::clone(&metrics));
-    let monitor = a2a::monitor(listener, metrics, options.connected.subscribe(), ending.clone());
+    let health = ServerHealth { ending: ending.clone(), store: options.store_health.clone() };
+    let monitor = a2a::monitor(listener, metrics, options.connected.subscribe(), health);
     Ok(Some((address, AbortOnDropHandle::new(tokio::spawn(monitor)))))
 }
 
@@ -361,15 +362,11 @@ fn announce(address: &str) {
     let _ = writeln!(stderr(), "tandem: A2A at {address}");
 }
 
-fn options(
-    a2a: &A2aArgs,
-    limits: &Limits,
-    credentials: &Arc<Credentials>,
-) -> anyhow::Result<ServerOptions> {
+fn options(a2a: &A2aArgs, limits: &Limits, making: &Making) -> anyhow::Result<ServerOptions> {
     let limits = &limits.a2a;
     Ok(ServerOptions {
         access: AccessOptions {
-            token: token(a2a.a2a_token_file.as_deref(), credentials)?,
+            token: token(a2a.a2a_token_file.as_deref(), &making.credentials)?,
             ..AccessOptions::default()
         },
         webhook_loopback: a2a.a2a_webhook_loopback,
@@ -395,6 +392,7 @@ fn options(
         connected: watch::Sender::new(0),
         network: NetworkOptions::default(),
         metrics: None,
+        store_health: making.store_health.clone(),
     })
 }
 

@@ -13,7 +13,9 @@ use crate::cli::{AgentArgs, WorkArgs};
 use tandem_a2a_client::Agents;
 use tandem_agent::commands::Registry;
 use tandem_agent::permission::Mode;
-use tandem_agent::session::{Head, Parts, SavedWorkspace, Session, Storage, Store, Upkeep};
+use tandem_agent::session::{
+    Head, Parts, SavedWorkspace, Session, Storage, Store, StoreHealth, Upkeep,
+};
 use tandem_agent::sessions::{
     LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions, WantedSession, find, fork,
 };
@@ -38,6 +40,8 @@ pub(super) struct Making {
     work: WorkArgs,
     pub(super) credentials: Arc<Credentials>,
     pub(super) supervisor: Arc<Supervisor>,
+    /// Health of the store of all sessions.
+    pub(super) store_health: StoreHealth,
 }
 
 impl Making {
@@ -46,7 +50,8 @@ impl Making {
         let (env, settings) = set_up(work, env()?);
         let credentials = Credentials::new(env);
         let supervisor = Supervisor::of_agent(config::provider_variable_names());
-        Ok((Self { work: work.clone(), credentials, supervisor }, settings))
+        let store_health = StoreHealth::default();
+        Ok((Self { work: work.clone(), credentials, supervisor, store_health }, settings))
     }
 
     pub(super) fn env(&self) -> &Env {
@@ -251,6 +256,8 @@ impl Making {
                 compress_at: settings.model.compression_threshold,
                 detect_loops: !settings.model.disable_loop_detection,
                 log_bytes: limits.log_bytes,
+                store_patience: limits.store.refusal,
+                store_health: self.store_health.clone(),
             },
             max_session_rounds: settings.model.max_session_turns,
             notices: settings.remarks().to_vec(),

@@ -43,7 +43,7 @@ pub struct Limits {
     pub git: git::GitLimits,
 }
 
-/// Limits of a database that keeps sessions.
+/// Limits of the store that keeps sessions, and of a database as such a store.
 #[derive(Debug, Clone)]
 pub struct StoreLimits {
     /// Time after which a database that does not answer is said to be out of reach.
@@ -52,6 +52,8 @@ pub struct StoreLimits {
     pub node_dead: Duration,
     /// Bytes of files of one session that are kept there.
     pub session_files_bytes: u64,
+    /// Time for which a session of A2A clients waits for a store that refuses, before it ends.
+    pub refusal: Duration,
 }
 
 impl Default for StoreLimits {
@@ -60,6 +62,7 @@ impl Default for StoreLimits {
             patience: Duration::from_secs(10),
             node_dead: Duration::from_secs(3),
             session_files_bytes: 128 << 20,
+            refusal: Duration::from_mins(2),
         }
     }
 }
@@ -565,6 +568,11 @@ const NAMED: &[Named] = &[
         name: "store-seconds",
         what: "time for the database of --store to answer",
         field: Field::Seconds(|limits| &mut limits.store.patience),
+    },
+    Named {
+        name: "store-refusal-seconds",
+        what: "wait of a client's session for a store that refuses to save it",
+        field: Field::Seconds(|limits| &mut limits.store.refusal),
     },
     Named {
         name: "node-dead-seconds",

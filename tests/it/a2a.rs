@@ -44,6 +44,8 @@ pub(crate) use permissions::first_options;
 mod principals;
 mod proxies;
 mod races;
+#[cfg(all(target_os = "linux", feature = "postgres"))]
+mod refused;
 mod rest;
 mod retries;
 mod revived;

@@ -2,6 +2,7 @@
 
 mod checkpoints;
 mod going_on;
+mod refused;
 mod resumed;
 mod taken_over;
 

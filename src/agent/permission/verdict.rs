@@ -38,12 +38,39 @@ pub struct Checked {
     /// Files with secrets that a command line names, real paths: it sees them in the sandbox, at once or after
     /// a yes.
     pub secrets: Vec<PathBuf>,
+    /// `true` if a command line is known to only read.
+    pub only_reads: bool,
+}
+
+impl Checked {
+    /// Makes a question of an allowed call that changes something outside of the workspace, in a conversation that is
+    /// not being saved: after a crash, nothing would tell that the call was made.
+    pub(crate) fn unsaved(self, access: &Access) -> Self {
+        let leaves = match access {
+            Access::Execute { .. } => {
+                self.sandbox == SandboxMode::DangerFullAccess && !self.only_reads
+            }
+            Access::Mcp { .. } | Access::Agent { .. } | Access::AgentQuestion { .. } => true,
+            _ => false,
+        };
+        if self.verdict != Verdict::Allow || !leaves {
+            return self;
+        }
+        let why =
+            "this conversation is not being saved, and nothing would tell later that this was done";
+        let question = Question {
+            why: why.to_owned(),
+            rules: vec![RuleName::BuiltIn("unsaved".to_owned())],
+            ..Question::default()
+        };
+        Self { verdict: Verdict::Ask(question), ..self }
+    }
 }
 
 impl From<Verdict> for Checked {
     fn from(verdict: Verdict) -> Self {
         let sandbox = SandboxMode::DangerFullAccess;
-        Self { verdict, variables: Vec::new(), sandbox, secrets: Vec::new() }
+        Self { verdict, variables: Vec::new(), sandbox, secrets: Vec::new(), only_reads: false }
     }
 }
 

@@ -20,7 +20,7 @@ use super::log::Log;
 use super::spans;
 use super::user_questions::UserQuestions;
 use crate::permission::{
-    Checked, Environment, PolicyRequest, RuleName, SandboxSituation, Verdict, sandbox_mark,
+    Checked, Environment, Mode, PolicyRequest, RuleName, SandboxSituation, Verdict, sandbox_mark,
 };
 use tandem_model::{Call, tokens};
 use tandem_sandbox::SandboxMode;
@@ -140,7 +140,7 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
     };
     // What begins after a cancel is not announced.
     let checked = checked.filter(|_| !cancel.is_cancelled());
-    let Some(Checked { verdict, variables, sandbox, secrets }) = checked else {
+    let Some(Checked { verdict, variables, sandbox, secrets, .. }) = checked else {
         return engine.calls.finish(id, ToolOutcome::Cancelled);
     };
     let invocation = invocation.unwrap_or_else(|error| Invocation::failing(brief(&call), error));
@@ -205,9 +205,22 @@ fn judged<'a>(caller: Caller, origin: &Origin, access: &'a Access) -> Option<&'a
     }
 }
 
+/// Decides on a call: by the policy, and asks about more while the conversation is not being saved.
+async fn check(
+    engine: &Engine,
+    tool: Tooling,
+    caller: Caller,
+    args: &Value,
+    access: &Access,
+) -> Checked {
+    let checked = apply_policy(engine, tool, caller, args, access).await;
+    let mode = engine.approvals.permissions.mode();
+    if engine.log.is_refused() && mode != Mode::Yolo { checked.unsaved(access) } else { checked }
+}
+
 /// Applies the policy to a call: the one place where a session does. A command line is taken apart and
 /// its paths are looked up, which may take a while.
-async fn check(
+async fn apply_policy(
     engine: &Engine,
     tool: Tooling,
     caller: Caller,

@@ -3,6 +3,7 @@
 //! less.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -12,7 +13,7 @@ use super::compress::background::Compression;
 use super::conversation::MessageHistory;
 use super::event::{Event, Origin};
 use super::instructions::Instructions;
-use super::log::Log;
+use super::log::{Abandonment, Log};
 use super::modes::Modes;
 use super::open_calls::OpenCalls;
 use super::saved_workspace::SavedWorkspace;
@@ -20,6 +21,7 @@ use super::servers::Servers;
 use super::spending::Spending;
 use super::state::{CurrentState, SessionState, title_of};
 use super::store::{Store, StoreError};
+use super::store_health::StoreHealth;
 use super::toolbox::Toolbox;
 use super::transcript::Transcript;
 use parking_lot::Mutex;
@@ -27,7 +29,7 @@ use tandem_a2a_client::Agents;
 use tandem_model::{ThinkingLevels, tokens};
 use tandem_tools::Host;
 
-/// Bounds on the growth of a conversation.
+/// Bounds on the growth of a conversation, and on the wait for its store.
 #[derive(Debug, Clone)]
 pub struct Upkeep {
     /// Share of the model's window, from 0 to 1, from which on the conversation is compressed.
@@ -36,11 +38,21 @@ pub struct Upkeep {
     pub detect_loops: bool,
     /// Bytes of the log that stay in memory; older events are in a file.
     pub log_bytes: usize,
+    /// Time for which a session of A2A clients waits for a store that refuses, before it ends.
+    pub store_patience: Duration,
+    /// Health of the store, which the session notes.
+    pub store_health: StoreHealth,
 }
 
 impl Default for Upkeep {
     fn default() -> Self {
-        Self { compress_at: 0.5, detect_loops: true, log_bytes: 16 << 20 }
+        Self {
+            compress_at: 0.5,
+            detect_loops: true,
+            log_bytes: 16 << 20,
+            store_patience: Duration::from_mins(2),
+            store_health: StoreHealth::default(),
+        }
     }
 }
 
@@ -108,10 +120,28 @@ impl Engine {
         let kept = self.log.kept(self.log.len().saturating_sub(1)).await;
         match self.log.is_stored() {
             true => Ok(store),
-            false if !kept => Err(StoreError::TakenOver.to_string()),
+            false if !kept => Err(self.abandonment().unwrap_or(StoreError::TakenOver).to_string()),
             false if self.state.look(|state| state.turns) == 0 => Err(EMPTY.to_owned()),
             false => Err(NOT_SAVED.to_owned()),
         }
+    }
+
+    /// Waits until a turn that was just started may do something. Of several nodes to which a client has sent the
+    /// first message of a session, one stores it, and no other may ask the model. Returns `false` if it never may.
+    pub(super) async fn may_begin(&self) -> bool {
+        // A person's session is nowhere else, and need not wait.
+        if !self.state.look(|state| state.served) {
+            return true;
+        }
+        self.log.kept(self.log.len().saturating_sub(1)).await
+    }
+
+    /// Returns the reason why nothing of the session is kept any more; `None` while it is.
+    pub(super) fn abandonment(&self) -> Option<StoreError> {
+        self.log.abandonment().map(|reason| match reason {
+            Abandonment::TakenOver => StoreError::TakenOver,
+            Abandonment::Refused(why) => StoreError::Refused(why.clone()),
+        })
     }
 
     /// Looks at the conversation as the model is told it now. That a message is whole with this is in

@@ -13,17 +13,24 @@ use tokio_util::sync::CancellationToken;
 
 use super::event::{Event, TaskEvent, TurnId};
 use super::file_uploads::FileUploads;
-use super::log::{Log, Reader};
+use super::log::{Abandonment, Log, Reader};
 use super::principal::Shares;
 use super::state::{SessionState, prompt_title};
 use super::store::{Batch, BatchSummary, Claim, Head, Secrets, Store, StoreError};
+use super::store_health::StoreHealth;
 
 /// Least time between two writes of chunks, which come by the hundred; all else is written at once.
 /// People don't notice it, and the file has one line for several chunks.
 const GAP: Duration = Duration::from_millis(10);
 
-/// Time after which a store that has refused is tried again.
+/// Time after which a store that has refused is tried again, by a session that goes on without it.
 const AGAIN: Duration = Duration::from_secs(10);
+
+/// Time after which a store that has refused is tried again, by a session that waits for it.
+const WAITING_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Time after which an operation of the store counts as slow, each time that it passes.
+const SLOW: Duration = Duration::from_secs(3);
 
 /// Maximum number of events in a line.
 const LONGEST_BATCH: usize = 512;
@@ -49,11 +56,115 @@ pub(super) struct StoredProgress {
     pub(super) is_untitled: bool,
 }
 
-/// Sources of what a store has of a session beside its log.
-pub(super) struct BesideSources {
+/// Refusals of a session's store, and their effect on the session.
+pub(super) struct Refusals {
+    /// Time for which the session waits for a store that refuses, and then ends; `None`: the session goes on
+    /// without the store.
+    patience: Option<Duration>,
+    /// Time of the first refusal, while the store refuses.
+    since: Option<Instant>,
+    health: StoreHealth,
+}
+
+impl Refusals {
+    /// Makes the refusals of a session: a session of clients waits for its store for so long, as what clients are
+    /// told must be stored; at a terminal or in an editor the conversation goes on.
+    pub(super) fn new(is_served: bool, patience: Duration, health: StoreHealth) -> Self {
+        Self { patience: is_served.then_some(patience), since: None, health }
+    }
+
+    fn is_failing(&self) -> bool {
+        self.since.is_some()
+    }
+
+    /// Returns the time after which the store is tried again.
+    fn retry_interval(&self) -> Duration {
+        if self.patience.is_some() { WAITING_RETRY_INTERVAL } else { AGAIN }
+    }
+
+    /// Notes a refusal. People are told of the first. Returns the reason to end the session, if it has waited for
+    /// long enough.
+    fn note(&mut self, log: &Log, error: &StoreError) -> Option<Abandonment> {
+        let now = Instant::now();
+        let is_first = self.since.is_none();
+        let since = *self.since.get_or_insert(now);
+        self.health.note_refusal();
+        let Some(patience) = self.patience else {
+            if is_first {
+                log.refused();
+                log.append(not_saved(error));
+            }
+            return None;
+        };
+        if is_first {
+            tracing::warn!("a session waits until it can be saved: {error}");
+        }
+        let why = match error {
+            StoreError::Refused(why) => why.clone(),
+            _ if now.duration_since(since) < patience => return None,
+            error => error.to_string(),
+        };
+        tracing::error!(
+            "a session ends, as it could not be saved for {} s: {why}",
+            patience.as_secs()
+        );
+        Some(Abandonment::Refused(why))
+    }
+
+    /// Waits for an operation of the store. What takes long counts as a refusal in the store's health; a session
+    /// that waits for its store gives up when its time is over.
+    async fn wait_for<T>(
+        &self,
+        operation: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let end = self.patience.map(|patience| self.since.unwrap_or_else(Instant::now) + patience);
+        let gives_up = async {
+            match end {
+                Some(end) => sleep_until(end).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(operation, gives_up);
+        loop {
+            tokio::select! {
+                biased;
+                result = &mut operation => return result,
+                () = &mut gives_up => {
+                    let seconds = self.patience.unwrap_or_default().as_secs();
+                    let why = format!("its store has not answered for {seconds} s");
+                    return Err(StoreError::Refused(why));
+                }
+                () = sleep(SLOW) => self.health.note_refusal(),
+            }
+        }
+    }
+
+    /// Notes that the store has taken events. Returns `true` if it had refused them before.
+    fn end(&mut self, log: &Log) -> bool {
+        self.health.note_success();
+        let has_refused = self.since.take().is_some();
+        if has_refused {
+            log.stored();
+        }
+        has_refused
+    }
+
+    /// Returns the reason to keep nothing of a session that ends while its store refuses.
+    fn at_end(&self) -> Option<Abandonment> {
+        (self.is_failing() && self.patience.is_some()).then(|| {
+            Abandonment::Refused("the session has ended before it could be saved".to_owned())
+        })
+    }
+}
+
+/// Session that is kept: its log, and what a store has of it beside that.
+pub(super) struct KeptSession {
+    pub(super) log: Log,
     pub(super) changes: watch::Receiver<BesideLog>,
     /// Files, if several nodes share the store.
     pub(super) files: Option<FileUploads>,
+    /// Fires when the session is closed.
+    pub(super) closed: CancellationToken,
 }
 
 /// The writer of one session's log.
@@ -79,10 +190,9 @@ pub(super) struct Keeper {
     shares: Shares,
     /// The turns that have not ended.
     open: BTreeSet<TurnId>,
-    /// `true` while the store refuses.
-    is_failing: bool,
-    /// `true` if another process has the session now.
-    is_taken_over: bool,
+    refusals: Refusals,
+    /// Reason to keep nothing any more.
+    abandonment: Option<Abandonment>,
     /// Reason why a part of what is stored is lost, until all of it is saved anew.
     lost: Option<&'static str>,
     /// When that was last begun.
@@ -93,39 +203,39 @@ pub(super) struct Keeper {
 /// all is written.
 pub(super) async fn keep_new(
     store: Arc<dyn Store>,
-    log: Log,
+    session: KeptSession,
     head: impl FnOnce(&SessionState) -> Head + Send,
-    beside: BesideSources,
-    closed: CancellationToken,
+    refusals: impl FnOnce(bool) -> Refusals + Send,
 ) {
+    let (log, closed) = (session.log.clone(), session.closed.clone());
     tokio::select! {
         biased;
         () = log.born() => {}
         () = closed.cancelled() => return,
     }
     let head = head(&SessionState::of(&mut log.read(0)));
-    let mut is_failing = false;
+    let mut refusals = refusals(head.served);
     let claim = loop {
-        let err = match store.create(&head).await {
+        let err = match refusals.wait_for(store.create(&head)).await {
             Ok(claim) => break claim,
             // Another process has begun one of that id.
-            Err(StoreError::TakenOver) => return log.abandon(),
+            Err(StoreError::TakenOver) => return log.abandon(Abandonment::TakenOver),
             Err(err) => err,
         };
-        if !std::mem::replace(&mut is_failing, true) {
-            log.unstored();
-            log.append(not_saved(&err));
+        if let Some(reason) = refusals.note(&log, &err) {
+            return log.abandon(reason);
         }
         if closed.is_cancelled() {
-            return;
+            return refusals.at_end().map_or((), |reason| log.abandon(reason));
         }
         tokio::select! {
-            () = sleep(AGAIN) => {}
+            () = sleep(refusals.retry_interval()) => {}
             () = closed.cancelled() => {}
         }
     };
     let is_untitled = head.title.is_empty();
-    let mut keeper = Keeper { is_untitled, is_failing, ..Keeper::new(log, claim, beside) };
+    let is_failing = refusals.is_failing();
+    let mut keeper = Keeper { is_untitled, ..Keeper::new(session, claim, refusals) };
     if is_failing {
         // It has waited for this long enough.
         keeper.write().await;
@@ -137,23 +247,23 @@ pub(super) async fn keep_new(
 pub(super) async fn keep_on(
     claim: Box<dyn Claim>,
     StoredProgress { summary, open, is_untitled }: StoredProgress,
-    log: Log,
-    beside: BesideSources,
-    closed: CancellationToken,
+    session: KeptSession,
+    refusals: Refusals,
 ) {
-    let stored_beside = BesideLog { port: None, ..beside.changes.borrow().clone() };
-    let keeper = Keeper::new(log, claim, beside);
+    let stored_beside = BesideLog { port: None, ..session.changes.borrow().clone() };
+    let closed = session.closed.clone();
+    let keeper = Keeper::new(session, claim, refusals);
     let BatchSummary { turns, title, shares, .. } = summary;
     Keeper { stored_beside, turns, title, is_untitled, shares, open, ..keeper }.run(closed).await;
 }
 
 impl Keeper {
-    fn new(log: Log, claim: Box<dyn Claim>, beside: BesideSources) -> Self {
+    fn new(session: KeptSession, claim: Box<dyn Claim>, refusals: Refusals) -> Self {
         Self {
-            reader: log.read(claim.next()),
-            log,
-            beside: beside.changes,
-            files: beside.files,
+            reader: session.log.read(claim.next()),
+            log: session.log,
+            beside: session.changes,
+            files: session.files,
             stored_beside: BesideLog::default(),
             claim,
             written: Instant::now(),
@@ -162,8 +272,8 @@ impl Keeper {
             is_untitled: false,
             shares: Shares::new(),
             open: BTreeSet::new(),
-            is_failing: false,
-            is_taken_over: false,
+            refusals,
+            abandonment: None,
             lost: None,
             renewed: None,
         }
@@ -179,12 +289,14 @@ impl Keeper {
             if ends_turn || self.log.wants_sync() {
                 self.sync().await;
             }
-            if self.is_taken_over {
-                tracing::warn!("another process has taken the session over");
-                return self.log.abandon();
+            if let Some(reason) = self.abandonment {
+                if reason == Abandonment::TakenOver {
+                    tracing::warn!("another process has taken the session over");
+                }
+                return self.log.abandon(reason);
             }
             // A turn that the closing cancels ends a little later.
-            if is_closing && (self.open.is_empty() || self.is_failing) {
+            if is_closing && (self.open.is_empty() || self.refusals.is_failing()) {
                 break;
             }
         }
@@ -194,7 +306,10 @@ impl Keeper {
         self.sync().await;
         self.claim.release().await;
         // Whoever still waits for something to be kept must not wait for ever.
-        if self.is_taken_over { self.log.abandon() } else { self.log.unstored() }
+        match self.abandonment.or_else(|| self.refusals.at_end()) {
+            Some(reason) => self.log.abandon(reason),
+            None => self.log.unstored(),
+        }
     }
 
     /// Waits until there is something to do; `is_closing`: the closing is nothing new.
@@ -204,17 +319,17 @@ impl Keeper {
         };
         tokio::pin!(closed);
         let mut taken_over = self.claim.taken_over();
-        if self.is_failing {
+        if self.refusals.is_failing() {
             tokio::select! {
-                () = sleep(AGAIN) => {}
+                () = sleep(self.refusals.retry_interval()) => {}
                 () = closed => {}
-                () = &mut taken_over => self.is_taken_over = true,
+                () = &mut taken_over => self.abandonment = Some(Abandonment::TakenOver),
             }
             return;
         }
         tokio::select! {
             () = self.reader.ready() => {}
-            () = &mut taken_over => return self.is_taken_over = true,
+            () = &mut taken_over => return self.abandonment = Some(Abandonment::TakenOver),
             () = self.log.sync_wanted() => return,
             Ok(()) = self.beside.changed() => return,
             () = &mut closed => return,
@@ -229,7 +344,7 @@ impl Keeper {
 
     /// Writes what has come. Returns `true` if a turn has ended with it.
     async fn write(&mut self) -> bool {
-        if self.is_taken_over {
+        if self.abandonment.is_some() {
             return false;
         }
         if let Some(why) = self.lost {
@@ -250,14 +365,13 @@ impl Keeper {
                 return ends_turn;
             }
             if !batches.is_empty() {
-                if let Err(err) = self.claim.append(batches).await {
+                if let Err(err) = self.refusals.wait_for(self.claim.append(batches)).await {
                     self.failed(err).await;
                     return false;
                 }
                 self.written = Instant::now();
             }
-            if std::mem::take(&mut self.is_failing) {
-                self.log.stored();
+            if self.refusals.end(&self.log) && self.refusals.patience.is_none() {
                 self.log.append(Event::Notice("The conversation is saved again.".to_owned()));
             }
             self.log.set_kept(end);
@@ -267,7 +381,7 @@ impl Keeper {
     /// Writes what belongs beside the log, where it has changed.
     async fn write_beside(&mut self) -> Result<(), StoreError> {
         if let Some(files) = &mut self.files
-            && let Some(notice) = files.write().await?
+            && let Some(notice) = self.refusals.wait_for(files.write()).await?
         {
             self.log.append(Event::Notice(notice));
         }
@@ -276,11 +390,11 @@ impl Keeper {
             return Ok(());
         }
         if beside.secrets != self.stored_beside.secrets {
-            self.claim.keep_secrets(&beside.secrets).await?;
+            self.refusals.wait_for(self.claim.keep_secrets(&beside.secrets)).await?;
         }
         if let Some(port) = beside.port.filter(|port| self.stored_beside.port != Some(*port)) {
             // A courtesy, without which nothing is lost.
-            if let Err(err) = self.claim.announce(port).await {
+            if let Err(err) = self.refusals.wait_for(self.claim.announce(port)).await {
                 tracing::debug!("others are not told where to join: {err}");
             }
         }
@@ -341,21 +455,21 @@ impl Keeper {
     }
 
     async fn sync(&mut self) {
-        if self.is_failing || self.is_taken_over {
+        if self.refusals.is_failing() || self.abandonment.is_some() {
             return;
         }
         let end = self.reader.position();
-        match self.claim.sync().await {
+        match self.refusals.wait_for(self.claim.sync()).await {
             Ok(()) => self.log.set_synced(end),
             Err(err) => self.failed(err).await,
         }
     }
 
-    /// Saves the whole log anew if a part of it is lost. Else goes on without the store, and says so
-    /// once; what was not written is read again later.
+    /// Saves the whole log anew if a part of it is lost. Else notes the refusal; what was not written is read again
+    /// later.
     async fn failed(&mut self, err: StoreError) {
         if matches!(err, StoreError::TakenOver) {
-            self.is_taken_over = true;
+            self.abandonment = Some(Abandonment::TakenOver);
             return;
         }
         // Where all is lost again and again, not all is written again and again.
@@ -370,17 +484,15 @@ impl Keeper {
                     self.log.append(Event::Notice(saved_anew(why)));
                     return;
                 }
-                Err(StoreError::TakenOver) => return self.is_taken_over = true,
+                Err(StoreError::TakenOver) => {
+                    return self.abandonment = Some(Abandonment::TakenOver);
+                }
                 Err(err) => err,
             },
             err => err,
         };
         self.reader = self.log.read(self.claim.next());
-        if !self.is_failing {
-            self.is_failing = true;
-            self.log.unstored();
-            self.log.append(not_saved(&err));
-        }
+        self.abandonment = self.refusals.note(&self.log, &err);
     }
 
     /// Writes the whole log anew, which counts when all of it is on the disk.
@@ -400,13 +512,11 @@ impl Keeper {
                 let why = "a part of the conversation cannot be read from the disk";
                 return Err(StoreError::Io(io::Error::other(why)));
             }
-            self.claim.append(batches).await?;
+            self.refusals.wait_for(self.claim.append(batches)).await?;
         }
-        self.claim.sync().await?;
+        self.refusals.wait_for(self.claim.sync()).await?;
         let end = self.reader.position();
-        if std::mem::take(&mut self.is_failing) {
-            self.log.stored();
-        }
+        self.refusals.end(&self.log);
         self.log.set_kept(end);
         self.log.set_synced(end);
         Ok(())
@@ -420,14 +530,18 @@ fn saved_anew(why: &str) -> String {
     )
 }
 
-/// Returns what is said when a conversation is not saved any more.
+/// Makes the notice that a conversation is not saved any more.
 fn not_saved(err: &StoreError) -> Event {
-    if let StoreError::Unavailable(why) = err {
-        tracing::warn!("a conversation is not being saved: {why}");
-    }
+    let why = match err {
+        // Where the database is, is for the log.
+        StoreError::Unavailable(why) => {
+            tracing::warn!("a conversation is not being saved: {why}");
+            err.for_clients()
+        }
+        err => err.to_string(),
+    };
     Event::Notice(format!(
-        "This conversation is not being saved: {}. It goes on, and is lost when tandem ends, \
-         unless it can be saved again before.",
-        err.for_clients()
+        "This conversation is not being saved: {why}. It goes on, and is lost when tandem ends, \
+         unless it can be saved again before."
     ))
 }

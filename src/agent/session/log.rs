@@ -9,8 +9,8 @@ mod shelf;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::mem::{self, Discriminant};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
@@ -57,18 +57,31 @@ struct LogShared {
     is_damaged: AtomicBool,
     /// Fires when no further event will be kept.
     abandoned: CancellationToken,
+    /// Reason for that.
+    abandonment: OnceLock<Abandonment>,
+}
+
+/// Reason why no further event of a log is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Abandonment {
+    /// Another process has taken the session over.
+    TakenOver,
+    /// The store has refused events for too long; its reason.
+    Refused(String),
 }
 
 /// The party that says which events are kept. Changes under the lock of the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keeping {
-    /// Nobody: there is no store, or it refuses. What happened is all there is, and counts as kept.
+    /// Nobody: there is no store. What happened is all there is, and counts as kept.
     Unstored,
+    /// Nobody as long as the store refuses. Meanwhile what happened counts as kept.
+    Refused,
     /// A store will, from the first event on that is worth it: a session without one is not worth a file.
     Unborn,
     /// The store.
     Stored,
-    /// Nobody any more: another process adds to the log. What happens here happens to nobody.
+    /// Nobody any more: the session has ended here, and no client is told what still happens.
     Abandoned,
 }
 
@@ -133,6 +146,7 @@ impl Log {
                 sync_wanted: watch::Sender::default(),
                 is_damaged: AtomicBool::default(),
                 abandoned: CancellationToken::new(),
+                abandonment: OnceLock::new(),
             }),
         }
     }
@@ -156,7 +170,9 @@ impl Log {
             events.keeping = Keeping::Stored;
         }
         match events.keeping {
-            Keeping::Unstored | Keeping::Unborn => _ = self.shared.kept.send_replace(count),
+            Keeping::Unstored | Keeping::Refused | Keeping::Unborn => {
+                _ = self.shared.kept.send_replace(count);
+            }
             Keeping::Stored if !is_chunk => _ = self.shared.urgent.send_replace(count),
             Keeping::Stored | Keeping::Abandoned => {}
         }
@@ -225,14 +241,15 @@ impl Log {
         }
     }
 
-    /// Waits until no further event will be kept, because another process adds to the log.
+    /// Waits until no further event will be kept: another process adds to the log, or the store has refused for
+    /// too long.
     pub(super) fn abandoned(&self) -> WaitForCancellationFutureOwned {
         self.shared.abandoned.clone().cancelled_owned()
     }
 
-    /// Returns `true` if no further event will be kept.
-    pub(super) fn is_abandoned(&self) -> bool {
-        self.shared.abandoned.is_cancelled()
+    /// Returns the reason why no further event will be kept; `None` while events are kept.
+    pub(super) fn abandonment(&self) -> Option<&Abandonment> {
+        self.shared.abandonment.get()
     }
 
     /// Waits until an event outlives a loss of power, as far as the store can say, or never will.
@@ -264,6 +281,11 @@ impl Log {
     pub(super) fn is_stored(&self) -> bool {
         self.shared.events.lock().keeping == Keeping::Stored
     }
+
+    /// Returns `true` while the store refuses, and events count as kept all the same.
+    pub(super) fn is_refused(&self) -> bool {
+        self.shared.events.lock().keeping == Keeping::Refused
+    }
 }
 
 /// The keeper's side: what it is told, and what it tells.
@@ -278,17 +300,28 @@ impl Log {
         self.shared.events.lock().keeping = Keeping::Stored;
     }
 
-    /// From now on all events count as kept: the store refuses.
+    /// From now on all events count as kept: there is no store any more.
     pub(super) fn unstored(&self) {
+        self.keep_nothing(Keeping::Unstored);
+    }
+
+    /// From now on all events count as kept, although the store refuses them.
+    pub(super) fn refused(&self) {
+        self.keep_nothing(Keeping::Refused);
+    }
+
+    fn keep_nothing(&self, keeping: Keeping) {
         let mut events = self.shared.events.lock();
-        events.keeping = Keeping::Unstored;
+        events.keeping = keeping;
         self.shared.kept.send_replace(events.slots.len());
     }
 
-    /// From now on no event is kept, and front ends read none: another process adds to the log, at the
-    /// same indexes.
-    pub(super) fn abandon(&self) {
+    /// From now on no event is kept, and front ends read none: what is stored goes on from where it ends, here or
+    /// in another process, at the same indexes.
+    pub(super) fn abandon(&self, reason: Abandonment) {
         self.shared.events.lock().keeping = Keeping::Abandoned;
+        // Only the first counts.
+        let _ = self.shared.abandonment.set(reason);
         self.shared.abandoned.cancel();
     }
 

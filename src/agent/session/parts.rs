@@ -10,6 +10,7 @@ use super::engine::{Engine, Upkeep};
 use super::event::{Event, SessionStarted};
 use super::file_uploads::FileUploads;
 use super::instructions::{InstructionSources, Instructions, Today};
+use super::keep::Refusals;
 use super::log::Shelf;
 use super::memory::Memory;
 use super::modes::Modes;
@@ -74,6 +75,7 @@ impl Parts {
     /// what keeps its log.
     pub(super) fn assemble(self) -> (Arc<Engine>, Arc<TurnQueue>, Keeping) {
         let host = Arc::new(self.host);
+        let (patience, health) = (self.upkeep.store_patience, self.upkeep.store_health.clone());
         let roots = host.workspace.roots();
         let overflow = Shelf::new(Arc::clone(&host.scratch), self.upkeep.log_bytes);
         let (policy, model) = (self.policy, self.model.id());
@@ -131,7 +133,7 @@ impl Parts {
         let turns = TurnQueue::new(&engine, self.commands, self.notices, resumption);
         follow_servers(&engine, &turns);
         let uploads = FileUploads::new(&engine.id, engine.store.as_ref(), &engine.host.scratch);
-        (engine, turns, opened.keep(uploads))
+        (engine, turns, opened.keep(uploads, move |served| Refusals::new(served, patience, health)))
     }
 }
 

@@ -196,6 +196,9 @@ impl TurnQueue {
             let Pending { turn, prompt, origin, cancel, .. } = &next;
             let current = CurrentTurn { origin, cancel };
             let run = async {
+                if !queue.engine.may_begin().await {
+                    return Err(StopReason::Cancelled { answering: false });
+                }
                 workspace_saving::restore(&queue.engine, cancel).await?;
                 Ok(turn::run_from(from, &queue.engine, queue.commands(), current, prompt).await)
             };

@@ -186,14 +186,16 @@ fn first_line(prompt: &[PromptPart]) -> String {
     line_of(&prompt)
 }
 
-/// Returns the first line of a text, or its beginning.
+/// Returns the first line of a text, or its beginning, without control characters: no terminal should obey them, and
+/// a database keeps no NUL.
 fn line_of(text: &str) -> String {
-    text.lines().next().unwrap_or_default().chars().take(LONGEST_LINE).collect()
+    let line = text.lines().next().unwrap_or_default().chars();
+    line.filter(|c| !c.is_control()).take(LONGEST_LINE).collect()
 }
 
 /// Returns the title that a person means: one line without control characters.
 pub(super) fn title_of(wanted: &str) -> String {
-    line_of(wanted.trim()).trim_end().chars().filter(|c| !c.is_control()).collect()
+    line_of(wanted.trim()).trim_end().to_owned()
 }
 
 /// The state of a session as its log has it now. Cheap to clone: all clones are the same state.

@@ -12,7 +12,7 @@ use tracing::Instrument as _;
 
 use super::event::{Event, SessionStarted};
 use super::file_uploads::{FileUploads, FilesOfSession};
-use super::keep::{BesideLog, BesideSources, StoredProgress, keep_new, keep_on};
+use super::keep::{BesideLog, KeptSession, Refusals, StoredProgress, keep_new, keep_on};
 use super::log::{Log, Shelf};
 use super::recover::StoredSession;
 use super::resumption::Resumption;
@@ -57,8 +57,12 @@ pub(super) struct OpenedLog {
 enum Storing {
     Nowhere,
     New(Arc<dyn Store>, SessionStarted),
-    /// The claim, and the session so far.
-    Stored(Box<dyn Claim>, StoredProgress),
+    /// The claim, and the session so far; `is_served`: clients of the A2A server began it.
+    Stored {
+        claim: Box<dyn Claim>,
+        progress: StoredProgress,
+        is_served: bool,
+    },
 }
 
 impl Storage {
@@ -149,7 +153,7 @@ impl Storage {
                 let StoredSession { head, log, claim, state, secrets, resumption, notices, .. } =
                     *stored;
                 let progress = state.look(|state| progress(state, &head));
-                let storing = Storing::Stored(claim, progress);
+                let storing = Storing::Stored { claim, progress, is_served: head.served };
                 if log.len() == 0 {
                     // The process ended between the head and the first event.
                     log.append(Event::SessionStarted(Arc::new(started(head.id.clone()))));
@@ -192,13 +196,18 @@ fn progress(state: &SessionState, head: &Head) -> StoredProgress {
 }
 
 impl OpenedLog {
-    /// Begins to keep the log, and the files beside it, until the session is closed or dropped.
-    pub(super) fn keep(self, files: Option<FileUploads>) -> Keeping {
+    /// Begins to keep the log, and the files beside it, until the session is closed or dropped. `refusals` makes the
+    /// session's refusals; `true` if clients of the A2A server began it.
+    pub(super) fn keep(
+        self,
+        files: Option<FileUploads>,
+        refusals: impl FnOnce(bool) -> Refusals + Send + 'static,
+    ) -> Keeping {
         let (closed, tasks) = (CancellationToken::new(), TaskTracker::new());
         let span = spans::session(&self.id);
-        let (log, closing) = (self.log, closed.clone());
         let beside = watch::Sender::new(BesideLog { port: None, secrets: self.secrets });
-        let watched = BesideSources { changes: beside.subscribe(), files };
+        let (changes, ends) = (beside.subscribe(), closed.clone());
+        let session = KeptSession { log: self.log, changes, files, closed: ends };
         match self.storing {
             Storing::Nowhere => {}
             Storing::New(store, started) => {
@@ -215,10 +224,11 @@ impl OpenedLog {
                     git: self.git,
                     tag: None,
                 };
-                tasks.spawn(keep_new(store, log, head, watched, closing).instrument(span));
+                tasks.spawn(keep_new(store, session, head, refusals).instrument(span));
             }
-            Storing::Stored(claim, progress) => {
-                tasks.spawn(keep_on(claim, progress, log, watched, closing).instrument(span));
+            Storing::Stored { claim, progress, is_served } => {
+                let keeping = keep_on(claim, progress, session, refusals(is_served));
+                tasks.spawn(keeping.instrument(span));
             }
         }
         tasks.close();

@@ -244,15 +244,21 @@ pub enum StoreError {
     Foreign(&'static str),
     /// The database that the store is in cannot be used now; why, for its operator.
     Unavailable(String),
+    /// The store has refused events of the session for too long, and the session has ended; why, for the store's
+    /// operator.
+    Refused(String),
     /// The disk refused.
     Io(io::Error),
 }
 
 impl StoreError {
-    /// Returns the text for clients of a server, who need not know where its database is.
+    /// Returns the text for clients of a server, who need not know where its database is, or its files.
     pub fn for_clients(&self) -> String {
         match self {
             Self::Unavailable(_) => "the server cannot reach its database now".to_owned(),
+            Self::Refused(_) => "the server cannot save the session now".to_owned(),
+            Self::Io(_) => "the server cannot use its disk now".to_owned(),
+            Self::TakenOver => "another node has taken the session over".to_owned(),
             error => error.to_string(),
         }
     }
@@ -291,6 +297,7 @@ impl fmt::Display for StoreError {
                 "it is a session of {program}, which tandem only reads; `tandem -r` makes a session of its own of it"
             ),
             Self::Unavailable(why) => f.write_str(why),
+            Self::Refused(why) => write!(f, "the session could not be saved, and has ended: {why}"),
             Self::Io(err) => write!(f, "{err}"),
         }
     }

@@ -219,7 +219,7 @@ impl SessionContext {
     /// Waits until nothing further can be read here: whoever reads goes on elsewhere, or asks again.
     pub(super) async fn moved(&self) {
         match &self.host {
-            SessionHost::Here(session) => session.taken_over().await,
+            SessionHost::Here(session) => session.abandoned().await,
             SessionHost::Elsewhere(followed) => followed.ended().await,
         }
     }
@@ -227,7 +227,7 @@ impl SessionContext {
     /// Returns `true` if nothing further can be read here.
     pub(super) fn has_moved(&self) -> bool {
         match &self.host {
-            SessionHost::Here(session) => session.is_taken_over(),
+            SessionHost::Here(session) => session.abandonment().is_some(),
             SessionHost::Elsewhere(followed) => followed.has_ended(),
         }
     }
@@ -277,19 +277,35 @@ impl SessionContext {
     }
 
     /// Waits until all that has happened up to now outlives a loss of power: what a client is promised
-    /// must. An error if another process has taken the session over.
+    /// must. An error if nothing further is kept here.
     pub(super) async fn promised(&self) -> Result<(), Error> {
         self.synced().await;
         self.check_own()
     }
 
-    /// Returns an error if another process has taken the session over: what has happened here since is
-    /// nothing.
+    /// Returns an error, after which the client asks again, if nothing further is kept here.
     pub(super) fn check_own(&self) -> Result<(), Error> {
-        if self.has_moved() {
-            return Err(Error::new(Error::INTERNAL, StoreError::TakenOver.to_string()));
+        let reason = match &self.host {
+            SessionHost::Here(session) => session.abandonment(),
+            SessionHost::Elsewhere(followed) => {
+                followed.has_ended().then_some(StoreError::TakenOver)
+            }
+        };
+        reason.map_or(Ok(()), |reason| Err(error::unavailable(&reason.for_clients())))
+    }
+
+    /// Returns an error, after which the client asks again, if what happens here is not saved now: nothing is begun
+    /// for a client that could be begun a second time after a crash.
+    pub(super) fn check_saved(&self) -> Result<(), Error> {
+        let SessionHost::Here(session) = &self.host else { return Ok(()) };
+        match session.abandonment() {
+            Some(StoreError::Refused(_)) => self.check_own(),
+            None if session.is_refused() => {
+                let why = StoreError::Refused(String::new()).for_clients();
+                Err(error::unavailable(&why))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Notes that somebody asks for the session, so that it is not unloaded.

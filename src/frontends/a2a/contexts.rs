@@ -61,9 +61,6 @@ pub(super) struct Contexts {
     reported: Mutex<Option<Instant>>,
 }
 
-/// Time in seconds after which clients are to ask a store again that cannot be reached.
-const STORE_RETRY: u64 = 5;
-
 /// Minimum time between two lines in the log about a store that cannot be reached.
 const REPORT_AGAIN: Duration = Duration::from_mins(1);
 
@@ -91,10 +88,15 @@ impl Contexts {
     /// reached, and why, is for the log.
     pub(super) fn store_error(&self, error: &StoreError) -> Error {
         match error {
-            StoreError::Unavailable(why) => {
+            StoreError::Unavailable(why) | StoreError::Refused(why) => {
                 self.report_outage(why);
-                error::unavailable(&error.for_clients(), STORE_RETRY)
+                error::unavailable(&error.for_clients())
             }
+            StoreError::Io(why) => {
+                self.report_outage(&why.to_string());
+                error::unavailable(&error.for_clients())
+            }
+            StoreError::TakenOver => error::unavailable(&error.for_clients()),
             StoreError::Held(..) | StoreError::Newer(_) | StoreError::Checkpoint(_) => {
                 Error::new(error::UNSUPPORTED_OPERATION, error.to_string())
             }

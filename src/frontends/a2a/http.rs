@@ -54,7 +54,7 @@ pub(super) fn router(server: &Arc<A2aServer>) -> Router {
         .layer(from_fn(http_json::refusals))
         .layer(from_fn_with_state(Arc::clone(server), monitoring::observe))
         .with_state(Arc::clone(server))
-        .merge(monitoring::health(server.ending.clone()))
+        .merge(monitoring::health(server.health()))
 }
 
 /// Returns the request without the empty segments of its path: a client builds

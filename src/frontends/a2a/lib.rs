@@ -96,7 +96,7 @@ use self::connection_room::ConnectionRoom;
 use self::contexts::Contexts;
 pub use self::contexts::{IsShown, ServedSessions};
 use self::messages::Messages;
-pub use self::monitoring::monitor;
+pub use self::monitoring::{ServerHealth, monitor};
 use self::network::ServerNetwork;
 pub use self::network::{AllowedHost, AllowedOrigin, NetworkOptions, PublicUrl};
 pub use self::oidc::OidcOptions;

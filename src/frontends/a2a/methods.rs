@@ -217,6 +217,7 @@ impl A2aServer {
                 return Ok(Streaming { context, span, dialect, unknown, reader });
             }
             let begun = self.begin(sent, caller, dialect)?.promised().await;
+            begun.context.check_saved()?;
             if !may_come_again || !begun.context.has_moved() {
                 return Ok(begun);
             }
@@ -282,6 +283,7 @@ impl A2aServer {
         match said {
             SentContent::Answers(answers) => {
                 contexts.check(&context, ANSWER)?;
+                context.check_saved()?;
                 let span = turns::answer(&context, &answers, by, &self.audit, dialect)?;
                 self.push_with(&context, &span, push, dialect)?;
                 Ok((Streaming { context, span, dialect, unknown: None, reader }, false))
@@ -294,6 +296,7 @@ impl A2aServer {
                 {
                     return Ok((Streaming { context, span, dialect, unknown, reader }, true));
                 }
+                context.check_saved()?;
                 let _room = contexts.check_turn(&context, &prompt)?;
                 let text = self.audit.text(&prompt);
                 let target = MessageTarget { task: sent.task.is_some(), turn, id: sent.id };
@@ -493,7 +496,7 @@ async fn ending(session: &Arc<Session>, turn: TurnId) {
     while session.pending(turn) {
         let event = tokio::select! {
             event = log.next() => event,
-            () = session.taken_over() => return,
+            () = session.abandoned() => return,
         };
         if matches!(&*event, Event::TurnFinished { turn: ended, .. } if *ended == turn) {
             break;

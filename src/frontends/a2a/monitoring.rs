@@ -10,6 +10,7 @@ use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
+use tandem_agent::session::StoreHealth;
 use tandem_telemetry::Metrics;
 use tandem_trace::TARGET;
 use tokio::net::TcpListener;
@@ -22,16 +23,30 @@ use super::server::{A2aServer, CallOrigin, Ending, trace};
 /// Content type of the figures.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// State of a server on which it depends whether it takes requests.
+#[derive(Clone)]
+pub struct ServerHealth {
+    /// Signals for the server to end.
+    pub ending: Ending,
+    /// Health of the store of the server's sessions.
+    pub store: StoreHealth,
+}
+
 /// Returns the routes by which a service manager or a load balancer sees how the server is. They are for
 /// everybody: they say nothing else.
-pub(super) fn health<S: Clone + Send + Sync + 'static>(ending: Ending) -> Router<S> {
+pub(super) fn health<S: Clone + Send + Sync + 'static>(health: ServerHealth) -> Router<S> {
     let ready = move || {
-        let ending = ending.clone();
+        let unready = if health.ending.draining() {
+            Some("draining\n")
+        } else if health.store.is_refusing() {
+            Some("sessions cannot be saved now\n")
+        } else {
+            None
+        };
         async move {
-            if ending.draining() {
-                (StatusCode::SERVICE_UNAVAILABLE, "draining\n").into_response()
-            } else {
-                "ready\n".into_response()
+            match unready {
+                Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why).into_response(),
+                None => "ready\n".into_response(),
             }
         }
     };
@@ -44,7 +59,7 @@ pub async fn monitor(
     listener: TcpListener,
     metrics: Arc<Metrics>,
     connected: watch::Receiver<usize>,
-    ending: Ending,
+    health: ServerHealth,
 ) {
     let figures = move || {
         metrics.connections(*connected.borrow());
@@ -53,7 +68,7 @@ pub async fn monitor(
     };
     let router = Router::new().route("/metrics", get(figures));
     // It only fails if it cannot begin, which it has.
-    let _ = axum::serve(listener, router.merge(health(ending))).await;
+    let _ = axum::serve(listener, router.merge(self::health(health))).await;
 }
 
 /// Notes how long the response to a request took to begin, in figures and in a trace.

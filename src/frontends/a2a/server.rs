@@ -15,15 +15,17 @@ use super::card_signature::CardKey;
 use super::context::SessionContext;
 use super::contexts::Contexts;
 use super::messages::Messages;
+use super::monitoring::ServerHealth;
 use super::network::{NetworkOptions, ServerNetwork};
 use super::principals::{AccessOptions, Principal, Principals};
 use super::quotas::{Meter, Quotas};
 use super::requests::SessionId;
 use super::webhook::Webhooks;
 use tandem_agent::commands::Registry;
-use tandem_agent::session::{ClientName, Origin};
+use tandem_agent::session::{ClientName, Origin, StoreHealth};
 use tandem_telemetry::Metrics;
 use tandem_trace::TraceContext;
+use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
 
 /// Limits and permissions of the server.
@@ -67,6 +69,8 @@ pub struct ServerOptions {
     pub connected: watch::Sender<usize>,
     /// Figures of the server, if somebody reads them.
     pub metrics: Option<Arc<Metrics>>,
+    /// Health of the store of the sessions.
+    pub store_health: StoreHealth,
 }
 
 /// Serves an ACP client at the other end of a stream, one message a line.
@@ -130,6 +134,11 @@ pub(super) struct CallOrigin {
 }
 
 impl A2aServer {
+    /// Returns the state on which it depends whether the server takes requests.
+    pub(super) fn health(&self) -> ServerHealth {
+        ServerHealth { ending: self.ending.clone(), store: self.options.store_health.clone() }
+    }
+
     /// Loads the session that a call is about, if it is stored and not loaded, and goes on with its
     /// notifications: the one place for it. One that another node has is followed. The session stays loaded
     /// as long as the caller holds it.
@@ -186,7 +195,8 @@ impl A2aServer {
     /// Refuses what would begin a turn when the agent ends.
     pub(super) fn check_open(&self) -> Result<(), Error> {
         if self.ending.draining() {
-            return Err(Error::new(Error::INTERNAL, "nothing new begins, because the agent ends"));
+            let why = "nothing new begins, because the agent ends";
+            return Err(error::unavailable(why));
         }
         Ok(())
     }

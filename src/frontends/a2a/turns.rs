@@ -97,7 +97,7 @@ pub(super) fn check_room(session: &Session) -> Result<(), Error> {
     if session.waiting() < WAITING {
         return Ok(());
     }
-    Err(Error::new(Error::INTERNAL, format!("{WAITING} prompts wait already")))
+    Err(error::unavailable(&format!("{WAITING} prompts wait already")))
 }
 
 /// Answers questions; what follows is what comes of it.

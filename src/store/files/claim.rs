@@ -205,7 +205,11 @@ impl LogWriter {
         if let Some(before) = &self.before {
             put_in_place(&self.dir, before)?;
             self.before = None;
-            sync_names(&self.dir)?;
+            if let Err(err) = sync_names(&self.dir) {
+                tracing::warn!(%err, "the name of a log is not on the disk");
+                self.lost = true;
+                return Err(StoreError::Lost(NOT_WRITTEN));
+            }
             write_owner(&self.dir, &self.holder)?;
         }
         self.synced = self.bytes;
@@ -259,7 +263,8 @@ fn write_secrets(dir: &Path, secrets: &Secrets) -> io::Result<()> {
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
     file.write_all(&serde_json::to_vec(secrets)?)?;
     file.sync_all()?;
-    fs::rename(new, path)
+    fs::rename(new, path)?;
+    File::open(dir)?.sync_all()
 }
 
 /// Puts the new log, which has everything and is on the disk, in the place of the one before.

@@ -96,7 +96,7 @@ impl Writer {
     }
 
     /// Adds to a log. When this returns, it is known what became of it: while the database cannot be
-    /// reached, this waits.
+    /// reached, this waits. If it is dropped before, the write is not begun again.
     pub(super) async fn write(&self, write: Write) -> Result<(), StoreError> {
         let (done, result) = oneshot::channel();
         let ending = || StoreError::Io(std::io::Error::other("the agent is ending"));
@@ -135,7 +135,12 @@ impl Task {
     /// Writes a group, for as long as it takes.
     async fn write(&mut self, mut group: Vec<Pending>) {
         let (mut failures, mut is_unclear) = (0, false);
-        while !group.is_empty() {
+        loop {
+            // A session that waits no longer has ended, and says so: nothing more of it may be stored.
+            group.retain(|pending| !pending.done.is_closed());
+            if group.is_empty() {
+                break;
+            }
             let failure = if is_unclear {
                 // What was sent may be there: it is asked for, and not sent twice.
                 match self.settle(group).await {

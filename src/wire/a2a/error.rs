@@ -27,10 +27,13 @@ pub const QUOTA_EXCEEDED: i64 = -32029;
 /// Code: the server cannot do this now. tandem's own; the data says when to try again.
 pub const UNAVAILABLE: i64 = -32030;
 
-/// Returns the error for what the server cannot do now; to be tried again after this many seconds.
-pub fn unavailable(why: &str, seconds: u64) -> Error {
-    let error = Error::new(UNAVAILABLE, format!("{why}; try again in {seconds} s"));
-    error.with(json!({ "retryAfterSeconds": seconds }))
+/// Time in seconds after which clients are to try again what the server cannot do now.
+const RETRY_SECONDS: u64 = 5;
+
+/// Returns the error for what the server cannot do now, and may do later.
+pub fn unavailable(why: &str) -> Error {
+    let error = Error::new(UNAVAILABLE, format!("{why}; try again in {RETRY_SECONDS} s"));
+    error.with(json!({ "retryAfterSeconds": RETRY_SECONDS }))
 }
 
 /// Returns the error for wrong parameters. Clients of A2A show the message, and not the data.

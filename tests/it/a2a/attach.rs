@@ -264,7 +264,10 @@ async fn only_so_many_prompts_wait() {
         seat.prompt(number, text("waits")).await;
     }
     let more = json!({ "number": 1002, "parts": [text("more")] });
-    assert_eq!(seat.refused("attach/prompt", more.clone()).await, "1000 prompts wait already");
+    assert_eq!(
+        seat.refused("attach/prompt", more.clone()).await,
+        "1000 prompts wait already; try again in 5 s"
+    );
     // One that is sent again waits already.
     seat.prompt(1001, text("waits")).await;
     assert_eq!(seat.result("attach/takeBack", json!({ "turn": 1001 })).await, true);

@@ -83,7 +83,7 @@ async fn a_turn_that_ends_in_time_ends_as_ever_and_nothing_new_begins() {
     terminate(&it.child);
     refuses(it.client).await;
     let refused = socket.call(2, "message/send", prompt("more")).await;
-    expect!["nothing new begins, because the agent ends"]
+    expect!["nothing new begins, because the agent ends; try again in 5 s"]
         .assert_eq(refused["error"]["message"].as_str().unwrap());
     let gate = it.home.path().join("workspace/gate");
     tokio::task::spawn_blocking(move || std::fs::write(gate, "now\n")).await.unwrap().unwrap();

@@ -11,7 +11,7 @@ use tandem_a2a::{
     AccessOptions, Ending, NetworkOptions, Quotas, ServeAcp, ServedSessions, ServerOptions, listen,
     serve,
 };
-use tandem_agent::session::{Answer, Origin, Parts, Session};
+use tandem_agent::session::{Answer, Origin, Parts, Session, StoreHealth};
 use tandem_agent::sessions::{LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions};
 use tandem_model::replay::Replay;
 use tandem_store::FileStore;
@@ -66,6 +66,7 @@ impl Server {
             quotas: Quotas::default(),
             connected: tokio::sync::watch::Sender::new(0),
             metrics: None,
+            store_health: StoreHealth::default(),
             network: NetworkOptions::default(),
         };
         let listener = listen(([127, 0, 0, 1], 0).into()).await.unwrap();

@@ -24,7 +24,7 @@ use crate::postgres::server::{Cluster, Database, LIMITS};
 pub(super) struct Node {
     pub(super) client: Client,
     pub(super) child: Child,
-    said: Said,
+    pub(super) said: Said,
 }
 
 impl Node {

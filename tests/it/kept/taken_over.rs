@@ -35,7 +35,7 @@ async fn what_a_session_does_after_it_was_taken_over_is_neither_stored_nor_shown
     yield_now().await;
     store.taken.send_replace(true);
     store.goes_on.send_replace(true);
-    timeout(LONG, session.taken_over()).await.unwrap();
+    timeout(LONG, session.abandoned()).await.unwrap();
     timeout(LONG, session.closed()).await.unwrap();
     // Nobody waits for ever for what is never stored.
     timeout(LONG, session.idle()).await.unwrap();
