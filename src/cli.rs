@@ -163,7 +163,8 @@ pub(crate) struct SandboxArgs {
     /// The mechanism: namespaces, bubblewrap, landlock or seatbelt [default: the best that works here]
     #[arg(long, value_name = "NAME")]
     pub(crate) mechanism: Option<Mechanism>,
-    /// Change a limit; may be repeated. Only sandbox-processes and sandbox-memory-bytes have an effect
+    /// Change a limit; may be repeated. Only sandbox-processes, sandbox-memory-bytes and
+    /// sandbox-temporary-bytes have an effect
     /// here
     #[arg(long = "limit", value_name = "NAME=VALUE")]
     pub(crate) limits: Vec<Change>,

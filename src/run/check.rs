@@ -21,7 +21,6 @@ use tandem_content::visible::visible;
 use tandem_settings::Settings;
 use tandem_settings::limits::Limits;
 use tandem_tools::command_sandbox::CommandSandbox;
-use tandem_tools::scratch::Scratch;
 
 /// Open files that a server needs beside its connections: logs, commands, the model.
 const OTHER_FILES: u64 = 256;
@@ -155,8 +154,7 @@ async fn check_sandbox(
     let Ok(workspace) = tandem_tools::workspace::Workspace::new(making.directory(), &[]) else {
         return;
     };
-    let scratch = Arc::new(Scratch::new(making.env().state_dir()));
-    let sandbox = CommandSandbox::new(setup, Arc::new(workspace), scratch);
+    let sandbox = CommandSandbox::new(setup, Arc::new(workspace));
     let probe = sandbox.probe().await;
     if let Some(why) = sandbox.refusal(&probe) {
         findings.wrong("sandbox", format!("commands are refused: {why}"));

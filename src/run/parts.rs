@@ -75,9 +75,11 @@ pub(super) fn sandbox_setup(settings: &Settings, env: &Env, limits: &ToolLimits)
         hosts: hosts(&settings.sandbox.network),
         protected: &PROTECTED,
         taken_back: env.state_dir().map(|dir| dir.join("taken-back")),
+        temporary: env.state_dir(),
         limits: Limits {
             processes: Some(limits.sandbox_processes),
             memory_bytes: Some(limits.sandbox_memory_bytes).filter(|bytes| *bytes < u64::MAX),
+            temporary_bytes: Some(limits.sandbox_temporary_bytes),
         },
     }
 }

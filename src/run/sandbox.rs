@@ -17,7 +17,6 @@ use tandem_sandbox::SandboxMode;
 use tandem_settings::{Credentials, policy, read_settings};
 use tandem_tools::command_sandbox::{CommandSandbox, Confinement, SandboxSetup};
 use tandem_tools::network::BlockedHost;
-use tandem_tools::scratch::Scratch;
 use tandem_tools::workspace::Workspace;
 use tokio::process::Command;
 
@@ -35,8 +34,7 @@ pub(crate) async fn sandbox(args: &SandboxArgs) -> anyhow::Result<ExitReason> {
     let limits = settings.limits(&args.limits).tools;
     let setup = parts::sandbox_setup(&settings, &env, &limits);
     let setup = SandboxSetup { mechanism: args.mechanism, ..setup };
-    let scratch = Arc::new(Scratch::new(env.state_dir()));
-    let sandbox = Arc::new(CommandSandbox::new(setup, Arc::new(workspace), scratch));
+    let sandbox = Arc::new(CommandSandbox::new(setup, Arc::new(workspace)));
     if args.command.is_empty() {
         return show(&sandbox, args.mode).await;
     }

@@ -9,7 +9,7 @@ use std::process::Command;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use crate::linux::beneath::drop_replaced;
-use crate::linux::namespaces::{self, Entered, Shared};
+use crate::linux::namespaces::{self, Entered, Shared, TemporaryFiles};
 use crate::linux::plan::hide_sockets;
 use crate::linux::{bubblewrap, landlock, sys};
 use crate::mechanism::NOT_SANDBOXED;
@@ -60,9 +60,9 @@ fn run(
     let order: Order = serde_json::from_slice(&text)?;
     let words: Vec<OsString> = arguments.collect();
     match order {
-        Order::Hold { socket, shared } => {
+        Order::Hold { socket, shared, limits } => {
             let shared = shared.map(take).transpose()?;
-            namespaces::hold(&sys::inherited(socket)?, shared.as_ref())
+            namespaces::hold(&sys::inherited(socket)?, shared.as_ref(), limits)
         }
         Order::Run { mut profile, means, variables } => {
             prefer_when_memory_is_short();
@@ -106,9 +106,11 @@ fn become_command(
                 bubblewrap::command(&program, profile, words, variables, report)?;
             return replace_by(command);
         }
-        Means::Namespaces { shared, ipc, processes } => {
+        Means::Namespaces { shared, ipc, processes, files, temporary } => {
             let (ipc, processes) = (sys::inherited(ipc)?, sys::inherited(processes)?);
-            let entered = Entered { shared: take(shared)?, ipc, processes };
+            let (files, temporary) = (sys::inherited(files)?, sys::inherited(temporary)?);
+            let temporary = TemporaryFiles { files, root: temporary };
+            let entered = Entered { shared: take(shared)?, ipc, processes, temporary };
             namespaces::confine(profile, &entered)?;
         }
         Means::Landlock => landlock::confine(profile)?,

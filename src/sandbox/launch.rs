@@ -28,7 +28,7 @@ use crate::linux::namespaces::{DESCRIPTORS, READY};
 use crate::linux::{Naming as _, bubblewrap, landlock};
 use crate::mechanism::Mechanism;
 use crate::order::{HELPER, Means, Order, SharedNumbers};
-use crate::profile::Profile;
+use crate::profile::{Limits, Profile};
 use crate::report::Report;
 
 /// Time for a holder to say that it is ready.
@@ -54,6 +54,9 @@ struct Namespaces {
     network: OwnedFd,
     /// A socket in the network namespace that listens on [`PROXY_PORT`](crate::PROXY_PORT).
     listener: TcpListener,
+    /// The mount namespace with the file system of temporary files, and its root directory.
+    files: OwnedFd,
+    temporary: OwnedFd,
     read_only: Option<Holder>,
     workspace_write: Option<Holder>,
     apart: Option<Holder>,
@@ -71,10 +74,10 @@ struct Holder {
 impl Sandbox {
     /// Makes a sandbox of one kind; the error says why that does not work here. `helper`: see
     /// [`probe`](crate::probe).
-    pub fn of(mechanism: Mechanism, helper: &Path) -> Result<Self, String> {
+    pub fn of(mechanism: Mechanism, helper: &Path, limits: Limits) -> Result<Self, String> {
         let kind = match mechanism {
             Mechanism::Namespaces => {
-                let first = start(helper, None).map_err(|error| error.to_string())?;
+                let first = start(helper, None, limits).map_err(|error| error.to_string())?;
                 let namespaces = Namespaces::new(first).map_err(|error| error.to_string())?;
                 Kind::Namespaces(Box::new(Mutex::new(namespaces)))
             }
@@ -100,6 +103,15 @@ impl Sandbox {
     pub fn listener(&self) -> Option<io::Result<TcpListener>> {
         match &self.kind {
             Kind::Namespaces(namespaces) => Some(namespaces.lock().listener.try_clone()),
+            Kind::Bubblewrap(_) | Kind::Landlock => None,
+        }
+    }
+
+    /// Returns the root directory of the session's temporary files, if they are in a file system in memory: it
+    /// ends with the sandbox.
+    pub fn temporary(&self) -> Option<io::Result<OwnedFd>> {
+        match &self.kind {
+            Kind::Namespaces(namespaces) => Some(namespaces.lock().temporary.try_clone()),
             Kind::Bubblewrap(_) | Kind::Landlock => None,
         }
     }
@@ -159,11 +171,12 @@ pub fn steers_loader(name: &OsStr) -> bool {
 }
 
 impl Namespaces {
-    fn new(Started { holder, user, network, listener }: Started) -> io::Result<Self> {
+    fn new(Started { holder, user, network, first }: Started) -> io::Result<Self> {
         let missing = || io::Error::other("the helper has sent too little");
-        let listener = TcpListener::from(listener.ok_or_else(missing)?);
-        let read_only = Some(holder);
-        Ok(Self { user, network, listener, read_only, workspace_write: None, apart: None })
+        let First { listener, files, temporary } = first.ok_or_else(missing)?;
+        let (listener, read_only) = (TcpListener::from(listener), Some(holder));
+        let (workspace_write, apart) = (None, None);
+        Ok(Self { user, network, listener, files, temporary, read_only, workspace_write, apart })
     }
 
     /// Returns the means for a command, and puts the descriptors that it needs into `open`.
@@ -180,7 +193,8 @@ impl Namespaces {
         };
         // One that has been killed cannot be entered any more.
         if holder.as_ref().is_none_or(Holder::has_ended) {
-            *holder = Some(start(helper, Some((&self.user, &self.network)))?.holder);
+            let shared = Some((&self.user, &self.network));
+            *holder = Some(start(helper, shared, profile.limits)?.holder);
         }
         let Some(holder) = holder else { return Err(io::ErrorKind::NotFound.into()) };
         let mut number = |descriptor: &OwnedFd| -> io::Result<RawFd> {
@@ -191,6 +205,8 @@ impl Namespaces {
             shared: SharedNumbers { user: number(&self.user)?, network: number(&self.network)? },
             ipc: number(&holder.ipc)?,
             processes: number(&holder.processes)?,
+            files: number(&self.files)?,
+            temporary: number(&self.temporary)?,
         })
     }
 }
@@ -229,12 +245,23 @@ struct Started {
     holder: Holder,
     user: OwnedFd,
     network: OwnedFd,
-    /// The socket of a network namespace that it has made.
-    listener: Option<OwnedFd>,
+    /// What the first of a session has made for all.
+    first: Option<First>,
+}
+
+/// What the first holder of a session makes for all commands.
+struct First {
+    listener: OwnedFd,
+    files: OwnedFd,
+    temporary: OwnedFd,
 }
 
 /// Starts a holder, in the user and network namespaces of another if there is one.
-fn start(helper: &Path, shared: Option<(&OwnedFd, &OwnedFd)>) -> io::Result<Started> {
+fn start(
+    helper: &Path,
+    shared: Option<(&OwnedFd, &OwnedFd)>,
+    limits: Limits,
+) -> io::Result<Started> {
     let (socket, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
@@ -251,7 +278,7 @@ fn start(helper: &Path, shared: Option<(&OwnedFd, &OwnedFd)>) -> io::Result<Star
         }),
         None => None,
     };
-    let order = Order::Hold { socket: number(theirs), shared };
+    let order = Order::Hold { socket: number(theirs), shared, limits };
     let (mut command, _) = helper_command(helper, &order, open)?;
     command.env_clear().current_dir("/").process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -264,8 +291,13 @@ fn start(helper: &Path, shared: Option<(&OwnedFd, &OwnedFd)>) -> io::Result<Star
     let mut received = received?.into_iter();
     let mut next = || received.next().ok_or(io::ErrorKind::UnexpectedEof);
     let (user, network, ipc, processes) = (next()?, next()?, next()?, next()?);
-    let listener = next().ok();
-    Ok(Started { holder: Holder { ipc, processes, socket }, user, network, listener })
+    let first = match (received.next(), received.next(), received.next()) {
+        (Some(listener), Some(files), Some(temporary)) => {
+            Some(First { listener, files, temporary })
+        }
+        _ => None,
+    };
+    Ok(Started { holder: Holder { ipc, processes, socket }, user, network, first })
 }
 
 /// Receives the descriptors of a holder that is ready; the error says what has failed in it.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::profile::{KnownPath, Profile};
+use crate::profile::{KnownPath, Limits, Profile};
 
 /// First argument of the helper. No user types it: it begins with a character that no sub-command
 /// has.
@@ -15,8 +15,8 @@ pub(crate) const HELPER: &str = "+sandbox";
 /// Task of the helper. Numbers are those of inherited descriptors.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// Hold namespaces until the socket is closed.
-    Hold { socket: RawFd, shared: Option<SharedNumbers> },
+    /// Hold namespaces until the socket is closed: new ones, or beside those of another.
+    Hold { socket: RawFd, shared: Option<SharedNumbers>, limits: Limits },
     /// Become the command.
     Run { profile: Box<Profile>, means: Means, variables: Vec<(OsString, OsString)> },
     /// Become the command in a sandbox that another program has made, if it has made the right one; say in
@@ -27,8 +27,16 @@ pub(crate) enum Order {
 /// The means by which a command is confined.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Means {
-    Namespaces { shared: SharedNumbers, ipc: RawFd, processes: RawFd },
-    Bubblewrap { program: PathBuf },
+    Namespaces {
+        shared: SharedNumbers,
+        ipc: RawFd,
+        processes: RawFd,
+        files: RawFd,
+        temporary: RawFd,
+    },
+    Bubblewrap {
+        program: PathBuf,
+    },
     Landlock,
 }
 

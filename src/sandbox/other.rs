@@ -3,11 +3,12 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Command;
 
 use crate::mechanism::Mechanism;
-use crate::profile::Profile;
+use crate::profile::{Limits, Profile};
 use crate::report::Report;
 use crate::seatbelt::seatbelt;
 
@@ -20,7 +21,7 @@ pub struct Sandbox(());
 impl Sandbox {
     /// Makes a sandbox of one kind; the error says why that does not work here. `helper`: see
     /// [`probe`](crate::probe).
-    pub fn of(mechanism: Mechanism, _helper: &Path) -> Result<Self, String> {
+    pub fn of(mechanism: Mechanism, _helper: &Path, _limits: Limits) -> Result<Self, String> {
         if mechanism != Mechanism::Seatbelt || !cfg!(target_os = "macos") {
             return Err(format!("this system has no {mechanism}"));
         }
@@ -37,6 +38,11 @@ impl Sandbox {
 
     /// Returns a socket that only the commands of the session can connect to: there is none.
     pub fn listener(&self) -> Option<io::Result<TcpListener>> {
+        None
+    }
+
+    /// Returns the root directory of temporary files in memory: there is none.
+    pub fn temporary(&self) -> Option<io::Result<OwnedFd>> {
         None
     }
 

@@ -7,6 +7,7 @@ use crate::launch::Sandbox;
 use crate::mechanism::Mechanism;
 #[cfg(not(target_os = "linux"))]
 use crate::other::Sandbox;
+use crate::profile::Limits;
 
 /// Result of the look at what works on this machine.
 pub struct Probe {
@@ -27,11 +28,11 @@ pub struct PassedOver {
 
 /// Finds out what works: one mechanism, or the best of all. Takes some milliseconds, and blocks.
 /// `helper`: a program that calls [`helper`](crate::helper) first of all, mostly
-/// [`OWN_PROGRAM`](crate::OWN_PROGRAM).
-pub fn probe(helper: &Path, mechanism: Option<Mechanism>) -> Probe {
+/// [`OWN_PROGRAM`](crate::OWN_PROGRAM). `limits`: those of the session.
+pub fn probe(helper: &Path, mechanism: Option<Mechanism>, limits: Limits) -> Probe {
     let mut passed_over = Vec::new();
     for mechanism in mechanism.as_ref().map_or(Mechanism::ALL, std::slice::from_ref) {
-        match Sandbox::of(*mechanism, helper) {
+        match Sandbox::of(*mechanism, helper, limits) {
             Ok(sandbox) => return Probe { sandbox: Some(sandbox), passed_over },
             Err(why) => passed_over.push(PassedOver { mechanism: *mechanism, why }),
         }

@@ -60,8 +60,8 @@ pub struct Profile {
     pub roots: Vec<KnownPath>,
     /// `true` if the roots can be written.
     pub writes_roots: bool,
-    /// A directory that takes the place of `/tmp`, and can always be written.
-    pub temporary: Option<KnownPath>,
+    /// The place of temporary files, which can always be written.
+    pub temporary: Option<Temporary>,
     /// Files and directories outside the roots that can be written, such as caches. One whose path
     /// leads to another one now counts for nothing.
     pub writable: Vec<KnownPath>,
@@ -77,6 +77,25 @@ pub struct Profile {
     pub apart: bool,
     /// Bounds of what the command takes.
     pub limits: Limits,
+}
+
+impl Profile {
+    /// Returns the directory of temporary files on the disk, if they are there.
+    pub fn temporary_directory(&self) -> Option<&KnownPath> {
+        match self.temporary.as_ref()? {
+            Temporary::Directory(directory) => Some(directory),
+            Temporary::Memory => None,
+        }
+    }
+}
+
+/// The place of temporary files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Temporary {
+    /// The session's file system in memory, see [`Sandbox::temporary`](crate::Sandbox::temporary).
+    Memory,
+    /// A directory on the disk.
+    Directory(KnownPath),
 }
 
 /// What a command may do with files: the terms that people and settings use.
@@ -131,4 +150,7 @@ pub struct Limits {
     pub processes: Option<u64>,
     /// Maximum memory for the data of each process, in bytes.
     pub memory_bytes: Option<u64>,
+    /// Maximum size of the session's temporary files where they are in memory, and of a command's `/dev/shm`, in
+    /// bytes.
+    pub temporary_bytes: Option<u64>,
 }

@@ -40,7 +40,7 @@ pub fn seatbelt(profile: &Profile) -> io::Result<String> {
             rule("allow file-write*", root.path())?;
         }
     }
-    for place in profile.temporary.iter().chain(&profile.writable) {
+    for place in profile.temporary_directory().into_iter().chain(&profile.writable) {
         rule("allow file-write*", place.path())?;
     }
     for path in &profile.protected {
@@ -72,7 +72,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::profile::KnownPath;
+    use crate::profile::{KnownPath, Temporary};
 
     fn paths(paths: &[&str]) -> Vec<PathBuf> {
         paths.iter().map(PathBuf::from).collect()
@@ -87,7 +87,7 @@ mod tests {
         let profile = Profile {
             roots: vec![place("/Users/u/p")],
             writes_roots: true,
-            temporary: Some(place("/private/tmp/t")),
+            temporary: Some(Temporary::Directory(place("/private/tmp/t"))),
             writable: vec![place("/Users/u/.npm")],
             protected: paths(&["/Users/u/p/.git"]),
             hidden: paths(&["/Users/u/.ssh"]),

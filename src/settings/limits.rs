@@ -420,6 +420,11 @@ const NAMED: &[Named] = &[
         field: Field::Bytes(|limits| &mut limits.tools.sandbox_memory_bytes),
     },
     Named {
+        name: "sandbox-temporary-bytes",
+        what: "temporary files of a session in the sandbox, and shared memory of a command",
+        field: Field::Bytes(|limits| &mut limits.tools.sandbox_temporary_bytes),
+    },
+    Named {
         name: "mcp-message-bytes",
         what: "a message of an MCP server",
         field: Field::Count(|limits| &mut limits.mcp.message_bytes),

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use rustix::fs::{Access, access};
 use tandem_sandbox::{
     KnownPath, Limits, Mechanism, PROXY_PORT, PassedOver, Probe, Profile, Report, Sandbox,
-    SandboxMode, TEMPORARY_DIRECTORIES, probe, steers_loader,
+    SandboxMode, TEMPORARY_DIRECTORIES, Temporary, probe, steers_loader,
 };
 use tokio::sync::OnceCell;
 
@@ -38,6 +38,9 @@ use super::workspace::Workspace;
 
 /// Name of the directory for temporary files, in the session's own.
 const TEMPORARY: &str = "tmp";
+
+/// The place of temporary files that are in memory, for people.
+const IN_MEMORY: &str = "/tmp (in memory)";
 
 /// Environment variables that lead to programs outside of the sandbox.
 const LEADING_OUT: [&str; 11] = [
@@ -83,6 +86,9 @@ pub struct SandboxSetup {
     pub protected: &'static LazyLock<NameList>,
     /// Directory for files that were taken out of the workspace. `None`: one that ends with the session.
     pub taken_back: Option<PathBuf>,
+    /// Directory below which the session has one for temporary files where they are not in memory. It goes with the
+    /// session, and the next removes that of a session which was killed. `None`: the system's.
+    pub temporary: Option<PathBuf>,
     /// Bounds of what commands take.
     pub limits: Limits,
 }
@@ -100,7 +106,7 @@ pub struct SandboxDemand {
 pub struct CommandSandbox {
     setup: SandboxSetup,
     workspace: Arc<Workspace>,
-    scratch: Arc<Scratch>,
+    scratch: Scratch,
     probe: OnceCell<Arc<Probe>>,
     /// The proxy of the commands, made for the first of them; `None` if there can be none.
     proxy: OnceLock<Option<NetworkProxy>>,
@@ -260,14 +266,14 @@ impl Confinement {
         if has_own_temporary(self.sandbox()?.mechanism()) {
             Some(Path::new("/tmp"))
         } else {
-            self.profile.temporary.as_ref().map(KnownPath::path)
+            self.profile.temporary_directory().map(KnownPath::path)
         }
     }
 }
 
 impl CommandSandbox {
     /// Makes nothing yet, and looks up only the directories that commands will be able to write.
-    pub fn new(setup: SandboxSetup, workspace: Arc<Workspace>, scratch: Arc<Scratch>) -> Self {
+    pub fn new(setup: SandboxSetup, workspace: Arc<Workspace>) -> Self {
         let places = |paths: &[PathBuf]| -> Vec<_> {
             paths.iter().filter_map(|path| KnownPath::at(path).ok()).collect()
         };
@@ -277,9 +283,9 @@ impl CommandSandbox {
         Self {
             roots: places(workspace.roots()),
             writable: places(&setup.writable),
+            scratch: Scratch::new(setup.temporary.clone()),
             setup,
             workspace,
-            scratch,
             probe,
             proxy,
             temporary,
@@ -314,8 +320,10 @@ impl CommandSandbox {
     /// Finds out what works, once.
     pub async fn probe(&self) -> Arc<Probe> {
         let probe = self.probe.get_or_init(|| async {
-            let (mechanism, helper) = (self.setup.mechanism, self.setup.helper.clone());
-            let probed = off_thread(move || Ok::<_, ToolError>(probe(&helper, mechanism))).await;
+            let SandboxSetup { mechanism, limits, .. } = self.setup;
+            let helper = self.setup.helper.clone();
+            let probed = move || Ok::<_, ToolError>(probe(&helper, mechanism, limits));
+            let probed = off_thread(probed).await;
             Arc::new(probed.unwrap_or(Probe { sandbox: None, passed_over: Vec::new() }))
         });
         Arc::clone(probe.await)
@@ -357,7 +365,12 @@ impl CommandSandbox {
         } else {
             section("Read-only", roots.collect());
         }
-        section("Temporary files", profile.temporary.iter().map(KnownPath::path).collect());
+        let temporary = match &profile.temporary {
+            Some(Temporary::Directory(directory)) => Some(directory.path()),
+            Some(Temporary::Memory) => Some(Path::new(IN_MEMORY)),
+            None => None,
+        };
+        section("Temporary files", temporary.into_iter().collect());
         section("Not readable", profile.hidden.iter().map(|path| &**path).collect());
         text.push_str(&self.describe_network(&probe));
         Ok(text)
@@ -563,14 +576,14 @@ impl CommandSandbox {
     /// Opens the directory that commands know as `/tmp`, if that is the session's own and a command has run.
     pub(super) async fn own_temporary(self: &Arc<Self>) -> Option<Root> {
         let probe = self.probe().await;
-        has_own_temporary(probe.sandbox.as_ref()?.mechanism()).then_some(())?;
+        let sandbox = probe.sandbox.as_ref()?;
+        if let Some(directory) = sandbox.temporary() {
+            return directory.map(Root::of).ok();
+        }
+        has_own_temporary(sandbox.mechanism()).then_some(())?;
         let sandbox = Arc::clone(self);
         let directory = off_thread(move || {
-            let known = sandbox.temporary.lock().clone();
-            let known = match known {
-                Some(known) => known,
-                None => temporary_in(&sandbox.scratch.existing().ok_or(io::ErrorKind::NotFound)?)?,
-            };
+            let known = sandbox.temporary.lock().clone().ok_or(io::ErrorKind::NotFound)?;
             let opened = RootedPath::of_own(known.path())?.open_root()?;
             let is_same = opened.is(&known);
             is_same.then_some(opened).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
@@ -578,11 +591,15 @@ impl CommandSandbox {
         directory.await.ok()
     }
 
-    /// Returns the directory for temporary files, which is made if it does not exist.
-    fn temporary(&self) -> io::Result<KnownPath> {
+    /// Returns the place of temporary files. A directory is made if it does not exist.
+    fn temporary(&self) -> io::Result<Temporary> {
+        let sandbox = self.probe.get().and_then(|probe| probe.sandbox.as_ref());
+        if sandbox.is_some_and(|sandbox| sandbox.temporary().is_some()) {
+            return Ok(Temporary::Memory);
+        }
         let mut known = self.temporary.lock();
         if let Some(place) = known.as_ref().filter(|it| it.path().symlink_metadata().is_ok()) {
-            return Ok(place.clone());
+            return Ok(Temporary::Directory(place.clone()));
         }
         let directory = self.scratch.dir()?;
         match DirBuilder::new().mode(0o700).create(directory.join(TEMPORARY)) {
@@ -591,7 +608,7 @@ impl CommandSandbox {
         }
         let place = temporary_in(&directory)?;
         *known = Some(place.clone());
-        Ok(place)
+        Ok(Temporary::Directory(place))
     }
 
     /// Returns what a command may do in a mode that may see these files with secrets, real paths.

@@ -97,8 +97,7 @@ impl Host {
     /// Returns a sandbox for programs that work on this host.
     pub fn sandbox_of(&self, mut setup: SandboxSetup) -> Arc<CommandSandbox> {
         setup.hosts.limits.clone_from(&self.limits.proxy);
-        let (workspace, scratch) = (Arc::clone(&self.workspace), Arc::clone(&self.scratch));
-        Arc::new(CommandSandbox::new(setup, workspace, scratch))
+        Arc::new(CommandSandbox::new(setup, Arc::clone(&self.workspace)))
     }
 
     /// The same with commands in terminals of clients.

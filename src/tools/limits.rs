@@ -49,6 +49,8 @@ pub struct ToolLimits {
     pub sandbox_processes: u64,
     /// Bytes of memory of each process in the sandbox; `u64::MAX` for as much as there is.
     pub sandbox_memory_bytes: u64,
+    /// Bytes of a session's temporary files where they are in memory, and of a command's `/dev/shm`.
+    pub sandbox_temporary_bytes: u64,
     /// Bytes of files that are kept as they were before changes; 0 keeps none.
     pub undo_bytes: u64,
     /// Files and directories of the workspace that the model is told of at first; 0 for none.
@@ -80,6 +82,7 @@ impl Default for ToolLimits {
             sandbox_processes: 4096,
             // Sanitizers of C and of Go reserve terabytes.
             sandbox_memory_bytes: u64::MAX,
+            sandbox_temporary_bytes: 2 << 30,
             undo_bytes: 512 << 20,
             tree_entries: 200,
         }

@@ -1,7 +1,6 @@
 //! `list_directory`: what is in one directory.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
@@ -158,7 +157,7 @@ fn list(
 /// Returns whether a link that leads to nothing that may be listed would stay in the workspace.
 fn leads_nowhere(cx: &ToolContext, link: &Path) -> bool {
     let outside = |error: ToolError| error.kind == "path_not_in_workspace";
-    fs::canonicalize(link).is_err()
+    cx.host.workspace.real(link).is_err()
         && !cx.host.workspace.resolve(&link.to_string_lossy()).is_err_and(outside)
 }
 

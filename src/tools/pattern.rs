@@ -51,7 +51,7 @@ impl GlobPattern {
         }
         let mut dir = dir.to_owned();
         let start = base.join(lead.join("/"));
-        let is_link = || fs::canonicalize(&start).is_ok_and(|real| real != start && real.is_dir());
+        let is_link = || workspace.real(&start).is_ok_and(|real| real != start && real.is_dir());
         if base != dir || lead.contains(&"..") || is_link() {
             // The last name may be a file's.
             let name = if rest.is_empty() { lead.pop() } else { None };

@@ -4,7 +4,7 @@
 use std::ffi::{CStr, OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -48,6 +48,12 @@ impl Root {
         let below = path.strip_prefix("/").unwrap_or(&path);
         let directory = open_below(top.as_fd(), below, DIRECTORY)?;
         Ok(Self { path, directory })
+    }
+
+    /// A directory that is open, and that no path of this process leads to. Its path is that of the descriptor.
+    pub(super) fn of(directory: OwnedFd) -> Self {
+        let path = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
+        Self { path, directory }
     }
 
     /// Returns the real path that it had when it was opened.

@@ -375,6 +375,7 @@ fn report(
     }
     if !ended.is_empty() {
         text.extend(notes.blocked.as_deref());
+        text.extend(notes.limits.as_deref());
     }
     text.extend(notes.hosts.as_deref());
     text.extend(notes.taken.as_deref());

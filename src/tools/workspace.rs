@@ -123,7 +123,8 @@ impl Workspace {
         let asked = self.asked(path)?;
         let Some(own) = self.in_temporary(&asked) else { return self.resolve(path) };
         let target = |target: PathBuf| self.in_temporary(&target).unwrap_or(target);
-        let real = real_path_with(&own, target).map_err(|err| not_looked_up(&asked, &err))?;
+        let real = real_path_with(&own, self.temporary_path(), target)
+            .map_err(|err| not_looked_up(&asked, &err))?;
         let is_inside = self.is_temporary(&real) || self.contains(&real);
         if is_inside { Ok(real) } else { Err(self.outside(&asked, &real)) }
     }
@@ -141,7 +142,7 @@ impl Workspace {
 
     /// Returns the place of a path of the session's own `/tmp`.
     fn in_temporary(&self, path: &Path) -> Option<PathBuf> {
-        let directory = self.temporary.get()?.path();
+        let directory = self.temporary_path()?;
         let goes_up = path.components().any(|part| part == Component::ParentDir);
         // Commands see the workspace where it is, be it below `/tmp`.
         if goes_up || self.contains(path) {
@@ -152,15 +153,20 @@ impl Workspace {
         named.or_else(|| path.starts_with(directory).then(|| path.to_owned()))
     }
 
+    /// Returns the path of the session's own `/tmp`.
+    fn temporary_path(&self) -> Option<&Path> {
+        self.temporary.get().map(|directory| directory.path())
+    }
+
     /// Returns whether a real path is in the session's own `/tmp`.
     fn is_temporary(&self, real: &Path) -> bool {
-        self.temporary.get().is_some_and(|directory| real.starts_with(directory.path()))
+        self.temporary_path().is_some_and(|directory| real.starts_with(directory))
     }
 
     /// Returns a real path as the session's commands name it.
     pub(super) fn shown(&self, real: &Path) -> PathBuf {
-        let inside = self.temporary.get();
-        let inside = inside.and_then(|directory| real.strip_prefix(directory.path()).ok());
+        let inside = self.temporary_path();
+        let inside = inside.and_then(|directory| real.strip_prefix(directory).ok());
         match inside {
             Some(inside) if inside.as_os_str().is_empty() => PathBuf::from(TEMPORARY[0]),
             Some(inside) => Path::new(TEMPORARY[0]).join(inside),
@@ -264,19 +270,26 @@ impl Workspace {
         let ignores = self.ignores(dir, respect);
         let roots = self.roots.clone();
         let secrets = self.secrets.why(dir).is_none().then(|| self.secrets.clone());
+        let temporary = self.temporary_path().map(Path::to_owned);
         Walk::new(self.rooted(dir), move |entry| {
             let is_dir = entry.is_dir();
             entry.file_name() != ".git"
                 && keep(entry)
                 && !(is_dir && secrets.as_ref().is_some_and(|it| it.hides(entry.path(), true)))
                 && ignores.cover_entry(entry.path(), is_dir).is_none()
-                && (!entry.is_symlink() || link_target(&roots, entry.path()).is_some())
+                && (!entry.is_symlink()
+                    || link_target(&roots, temporary.as_deref(), entry.path()).is_some())
         })
     }
 
     /// Returns the target of a symbolic link, if that exists and is inside.
     pub(super) fn link_target(&self, link: &Path) -> Option<PathBuf> {
-        link_target(&self.roots, link)
+        link_target(&self.roots, self.temporary_path(), link)
+    }
+
+    /// Returns the real path of a file that exists.
+    pub(super) fn real(&self, path: &Path) -> io::Result<PathBuf> {
+        existing(path, self.temporary_path())
     }
 
     /// The rules for what is below `dir`: for many paths, better than [`Self::ignored_by`].
@@ -309,8 +322,20 @@ fn contains(roots: &[PathBuf], real: &Path) -> bool {
     roots.iter().any(|root| real.starts_with(root))
 }
 
-fn link_target(roots: &[PathBuf], link: &Path) -> Option<PathBuf> {
-    fs::canonicalize(link).ok().filter(|real| contains(roots, real))
+/// `temporary`: the path of the session's own `/tmp`.
+fn link_target(roots: &[PathBuf], temporary: Option<&Path>, link: &Path) -> Option<PathBuf> {
+    existing(link, temporary).ok().filter(|real| contains(roots, real))
+}
+
+fn existing(path: &Path, temporary: Option<&Path>) -> io::Result<PathBuf> {
+    match temporary.filter(|temporary| path.starts_with(temporary)) {
+        // Where it is in memory, no path of this process leads there that the system would find again.
+        Some(_) => {
+            let real = real_path_with(path, temporary, |target| target)?;
+            real.symlink_metadata().map(|_| real)
+        }
+        None => fs::canonicalize(path),
+    }
 }
 
 /// A path's component, looked up.
@@ -325,12 +350,17 @@ enum ComponentKind {
 /// Returns where an absolute path leads, whether or not it exists: links on the way are followed,
 /// and what follows the deepest part that exists must be plain names.
 fn real_path(path: &Path) -> io::Result<PathBuf> {
-    real_path_with(path, |target| target)
+    real_path_with(path, None, |target| target)
 }
 
-/// The same where the targets of links have another place.
-fn real_path_with(path: &Path, place: impl Fn(PathBuf) -> PathBuf) -> io::Result<PathBuf> {
+/// The same where the targets of links have another place, and where the path of a directory is taken for real.
+fn real_path_with(
+    path: &Path,
+    known: Option<&Path>,
+    place: impl Fn(PathBuf) -> PathBuf,
+) -> io::Result<PathBuf> {
     walk(path, |path| match fs::symlink_metadata(path) {
+        _ if known.is_some_and(|known| known.starts_with(path)) => Ok(ComponentKind::Present),
         Ok(found) if found.is_symlink() => {
             fs::read_link(path).map(|target| ComponentKind::Link(place(target)))
         }

@@ -31,7 +31,7 @@ pub(crate) fn works(mechanism: &str) -> bool {
 }
 
 /// Returns the mechanisms that work here.
-pub(super) fn mechanisms() -> Vec<&'static str> {
+pub(crate) fn mechanisms() -> Vec<&'static str> {
     MECHANISMS.into_iter().filter(|mechanism| works(mechanism)).collect()
 }
 

@@ -83,6 +83,7 @@ fn sandbox_setup(home: &Path) -> SandboxSetup {
         hosts: NetworkSetup::default(),
         protected: &PROTECTED,
         taken_back: Some(home.join("taken-back")),
+        temporary: Some(home.join("state")),
         limits: Limits::default(),
     }
 }

@@ -15,6 +15,7 @@ use super::beneath::{Guard, Guarded, Root};
 use super::plan::{
     Layout, drop_held, guards, outermost_hidden, run_directories, temporary_directories,
 };
+use super::sys::bounded_memory_bytes;
 use super::{Naming as _, privileges, seccomp, sys};
 use crate::order::{Expected, HELPER, Order};
 use crate::profile::{KnownPath, Profile};
@@ -23,6 +24,9 @@ use crate::report;
 /// Directories that the program is looked for in. `PATH` may lead into the workspace.
 const DIRECTORIES: [&str; 5] =
     ["/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin", "/run/wrappers/bin"];
+
+/// Maximum size of a directory for sockets, in bytes.
+const RUN_BYTES: &str = "1048576";
 
 /// Returns the path of the program if it works here; the error says why not.
 pub(crate) fn program() -> Result<PathBuf, String> {
@@ -130,13 +134,15 @@ fn arguments(profile: &Profile) -> io::Result<Arguments> {
     }
     // `/dev`, `/proc`, `/run` and `/tmp` come after the workspace: a path that a project chose would otherwise cover
     // them with the machine's own.
-    for (words, path) in [(["--dev"], "/dev"), (["--proc"], "/proc"), (["--tmpfs"], "/dev/shm")] {
-        made.own(&words, Path::new(path));
+    for (option, path) in [("--dev", "/dev"), ("--proc", "/proc")] {
+        made.own(&[option], Path::new(path));
     }
+    let shared = bounded_memory_bytes(profile.limits).to_string();
+    made.own(&["--size", &shared, "--tmpfs"], Path::new("/dev/shm"));
     for path in run_directories() {
-        made.own(&["--tmpfs"], &path);
+        made.own(&["--size", RUN_BYTES, "--tmpfs"], &path);
     }
-    if let Some(place) = &profile.temporary {
+    if let Some(place) = profile.temporary_directory() {
         for path in temporary_directories() {
             made.bind("--bind", place.clone(), &path);
         }
@@ -148,7 +154,8 @@ fn arguments(profile: &Profile) -> io::Result<Arguments> {
     for path in outermost_hidden(profile) {
         made.hide(path);
     }
-    made.words.extend(["--remount-ro", "/proc"].map(OsString::from));
+    // Nor is `/dev` itself written, which has no limit of its own.
+    made.words.extend(["--remount-ro", "/proc", "--remount-ro", "/dev"].map(OsString::from));
     Ok(made)
 }
 

@@ -72,7 +72,7 @@ fn restrict_files(profile: &Profile) -> io::Result<()> {
         rules = allow(rules, device, all)?;
     }
     let roots = if profile.writes_roots { &profile.roots[..] } else { &[] };
-    for place in roots.iter().chain(&profile.temporary).chain(&profile.writable) {
+    for place in roots.iter().chain(profile.temporary_directory()).chain(&profile.writable) {
         rules = allow(rules, root.find_place(place)?, all)?;
     }
     let status = rules.restrict_self().map_err(io::Error::other)?;

@@ -17,14 +17,14 @@ use rustix::mount::{
 use super::Naming as _;
 use super::beneath::{Guard, Guarded, Opened, Root, is_directory};
 use super::plan::{Layout, guards, outermost_hidden, run_directories, temporary_directories};
-use super::sys::restrict;
-use crate::profile::{KnownPath, Profile};
+use super::sys::{PAGE_BYTES, bounded_memory_bytes, restrict};
+use crate::profile::{KnownPath, Limits, Profile};
 
 /// Devices that programs rely on. There are no others: to root, a disk is a file like any other.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// A part of the tree of files, and the path that it is put at.
-type Part = (OwnedFd, PathBuf);
+pub(super) type Part = (OwnedFd, PathBuf);
 
 /// Parts of the machine's tree, taken before it is made read-only.
 struct Parts {
@@ -38,12 +38,13 @@ struct Parts {
 }
 
 /// Rebuilds the tree of files in this process's own mount namespace: all of it can be read, and only
-/// what the profile says can be written. Must be called in the process namespace of the command.
-pub(super) fn build(profile: &Profile) -> io::Result<()> {
+/// what the profile says can be written. Must be called in the process namespace of the command. `temporary`: the
+/// directories for temporary files, if they are in memory.
+pub(super) fn build(profile: &Profile, temporary: Vec<Part>) -> io::Result<()> {
     // Nothing that is mounted outside from now on appears in here, nor the other way round.
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).naming("/")?;
     let root = Root::open()?;
-    let parts = Parts::take(&root, profile)?;
+    let parts = Parts::take(&root, profile, temporary)?;
     restrict(&root.find(Path::new("/"))?.file, true).naming("read-only /")?;
     for (part, place) in parts.seen {
         // The mount point is the directory that the part was taken from.
@@ -57,7 +58,7 @@ pub(super) fn build(profile: &Profile) -> io::Result<()> {
         let run = memory(&[("mode", "0755"), ("size", "1m")], MountAttrFlags::empty())?;
         put_at(&root, &run, &path)?;
     }
-    build_devices(&root, parts.devices)?;
+    build_devices(&root, parts.devices, profile.limits)?;
     for (part, path) in parts.temporary {
         put_at(&root, &part, &path)?;
     }
@@ -77,7 +78,7 @@ pub(super) fn build(profile: &Profile) -> io::Result<()> {
 }
 
 impl Parts {
-    fn take(root: &Root, profile: &Profile) -> io::Result<Self> {
+    fn take(root: &Root, profile: &Profile, mut temporary: Vec<Part>) -> io::Result<Self> {
         let is_writable =
             |place: &KnownPath| profile.writes_roots || !profile.roots.contains(place);
         let take = |places: Vec<&KnownPath>| -> io::Result<Vec<_>> {
@@ -89,8 +90,7 @@ impl Parts {
         };
         let Layout { seen, unseen } = Layout::of(profile);
         let (seen, unseen) = (take(seen)?, take(unseen)?);
-        let mut temporary = Vec::new();
-        if let Some(place) = &profile.temporary {
+        if let Some(place) = profile.temporary_directory() {
             let found = root.find_place(place)?;
             for path in temporary_directories() {
                 temporary.push((confined(&found, false).naming("/tmp")?, path));
@@ -117,7 +117,7 @@ fn confined(found: &Opened, read_only: bool) -> io::Result<OwnedFd> {
 }
 
 /// Returns a copy of the mounts at a file and below it.
-fn tree(file: impl AsFd) -> io::Result<OwnedFd> {
+pub(super) fn tree(file: impl AsFd) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE
@@ -171,6 +171,24 @@ fn hide(root: &Root, profile: &Profile) -> io::Result<()> {
     Ok(())
 }
 
+/// Makes the file system of a session's temporary files, and mounts it in the mount namespace of this process.
+/// Returns its root directory.
+pub(super) fn temporary_files(limits: Limits) -> io::Result<OwnedFd> {
+    let made = bounded_memory("0700", limits)?;
+    // Nobody looks for it by a path: where it is mounted does not matter.
+    put_at(&Root::open()?, &made, Path::new("/"))?;
+    Ok(made)
+}
+
+/// Makes a file system in memory that commands can fill, up to the limit.
+fn bounded_memory(mode: &str, limits: Limits) -> io::Result<OwnedFd> {
+    let bytes = bounded_memory_bytes(limits);
+    // Each file takes memory that the size does not count.
+    let (size, files) = (bytes.to_string(), (bytes / PAGE_BYTES + 1).to_string());
+    let options = [("mode", mode), ("size", &size), ("nr_inodes", &files)];
+    memory(&options, MountAttrFlags::empty())
+}
+
 /// Makes a file system in memory.
 fn memory(options: &[(&str, &str)], flags: MountAttrFlags) -> io::Result<OwnedFd> {
     let made = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC).naming("tmpfs")?;
@@ -182,7 +200,7 @@ fn memory(options: &[(&str, &str)], flags: MountAttrFlags) -> io::Result<OwnedFd
     fsmount(&made, FsMountFlags::FSMOUNT_CLOEXEC, flags).naming("tmpfs")
 }
 
-fn build_devices(root: &Root, devices: Vec<Part>) -> io::Result<()> {
+fn build_devices(root: &Root, devices: Vec<Part>, limits: Limits) -> io::Result<()> {
     let own = |path: &str, options: &[(&str, &str)]| {
         put_at(root, memory(options, MountAttrFlags::empty())?, Path::new(path))
     };
@@ -192,7 +210,7 @@ fn build_devices(root: &Root, devices: Vec<Part>) -> io::Result<()> {
         put_at(root, &device, &path)?;
     }
     fs::create_dir("/dev/shm").naming("/dev/shm")?;
-    own("/dev/shm", &[("mode", "1777")])?;
+    put_at(root, bounded_memory("1777", limits)?, Path::new("/dev/shm"))?;
     fs::create_dir("/dev/mqueue").naming("/dev/mqueue")?;
     own("/dev/mqueue", &[("mode", "1777"), ("size", "64k")])?;
     // Terminals of the command's own, not the agent's.

@@ -17,18 +17,20 @@ use rustix::process::{
 };
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
+use super::mounts::{self, Part};
+use super::plan::temporary_directories;
 use super::sys::{
     Fork, continue_in_copy, end, fork, ignore_children, leave_terminal, raise_loopback,
 };
-use super::{Naming as _, mounts, privileges, seccomp};
+use super::{Naming as _, privileges, seccomp};
 use crate::mechanism::{NOT_SANDBOXED, PROXY_PORT};
-use crate::profile::{Limits, Profile};
+use crate::profile::{Limits, Profile, Temporary};
 
 /// What the holder sends with its descriptors when all has worked; otherwise the reason why not.
 pub(crate) const READY: &[u8] = b"ready";
 
 /// Maximum number of descriptors that the holder sends.
-pub(crate) const DESCRIPTORS: usize = 5;
+pub(crate) const DESCRIPTORS: usize = 7;
 
 /// The namespaces that all commands of a session share, whatever their profiles are.
 pub(crate) struct Shared {
@@ -41,13 +43,22 @@ pub(crate) struct Entered {
     pub(crate) shared: Shared,
     pub(crate) ipc: OwnedFd,
     pub(crate) processes: OwnedFd,
+    pub(crate) temporary: TemporaryFiles,
+}
+
+/// The file system in memory of a session's temporary files. It is mounted in a namespace of its own, as it can
+/// only be copied from the namespace where it is mounted.
+pub(crate) struct TemporaryFiles {
+    pub(crate) files: OwnedFd,
+    pub(crate) root: OwnedFd,
 }
 
 /// Becomes the holder of namespaces, in a session that may have some. Sends [`READY`] with
-/// descriptors of the user, network, shared memory and process namespaces, in this order, and of a
-/// listening socket if it has made the network's; or the reason why there are none.
-pub(crate) fn hold(socket: &OwnedFd, shared: Option<&Shared>) -> ! {
-    let code = match set_up(shared).and_then(|listener| start_holder(socket, listener)) {
+/// descriptors of the user, network, shared memory and process namespaces, in this order; if these are the first of
+/// the session, also of a listening socket in the network, and of the [`TemporaryFiles`]; or the reason why there
+/// are none.
+pub(crate) fn hold(socket: &OwnedFd, shared: Option<&Shared>, limits: Limits) -> ! {
+    let code = match set_up(shared).and_then(|listener| start_holder(socket, listener, limits)) {
         Ok(()) => 0,
         Err(error) => {
             // If the agent has gone there is nobody to tell.
@@ -92,13 +103,13 @@ fn unshare(flags: UnshareFlags) -> io::Result<()> {
 }
 
 /// Starts the first process of the process namespace, which tries out what commands will do.
-fn start_holder(socket: &OwnedFd, listener: Option<TcpListener>) -> io::Result<()> {
+fn start_holder(socket: &OwnedFd, listener: Option<TcpListener>, limits: Limits) -> io::Result<()> {
     let (reader, writer) = io::pipe()?;
     match fork()? {
         Fork::Child => {
             drop((reader, listener));
             // Commands are let in when it has reported; its own root has all files in it.
-            let tried = mount_own(&Profile::default()).and_then(|()| guard_holder());
+            let tried = mount_own(&Profile::default(), None).and_then(|()| guard_holder());
             let report = tried.as_ref().err().map(ToString::to_string).unwrap_or_default();
             let sent = io::Write::write_all(&mut &writer, report.as_bytes());
             drop(writer);
@@ -117,10 +128,39 @@ fn start_holder(socket: &OwnedFd, listener: Option<TcpListener>) -> io::Result<(
             let paths = names.map(|name| format!("/proc/self/ns/{name}"));
             let opened =
                 paths.iter().map(|path| fs::File::open(path).map(OwnedFd::from).naming(path));
-            let opened = opened.chain(listener.map(|listener| Ok(listener.into())));
-            send(socket, READY, &opened.collect::<io::Result<Vec<_>>>()?)
+            let mut opened = opened.collect::<io::Result<Vec<_>>>()?;
+            if let Some(listener) = listener {
+                let TemporaryFiles { files, root } = TemporaryFiles::make(limits)?;
+                opened.extend([listener.into(), files, root]);
+            }
+            send(socket, READY, &opened)
         }
     }
+}
+
+impl TemporaryFiles {
+    /// Makes the file system, in a mount namespace that this process enters.
+    fn make(limits: Limits) -> io::Result<Self> {
+        unshare(UnshareFlags::NEWNS)?;
+        let root = mounts::temporary_files(limits)?;
+        Ok(Self { files: own_files()?, root })
+    }
+
+    /// Returns copies to be mounted in this process's own mount namespace, one for each directory.
+    fn copies(&self) -> io::Result<Vec<Part>> {
+        let (own, directories) = (own_files()?, temporary_directories());
+        enter(&self.files, LinkNameSpaceType::Mount)?;
+        let copies = directories.into_iter().map(|path| Ok((mounts::tree(&self.root)?, path)));
+        let copies = copies.collect::<io::Result<_>>().naming("temporary files");
+        enter(&own, LinkNameSpaceType::Mount)?;
+        copies
+    }
+}
+
+/// Opens the mount namespace of this process.
+fn own_files() -> io::Result<OwnedFd> {
+    let path = "/proc/self/ns/mnt";
+    fs::File::open(path).map(OwnedFd::from).naming(path)
 }
 
 /// Keeps the commands of the namespaces out of this process, which is among theirs.
@@ -160,9 +200,10 @@ fn enter(namespace: &OwnedFd, kind: LinkNameSpaceType) -> io::Result<()> {
     move_into_link_name_space(namespace.as_fd(), Some(kind)).naming("the session's namespaces")
 }
 
-fn mount_own(profile: &Profile) -> io::Result<()> {
+fn mount_own(profile: &Profile, temporary: Option<&TemporaryFiles>) -> io::Result<()> {
     unshare(UnshareFlags::NEWNS)?;
-    mounts::build(profile)
+    let temporary = temporary.filter(|_| profile.temporary == Some(Temporary::Memory));
+    mounts::build(profile, temporary.map(TemporaryFiles::copies).transpose()?.unwrap_or_default())
 }
 
 /// Enters the namespaces of a session, with only what the profile allows. Returns in the process that
@@ -179,7 +220,7 @@ pub(crate) fn confine(profile: &Profile, entered: &Entered) -> io::Result<()> {
     let directory = std::env::current_dir().naming("working directory")?;
     continue_in_copy().naming("first process of the sandbox")?;
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    mount_own(profile)?;
+    mount_own(profile, Some(&entered.temporary))?;
     std::env::set_current_dir(&directory).naming(directory.to_string_lossy())?;
     leave_terminal();
     privileges::drop_capabilities().naming("capabilities")?;

@@ -65,7 +65,11 @@ pub(super) fn guards(profile: &Profile) -> BTreeMap<PathBuf, Guard> {
     let is_below = |path: &&Path| writable.iter().any(|it| path != it && path.starts_with(it));
     // The session's own directories are pinned as well: a command that renames one would have the next command mount
     // another directory.
-    let own = profile.temporary.iter().map(KnownPath::path).chain(writable.iter().copied());
+    let own = profile
+        .temporary_directory()
+        .map(KnownPath::path)
+        .into_iter()
+        .chain(writable.iter().copied());
     let own: Vec<_> = own.filter(is_below).collect();
     let others = profile.protected.iter().chain(&profile.hidden).map(PathBuf::as_path);
     let above = others.chain(own.iter().copied()).flat_map(|path| path.ancestors().skip(1));

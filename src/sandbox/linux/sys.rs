@@ -10,6 +10,10 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::process::{Pid, WaitOptions, waitpid};
 
 use crate::mechanism::NOT_SANDBOXED;
+use crate::profile::Limits;
+
+/// Size of a page of memory, in bytes.
+pub(crate) const PAGE_BYTES: u64 = 4096;
 
 /// Result of [`fork`].
 pub(crate) enum Fork {
@@ -169,6 +173,16 @@ pub(crate) fn limit(resource: rustix::process::Resource, value: u64) -> io::Resu
     use rustix::process::{Rlimit, getrlimit, setrlimit};
     let value = getrlimit(resource).maximum.map_or(value, |maximum| maximum.min(value));
     Ok(setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) })?)
+}
+
+/// Returns the size of a file system in memory that commands can fill: the limit, or half of the machine's memory
+/// if that is less.
+pub(crate) fn bounded_memory_bytes(limits: Limits) -> u64 {
+    // SAFETY: takes and returns numbers.
+    let pages = u64::try_from(unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) }).unwrap_or_default();
+    let half = pages.saturating_mul(PAGE_BYTES) / 2;
+    // The system takes 0 for no limit.
+    limits.temporary_bytes.unwrap_or(u64::MAX).min(half).max(PAGE_BYTES)
 }
 
 /// Returns Landlock's version in this kernel; 0 if it has none.

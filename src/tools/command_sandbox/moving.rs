@@ -149,11 +149,11 @@ mod tests {
             hosts: NetworkSetup::default(),
             protected: &PROTECTED,
             taken_back: Some(dir.path().join("taken-back")),
+            temporary: Some(dir.path().join("scratch")),
             limits: Limits::default(),
         };
         let workspace = Arc::new(Workspace::new(&root, &[]).unwrap());
-        let scratch = Arc::new(Scratch::new(Some(dir.path().join("scratch"))));
-        let sandbox = CommandSandbox::new(setup, workspace, scratch);
+        let sandbox = CommandSandbox::new(setup, workspace);
         let exchange = Exchange::of(&root.join(".cfg"), &root.join(".link"));
         for _ in 0..ROUNDS {
             sandbox.take(&ProtectedFiles::new());

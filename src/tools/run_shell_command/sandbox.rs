@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 use serde_json::{Value, json};
-use tandem_sandbox::SandboxMode;
+use tandem_sandbox::{Profile, SandboxMode, Temporary};
 
 use crate::command_sandbox::Confinement;
 use crate::context::ToolContext;
@@ -117,6 +117,8 @@ pub(super) struct SandboxNotes {
     pub(super) taken: Option<String>,
     /// Of what the sandbox may have kept the command from, should it have failed.
     pub(super) blocked: Option<String>,
+    /// Of the limits that the command may have met, should it have failed.
+    pub(super) limits: Option<String>,
     /// Of hosts that the command was kept from.
     pub(super) hosts: Option<String>,
     /// Of files with secrets that were hidden, if the command has to do with them.
@@ -133,6 +135,41 @@ const NO_NETWORK: [&str; 6] = [
     "temporary failure in name resolution",
     "eai_again",
     "dns error",
+];
+
+/// A limit of the sandbox: the words of programs that have met it, in lower case, and what the model is told then.
+struct MetLimit {
+    words: &'static [&'static str],
+    describe: fn(&Profile) -> Option<String>,
+}
+
+const LIMITS: [MetLimit; 2] = [
+    MetLimit {
+        words: &["no space left on device", "enospc"],
+        describe: |profile| {
+            let bytes = profile.limits.temporary_bytes?;
+            let shared = "the files in `/dev/shm` of one command";
+            let bounded = match &profile.temporary {
+                Some(Temporary::Memory) => {
+                    format!("the files in `/tmp` of the session, and {shared},")
+                }
+                _ => shared.to_owned(),
+            };
+            Some(format!(
+                "In the sandbox {bounded} have at most {bytes} bytes. Remove those that are not needed any more, \
+                 or write to the workspace."
+            ))
+        },
+    },
+    MetLimit {
+        words: &["cannot allocate memory", "out of memory", "memoryerror", "enomem", "bad_alloc"],
+        describe: |profile| {
+            let bytes = profile.limits.memory_bytes?;
+            Some(format!(
+                "Each process of a command has at most {bytes} bytes of memory in the sandbox."
+            ))
+        },
+    },
 ];
 
 /// Lines before and after such words among which a path is looked for, and the maximum number of paths that are
@@ -198,7 +235,12 @@ impl SandboxNotes {
             }
             None => None,
         };
-        Self { taken: Some(taken).filter(|taken| !taken.is_empty()), blocked, hosts, hidden: None }
+        let taken = Some(taken).filter(|taken| !taken.is_empty());
+        let met = LIMITS.iter().filter(|limit| says(limit.words));
+        let met = met.filter_map(|limit| (limit.describe)(confinement.profile()));
+        let met: Vec<_> = met.map(|met| format!("\n[{met}]")).collect();
+        let limits = Some(met.concat()).filter(|met| !met.is_empty());
+        Self { taken, blocked, limits, hosts, hidden: None }
     }
 
     /// Adds a note on those of the hidden files whose names a command line, or what it wrote, has.

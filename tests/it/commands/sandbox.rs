@@ -38,6 +38,7 @@ fn demanding(
         hosts: NetworkSetup::default(),
         protected: &NO_NAMES,
         taken_back: None,
+        temporary: None,
         limits: Limits::default(),
     };
     Stage::with(vec![], |parts| Parts { host: parts.host.sandboxed(Some(setup)), ..parts })

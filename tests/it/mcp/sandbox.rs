@@ -39,6 +39,7 @@ pub(super) fn broken() -> SandboxSetup {
         hosts: NetworkSetup::default(),
         protected: &NO_NAMES,
         taken_back: None,
+        temporary: None,
         limits: Limits::default(),
     }
 }

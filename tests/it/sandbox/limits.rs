@@ -1,8 +1,11 @@
 //! Limits of what a command in the sandbox takes of the machine.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::chown;
-use std::process::{Command, Output};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, SystemTime};
 
 use super::{Arena, mechanisms, python, works};
 use crate::needs::{Need, lacking};
@@ -110,6 +113,78 @@ fn memory_beyond_the_limit_is_refused() {
             let stdout = String::from_utf8_lossy(&ran.stdout);
             assert_eq!(stdout.trim(), expected, "{mechanism}, {bytes}: {ran:?}");
         }
+    }
+}
+
+#[test]
+fn temporary_files_and_shared_memory_beyond_the_limit_are_refused() {
+    let arena = Arena::new();
+    for mechanism in mechanisms() {
+        let directories: &[_] = match mechanism {
+            "namespaces" => &["/tmp", "/var/tmp", "/dev/shm"],
+            "bubblewrap" => &["/dev/shm"],
+            // Neither is the command's own, so it cannot write there.
+            _ => &[],
+        };
+        for directory in directories {
+            // What is written counts, not the names: a file that is removed while it is open has none.
+            let line = format!(
+                "cd {directory} && head -c 900000 /dev/zero > small && echo fits
+                exec 3> unseen; rm unseen small; head -c 2000000 /dev/zero >&3
+                exec 3>&-; for i in $(seq 600); do : > $i || break; done; ls | wc -l"
+            );
+            let mut command = arena.program(env!("CARGO_BIN_EXE_tandem"));
+            command.args(["sandbox", "--mechanism", mechanism]);
+            command.args(["--limit", "sandbox-temporary-bytes=1000000", "--", "/bin/bash", "-c"]);
+            let ran = command.arg(line).output().unwrap();
+            let stdout = String::from_utf8_lossy(&ran.stdout);
+            let stderr = String::from_utf8_lossy(&ran.stderr);
+            let files: usize = stdout.strip_prefix("fits\n").unwrap_or("0").trim().parse().unwrap();
+            let is_right =
+                if mechanism == "namespaces" { (100..600).contains(&files) } else { files == 600 };
+            assert!(
+                is_right && stderr.contains("No space left"),
+                "{mechanism}, {directory}: {ran:?}"
+            );
+        }
+    }
+}
+
+/// Returns the directories of sessions in the agent's state.
+fn session_directories(arena: &Arena) -> Vec<PathBuf> {
+    let state = fs::read_dir(arena.home().join(".local/state/tandem")).into_iter().flatten();
+    let paths = state.flatten().map(|entry| entry.path());
+    let is_session =
+        |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with("session-");
+    paths.filter(is_session).collect()
+}
+
+#[test]
+fn temporary_files_of_a_killed_agent_are_gone_with_the_next_start() {
+    for mechanism in mechanisms() {
+        let arena = Arena::new();
+        let line = "echo large > $TMPDIR/large && echo written && exec cat";
+        let mut command = arena.sandboxed(mechanism, "read-only", &["/bin/bash", "-c", line]);
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut agent = command.spawn().unwrap();
+        let mut written = String::new();
+        BufReader::new(agent.stdout.as_mut().unwrap()).read_line(&mut written).unwrap();
+        assert_eq!(written, "written\n", "{mechanism}");
+        // The command ends with its input.
+        let input = agent.stdin.take();
+        agent.kill().unwrap();
+        agent.wait().unwrap();
+        drop(input);
+        // Directories that were made in this moment count as those of agents that begin.
+        let long_ago = SystemTime::now() - Duration::from_mins(1);
+        for directory in session_directories(&arena) {
+            let lock = fs::File::options().write(true).open(directory.join("lock")).unwrap();
+            lock.set_modified(long_ago).unwrap();
+        }
+        let next =
+            arena.bash(mechanism, "read-only", "cat $TMPDIR/large; echo small > $TMPDIR/small");
+        assert!(next.status.success() && next.stdout.is_empty(), "{mechanism}: {next:?}");
+        assert_eq!(session_directories(&arena), Vec::<PathBuf>::new(), "{mechanism}");
     }
 }
 

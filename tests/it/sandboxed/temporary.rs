@@ -5,9 +5,12 @@ use std::fs;
 use serde_json::{Value, json};
 use tandem_agent::permission::Mode;
 use tandem_agent::session::Answer;
+use tandem_sandbox::Limits;
+use tandem_tools::command_sandbox::SandboxSetup;
 
 use super::{Made, Stage, run};
 use crate::needs::{Need, lacking};
+use crate::sandbox::mechanisms;
 
 fn call(name: &str, args: &Value) -> Value {
     json!({ "call": { "name": name, "args": args } })
@@ -108,4 +111,44 @@ async fn secrets_there_are_asked_about_and_the_machines_own_is_not_read() {
         made[1].told()
     );
     assert!(made[2].told().contains("outside the workspace"), "{}", made[2].told());
+}
+
+#[tokio::test]
+async fn a_full_one_refuses_more_the_model_is_told_why_and_the_session_lives_on() {
+    if lacking(Need::Namespaces) {
+        return;
+    }
+    let calls = [
+        run("head -c 2000000 /dev/zero > /tmp/x"),
+        run("rm /tmp/x; echo small > /tmp/x"),
+        reads("/tmp/x"),
+    ];
+    let mut stage = Stage::changed(Mode::Default, &calls, |setup| {
+        let limits = Limits { temporary_bytes: Some(1_000_000), ..setup.limits };
+        SandboxSetup { limits, ..setup }
+    });
+    let made = stage.go(Answer::Reject).await;
+    let told = made[0].told();
+    assert!(!made[0].is_done() && told.contains("No space left"), "{told}");
+    assert!(told.contains("at most 1000000 bytes"), "{told}");
+    assert!(made[1].is_done() && !made[1].told().contains("at most"), "{}", made[1].told());
+    check(&made[2], &["small"]);
+}
+
+#[tokio::test]
+async fn nothing_of_it_is_left_when_the_session_has_ended() {
+    for mechanism in mechanisms() {
+        let calls = [run("echo hello > $TMPDIR/x && cat $TMPDIR/x")];
+        let mut stage = Stage::changed(Mode::Default, &calls, |setup| SandboxSetup {
+            mechanism: mechanism.parse().ok(),
+            ..setup
+        });
+        let made = stage.go(Answer::Once { edited: None }).await;
+        assert!(made[0].told().contains("hello"), "{mechanism}: {}", made[0].told());
+        let state = stage.path("../state");
+        drop(stage);
+        let left = fs::read_dir(&state).into_iter().flatten().flatten();
+        let left: Vec<_> = left.map(|entry| entry.path()).collect();
+        assert!(left.is_empty(), "{mechanism}: {left:?}");
+    }
 }
