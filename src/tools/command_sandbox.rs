@@ -5,11 +5,13 @@ mod looks;
 mod moving;
 mod search;
 mod secret_files;
+mod walk;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, DirEntry};
 use std::io;
+use std::mem::take;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,8 +28,9 @@ use tokio::sync::OnceCell;
 
 pub use self::looks::RunsOn;
 use self::looks::{Identity, Looks, ProtectedFiles};
-use self::search::{SearchResult, list, with_targets};
+use self::search::{SearchResult, with_targets};
 use self::secret_files::{SecretFiles, hidden_but};
+use self::walk::{Found, Wanted, WorkspaceWalk, is_gone};
 use super::name_list::NameList;
 use super::network::{HostLists, HostPattern, NetworkAccess, NetworkProxy, NetworkSetup};
 use super::off_thread::off_thread;
@@ -116,11 +119,10 @@ pub struct CommandSandbox {
     writable: Vec<KnownPath>,
     /// The directory for temporary files, once it is there.
     temporary: Mutex<Option<KnownPath>>,
-    /// Protected files in all directories. Held while they are searched for: not to be locked on the
-    /// runtime's thread.
+    /// The walk through the workspace. Held while it is made: not to be locked on the runtime's thread.
+    walk: Mutex<WorkspaceWalk>,
+    /// Protected files in all directories, as they were found last.
     nested: Mutex<SearchResult>,
-    /// `true` if those are known as they are since the last command ended.
-    is_searched: AtomicBool,
     /// Protected files at the roots at the last look.
     at_roots: Mutex<BTreeSet<PathBuf>>,
     /// Directories that could not be searched for the last command, and those that people know of.
@@ -279,7 +281,7 @@ impl CommandSandbox {
         };
         let (probe, proxy, temporary, looks) = Default::default();
         let (secret_files, news, complained) = Default::default();
-        let (nested, is_searched, at_roots, unclear, told_unclear) = Default::default();
+        let (walk, nested, at_roots, unclear, told_unclear) = Default::default();
         Self {
             roots: places(workspace.roots()),
             writable: places(&setup.writable),
@@ -289,8 +291,8 @@ impl CommandSandbox {
             probe,
             proxy,
             temporary,
+            walk,
             nested,
-            is_searched,
             at_roots,
             unclear,
             told_unclear,
@@ -551,12 +553,11 @@ impl CommandSandbox {
         let _ = off_thread(accept).await;
     }
 
-    /// Searches for protected files in sub-directories, as there may be others now. Nobody waits for that
-    /// but the next command.
+    /// Walks through the workspace, as a command may have changed it: the next need not list what it has changed
+    /// then, and nobody waits for this walk but the next command.
     pub(super) fn search_again(self: &Arc<Self>) {
-        self.is_searched.store(false, Ordering::Release);
         let sandbox = Arc::clone(self);
-        tokio::task::spawn_blocking(move || sandbox.nested());
+        tokio::task::spawn_blocking(move || sandbox.search());
     }
 
     /// Returns a way to the network for one more command. The first starts the proxy.
@@ -618,6 +619,7 @@ impl CommandSandbox {
             return Err(io::Error::other(format!("{}: {why}", root.path().display())));
         }
         let temporary = self.temporary()?;
+        let found = self.search()?;
         let writes_roots = mode >= SandboxMode::WorkspaceWrite;
         let (protected, writable) = if writes_roots {
             (self.protected(), self.writable.clone())
@@ -634,7 +636,8 @@ impl CommandSandbox {
         hidden.sort();
         hidden.dedup();
         hidden.retain(|path| !self.roots.iter().any(|root| root.path().starts_with(path)));
-        hidden.extend(self.secret_files.find(self.workspace.roots(), self.workspace.secrets())?);
+        let roots = self.workspace.roots();
+        hidden.extend(self.secret_files.hidden(roots, found.secrets, found.unsearched));
         // A file in `tools.sandboxAllowedPaths` was named by a person, who means it to be read. A link of that name is
         // not followed: a command may have made it.
         let named = self.writable.iter().map(KnownPath::path);
@@ -719,8 +722,8 @@ impl CommandSandbox {
 
     /// Returns the protected files, and what could not be searched for them.
     fn protected(&self) -> Vec<PathBuf> {
+        let found = self.nested.lock().clone();
         let mut files: BTreeSet<_> = self.protected_at_roots().into_keys().collect();
-        let found = self.nested();
         files.extend(found.files);
         let mut protected = with_targets(&files);
         protected.extend(found.unclear.iter().cloned());
@@ -733,17 +736,17 @@ impl CommandSandbox {
         let mut protected = ProtectedFiles::new();
         let mut is_whole = true;
         let mut entries = |directory: &Path| {
-            let listed = list(directory, usize::MAX);
+            let listed = list(directory);
             is_whole &= listed.is_ok();
             listed.unwrap_or_default()
         };
         for root in self.workspace.roots() {
             for entry in entries(root) {
-                if self.is_protected(root, &entry) {
+                if self.is_protected(root, &entry.path()) {
                     protected.extend(identified(&entry.path()));
                 } else if is_hidden_directory(&entry) {
                     let below = entries(&entry.path()).into_iter();
-                    let below = below.filter(|entry| self.is_protected(root, entry));
+                    let below = below.filter(|entry| self.is_protected(root, &entry.path()));
                     protected.extend(below.filter_map(|entry| identified(&entry.path())));
                 }
             }
@@ -757,22 +760,28 @@ impl CommandSandbox {
         protected
     }
 
-    fn is_protected(&self, root: &Path, entry: &DirEntry) -> bool {
-        let path = entry.path();
+    fn is_protected(&self, root: &Path, path: &Path) -> bool {
         // The name of a directory counts for a file, too: one can take the other's place.
-        self.setup.protected.names(path.strip_prefix(root).unwrap_or(&path), false)
+        self.setup.protected.names(path.strip_prefix(root).unwrap_or(path), false)
     }
 
-    /// Returns the protected files in all directories. Blocks.
-    fn nested(&self) -> SearchResult {
+    /// Walks through the workspace, and takes over the protected files. Blocks.
+    fn search(&self) -> io::Result<Found> {
+        let roots = self.workspace.roots();
+        // One root may lie in another: a name is seen from each.
+        let is_protected = |path: &Path| {
+            let mut above = roots.iter().filter(|root| path.starts_with(root));
+            above.any(|root| self.is_protected(root, path))
+        };
+        let secrets = self.workspace.secrets();
+        let mut walk = self.walk.lock();
+        let mut found = walk.walk(roots, &Wanted { is_protected: &is_protected, secrets })?;
+        let (files, unclear) = (take(&mut found.protected), take(&mut found.unclear));
         let mut nested = self.nested.lock();
-        if !self.is_searched.swap(true, Ordering::AcqRel) {
-            let is_protected = |root: &Path, entry: &DirEntry| self.is_protected(root, entry);
-            let found = SearchResult::search(self.workspace.roots(), is_protected);
-            let earlier = std::mem::replace(&mut *nested, found);
-            nested.keep(earlier);
-        }
-        nested.clone()
+        let earlier = take(&mut *nested);
+        *nested = SearchResult::new(files, unclear, roots);
+        nested.keep(earlier);
+        Ok(found)
     }
 }
 
@@ -783,6 +792,14 @@ fn temporary_in(directory: &Path) -> io::Result<KnownPath> {
         return Err(io::ErrorKind::NotADirectory.into());
     }
     KnownPath::at(&path)
+}
+
+/// Lists a directory. One that is not there any more has no entries.
+fn list(directory: &Path) -> io::Result<Vec<DirEntry>> {
+    match fs::read_dir(directory) {
+        Err(error) if is_gone(&error) => Ok(Vec::new()),
+        entries => entries?.collect(),
+    }
 }
 
 /// Returns whether commands have a `/tmp` of their own with a mechanism.

@@ -1,26 +1,19 @@
-//! The search for protected files in a workspace: what cannot be searched counts as protected itself.
+//! The protected files of a workspace: what cannot be searched for them counts as protected itself.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::{self, DirEntry};
-use std::io;
+use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use tandem_content::bounded;
 
-/// Maximum number of entries of the workspace that are looked at, and maximum depth.
-const MAX_ENTRIES: usize = 500_000;
-const MAX_DEPTH: usize = 64;
+use super::walk::is_gone;
 
 /// Maximum number of protected files that are each held by themselves: each costs a command a little time.
 const MAX_HELD: usize = 500;
 
 /// Maximum number of directories that are held because of what is in them.
 const MAX_HELD_DIRECTORIES: usize = 200;
-
-/// Directories that package managers and builds fill and empty again: files in them are neither protected nor
-/// hidden.
-pub(super) const INSTALLED_DIRECTORIES: [&str; 4] = ["node_modules", "target", ".venv", "venv"];
 
 /// Maximum number of links that one path leads through; as many as Linux follows.
 const MAX_LINKS: usize = 40;
@@ -38,29 +31,12 @@ pub(super) struct SearchResult {
 }
 
 impl SearchResult {
-    /// Searches directories, the nearest to them first.
-    pub(super) fn search(
+    /// Takes over what a walk has found, the nearest to the roots first.
+    pub(super) fn new(
+        mut files: Vec<PathBuf>,
+        mut unclear: BTreeSet<PathBuf>,
         roots: &[PathBuf],
-        is_protected: impl Fn(&Path, &DirEntry) -> bool,
     ) -> Self {
-        let (mut files, mut unclear) = (Vec::new(), BTreeSet::new());
-        let mut left = MAX_ENTRIES;
-        let mut open: VecDeque<_> = roots.iter().map(|root| (root, root.clone(), 0)).collect();
-        while let Some((root, directory, depth)) = open.pop_front() {
-            let listed = if depth < MAX_DEPTH { list(&directory, left) } else { Err(too_much()) };
-            let Ok(entries) = listed else {
-                unclear.insert(directory);
-                continue;
-            };
-            left -= entries.len();
-            for entry in entries {
-                if is_protected(root, &entry) {
-                    files.push(entry.path());
-                } else if is_searched(&entry) {
-                    open.push_back((root, entry.path(), depth + 1));
-                }
-            }
-        }
         let beyond = files.drain(files.len().min(MAX_HELD)..);
         unclear.extend(beyond.filter_map(|path| path.parent().map(Path::to_owned)));
         Self { files: files.into_iter().collect(), unclear: gathered(unclear, roots) }
@@ -68,41 +44,13 @@ impl SearchResult {
 
     /// Adds what an earlier search has found and is still there. Where it lies may not be listed any more.
     pub(super) fn keep(&mut self, earlier: Self) {
-        let is_there = |path: &PathBuf| {
-            !matches!(
-                path.symlink_metadata(),
-                Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-            )
-        };
+        let is_there =
+            |path: &PathBuf| !path.symlink_metadata().is_err_and(|error| is_gone(&error));
         let room = MAX_HELD.saturating_sub(self.files.len());
         let kept = earlier.files.into_iter().filter(|path| !self.files.contains(path));
         let kept: Vec<_> = kept.filter(is_there).take(room).collect();
         self.files.extend(kept);
     }
-}
-
-/// Lists a directory that has at most `most` entries. One that is not there any more has none.
-pub(super) fn list(directory: &Path, most: usize) -> io::Result<Vec<DirEntry>> {
-    let entries = match fs::read_dir(directory) {
-        Err(error)
-            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
-        {
-            return Ok(Vec::new());
-        }
-        entries => entries?,
-    };
-    let entries = entries.take(most.saturating_add(1)).collect::<io::Result<Vec<_>>>()?;
-    if entries.len() > most { Err(too_much()) } else { Ok(entries) }
-}
-
-fn too_much() -> io::Error {
-    io::Error::other("there is too much in it")
-}
-
-/// Returns whether protected files are looked for in what is at a path.
-fn is_searched(entry: &DirEntry) -> bool {
-    entry.file_type().is_ok_and(|kind| kind.is_dir())
-        && !INSTALLED_DIRECTORIES.iter().any(|name| entry.file_name() == *name)
 }
 
 /// Returns few directories that all of these are in.
@@ -196,10 +144,6 @@ mod tests {
 
     use super::*;
 
-    fn is_named_git(_: &Path, entry: &DirEntry) -> bool {
-        entry.file_name() == ".git"
-    }
-
     #[test]
     fn what_is_too_many_is_held_with_the_directories_above() {
         let root = PathBuf::from("/w");
@@ -213,25 +157,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_deep_is_unclear() {
-        let directory = tempfile::tempdir().unwrap();
-        let root = directory.path().canonicalize().unwrap();
-        let unclear: PathBuf =
-            [root.clone()].into_iter().chain((0..MAX_DEPTH).map(|_| "a".into())).collect();
-        fs::create_dir_all(unclear.join(".git")).unwrap();
-        fs::create_dir_all(root.join("a/.git")).unwrap();
-        let found = SearchResult::search(std::slice::from_ref(&root), is_named_git);
-        let files = BTreeSet::from([root.join("a/.git")]);
-        assert_eq!(found, SearchResult { files, unclear: BTreeSet::from([unclear]) });
-    }
-
-    #[test]
     fn the_directories_of_more_files_than_are_held_are_unclear() {
-        let directory = tempfile::tempdir().unwrap();
-        for number in 0..=MAX_HELD {
-            fs::create_dir_all(directory.path().join(format!("{number}/.git"))).unwrap();
-        }
-        let result = SearchResult::search(&[directory.path().to_owned()], is_named_git);
+        let root = PathBuf::from("/w");
+        let files = (0..=MAX_HELD).map(|number| root.join(format!("{number}/.git")));
+        let result = SearchResult::new(files.collect(), BTreeSet::new(), &[root]);
         assert_eq!((result.files.len(), result.unclear.len()), (MAX_HELD, 1));
         let unclear = result.unclear.first().unwrap().join(".git");
         assert!(!result.files.contains(&unclear));

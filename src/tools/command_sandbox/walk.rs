@@ -1,0 +1,329 @@
+//! The walk through a workspace before a command: one for what is protected and what is secret.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::secrets::Secrets;
+
+/// Maximum number of entries of the workspace that are looked at, and maximum depth.
+const MAX_ENTRIES: usize = 1_000_000;
+const MAX_DEPTH: usize = 64;
+
+/// Time that a file system may take to notice a change: a listing is kept only if the last change was longer
+/// before.
+const CLOCK_STEP: Duration = Duration::from_millis(100);
+
+/// Directories that package managers and builds fill and empty again: files in them are neither protected nor
+/// hidden.
+const INSTALLED_DIRECTORIES: [&str; 4] = ["node_modules", "target", ".venv", "venv"];
+
+/// Directory of installed Python packages, which have certificates among their files.
+const PYTHON_PACKAGES: &str = "site-packages";
+
+/// Directories of the system, in which no person keeps secrets of a project.
+const SYSTEM_DIRECTORIES: [&str; 9] =
+    ["/bin", "/dev", "/lib", "/lib64", "/nix/store", "/proc", "/sbin", "/sys", "/usr"];
+
+/// Names that a walk looks for.
+pub(super) struct Wanted<'w> {
+    /// Tells the paths of protected files.
+    pub(super) is_protected: &'w dyn Fn(&Path) -> bool,
+    pub(super) secrets: &'w Secrets,
+}
+
+/// Results of a walk, each with what is nearest to the roots first.
+#[derive(Default)]
+pub(super) struct Found {
+    /// Protected files.
+    pub(super) protected: Vec<PathBuf>,
+    /// Directories in which protected files could not be looked for.
+    pub(super) unclear: BTreeSet<PathBuf>,
+    /// Files with secrets, by their names.
+    pub(super) secrets: Vec<Candidate>,
+    /// Directories in which files with secrets could not be looked for.
+    pub(super) unsearched: Vec<PathBuf>,
+}
+
+/// A file with secrets, by its name.
+pub(super) struct Candidate {
+    pub(super) path: PathBuf,
+    pub(super) is_link: bool,
+}
+
+/// The walk through one workspace. Directories that have not changed since the last one are not listed again.
+#[derive(Default)]
+pub(super) struct WorkspaceWalk(HashMap<PathBuf, Listing>);
+
+/// Files that are looked for in a directory, and below it.
+#[derive(Clone, Copy)]
+struct Sought {
+    protected: bool,
+    secret: bool,
+}
+
+impl Sought {
+    fn and(self, other: Self) -> Self {
+        Self { protected: self.protected && other.protected, secret: self.secret && other.secret }
+    }
+
+    fn is_any(self) -> bool {
+        self.protected || self.secret
+    }
+}
+
+impl WorkspaceWalk {
+    /// Walks through directories. Blocks. The error is that of a root that cannot be listed.
+    pub(super) fn walk(&mut self, roots: &[PathBuf], wanted: &Wanted<'_>) -> io::Result<Found> {
+        let mut earlier = std::mem::take(&mut self.0);
+        let (mut found, mut left) = (Found::default(), MAX_ENTRIES);
+        let all = Sought { protected: true, secret: true };
+        let mut waiting: VecDeque<_> = roots.iter().map(|root| (root.clone(), 0, all)).collect();
+        while let Some((directory, depth, sought)) = waiting.pop_front() {
+            if self.0.contains_key(&directory) {
+                continue;
+            }
+            let listed = if depth < MAX_DEPTH {
+                Listing::of(&directory, earlier.remove(&directory), left, wanted)
+            } else {
+                Err(too_much())
+            };
+            let listing = match listed {
+                Ok(listing) => listing,
+                Err(error) if depth == 0 => {
+                    let why = format!("{} cannot be searched: {error}", directory.display());
+                    return Err(io::Error::new(error.kind(), why));
+                }
+                Err(error) if is_gone(&error) => continue,
+                Err(_) => {
+                    found.unsearched.extend(sought.secret.then(|| directory.clone()));
+                    found.unclear.extend(sought.protected.then_some(directory));
+                    continue;
+                }
+            };
+            left -= listing.count;
+            if sought.protected {
+                found.protected.extend(listing.protected.iter().map(|name| directory.join(name)));
+            }
+            if sought.secret {
+                let secrets = listing.secrets.iter().map(|(name, is_link)| Candidate {
+                    path: directory.join(name),
+                    is_link: *is_link,
+                });
+                found.secrets.extend(secrets);
+            }
+            let below = listing.directories.iter().map(|(name, below)| (name, below.and(sought)));
+            let below = below.filter(|(_, sought)| sought.is_any());
+            waiting.extend(below.map(|(name, sought)| (directory.join(name), depth + 1, sought)));
+            self.0.insert(directory, listing);
+        }
+        Ok(found)
+    }
+}
+
+/// Returns whether a path is in a directory of the system.
+pub(super) fn is_system(path: &Path) -> bool {
+    SYSTEM_DIRECTORIES.iter().any(|directory| path.starts_with(directory))
+}
+
+/// Returns whether an error says that there is no such directory any more.
+pub(super) fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn too_much() -> io::Error {
+    io::Error::other("there are too many files")
+}
+
+/// State of a directory: another one, or a change of its entries, makes another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct DirectoryState {
+    device: u64,
+    number: u64,
+    /// Time of the last change, which no program can set.
+    changed: (i64, i64),
+}
+
+impl DirectoryState {
+    fn of(data: &Metadata) -> Self {
+        let changed = (data.ctime(), data.ctime_nsec());
+        Self { device: data.dev(), number: data.ino(), changed }
+    }
+
+    /// Returns whether a change after `now` has another time.
+    fn is_settled(&self, now: SystemTime) -> bool {
+        let (seconds, nanoseconds) = self.changed;
+        let changed = u64::try_from(seconds).ok().zip(u32::try_from(nanoseconds).ok());
+        let changed = changed.map(|(seconds, rest)| UNIX_EPOCH + Duration::new(seconds, rest));
+        let passed = changed.and_then(|changed| now.duration_since(changed).ok());
+        passed.is_some_and(|passed| passed > CLOCK_STEP)
+    }
+}
+
+/// Entries of a directory that matter to a walk.
+struct Listing {
+    /// State in which the directory was listed, unless it may have changed meanwhile.
+    state: Option<DirectoryState>,
+    /// Number of entries.
+    count: usize,
+    /// Directories to search.
+    directories: Vec<(OsString, Sought)>,
+    /// Names of protected files.
+    protected: Vec<OsString>,
+    /// Names of secrets, and whether each is a link.
+    secrets: Vec<(OsString, bool)>,
+}
+
+impl Listing {
+    /// Returns the listing of a directory of at most `most` entries: an earlier one, unless the directory has
+    /// changed.
+    fn of(
+        directory: &Path,
+        earlier: Option<Self>,
+        most: usize,
+        wanted: &Wanted<'_>,
+    ) -> io::Result<Self> {
+        let now = SystemTime::now();
+        let data = directory.symlink_metadata()?;
+        if !data.is_dir() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let state = DirectoryState::of(&data);
+        let listing = match earlier {
+            Some(listing) if listing.state == Some(state) => listing,
+            _ => Self::read(directory, most, wanted)?,
+        };
+        if listing.count > most {
+            return Err(too_much());
+        }
+        Ok(Self { state: Some(state).filter(|state| state.is_settled(now)), ..listing })
+    }
+
+    fn read(directory: &Path, most: usize, wanted: &Wanted<'_>) -> io::Result<Self> {
+        let mut listing = Self {
+            state: None,
+            count: 0,
+            directories: Vec::new(),
+            protected: Vec::new(),
+            secrets: Vec::new(),
+        };
+        for entry in fs::read_dir(directory)?.take(most.saturating_add(1)) {
+            let entry = entry?;
+            listing.count += 1;
+            let (path, name, kind) = (entry.path(), entry.file_name(), entry.file_type()?);
+            let is_protected = (wanted.is_protected)(&path);
+            let hides = |is_directory| wanted.secrets.hides(&path, is_directory);
+            let is_secret = hides(kind.is_dir()) || kind.is_symlink() && hides(true);
+            let is_installed = INSTALLED_DIRECTORIES.iter().any(|installed| name == *installed);
+            let below = Sought {
+                protected: !is_protected && !is_installed,
+                secret: !is_secret && !is_installed && may_have_secrets(&path, &name),
+            };
+            if kind.is_dir() && below.is_any() {
+                listing.directories.push((name.clone(), below));
+            }
+            if is_protected {
+                listing.protected.push(name.clone());
+            }
+            if is_secret {
+                listing.secrets.push((name, kind.is_symlink()));
+            }
+        }
+        Ok(listing)
+    }
+}
+
+fn may_have_secrets(path: &Path, name: &OsStr) -> bool {
+    name != ".git" && name != PYTHON_PACKAGES && !is_system(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn walk(root: &Path) -> Found {
+        let is_protected = |path: &Path| path.ends_with(".git");
+        let wanted = Wanted { is_protected: &is_protected, secrets: &Secrets::default() };
+        WorkspaceWalk::default().walk(&[root.to_owned()], &wanted).unwrap()
+    }
+
+    #[test]
+    fn what_is_too_deep_is_not_searched() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        let deep: PathBuf =
+            [root.clone()].into_iter().chain((0..MAX_DEPTH).map(|_| "a".into())).collect();
+        fs::create_dir_all(deep.join(".git")).unwrap();
+        fs::create_dir_all(root.join("a/.git")).unwrap();
+        let found = walk(&root);
+        assert_eq!(found.protected, [root.join("a/.git")]);
+        assert_eq!(found.unclear, BTreeSet::from([deep.clone()]));
+        assert_eq!(found.unsearched, [deep]);
+    }
+
+    #[test]
+    fn what_is_protected_may_have_secrets_and_what_is_secret_may_have_protected_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        for name in [".ssh/.git", ".git/b", "site-packages/.git", "node_modules/.git"] {
+            fs::create_dir_all(root.join(name)).unwrap();
+        }
+        fs::write(root.join("site-packages/.env"), "").unwrap();
+        let mut found = walk(&root);
+        found.protected.sort();
+        let protected = [".git", ".ssh/.git", "site-packages/.git"].map(|name| root.join(name));
+        assert_eq!(found.protected, protected);
+        let secrets: Vec<_> = found.secrets.into_iter().map(|it| it.path).collect();
+        assert_eq!(secrets, [root.join(".ssh")]);
+    }
+
+    #[test]
+    fn what_comes_up_is_found_though_most_listings_are_earlier_ones() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        let is_protected = |path: &Path| path.ends_with(".git");
+        let wanted = Wanted { is_protected: &is_protected, secrets: &Secrets::default() };
+        let mut walking = WorkspaceWalk::default();
+        for name in ["a/b/.git", "a/.git", "c/.git"] {
+            walking.walk(std::slice::from_ref(&root), &wanted).unwrap();
+            fs::create_dir_all(root.join(name)).unwrap();
+            let found = walking.walk(std::slice::from_ref(&root), &wanted).unwrap();
+            assert!(found.protected.contains(&root.join(name)), "{name}");
+        }
+        fs::rename(root.join("a"), root.join("d")).unwrap();
+        let found = walking.walk(std::slice::from_ref(&root), &wanted).unwrap();
+        let expected = ["c/.git", "d/.git", "d/b/.git"].map(|name| root.join(name));
+        assert_eq!(BTreeSet::from_iter(found.protected), BTreeSet::from(expected));
+    }
+
+    #[test]
+    fn a_listing_is_used_again_until_the_directory_has_changed() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        fs::create_dir(root.join("a")).unwrap();
+        let state = DirectoryState::of(&root.symlink_metadata().unwrap());
+        let now = SystemTime::now() + Duration::from_secs(1);
+        assert!(state.is_settled(now) && !state.is_settled(now - Duration::from_secs(2)));
+        let earlier = || Listing {
+            state: Some(state),
+            count: 1,
+            directories: Vec::new(),
+            protected: Vec::new(),
+            secrets: vec![("earlier".into(), false)],
+        };
+        let wanted = Wanted { is_protected: &|_| false, secrets: &Secrets::default() };
+        let listed = Listing::of(&root, Some(earlier()), 10, &wanted).unwrap();
+        assert_eq!(listed.secrets.len(), 1);
+        fs::write(root.join("y"), "").unwrap();
+        let other = DirectoryState { changed: (0, 0), ..state };
+        let changed = Listing { state: Some(other), ..earlier() };
+        let listed = Listing::of(&root, Some(changed), 10, &wanted).unwrap();
+        assert_eq!((listed.secrets.len(), listed.count), (0, 2));
+        assert!(Listing::of(&root, None, 1, &wanted).is_err());
+    }
+}
