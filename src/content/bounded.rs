@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, statat};
 
 /// Reads a file. One that is no regular file, or longer than `most` bytes, is an error.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
@@ -19,25 +19,58 @@ pub fn read_at(
     most: u64,
     flags: OFlags,
 ) -> io::Result<Vec<u8>> {
-    // Opening a pipe would wait for its other end; a terminal would become this process's own.
-    let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = openat(directory, path.as_ref(), flags, Mode::empty())?;
-    let found = fstat(&file)?;
+    let path = path.as_ref();
+    let follow =
+        if flags.contains(OFlags::NOFOLLOW) { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
+    // Looked at before it is opened, because opening a device can do things.
+    let found = statat(&directory, path, follow)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
         return Err(wrong("it is no file"));
     }
-    let too_long = || wrong("it is too long");
-    // A file that is mostly holes costs its reader as much memory as any other.
-    if u64::try_from(found.st_size).is_ok_and(|size| size > most) {
-        return Err(too_long());
-    }
-    let mut bytes = Vec::new();
-    File::from(file).take(most.saturating_add(1)).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most { Err(too_long()) } else { Ok(bytes) }
+    // Opening a pipe would wait for its other end; a terminal would become this process's own.
+    let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(openat(directory, path, flags, Mode::empty())?);
+    contents(&file, most).map_err(|unread| match unread {
+        Unread::NoFile(_) => wrong("it is no file"),
+        Unread::TooLong(_) => wrong("it is too long"),
+        Unread::Failed(error) => error,
+    })
 }
 
 fn wrong(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.to_owned())
+}
+
+/// Reason why the content of an open file is not returned.
+#[derive(Debug)]
+pub enum Unread {
+    /// It is no regular file, but of this kind.
+    NoFile(FileType),
+    /// It is longer than it may be: its length so far as that is known, in bytes.
+    TooLong(u64),
+    /// It cannot be read.
+    Failed(io::Error),
+}
+
+/// Returns all bytes of an open regular file of at most `most` bytes.
+pub fn contents(mut file: &File, most: u64) -> Result<Vec<u8>, Unread> {
+    let found = fstat(file).map_err(|error| Unread::Failed(error.into()))?;
+    let kind = FileType::from_raw_mode(found.st_mode);
+    if kind != FileType::RegularFile {
+        return Err(Unread::NoFile(kind));
+    }
+    let size = u64::try_from(found.st_size).unwrap_or_default();
+    // A file that is mostly holes costs its reader as much memory as any other.
+    if size > most {
+        return Err(Unread::TooLong(size));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+    // It may grow meanwhile, and some files do not say their size.
+    let read = file.by_ref().take(most.saturating_add(1)).read_to_end(&mut bytes);
+    match read.map_err(Unread::Failed)? as u64 {
+        read if read > most => Err(Unread::TooLong(read)),
+        _ => Ok(bytes),
+    }
 }
 
 #[cfg(test)]

@@ -5,17 +5,17 @@
 //! Files of `/chat save` are in the directory above.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
-use rustix::fs::OFlags;
+use rustix::fs::{CWD, OFlags};
 use serde::Deserialize;
 use tandem_agent::session::{Batch, BatchSummary, ForkPoint, Head, Listed, Millis, Shares};
+use tandem_content::bounded;
 use tandem_tools::preimages::ContentId;
 
 use crate::chat::{Chat, text_of};
@@ -231,15 +231,5 @@ fn id(session: &str, version: &str) -> String {
 
 /// Reads a regular file that is no longer than this, and no link.
 fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    // Whoever opens a named pipe would otherwise wait for its writer.
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    // Of what was opened, not of what the path leads to by now.
-    let metadata = file.metadata()?;
-    if !metadata.is_file() || metadata.len() > most {
-        return Err(io::Error::other("not a file that can be read"));
-    }
-    let mut bytes = Vec::new();
-    file.take(most).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    bounded::read_at(CWD, path, most, OFlags::NOFOLLOW)
 }

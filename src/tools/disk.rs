@@ -3,7 +3,7 @@
 mod pending_file;
 
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, ErrorKind, Read as _, Seek as _, Write as _};
+use std::io::{self, ErrorKind, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use rustix::fs::{
     Access, AtFlags, FileType, Gid, Mode, OFlags, Uid, accessat, fchown, fgetxattr_query,
 };
+use tandem_content::bounded::{self, Unread};
 use tokio_util::sync::CancellationToken;
 
 use self::pending_file::PendingFile;
@@ -197,19 +198,11 @@ fn open(parent: &Parent<'_>, flags: OFlags, path: &Path) -> Result<File, ToolErr
 
 /// Returns all bytes of an open file, if it is a regular one of at most `max` bytes.
 fn contents(file: &File, path: &Path, max: u64) -> Result<Vec<u8>, ToolError> {
-    let unreadable = |err| unreadable(path, &err);
-    let found = file.metadata().map_err(unreadable)?;
-    regular(path, kind_of(&found))?;
-    if found.len() > max {
-        return Err(too_large(path, found.len(), max));
-    }
-    let mut bytes = Vec::with_capacity(usize::try_from(found.len()).unwrap_or_default());
-    // It may grow meanwhile, and some files do not say their size.
-    let read = file.take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(unreadable)?;
-    if read as u64 > max {
-        return Err(too_large(path, read as u64, max));
-    }
-    Ok(bytes)
+    bounded::contents(file, max).map_err(|unread| match unread {
+        Unread::NoFile(found) => irregular(path, kind(found)),
+        Unread::TooLong(size) => too_large(path, size, max),
+        Unread::Failed(err) => unreadable(path, &err),
+    })
 }
 
 fn check_writable(parent: &Parent<'_>, path: &Path) -> Result<(), ToolError> {
@@ -337,18 +330,20 @@ fn unreadable(path: &Path, err: &io::Error) -> ToolError {
 }
 
 fn regular(path: &Path, found: FileKind) -> Result<(), ToolError> {
+    if found == FileKind::File { Ok(()) } else { Err(irregular(path, found)) }
+}
+
+/// Returns the error for what is no regular file.
+fn irregular(path: &Path, found: FileKind) -> ToolError {
     let path = path.display();
-    match found {
-        FileKind::File => Ok(()),
-        FileKind::Directory => {
-            let message = format!("{path} is a directory; name a file in it.");
-            Err(ToolError::new("is_directory", message))
-        }
-        FileKind::Other => {
-            let message = format!("{path} is no regular file (but a device, a pipe or a socket).");
-            Err(ToolError::new("not_a_regular_file", message))
-        }
+    if found == FileKind::Directory {
+        return ToolError::new(
+            "is_directory",
+            format!("{path} is a directory; name a file in it."),
+        );
     }
+    let message = format!("{path} is no regular file (but a device, a pipe or a socket).");
+    ToolError::new("not_a_regular_file", message)
 }
 
 /// A file with the new content that can take the place of the old one, if one can be made.

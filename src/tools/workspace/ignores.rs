@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder, Glob};
+use tandem_content::bounded;
 
-use crate::disk;
 use parking_lot::Mutex;
 
 const OWN: &str = ".geminiignore";
@@ -240,7 +240,7 @@ fn exclude_file(dir: &Path) -> PathBuf {
 }
 
 fn read(file: &Path) -> Option<String> {
-    let bytes = disk::read(file, MAX_BYTES).ok()?;
+    let bytes = bounded::read(file, MAX_BYTES).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     Some(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
 }

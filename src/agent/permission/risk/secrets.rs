@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use super::assessed::Risk;
 use super::cwd::Cwd;
 use super::variables::Variables;
+use tandem_content::bounded;
 use tandem_shell::options::value;
 use tandem_shell::{Dynamic, RedirectKind, SimpleCommand, Word, brief, reading};
-use tandem_tools::disk;
 use tandem_tools::secrets::Secrets;
 
 /// In more than so many directories and files, secrets are not looked for.
@@ -239,7 +239,7 @@ fn shows_hidden(path: &Path, secrets: &Secrets) -> bool {
     if !path.file_name().is_some_and(|name| FILES.iter().any(|file| name == *file)) {
         return false;
     }
-    let text = disk::read(path, MAX_IGNORE_FILE).unwrap_or_default();
+    let text = bounded::read(path, MAX_IGNORE_FILE).unwrap_or_default();
     String::from_utf8_lossy(&text).lines().any(|line| {
         let Some(pattern) = line.trim().strip_prefix('!') else { return false };
         let name = pattern.trim_end_matches('/').rsplit('/').next().unwrap_or_default();

@@ -7,8 +7,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use tandem_content::bounded;
+
 use super::git_index::{self, EntryKind};
-use crate::disk;
 
 /// Maximum length of an index: of a longer one no file counts as tracked. And of a file that says where git
 /// keeps a repository, in bytes.
@@ -91,7 +92,7 @@ impl Repository {
     /// Returns those of the files that are tracked, and the tracked files below those that are directories.
     fn tracked(&self, asked: &BTreeSet<PathBuf>, nesting: usize) -> BTreeSet<PathBuf> {
         let (mut tracked, mut repositories) = (BTreeSet::new(), Vec::new());
-        let Ok(index) = disk::read(&self.index(), MAX_INDEX_BYTES) else { return tracked };
+        let Ok(index) = bounded::read(&self.index(), MAX_INDEX_BYTES) else { return tracked };
         let names: Vec<_> =
             asked.iter().filter_map(|path| path.strip_prefix(&self.files).ok()).collect();
         let read = git_index::read(&index, |name, kind| {
@@ -132,7 +133,7 @@ fn pointed_to(pointer: &Path) -> Option<PathBuf> {
     if pointer.is_symlink() {
         return None;
     }
-    let text = disk::read(pointer, MAX_POINTER_BYTES).ok()?;
+    let text = bounded::read(pointer, MAX_POINTER_BYTES).ok()?;
     let path = text.strip_prefix(b"gitdir:")?.trim_ascii();
     pointer.parent()?.join(OsStr::from_bytes(path)).canonicalize().ok()
 }
