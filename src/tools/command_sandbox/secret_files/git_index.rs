@@ -180,6 +180,25 @@ mod tests {
         assert_eq!(names(&index(20, &[(0o170_644, 0, None, "a")])), None);
     }
 
+    /// The rest of a split index is in another file, and this one says which entries of it were replaced or
+    /// removed since. Nothing of that is read: what is not known to be tracked counts as not tracked.
+    #[test]
+    fn of_a_split_index_nothing_counts_but_entries_with_names_of_their_own() {
+        let split = |entries: &[_]| {
+            let mut split = index(20, entries);
+            let checksum = split.split_off(split.len() - 20);
+            split.extend(*b"link\0\0\0\x14");
+            split.extend([5; 20]);
+            split.extend(checksum);
+            split
+        };
+        let added = (0o100_644, 0, None, "added.pem");
+        assert_eq!(names(&split(&[added])).unwrap(), [("added.pem".to_owned(), File)]);
+        let replaced = (0o100_644, 0, None, "");
+        assert_eq!(names(&split(&[replaced, added])), None);
+        assert_eq!(names(&split(&[])), Some(Vec::new()));
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
