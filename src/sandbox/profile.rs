@@ -148,7 +148,7 @@ pub struct Limits {
     /// command. With Landlock, all of the user's count that are started after the command. The system does
     /// not hold root to it.
     pub processes: Option<u64>,
-    /// Maximum memory for the data of each process, in bytes.
+    /// Maximum memory for the data of each process, in bytes. For the sum the agent looks itself.
     pub memory_bytes: Option<u64>,
     /// Maximum size of the session's temporary files where they are in memory, and of a command's `/dev/shm`, in
     /// bytes.

@@ -416,7 +416,7 @@ const NAMED: &[Named] = &[
     },
     Named {
         name: "sandbox-memory-bytes",
-        what: "memory of each process in the sandbox",
+        what: "memory of a command in the sandbox, and of each of its processes",
         field: Field::Bytes(|limits| &mut limits.tools.sandbox_memory_bytes),
     },
     Named {

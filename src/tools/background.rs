@@ -244,7 +244,12 @@ impl Job {
         let mut open = true;
         loop {
             let drained = match exited {
-                Some((status, _)) if !open => return JobState::Ended(status),
+                Some((status, _)) if !open => {
+                    if let Some(why) = running.exceeded_memory() {
+                        self.output.lock().push(format!("\n[{why}]\n").as_bytes());
+                    }
+                    return JobState::Ended(status);
+                }
                 Some((_, until)) => until,
                 None => tokio::time::Instant::now() + Duration::from_hours(1),
             };

@@ -47,7 +47,8 @@ pub struct ToolLimits {
     pub background_bytes: usize,
     /// Processes and threads of a session's commands in the sandbox.
     pub sandbox_processes: u64,
-    /// Bytes of memory of each process in the sandbox; `u64::MAX` for as much as there is.
+    /// Bytes of memory of a command in the sandbox, with all that it has started, and of each process; `u64::MAX` for
+    /// three quarters of the machine's, and as much as there is for each process.
     pub sandbox_memory_bytes: u64,
     /// Bytes of a session's temporary files where they are in memory, and of a command's `/dev/shm`.
     pub sandbox_temporary_bytes: u64,

@@ -224,9 +224,10 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
         CommandEnd::Exited(exit) => {
             let failed = exit.code.is_some_and(|code| code != 0);
             let failure = confinement.as_ref().filter(|_| failed).and_then(Confinement::failure);
-            match failure {
-                Some(why) => Err(sandbox::failed(&why)),
-                None => report(&exit, &written, &notes, Some(&running), limits),
+            match (running.exceeded_memory(), failure) {
+                (Some(why), _) => Err(exceeded(&why, &written)),
+                (None, Some(why)) => Err(sandbox::failed(&why)),
+                (None, None) => report(&exit, &written, &notes, Some(&running), limits),
             }
         }
         CommandEnd::Silent => Err(silent(&written, limits)),
@@ -239,6 +240,11 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
 async fn check_in_place(cx: &ToolContext, directory: &Path) -> Result<(), ToolError> {
     let (host, directory) = (Arc::clone(&cx.host), directory.to_owned());
     off_thread(move || host.workspace.check_in_place(&directory)).await
+}
+
+/// Returns the error of a command that was ended because of what it took.
+fn exceeded(why: &str, written: &str) -> ToolError {
+    ToolError::new("shell_limit", format!("{why}\nOutput: {written}"))
 }
 
 /// Returns the error of a command that was ended because it wrote nothing.

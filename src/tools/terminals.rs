@@ -4,6 +4,7 @@
 
 mod guard;
 mod login_shell;
+mod memory;
 mod orphans;
 mod supervisor;
 mod table;
@@ -15,7 +16,7 @@ use std::iter;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt as _;
@@ -81,6 +82,8 @@ pub struct RunningCommand {
     /// End of the command itself; what it left in its group may still run.
     pub exit: Exit,
     end: CancellationToken,
+    /// The limit of memory for which it was ended, in bytes.
+    exceeded: Arc<OnceLock<u64>>,
     /// Its way to the network, which ends with it.
     _network: Option<Arc<NetworkAccess>>,
     _end_on_drop: DropGuard,
@@ -91,6 +94,15 @@ impl RunningCommand {
     pub async fn end(&mut self) {
         self.end.cancel();
         self.exit.of_group().await;
+    }
+
+    /// Returns a message for the model if it was ended because it took too much memory.
+    pub fn exceeded_memory(&self) -> Option<String> {
+        let limit = self.exceeded.get()?;
+        Some(format!(
+            "The command was ended: it and what it has started took more memory than the {limit} bytes that \
+             they may have in the sandbox."
+        ))
     }
 
     /// Returns the processes left in the group, the command itself not counted.
@@ -187,10 +199,25 @@ impl Terminals {
         let Spawned { group, exit, end, .. } = self.supervisor.spawn(&mut shell, COMMAND_GRACE)?;
         // The shell holds the ends of the pipe, and so would `shell`: output would never end.
         drop(shell);
+        let exceeded = Arc::<OnceLock<_>>::default();
+        if let Some(confinement) = confinement {
+            let limit = confinement.profile().limits.memory_bytes;
+            let (exceeded, end, mut exit) = (Arc::clone(&exceeded), end.clone(), exit.clone());
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = exit.of_group() => {}
+                    limit = memory::wait_until_exceeded(group, limit) => {
+                        let _ = exceeded.set(limit);
+                        end.cancel();
+                    }
+                }
+            });
+        }
         Ok(RunningCommand {
             group,
             output: CommandOutput(Some(pipe::Receiver::from_owned_fd(OwnedFd::from(output))?)),
             exit,
+            exceeded,
             _network: confinement.and_then(Confinement::network).cloned(),
             _end_on_drop: end.clone().drop_guard(),
             end,

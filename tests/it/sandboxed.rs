@@ -2,6 +2,7 @@
 
 mod background;
 mod by_default;
+mod memory;
 #[cfg(target_os = "linux")]
 mod network;
 #[cfg(target_os = "linux")]

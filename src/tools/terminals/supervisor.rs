@@ -78,6 +78,7 @@ pub(super) struct Spawned {
 }
 
 /// End of a command, to be waited for.
+#[derive(Clone)]
 pub struct Exit(watch::Receiver<Option<ExitStatus>>);
 
 impl Exit {

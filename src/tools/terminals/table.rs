@@ -47,6 +47,12 @@ pub(super) fn members(group: i32) -> Vec<i32> {
     members.map(|it| it.pid).collect()
 }
 
+/// Every one that is the leader of a group, in it, or below the leader, and not dead.
+pub(super) fn family(group: i32) -> HashSet<i32> {
+    let below = below(group, |_| false).into_iter().map(|it| it.pid);
+    below.chain(members(group)).collect()
+}
+
 /// Every one below `root` that is not dead. What `spared` says yes to is passed over, with all
 /// below it.
 pub(super) fn below(root: i32, spared: impl Fn(i32) -> bool) -> Vec<Process> {
