@@ -49,6 +49,8 @@ struct OptionRow {
 #[serde(deny_unknown_fields)]
 struct Writers {
     names: Vec<String>,
+    /// Options that name the directory to write to, of programs that write only their last argument without one.
+    into: Option<Vec<String>>,
     #[serde(rename = "reason")]
     _reason: String,
 }
@@ -91,7 +93,7 @@ pub fn concern(command: &SimpleCommand) -> Option<Concern> {
     if let Some(interpreter) = programs::interpreter(&name) {
         return hidden_code(interpreter, args).and_then(because);
     }
-    if is_writer(&name) {
+    if writers(&name).is_some() {
         return Some(Concern::Writes(command.brief(), args.to_vec()));
     }
     match name.as_str() {
@@ -113,6 +115,27 @@ pub fn concern(command: &SimpleCommand) -> Option<Concern> {
     }
 }
 
+/// Returns the arguments of a command that name what it changes, as far as they say so by themselves.
+pub fn changed(command: &SimpleCommand) -> Vec<Word> {
+    let Some(name) = command.name().map(base_name) else { return Vec::new() };
+    if let Some(inner) = programs::inner_command(command) {
+        return changed(&inner);
+    }
+    let args = command.args();
+    match writers(&name) {
+        Some(Writers { into: Some(into), .. }) if !is_given(args, into) => {
+            args.last().into_iter().cloned().collect()
+        }
+        Some(_) => args.to_vec(),
+        None if name == "ln" => args.to_vec(),
+        None if name == "sed" => {
+            let edited = Sed::read(args).filter(|sed| sed.in_place);
+            edited.into_iter().flat_map(|sed| sed.files).cloned().collect()
+        }
+        None => Vec::new(),
+    }
+}
+
 /// Returns whether a command may take away files of the workspace for good.
 pub fn destroys(command: &SimpleCommand) -> bool {
     let Some(name) = command.name().map(base_name) else { return false };
@@ -128,8 +151,8 @@ fn known(name: &str) -> Option<&'static Programs> {
     TABLE.program.iter().find(|row| row.names.iter().any(|known| known == name))
 }
 
-fn is_writer(name: &str) -> bool {
-    TABLE.writer.iter().any(|row| row.names.iter().any(|known| known == name))
+fn writers(name: &str) -> Option<&'static Writers> {
+    TABLE.writer.iter().find(|row| row.names.iter().any(|known| known == name))
 }
 
 /// Returns whether a command may make a file whose name looks like an option.
@@ -139,7 +162,7 @@ pub fn makes_options(command: &SimpleCommand) -> bool {
         redirect.kind == RedirectKind::Write && name.starts_with('-')
     };
     let name = command.name().map(base_name).unwrap_or_default();
-    is_writer(&name) || command.redirects.iter().any(makes_it)
+    writers(&name).is_some() || command.redirects.iter().any(makes_it)
 }
 
 /// Returns the commands that a command may run which follow its own options: each end of its words,

@@ -60,6 +60,11 @@ pub fn sensitive_files() -> BTreeMap<String, String> {
     protected
 }
 
+/// Returns those of the sensitive files that package managers and build tools write.
+pub fn unprotected_files() -> BTreeMap<String, String> {
+    SensitiveFiles::read().written_by_tools
+}
+
 /// Returns those of the sensitive files that no package manager or build tool has to write.
 pub fn protected_files() -> BTreeMap<String, String> {
     SensitiveFiles::read().protected

@@ -6,6 +6,7 @@ mod environment;
 mod file;
 mod git;
 mod lines;
+mod manual;
 mod narrow;
 mod places;
 mod questions;

@@ -110,10 +110,11 @@ impl<'a> Confined<'a> {
             return None;
         }
         // The sandbox holds back neither the output of a command, which the model reads, nor the removal of files of
-        // the workspace. A file that only may be a secret needs no question: the sandbox hides it.
+        // the workspace, nor a change of those that package managers write. A file that only may be a secret needs no
+        // question: the sandbox hides it.
         let secret = command.tells_secrets;
-        let destroys = command.destroys && self.mode > SandboxMode::ReadOnly;
-        Some(!(secret || destroys))
+        let lasts = command.destroys || command.plants;
+        Some(!(secret || (lasts && self.mode > SandboxMode::ReadOnly)))
     }
 
     /// Returns whether to ask about the sandbox itself: a mode that allows everything else does not
@@ -184,7 +185,7 @@ fn needed(
             SandboxMode::DangerFullAccess
         }
         Risk::Writes(_) => writes,
-        _ if command.destroys || command.writes.is_some() || is_known() => writes,
+        _ if command.destroys || command.plants || command.writes.is_some() || is_known() => writes,
         _ => unasked,
     }
 }

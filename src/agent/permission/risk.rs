@@ -182,6 +182,7 @@ fn assess_one(
 ) -> Option<AssessedCommand> {
     let (redirect, writes) = writes::redirects_risk(&command.redirects, cwd);
     let overwrites = writes::overwritten(&command.redirects, cwd);
+    let plants = writes::plants(command, cwd);
     let (variable, assignment) = assignments::risk(command);
     let SecretFinding { risk: secret, files, is_certain } = secrets.find(command, cwd);
     let secret = (secret, SECRETS);
@@ -197,6 +198,7 @@ fn assess_one(
             overwrites,
             secrets: files,
             tells_secrets: is_certain,
+            plants,
             ..AssessedCommand::nameless(name, Risk::None, "read-only")
         };
         let part = part.with([assignment, redirect, secret]);
@@ -235,6 +237,7 @@ fn assess_one(
         relies,
         hides,
         destroys: every_time::destroys(command),
+        plants,
         changes_repository: changes_repository(command, cwd),
     };
     Some(part.with([assignment, redirect, secret]))

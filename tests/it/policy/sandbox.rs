@@ -17,10 +17,11 @@ use super::questions::{SHELL, Session, commands, question};
 use super::written::under;
 
 /// A sandbox that holds all it can, with the mode that the approval mode has.
-const WHOLE: SandboxSituation = SandboxSituation { mode: None, protects: true, network: false };
+pub(super) const WHOLE: SandboxSituation =
+    SandboxSituation { mode: None, protects: true, network: false };
 
 /// Returns the verdict on a line; `asks`: the mode that the call asks for.
-fn check(
+pub(super) fn check(
     session: &Session,
     sandbox: impl Into<Option<SandboxSituation>>,
     line: &str,

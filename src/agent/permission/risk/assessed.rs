@@ -42,6 +42,8 @@ pub struct AssessedCommand {
     pub hides: bool,
     /// `true` if it may take away files of the workspace for good.
     pub destroys: bool,
+    /// `true` if it names a file to change that takes effect by itself, and that the sandbox lets programs write.
+    pub plants: bool,
     /// `true` if it is git by its path (`/usr/bin/git`), and not known to only read.
     pub changes_repository: bool,
 }
@@ -103,6 +105,7 @@ impl AssessedCommand {
             relies: None,
             hides: false,
             destroys: false,
+            plants: false,
             changes_repository: false,
         }
     }

@@ -3,11 +3,20 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use tandem_shell::sensitive_files;
+use tandem_shell::{sensitive_files, unprotected_files};
 use tandem_tools::NameList;
 
 static LIST: LazyLock<NameList> =
     LazyLock::new(|| NameList::new(sensitive_files()).expect("a test reads the list"));
+
+static UNPROTECTED: LazyLock<NameList> =
+    LazyLock::new(|| NameList::new(unprotected_files()).expect("a test reads the list"));
+
+/// Returns whether a change of a file is asked about every time, and the sandbox lets programs make it. The path is
+/// as seen from the workspace.
+pub(super) fn is_unprotected(path: &Path) -> bool {
+    UNPROTECTED.why(path).is_some()
+}
 
 /// Returns the reason why a change of a file is asked about every time. The path is as seen from the
 /// workspace: directories above it do not count.

@@ -2,9 +2,9 @@
 
 use super::assessed::Risk;
 use super::cwd::Cwd;
-use super::sensitive::sensitive;
+use super::sensitive::{is_unprotected, sensitive};
 use tandem_shell::options::value;
-use tandem_shell::{Dynamic, Redirect, RedirectKind, Word, brief};
+use tandem_shell::{Dynamic, Redirect, RedirectKind, SimpleCommand, Word, brief, every_time};
 
 /// Returns the files that redirections write and that can be run already, as written.
 pub(super) fn overwritten(redirects: &[Redirect], cwd: &Cwd<'_>) -> Option<String> {
@@ -64,11 +64,7 @@ pub(super) fn arguments_concern(args: &[Word], cwd: &Cwd<'_>) -> Option<String> 
         if word.dynamic > Dynamic::Number {
             return Some("may change files that are known only when it runs".to_owned());
         }
-        let mut file = word.clone();
-        if word.glob.is_none() {
-            let Some(value) = value(&word.text) else { continue };
-            value.clone_into(&mut file.text);
-        }
+        let Some(file) = named_file(word) else { continue };
         let Some(paths) = cwd.inside_root(&file) else {
             return Some("may change files outside the workspace".to_owned());
         };
@@ -77,4 +73,25 @@ pub(super) fn arguments_concern(args: &[Word], cwd: &Cwd<'_>) -> Option<String> 
         }
     }
     None
+}
+
+/// Returns whether a command names a file to change that takes effect by itself, and that the sandbox lets programs
+/// write.
+pub(super) fn plants(command: &SimpleCommand, cwd: &Cwd<'_>) -> bool {
+    let is_write = |redirect: &&Redirect| redirect.kind == RedirectKind::Write;
+    let redirected = command.redirects.iter().filter(is_write).map(|it| it.target.clone());
+    let changed = every_time::changed(command);
+    redirected.chain(changed.iter().filter_map(named_file)).any(|file| {
+        let paths = cwd.inside_root(&file).unwrap_or_default();
+        paths.iter().any(|path| is_unprotected(path))
+    })
+}
+
+/// Returns an argument as the file that it may name; `None` of an option without a value.
+fn named_file(word: &Word) -> Option<Word> {
+    let mut file = word.clone();
+    if word.glob.is_none() {
+        value(&word.text)?.clone_into(&mut file.text);
+    }
+    Some(file)
 }
