@@ -12,6 +12,9 @@ use tandem_agent::session::{Access, Answer, CallStarted, Choice, ChoiceKind, Mil
 /// what they have not read.
 const GRACE: Millis = 600;
 
+/// Key of the answer "no".
+pub(super) const NO: char = 'n';
+
 /// A question that is open.
 #[derive(Debug, Clone)]
 pub(super) struct Dialog {
@@ -124,11 +127,11 @@ impl Dialog {
                 ChoiceKind::AllowAlways if choices.len() == 1 => Some('a'),
                 ChoiceKind::AllowAlways => scopes.next(),
                 ChoiceKind::AllowAndSave => Some('p'),
-                ChoiceKind::RejectOnce | ChoiceKind::RejectAndSave => Some('n'),
+                ChoiceKind::RejectOnce | ChoiceKind::RejectAndSave => Some(NO),
                 ChoiceKind::RejectSaying => Some('s'),
             };
             let Some(key) = key else { continue };
-            if key == 'n' && self.proposal().is_some() {
+            if key == NO && self.proposal().is_some() {
                 let label = "Edit it first, in $EDITOR".to_owned();
                 choices.push(('e', DialogChoice::Edit, label));
             }

@@ -420,6 +420,12 @@ fn narrow_and_wide() {
         .see(json!({ "Text": "はい、日本語で答えます。\n\n| a | b |\n|---|---|\n| 長い説明です | x |\n" }))
         .check("narrow.txt");
     Stage::new().sized(30, 10).turn("go").see(asked_command("1")).wait(1000).check("tiny.txt");
+    Stage::new()
+        .sized(30, 6)
+        .turn("go")
+        .see(asked_command("1"))
+        .wait(1000)
+        .check("question_least.txt");
     Stage::new().sized(20, 4).turn("go").see(asked_command("1")).wait(1000).check("least.txt");
 }
 

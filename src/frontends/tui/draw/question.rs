@@ -3,7 +3,7 @@
 use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};
 
-use super::super::dialog::{Dialog, VisibleRows};
+use super::super::dialog::{Dialog, NO, VisibleRows};
 use super::super::input::TextInput;
 use super::super::layout::QuestionRows;
 use super::super::theme::{ASKS, BAD, BOLD, CODE, DIM, USER};
@@ -23,6 +23,9 @@ const SAYING: usize = 4;
 /// Rows of what is asked about, and of where in it they are, that are shown before anything else is
 /// left out; or else a third of what there is.
 const LEAST: usize = 5;
+
+/// The same where only the marked choice is shown.
+const LEAST_WITH_KEYS: usize = 2;
 
 /// Amount of a question that is shown beside its content. What is cut can be read in full screen.
 #[derive(Debug, Clone, Copy)]
@@ -86,6 +89,8 @@ pub(super) fn rows(dialog: &Dialog, open: usize, columns: usize, height: usize) 
         // Some of what is above is to be seen, too.
         let height = if detail.apart { height.saturating_sub(ABOVE) } else { height };
         let room = height.checked_sub(head.rows.len() + foot.rows.len());
+        // The keys are worth more than a second row of what is asked about.
+        let least = if detail.choice == 0 { least.min(LEAST_WITH_KEYS) } else { least };
         let enough = room.is_some_and(|room| room >= least);
         parts = Some((head, foot, room.unwrap_or(0), detail));
         if enough {
@@ -210,10 +215,11 @@ fn window(
     let mut rows = rows[first..first + shown].to_vec();
     if says {
         let mut place = format!("  rows {}-{} of {total}", first + 1, first + shown);
-        if shown == total {
+        let is_narrow = width(&place) + width(keys[0]) + 3 > columns;
+        if shown == total || is_narrow {
             place = format!("  {}", keys[0]);
         }
-        for keys in keys.iter().filter(|_| shown < total) {
+        for keys in keys.iter().filter(|_| shown < total && !is_narrow) {
             if width(&place) + width(keys) + 3 <= columns {
                 place.push_str(&format!(" · {keys}"));
             }
@@ -262,11 +268,21 @@ fn foot(dialog: &Dialog, detail: DetailLevel, others: usize, columns: usize) -> 
     if detail.choice == 0 {
         foot.cut = true;
         if detail.keys {
-            let keys = format!("  Up, Down, or one of {}", answers(dialog));
-            foot.rows.push(Line::styled(cut(&keys, columns), DIM));
+            foot.rows.push(Line::styled(cut(&other_choices(dialog, columns), columns), DIM));
         }
     }
     foot
+}
+
+/// Returns what says how to come to choices that are not shown.
+fn other_choices(dialog: &Dialog, columns: usize) -> String {
+    let keys = answers(dialog);
+    let all = format!("  Up, Down, or one of {keys}");
+    if width(&all) <= columns || dialog.chosen(NO).is_none() {
+        return all;
+    }
+    // The list may be cut.
+    format!("  {NO}: no · {}", keys.replace(&format!("{NO} "), ""))
 }
 
 /// The keys of all choices.
