@@ -68,9 +68,9 @@ fn whole(server: &str, name: &str) -> String {
     format!("{}.{name}", plain(server))
 }
 
-/// Returns a name as one word.
+/// Returns a name as one word that is no path.
 fn plain(name: &str) -> String {
-    let plain = |c: char| if c.is_whitespace() || c.is_control() { '-' } else { c };
+    let plain = |c: char| if c.is_whitespace() || c.is_control() || c == '/' { '-' } else { c };
     name.trim().chars().map(plain).collect()
 }
 
@@ -196,5 +196,14 @@ mod tests {
         check("--how=x", Err("Missing: file"));
         check("'a", Err("A quote is not closed"));
         check("--file=a --how=b c", Err("`c` is one argument too many"));
+    }
+
+    #[test]
+    fn a_name_is_one_word_and_no_path() {
+        for (name, expected) in
+            [("commit", "commit"), (" a b ", "a-b"), ("git/commit", "git-commit")]
+        {
+            assert_eq!(plain(name), expected);
+        }
     }
 }

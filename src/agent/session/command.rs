@@ -15,7 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::compress;
 use super::engine::{CurrentTurn, Engine};
-use super::event::{Compressed, Event, Origin, PromptPart, StopReason, TaskEvent};
+use super::event::{
+    Compressed, Event, Origin, PromptPart, StopReason, TaskEvent, reads_as_command,
+};
 use super::fill::{Template, fill};
 use super::log::Reader;
 use super::memory::MemoryFile;
@@ -472,7 +474,7 @@ pub(super) async fn find(
     if let Some(name) = commands.name(hub, &text) {
         return Some(NotForModel::Command(name, text));
     }
-    if looks_like_one(&text) {
+    if reads_as_command(prompt) {
         hub.start();
         if !hub.pending().is_empty() {
             engine.servers.settled(cancel).await;
@@ -484,12 +486,6 @@ pub(super) async fn find(
     let why = commands.unknown(hub, &text)?;
     let name = text.split_whitespace().next().unwrap_or_default().trim_start_matches('/');
     Some(NotForModel::Unknown(name.to_owned(), why))
-}
-
-/// Returns `true` if a prompt begins with a slash and a word.
-fn looks_like_one(text: &str) -> bool {
-    let name = text.trim_start().strip_prefix('/').unwrap_or_default();
-    name.starts_with(|c: char| !c.is_whitespace() && c != '/')
 }
 
 /// Returns `true` if a prompt is a command.

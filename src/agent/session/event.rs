@@ -612,3 +612,22 @@ impl<'de> Deserialize<'de> for Event {
         Ok(known.unwrap_or_else(|_| Self::Unknown(UnknownEvent(json))))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slash_and_a_word_that_is_no_path_read_as_a_command() {
+        let check = |text: &str, expected| {
+            assert_eq!(reads_as_command(&[PromptPart::Text(text.to_owned())]), expected, "{text}");
+        };
+        for command in ["/help", " /help me\nwith this", "/git:commit", "/server.prompt", "/?"] {
+            check(command, true);
+        }
+        for message in ["", "help", "/", "/ help", "// why?", "/usr/bin/x is broken", "/etc/"] {
+            check(message, false);
+        }
+        assert!(!reads_as_command(&[PromptPart::Input("/help".to_owned())]));
+    }
+}
