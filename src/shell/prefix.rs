@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::git::Git;
-use super::options::gives;
+use super::options::{gives, is_given};
 use super::reading::{Reading, reading};
 use super::{SimpleCommand, Word, programs, table};
 
@@ -16,6 +16,38 @@ static TABLE: LazyLock<AlwaysBreadths> = LazyLock::new(|| table(include_str!("al
 #[serde(deny_unknown_fields)]
 struct AlwaysBreadths {
     program: Vec<Breadth>,
+    reader: Vec<ProjectReader>,
+}
+
+/// Programs that run what a project says.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProjectReader {
+    names: Vec<String>,
+    #[serde(default)]
+    subcommands: Vec<String>,
+    #[serde(default)]
+    files: Vec<String>,
+    #[serde(default)]
+    above: bool,
+    #[serde(default)]
+    elsewhere: Vec<String>,
+}
+
+/// Files of a project that decide what a command runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProjectFiles {
+    /// Those of these names that are in the working directory.
+    Named {
+        /// The names.
+        names: &'static [String],
+        /// `true` if they may also be in a directory above, the nearest first.
+        above: bool,
+    },
+    /// This script.
+    Script(Word),
+    /// Files that are not known.
+    Unknown,
 }
 
 /// Later calls that an "always" for one call of a program covers.
@@ -95,7 +127,7 @@ pub fn of(command: &SimpleCommand) -> String {
                 of(&SimpleCommand { words, ..SimpleCommand::default() })
             );
         }
-        _ if is_interpreter => return with_words(name, words, 1),
+        _ if is_interpreter => return joined(std::iter::once(name).chain(words)),
         _ => {}
     }
     let count = programs::subcommand_words(program, words);
@@ -104,8 +136,6 @@ pub fn of(command: &SimpleCommand) -> String {
     let prefix = joined(std::iter::once(name).chain(first));
     let more = match breadth(program, first) {
         Some(breadth) => breadth.remembered(rest),
-        // A script of the project is the same program whatever it is given.
-        None if is_script(program) => Some(String::new()),
         // Which files it reads is looked at each time.
         None if matches!(reading(command), Reading::Texts | Reading::Files(_)) => {
             Some(String::new())
@@ -117,13 +147,17 @@ pub fn of(command: &SimpleCommand) -> String {
 
 /// Returns the row for a program and the words that say what it does.
 fn breadth(program: &str, first: &[Word]) -> Option<&'static Breadth> {
-    let is_toolchain = |word: &&Word| word.text.starts_with('+');
-    let sub = joined(first.iter().skip_while(is_toolchain));
+    let sub = subcommand(first);
     let is = |row: &&Breadth| {
         row.names.iter().any(|name| name == program)
             && (row.subcommands.is_empty() || row.subcommands.contains(&sub))
     };
     TABLE.program.iter().find(is)
+}
+
+/// Returns the words that say what a program does, without the name of a toolchain.
+fn subcommand(first: &[Word]) -> String {
+    joined(first.iter().skip_while(|word| word.text.starts_with('+')))
 }
 
 impl Breadth {
@@ -219,10 +253,33 @@ pub fn program(command: &SimpleCommand) -> Option<String> {
     (!runs_others).then(|| name.to_owned())
 }
 
-/// Joins a name and the first of its arguments; all of them if one of the first is an option.
-fn with_words(name: &Word, args: &[Word], count: usize) -> String {
-    let words = first_words(args, count).map_or(args, |(first, _)| first);
-    joined(std::iter::once(name).chain(words))
+/// Returns the files of a project that decide what a command runs, if it runs what a project says.
+pub fn project_files(command: &SimpleCommand) -> Option<ProjectFiles> {
+    if let Some(inner) = programs::inner_command(command) {
+        return project_files(&inner);
+    }
+    let (name, args) = (command.name()?, command.args());
+    let count = programs::subcommand_words(name, args);
+    let sub = first_words(args, count).map(|(first, _)| subcommand(first)).unwrap_or_default();
+    let is = |row: &&ProjectReader| {
+        row.names.iter().any(|known| known == name)
+            && (row.subcommands.is_empty() || row.subcommands.contains(&sub))
+    };
+    if let Some(row) = TABLE.reader.iter().find(is) {
+        // Behind `--` nothing is an option of the program itself.
+        let own = args.split(|word| word.text == "--").next().unwrap_or_default();
+        let is_known = !row.files.is_empty() && !is_given(own, &row.elsewhere);
+        let named = ProjectFiles::Named { names: &row.files, above: row.above };
+        return Some(if is_known { named } else { ProjectFiles::Unknown });
+    }
+    if is_script(name) {
+        return command.words.first().cloned().map(ProjectFiles::Script);
+    }
+    programs::interpreter(name)?;
+    let script = args.iter().find(|word| !word.text.starts_with('-'));
+    let is_module = args.iter().any(|word| word.text == "-m");
+    let script = script.filter(|word| !is_module && word.literal().is_some()).cloned();
+    Some(script.map_or(ProjectFiles::Unknown, ProjectFiles::Script))
 }
 
 /// Returns the first words, and the rest. None if one of the first is an option, or not known.

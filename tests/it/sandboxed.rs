@@ -20,7 +20,7 @@ use std::sync::{Arc, LazyLock};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use tandem_agent::permission::{Mode, Scope};
+use tandem_agent::permission::{Mode, Question};
 use tandem_agent::session::{Answer, CallStarted, Event, Origin, Parts, Session, ToolOutcome};
 use tandem_model::replay::Replay;
 use tandem_sandbox::{Limits, Mechanism, SandboxMode};
@@ -180,6 +180,11 @@ impl Stage {
 
     /// Runs a prompt; each question gets this answer. Returns the calls.
     async fn go(&mut self, answer: Answer) -> Vec<Made> {
+        self.go_with(|_| answer.clone()).await
+    }
+
+    /// Runs a prompt; each question gets an answer. Returns the calls.
+    async fn go_with(&mut self, answer: impl Fn(&Question) -> Answer) -> Vec<Made> {
         self.session.prompt(text("go"), Origin::Editor);
         let mut log = self.session.events(self.seen);
         let mut calls: Vec<Arc<CallStarted>> = Vec::new();
@@ -192,8 +197,8 @@ impl Stage {
             self.seen += events.len();
             match &**events.last().unwrap() {
                 Event::CallStarted(started) => {
-                    if started.question.is_some() {
-                        let answer = answer.clone();
+                    if let Some(question) = &started.question {
+                        let answer = answer(question);
                         self.session.answer(&started.call.id, answer, Origin::Editor).unwrap();
                     }
                     calls.push(Arc::clone(started));
@@ -245,8 +250,7 @@ async fn an_always_outside_is_remembered() {
         let mut chmod = Command::new("chmod");
         assert!(chmod.arg("+x").arg(stage.path(name)).status().unwrap().success());
     }
-    let always = Answer::Always(Scope::Outside(vec![line.to_owned()]));
-    let made = stage.go(always).await;
+    let made = stage.go_with(|question| Answer::Always(question.scopes[0].clone())).await;
     let [held, asked, known, other] = &made[..] else { panic!("{} calls", made.len()) };
     assert!(held.is_sandboxed() && !held.is_asked() && !held.is_done());
     assert!(asked.is_asked() && asked.is_done() && !asked.is_sandboxed(), "{}", asked.told());

@@ -2,15 +2,20 @@
 
 use std::path::Path;
 
-use super::risk::AssessedCommand;
-use super::scope::Scope;
+use super::risk::{AssessedCommand, ProjectContent};
+use super::scope::{CONTENT, Scope};
 
 /// End of the prefix that is remembered of a command whose output goes to a file.
 const WRITING: &str = " >";
 
-/// Returns the part of a command that "always" remembers. It says that the command writes a file,
-/// unless edits are allowed, and names the file if it can be run.
+/// Returns the part of a command that "always" remembers, with the content of what the command runs.
 pub(super) fn remembered(command: &AssessedCommand, edits: bool) -> String {
+    as_it_is(&written(command, edits), [command])
+}
+
+/// Returns the prefix of a command, which says that the command writes a file, unless edits are allowed, and names
+/// the file if it can be run.
+fn written(command: &AssessedCommand, edits: bool) -> String {
     let prefix = &command.prefix;
     match &command.overwrites {
         _ if command.writes.is_none() || edits => prefix.clone(),
@@ -20,8 +25,23 @@ pub(super) fn remembered(command: &AssessedCommand, edits: bool) -> String {
 }
 
 /// Returns the program that an "always" remembers: none where a file is written besides.
-pub(super) fn program(command: &AssessedCommand, edits: bool) -> Option<&String> {
-    command.program.as_ref().filter(|_| command.writes.is_none() || edits)
+pub(super) fn program(command: &AssessedCommand, edits: bool) -> Option<String> {
+    let program = command.program.as_ref().filter(|_| command.writes.is_none() || edits);
+    program.map(|program| as_it_is(program, [command]))
+}
+
+/// Returns the line that an "always" remembers.
+pub(super) fn line(line: &str, commands: &[AssessedCommand]) -> String {
+    as_it_is(line, commands)
+}
+
+/// Returns a text with the content of what these commands run, if that is known.
+fn as_it_is<'a>(text: &str, commands: impl IntoIterator<Item = &'a AssessedCommand>) -> String {
+    let known = commands.into_iter().filter_map(|command| match &command.content {
+        ProjectContent::Known(content) => Some(content),
+        ProjectContent::None | ProjectContent::Unknown => None,
+    });
+    known.fold(text.to_owned(), |text, content| format!("{text}{CONTENT}{content}"))
 }
 
 /// Scopes that the user always allows, as far as they count now.
@@ -36,11 +56,11 @@ impl Always {
     pub(super) fn covers(&self, command: &AssessedCommand, edits: bool) -> bool {
         let prefix = remembered(command, edits);
         // An "always" with a redirection covers the command without.
-        let more = format!("{prefix}{WRITING}");
+        let more = as_it_is(&format!("{}{WRITING}", written(command, edits)), [command]);
         let program = program(command, edits);
         self.0.iter().any(|scope| match scope {
             Scope::Commands(known) => known.contains(&prefix) || known.contains(&more),
-            Scope::Programs(known) => program.is_some_and(|program| known.contains(program)),
+            Scope::Programs(known) => program.as_ref().is_some_and(|it| known.contains(it)),
             _ => false,
         })
     }

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::path::{Path, PathBuf};
 
-use super::always::{program, remembered};
+use super::always::{self, program, remembered};
 use super::check::{Check, ask, denied, not_in_plan};
 use super::confined::Confined;
 use super::mode::Mode;
 use super::policy::{Rank, Rule, RuleEffect, Ruling, Subject};
-use super::risk::{self, AssessedCommand, Risk, SECRETS};
+use super::risk::{self, AssessedCommand, ProjectContent, Risk, SECRETS};
 use super::scope::Scope;
 use super::verdict::{Question, RuleName, Verdict};
 use tandem_sandbox::SandboxMode;
@@ -79,7 +79,7 @@ pub(super) fn verdict(
     }
     let (verdict, only_reads, confined, secrets) = match assess() {
         Ok(commands) => {
-            let always = check.always.covers_line(line, directory);
+            let always = check.always.covers_line(&always::line(line, &commands), directory);
             let confined = Confined::new(check, &commands, always, request);
             let verdict = assessed(check, (line, directory), &commands, whole, confined);
             let secrets = commands.iter().flat_map(|command| command.secrets.iter().cloned());
@@ -108,7 +108,7 @@ fn assessed(
     if let Some(Ruling { rule, effect: RuleEffect::Deny }) = tool {
         return denied(rule, &brief(line));
     }
-    let always = check.always.covers_line(line, directory);
+    let always = check.always.covers_line(&always::line(line, commands), directory);
     let mut asks = Vec::new();
     let mut planned = false;
     for command in commands {
@@ -133,11 +133,23 @@ fn assessed(
         asked.extend(others.map(|command| command.name.clone()));
     }
     let outside = confined.as_ref().is_some_and(Confined::is_outside);
-    let question = if outside {
+    let is_held = confined.is_some() && !outside;
+    let unknown = asks
+        .iter()
+        .map(|ask| ask.command)
+        .filter(|command| !is_held && command.content == ProjectContent::Unknown);
+    let unknown = unique(unknown.map(|command| format!("`{}`", command.prefix)));
+    let mut question = if outside {
         outside_question(check, commands, by_rule, asks, line)
     } else {
         question(check, commands, by_rule, asks, (line, directory))
     };
+    if !question.every_time() && !unknown.is_empty() {
+        question.why.push_str(&format!(
+            "; after an \"always\", {} runs whatever the workspace says then",
+            unknown.join(", ")
+        ));
+    }
     Verdict::Ask(about_sandbox(question, confined, &unique(asked.into_iter())))
 }
 
@@ -280,13 +292,15 @@ fn question(
     if by_rule.is_none() && !asks.iter().any(CommandQuestion::every_time) {
         let asked = || asks.iter().map(|ask| ask.command);
         let prefixes = unique(asked().map(|command| remembered(command, edits)));
-        let programs: Option<Vec<_>> =
-            asked().map(|command| program(command, edits).cloned()).collect();
+        let programs: Option<Vec<_>> = asked().map(|command| program(command, edits)).collect();
         let programs = programs.map(|programs| unique(programs.into_iter()));
         let programs = programs.filter(|programs| *programs != prefixes);
         scopes.push(Scope::Commands(prefixes));
         if !asked().any(|command| command.own) {
-            scopes.push(Scope::Line { line: line.to_owned(), directory: directory.to_owned() });
+            scopes.push(Scope::Line {
+                line: always::line(line, assessed),
+                directory: directory.to_owned(),
+            });
         }
         scopes.extend(programs.map(Scope::Programs));
         if asked().all(|command| matches!(command.risk, Risk::Writes(_))) {

@@ -6,6 +6,7 @@ mod cwd;
 mod environment;
 mod git;
 mod harmless;
+mod project;
 mod repository;
 mod secrets;
 mod sensitive;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 pub use self::assessed::{AssessedCommand, Finding, Risk};
 use self::cwd::Cwd;
 pub use self::environment::{Environment, SandboxSituation};
+pub use self::project::ProjectContent;
 use self::secrets::{SecretFinder, SecretFinding};
 pub use self::sensitive::sensitive;
 use self::variables::Variables;
@@ -79,6 +81,9 @@ pub fn assess(
                 if let Some(mut part) = assess_looped(&command, &loops, &cwd, &secrets, reads) {
                     consider(environment, &command, &wrappers, &cwd, &mut part);
                     part.forms.append(&mut wrappers);
+                    if matches!(part.risk, Risk::Runs(_)) {
+                        part.content = project::content(&command, &cwd);
+                    }
                     assessed.push(part);
                 }
                 if command.name() == Some("cd") {
@@ -238,6 +243,7 @@ fn assess_one(
         hides,
         destroys: every_time::destroys(command),
         plants,
+        content: ProjectContent::None,
         changes_repository: changes_repository(command, cwd),
     };
     Some(part.with([assignment, redirect, secret]))

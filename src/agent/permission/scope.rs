@@ -5,6 +5,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+/// Begins the content with which a command is allowed: a character that no command line has. The names of files
+/// follow, and a hash.
+pub(super) const CONTENT: char = '\u{1f}';
+
 /// Calls that the user always allows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "allow", content = "of", rename_all = "snake_case")]
@@ -45,15 +49,20 @@ pub enum Scope {
     Repetition,
 }
 
+impl Scope {
+    /// Returns the beginnings of commands that it covers, if it does so by their beginnings.
+    pub fn prefixes(&self) -> Vec<&str> {
+        let (Self::Commands(remembered) | Self::Outside(remembered)) = self else {
+            return Vec::new();
+        };
+        remembered.iter().map(|it| it.split(CONTENT).next().unwrap_or_default()).collect()
+    }
+}
+
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |names: &[String]| {
-            let brief = |name: &String| match name.split_once('\n') {
-                Some((line, _)) => format!("`{line} …`"),
-                None => format!("`{name}`"),
-            };
-            names.iter().map(brief).collect::<Vec<_>>().join(", ")
-        };
+        let list =
+            |names: &[String]| names.iter().map(|name| brief(name)).collect::<Vec<_>>().join(", ");
         match self {
             Self::Edits => f.write_str("all edits in the workspace"),
             Self::Commands(prefixes) => write!(f, "commands that begin with {}", list(prefixes)),
@@ -61,7 +70,7 @@ impl fmt::Display for Scope {
                 write!(f, "commands that begin with {}, outside the sandbox", list(prefixes))
             }
             Self::Line { line, .. } if line.contains('\n') => f.write_str("exactly this command"),
-            Self::Line { line, .. } => write!(f, "exactly `{line}`"),
+            Self::Line { line, .. } => write!(f, "exactly {}", brief(line)),
             Self::Programs(programs) => write!(f, "everything that {} does", list(programs)),
             Self::Hosts(hosts) => write!(f, "fetching from {}", list(hosts)),
             Self::Connections(hosts) => {
@@ -73,5 +82,21 @@ impl fmt::Display for Scope {
             Self::AgentTool { agent, tool } => write!(f, "`{tool}` of the agent `{agent}`"),
             Self::Server(server) => write!(f, "every tool of the server `{server}`"),
         }
+    }
+}
+
+/// Returns a part of a command that is remembered, for people.
+fn brief(remembered: &str) -> String {
+    let mut parts = remembered.split(CONTENT);
+    let text = parts.next().unwrap_or_default();
+    let text = match text.split_once('\n') {
+        Some((line, _)) => format!("`{line} …`"),
+        None => format!("`{text}`"),
+    };
+    let files = parts.filter_map(|content| Some(format!("`{}`", content.rsplit_once(' ')?.0)));
+    let files: Vec<_> = files.collect();
+    match files.len() {
+        0 => text,
+        _ => format!("{text} (with {} as now)", files.join(", ")),
     }
 }

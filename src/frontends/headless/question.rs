@@ -36,7 +36,7 @@ pub(super) fn allowing(question: &Question) -> Option<String> {
     let rule = |keys: &str| Some(format!("a rule that allows it, with `{keys}`"));
     let outside = "sandbox = \"danger-full-access\"";
     Some(match question.scopes.first() {
-        Some(Scope::Commands(prefixes)) => match &prefixes[..] {
+        Some(scope @ Scope::Commands(_)) => match &scope.prefixes()[..] {
             [prefix] if is_plain(prefix) => {
                 format!("`--allowed-tools \"run_shell_command({prefix})\"`")
             }

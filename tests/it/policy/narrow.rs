@@ -176,8 +176,6 @@ fn always_covers_what_is_the_same_program_at_the_same_work() {
         ("docker compose up", vec!["docker compose up -d"]),
         ("kubectl get pods", vec!["kubectl get pods -n x -o wide"]),
         ("gh pr view 1", vec!["gh pr view 2 --comments"]),
-        ("python3 app.py", vec!["python3 app.py --port 80"]),
-        ("./build.sh", vec!["./build.sh --release"]),
         ("uv run pytest -x", vec!["uv run pytest src -k name"]),
         ("man ls", vec!["man cat"]),
         ("rm x", vec!["rm y z"]),

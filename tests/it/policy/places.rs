@@ -216,7 +216,7 @@ fn the_owner_of_a_machine_can_do_without_yolo_and_always() {
     expect!["There is no mode `yolo` here: it is switched off by `security.disableYoloMode` in {home}/.gemini/settings.json:1."].assert_eq(&shown(&place, &why));
     assert_eq!(permissions.news(), [why]);
     permissions.set_mode(Mode::AutoEdit).unwrap();
-    let asked = question(run(&permissions, "make"));
+    let asked = question(run(&permissions, "serve"));
     assert!(asked.every_time() && asked.to_save().is_none());
 }
 
@@ -226,50 +226,50 @@ fn in_a_folder_that_is_not_trusted_there_is_no_yolo() {
     assert_eq!(permissions_in(&place, Mode::Yolo, "home/repo/sub").mode(), Mode::Default);
 }
 
-fn make() -> Scope {
-    Scope::Commands(vec!["make".to_owned()])
+fn serve() -> Scope {
+    Scope::Commands(vec!["serve".to_owned()])
 }
 
 #[test]
 fn an_answer_is_saved_only_where_the_settings_offer_it() {
-    let asked: Question = question(run(&permissions(&Place::new()), "make"));
+    let asked: Question = question(run(&permissions(&Place::new()), "serve"));
     assert!(!asked.every_time() && asked.to_save().is_none());
     let place = security(json!({ "enablePermanentToolApproval": true }));
-    let asked = question(run(&permissions(&place), "make"));
-    assert_eq!(asked.to_save(), Some(&make()));
+    let asked = question(run(&permissions(&place), "serve"));
+    assert_eq!(asked.to_save(), Some(&serve()));
     let place =
         security(json!({ "enablePermanentToolApproval": true, "disableAlwaysAllow": true }));
-    assert_eq!(question(run(&permissions(&place), "make")).to_save(), None);
+    assert_eq!(question(run(&permissions(&place), "serve")).to_save(), None);
 }
 
 #[test]
 fn a_saved_answer_counts_later_in_its_folder_and_can_be_taken_back() {
     let place = Place::new().with(OWN, "# mine\n");
     let first = permissions(&place);
-    let file = first.save(make()).unwrap();
+    let file = first.save(serve()).unwrap();
     assert_eq!(file, place.path(SAVED));
-    assert_eq!(run(&first, "make"), Verdict::Allow);
+    assert_eq!(run(&first, "serve"), Verdict::Allow);
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
 
     let later = permissions(&place);
-    assert_eq!(run(&later, "make"), Verdict::Allow);
-    question(run(&later, "make install"));
-    question(run(&later, "make > out"));
+    assert_eq!(run(&later, "serve"), Verdict::Allow);
+    question(run(&later, "serve install"));
+    question(run(&later, "serve > out"));
     later.set_mode(Mode::AutoEdit).unwrap();
-    assert_eq!(run(&later, "make"), Verdict::Allow);
+    assert_eq!(run(&later, "serve"), Verdict::Allow);
     later.set_mode(Mode::Plan).unwrap();
-    denied(run(&later, "make"));
-    question(run(&permissions_in(&place, Mode::Default, "home/repo"), "make"));
+    denied(run(&later, "serve"));
+    question(run(&permissions_in(&place, Mode::Default, "home/repo"), "serve"));
     fs::create_dir(place.path("home/repo/sub/deep")).unwrap();
     let below = permissions_in(&place, Mode::Default, "home/repo/sub/deep");
-    assert_eq!(run(&below, "make"), Verdict::Allow);
+    assert_eq!(run(&below, "serve"), Verdict::Allow);
 
     let saved: Vec<Saved> = later.loaded().saved.clone();
     assert_eq!(saved.len(), 1);
     later.unsave(&saved[0]).unwrap();
     later.set_mode(Mode::Default).unwrap();
-    question(run(&later, "make"));
-    question(run(&permissions(&place), "make"));
+    question(run(&later, "serve"));
+    question(run(&permissions(&place), "serve"));
     assert_eq!(
         later.unsave(&saved[0]).unwrap_err(),
         "it is not written in ~/.config/tandem/policies/saved.toml"
@@ -279,10 +279,10 @@ fn a_saved_answer_counts_later_in_its_folder_and_can_be_taken_back() {
 #[test]
 fn a_rule_counts_more_than_a_saved_answer() {
     for (decision, asks) in [("deny", false), ("ask_user", true)] {
-        let place = Place::new().with(GEMINI, &rule("make", decision).replace("100", "0"));
+        let place = Place::new().with(GEMINI, &rule("serve", decision).replace("100", "0"));
         let permissions = permissions(&place);
-        permissions.save(make()).unwrap();
-        match run(&permissions, "make") {
+        permissions.save(serve()).unwrap();
+        match run(&permissions, "serve") {
             Verdict::Ask(_) => assert!(asks),
             Verdict::Deny { .. } => assert!(!asks),
             Verdict::Allow => panic!("allowed"),
@@ -294,8 +294,8 @@ fn a_rule_counts_more_than_a_saved_answer() {
 fn an_answer_that_cannot_be_saved_counts_for_the_session() {
     let place = Place::new().with(SAVED, "").mode(SAVED, 0o666);
     let permissions = permissions(&place);
-    let why = permissions.save(make()).unwrap_err();
+    let why = permissions.save(serve()).unwrap_err();
     expect!["it may be written by others (`chmod go-w {home}/.config/tandem/policies/saved.toml`)"]
         .assert_eq(&shown(&place, &why));
-    assert_eq!(permissions.allowed(), [make()]);
+    assert_eq!(permissions.allowed(), [serve()]);
 }

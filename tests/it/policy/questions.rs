@@ -156,14 +156,14 @@ fn a_question_names_the_commands_and_what_always_can_mean() {
     check_question(
         &[],
         "cd src && RUST_LOG=1 cargo test && git commit -m x",
-        expect![[r"
-            `cargo test` is not known to only read; `git commit` is not known to only read [built-in rule read-only]
+        expect![[r#"
+            `cargo test` is not known to only read; `git commit` is not known to only read; after an "always", `cargo test` runs whatever the workspace says then [built-in rule read-only]
             cd, cargo, git
             commands that begin with `cargo test`, `git commit`
             exactly `cd src && RUST_LOG=1 cargo test && git commit -m x`
             everything that `cargo`, `git` does
             every call of `run_shell_command`
-        "]],
+        "#]],
     );
 }
 
@@ -172,14 +172,14 @@ fn what_was_always_allowed_is_not_asked_about_again() {
     check_question(
         &["cargo test", "echo"],
         "echo x; cargo test; cargo run",
-        expect![[r"
-            `cargo run` is not known to only read [built-in rule read-only]
+        expect![[r#"
+            `cargo run` is not known to only read; after an "always", `cargo run` runs whatever the workspace says then [built-in rule read-only]
             cargo
             commands that begin with `cargo run`
             exactly `echo x; cargo test; cargo run`
             everything that `cargo` does
             every call of `run_shell_command`
-        "]],
+        "#]],
     );
 }
 
@@ -189,7 +189,7 @@ fn a_file_that_is_written_belongs_to_what_always_means() {
         &[],
         "cargo test > out.txt",
         expect![[r#"
-            `cargo test` is not known to only read; a redirection writes to `out.txt` [built-in rules read-only, redirections]
+            `cargo test` is not known to only read; a redirection writes to `out.txt`; after an "always", `cargo test` runs whatever the workspace says then [built-in rules read-only, redirections]
             cargo
             commands that begin with `cargo test >`
             exactly `cargo test > out.txt`
@@ -200,7 +200,7 @@ fn a_file_that_is_written_belongs_to_what_always_means() {
         &["cargo test"],
         "cargo test > out.txt",
         expect![[r#"
-            a redirection writes to `out.txt` [built-in rule redirections]
+            a redirection writes to `out.txt`; after an "always", `cargo test` runs whatever the workspace says then [built-in rule redirections]
             cargo
             commands that begin with `cargo test >`
             exactly `cargo test > out.txt`

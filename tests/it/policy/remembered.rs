@@ -99,8 +99,14 @@ fn always_covers_the_same_and_nothing_wider() {
     check_scope(Default, "git push", &["git push origin main"], &["git push -f", "git pull"]);
     check_scope(Default, "rm x", &["rm y"], &["rm -r y", "rm $X", "rm ../x", "rm .git/config"]);
     check_scope(Default, "npm run build", &["npm run build -- -w"], &["npm run x", "npm install"]);
-    check_scope(Default, "./build.sh", &[], &["build.sh", "src/build.sh", "./other.sh"]);
-    check_scope(Default, "python app.py", &["python app.py x"], &["python b.py", "python -c 1"]);
+    let others = ["./build.sh x", "build.sh", "src/build.sh", "./other.sh"];
+    check_scope(Default, "./build.sh", &[], &others);
+    let others = ["python app.py x", "python b.py", "python -c 1"];
+    check_scope(Default, "python app.py", &[], &others);
+    let others = ["git commit --no-verify", "git commit -n -m x", "git commit --no-verif"];
+    check_scope(Default, "git commit -m x", &["git commit", "git commit -a -m y"], &others);
+    check_scope(Default, "git push", &["git push origin"], &["git push --no-verify"]);
+    check_scope(Default, "git merge x", &["git merge y"], &["git merge --no-verify x"]);
     check_scope(Default, "echo x > out.txt", &["echo x > y"], &["cat x > y", "echo > .env"]);
     check_scope(Default, "cargo run > out.txt", &["cargo run"], &["cargo test > out.txt"]);
     check_scope(AutoEdit, "cargo run > out.txt", &["cargo run"], &["cargo test > out.txt"]);
@@ -131,6 +137,69 @@ fn broader_scopes_cover_more_but_not_what_is_grave() {
     question(session.edit("package.json"));
     session.permissions.allow(Scope::Tool("write_file".to_owned()));
     question(session.edit("package.json"));
+}
+
+#[test]
+fn always_counts_as_long_as_what_is_run_stays_as_it_is() {
+    for (file, line) in [
+        ("Makefile", "make test"),
+        ("package.json", "npm test"),
+        ("package.json", "cd src && npm run build"),
+        ("justfile", "just all"),
+        ("Rakefile", "bundle exec rake all"),
+        ("run.sh", "./run.sh"),
+        ("src/run.sh", "cd src && bash run.sh"),
+        ("app.py", "python app.py x"),
+    ] {
+        let narrow = question(Session::new(Mode::Default).run(line)).scopes;
+        // All but the last, which is for every call of the tool.
+        for at in 0..narrow.len() - 1 {
+            let session = Session::new(Mode::Default);
+            let write = |text: &str| fs::write(session.workspace.root.join(file), text).unwrap();
+            write("one");
+            let scope = question(session.run(line)).scopes.swap_remove(at);
+            let name = file.rsplit('/').next().unwrap();
+            assert!(scope.to_string().contains(&format!("(with `{name}` as now)")), "{scope}");
+            session.permissions.allow(scope.clone());
+            assert_eq!(session.run(line), Verdict::Allow, "{line}: {scope}");
+            write("two");
+            question(session.run(line));
+            write("one");
+            assert_eq!(session.run(line), Verdict::Allow, "{line}: {scope}");
+        }
+    }
+    let session = Session::new(Mode::Default);
+    for line in ["make", "cd src && npm test"] {
+        session.permissions.allow(question(session.run(line)).scopes.swap_remove(0));
+        assert_eq!(session.run(line), Verdict::Allow, "{line}");
+    }
+    // Other files are read now.
+    for file in ["GNUmakefile", "src/package.json"] {
+        fs::write(session.workspace.root.join(file), "").unwrap();
+    }
+    question(session.run("make"));
+    question(session.run("cd src && npm test"));
+}
+
+#[test]
+fn where_it_is_not_known_what_is_run_the_question_says_so() {
+    let session = Session::new(Mode::Default);
+    fs::write(session.workspace.root.join("Makefile"), vec![b'#'; 2_000_000]).unwrap();
+    let check = |line: &str, names: Option<&str>| {
+        let question = question(session.run(line));
+        let says = names.map(|names| {
+            format!("; after an \"always\", {names} runs whatever the workspace says then")
+        });
+        let said = question.why.find("; after an").map(|at| question.why[at..].to_owned());
+        assert_eq!(said, says, "{line}");
+    };
+    check("cargo test", Some("`cargo test`"));
+    check("cargo test; pytest -q", Some("`cargo test`, `pytest`"));
+    check("make", Some("`make`"));
+    check("npm --prefix src test", Some("`npm --prefix src test`"));
+    for line in ["npm test", "cargo add x", "sleep 1", "git commit", "rm -rf x; cargo test"] {
+        check(line, None);
+    }
 }
 
 /// The scope that is offered for a line of which this is said.

@@ -337,8 +337,10 @@ fn an_always_outside_is_for_this_command_and_for_nothing_that_reads_secrets_or_d
     let session = Session::new(Mode::Default);
     fs::write(session.workspace.root.join(".env"), "").unwrap();
     let (question, mode) = asked(&session, "npm install", Some(DangerFullAccess));
-    assert_eq!((question.scopes, mode), (vec![outside(&["npm install"])], DangerFullAccess));
-    session.permissions.allow(outside(&["npm install", "cat", "rm", "git commit"]));
+    let [scope @ Scope::Outside(_)] = &question.scopes[..] else { panic!("{question:?}") };
+    assert_eq!((scope.prefixes(), mode), (vec!["npm install"], DangerFullAccess));
+    session.permissions.allow(scope.clone());
+    session.permissions.allow(outside(&["cat", "rm", "git commit"]));
     // It is known to need it: the next call need not ask.
     assert_eq!(runs(&session, "npm install", None), DangerFullAccess);
     assert_eq!(runs(&session, "npm install", Some(DangerFullAccess)), DangerFullAccess);

@@ -9,6 +9,7 @@ use toml::{Table, Value};
 /// Tables with names of programs: file, kind of row, and the key of the names.
 const NAMES: &[(&str, &str, &str)] = &[
     ("always", "program", "names"),
+    ("always", "reader", "names"),
     ("environment", "runs", "others"),
     ("environment", "runs", "program"),
     ("environment", "variable", "programs"),

@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use tandem_agent::permission::Scope;
 use tandem_model::{Call, Chunk};
 use tandem_net::Reach;
 use tandem_tools::Access;

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use tandem_shell::Word;
 
+use super::project::ProjectContent;
+
 /// One command of a command line, with its risk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about one command")]
@@ -44,6 +46,8 @@ pub struct AssessedCommand {
     pub destroys: bool,
     /// `true` if it names a file to change that takes effect by itself, and that the sandbox lets programs write.
     pub plants: bool,
+    /// Content of the files of a project that decide what it runs.
+    pub content: ProjectContent,
     /// `true` if it is git by its path (`/usr/bin/git`), and not known to only read.
     pub changes_repository: bool,
 }
@@ -106,6 +110,7 @@ impl AssessedCommand {
             hides: false,
             destroys: false,
             plants: false,
+            content: ProjectContent::None,
             changes_repository: false,
         }
     }

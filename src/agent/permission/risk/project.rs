@@ -1,0 +1,69 @@
+//! Files of a project that decide what a command runs, and their content.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tandem_content::bounded;
+use tandem_shell::SimpleCommand;
+use tandem_shell::prefix::{ProjectFiles, project_files};
+use tandem_tools::preimages::ContentId;
+
+use super::cwd::Cwd;
+
+/// Larger files are not read, in bytes.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
+
+/// Content of the files of a project that decide what a command runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ProjectContent {
+    /// The command is not known to run what a project says.
+    #[default]
+    None,
+    /// Names of the files, for people, and the hash of them all.
+    Known(String),
+    /// Not known.
+    Unknown,
+}
+
+/// Reads what decides on a command.
+pub(super) fn content(command: &SimpleCommand, cwd: &Cwd<'_>) -> ProjectContent {
+    let files = match project_files(command) {
+        None => return ProjectContent::None,
+        Some(ProjectFiles::Unknown) => None,
+        Some(ProjectFiles::Script(word)) => cwd.named(&word),
+        Some(ProjectFiles::Named { names, above }) => {
+            let here = cwd.here();
+            (!here.is_empty()).then(|| here.iter().flat_map(|it| named(it, names, above)).collect())
+        }
+    };
+    files.and_then(|files| hash(&files)).map_or(ProjectContent::Unknown, ProjectContent::Known)
+}
+
+/// Returns the files of these names in a directory, or in the nearest above it that has one; without any, one that
+/// may come up.
+fn named(directory: &Path, names: &[String], above: bool) -> Vec<PathBuf> {
+    let there = |directory: &Path| -> Vec<PathBuf> {
+        let paths = names.iter().map(|name| directory.join(name));
+        paths.filter(|path| fs::symlink_metadata(path).is_ok()).collect()
+    };
+    let searched = directory.ancestors().take(if above { usize::MAX } else { 1 });
+    let found = searched.map(there).find(|found| !found.is_empty());
+    found.unwrap_or_else(|| names.last().map(|name| directory.join(name)).into_iter().collect())
+}
+
+/// Returns the names of files and the hash of their paths and contents; `None` if one cannot be read.
+fn hash(files: &[PathBuf]) -> Option<String> {
+    let mut all = Vec::new();
+    for file in files {
+        let content = match bounded::read(file, MAX_FILE_BYTES) {
+            Ok(content) => ContentId::of(&content).sha256().to_owned(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => "missing".to_owned(),
+            Err(_) => return None,
+        };
+        all.extend_from_slice(file.as_os_str().as_encoded_bytes());
+        all.extend_from_slice(format!("\0{content}\0").as_bytes());
+    }
+    let name = |file: &PathBuf| Some(file.file_name()?.to_string_lossy().into_owned());
+    let names: Vec<_> = files.iter().filter_map(name).collect();
+    Some(format!("{} {}", names.join(", "), ContentId::of(&all).sha256()))
+}
