@@ -232,7 +232,8 @@ impl Making {
             workspace.filtered(parts::filtering(settings)).with_secrets(policy.secrets.clone());
         let custom = Arc::new(parts::custom(env.clone(), workspace.root(), limits.commands));
         let own = Arc::clone(&custom);
-        let executables = move || [look().executables(), own.executables()].concat();
+        let project = workspace.root().to_owned();
+        let executables = move || [look().executables(&project), own.executables()].concat();
         let consent = config::consent(env, workspace.root(), executables);
         let host = Host::new(workspace, terminals, scratch, limits.tools);
         let host = parts::equipped(host, settings, sandbox);

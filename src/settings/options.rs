@@ -455,13 +455,13 @@ impl Settings {
     }
 
     /// Returns the programs that a project in an unjudged folder would have the agent run, and the other agents
-    /// that it would have it call: for [`consent`](super::consent).
-    pub fn executables(&self) -> Vec<Executable> {
+    /// that it would have it call: for [`consent`](super::consent). Reads the scripts that they name in the project.
+    pub fn executables(&self, project: &Path) -> Vec<Executable> {
         let unjudged = self.mcp_servers().filter(|(_, server)| server.entry.unjudged());
         let executable = |(name, server): (&String, &McpServer)| Executable {
             kind: "MCP server",
             name: name.clone(),
-            runs: server.entry.runs(),
+            runs: [vec![server.entry.runs()], server.entry.scripts(project)].concat().join("\n"),
             shown: server.entry.shown(),
         };
         let agents = self.a2a_servers.iter().filter(|(_, agent)| agent.entry.unjudged());

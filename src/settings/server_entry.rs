@@ -1,9 +1,16 @@
 //! The entry of settings that names a server: where it stands, and as it stands there.
 
+use std::path::{Path, PathBuf};
+
 use serde_json::Value;
+use tandem_content::bounded;
+use tandem_tools::preimages::ContentId;
 
 use super::conceal::conceal_server;
 use super::origin::SettingOrigin;
+
+/// Larger scripts are not read, in bytes.
+const MAX_SCRIPT_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Entry of settings that names an MCP server or another agent.
 #[derive(Debug, Clone, Default)]
@@ -23,7 +30,23 @@ impl ServerEntry {
         runs(&self.written)
     }
 
-    /// Returns the same for people, without the secrets that may be written there.
+    /// Returns the files of a project that the command line names, each with a hash.
+    pub(super) fn scripts(&self, project: &Path) -> Vec<String> {
+        let directory =
+            self.written["cwd"].as_str().map_or(project.to_owned(), |it| project.join(it));
+        let args = self.written["args"].as_array().into_iter().flatten();
+        let words = [&self.written["command"]].into_iter().chain(args).filter_map(Value::as_str);
+        let is_inside =
+            |path: &PathBuf| path.canonicalize().is_ok_and(|real| real.starts_with(project));
+        let paths = words.map(|word| directory.join(word)).filter(is_inside);
+        let hashed = paths.filter_map(|path| {
+            let content = bounded::read(&path, MAX_SCRIPT_BYTES).ok()?;
+            Some(format!("{}={}", path.display(), ContentId::of(&content).sha256()))
+        });
+        hashed.collect()
+    }
+
+    /// Returns all that decides what is started or reached for people, without the secrets that may be written there.
     pub(super) fn shown(&self) -> String {
         runs(&conceal_server(&self.written, &self.variables))
     }

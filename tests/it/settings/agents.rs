@@ -1,5 +1,6 @@
 //! Settings of other agents: whose count, and what is shown of them.
 
+use std::path::Path;
 use std::time::Duration;
 
 use expect_test::expect;
@@ -51,15 +52,21 @@ fn a_project_is_asked_about_and_replaces_nothing() {
         `a2aServers.reviewer` is ignored: it would replace your own, and counts only in a folder that you trust (`--skip-trust`, or `~/.gemini/trustedFolders.json`).
         `a2aServers.other.trust` is ignored: it counts only in a folder that you trust (`--skip-trust`, or `~/.gemini/trustedFolders.json`)."#]]
     .assert_eq(&remarks.join("\n"));
-    let executables: Vec<_> = settings.executables().iter().map(ToString::to_string).collect();
+    let executables: Vec<_> =
+        settings.executables(Path::new("/nowhere")).iter().map(ToString::to_string).collect();
     expect![[r#"agent `other`: https://(7 characters hidden)@other.test/ token="$TOKEN" headers={"X-Key":"(12 characters hidden)"}"#]]
         .assert_eq(&executables.join("\n"));
     // What decides where something is sent decides whether the user is asked again.
     let moved = theirs.to_string().replace("other.test", "moved.test");
     let place = Place::new().with(PROJECT, &moved);
-    assert_ne!(read(&place).executables()[1].runs, settings.executables()[0].runs);
+    assert_ne!(
+        read(&place).executables(Path::new("/nowhere"))[1].runs,
+        settings.executables(Path::new("/nowhere"))[0].runs
+    );
     let judged = read(&trusted(Place::new().with(PROJECT, &theirs.to_string())));
-    assert!(judged.executables().is_empty() && judged.a2a_servers["other"].trust);
+    assert!(
+        judged.executables(Path::new("/nowhere")).is_empty() && judged.a2a_servers["other"].trust
+    );
 }
 
 #[test]

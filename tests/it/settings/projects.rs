@@ -1,5 +1,8 @@
 //! Settings of projects: trusted, unjudged, and not trusted.
 
+use std::fs;
+use std::path::Path;
+
 use expect_test::expect;
 use serde_json::{Value, json};
 use tandem_agent::permission::Mode;
@@ -156,7 +159,8 @@ fn servers_of_an_unjudged_project_are_marked_and_replace_none_of_the_users() {
     );
     assert_eq!((new.command.as_deref(), new.trust, new.entry.unjudged()), (Some("x"), false, true));
     assert_eq!(new.entry.variables, ["TOKEN"]);
-    let executables: Vec<_> = settings.executables().iter().map(ToString::to_string).collect();
+    let executables: Vec<_> =
+        settings.executables(Path::new("/nowhere")).iter().map(ToString::to_string).collect();
     assert_eq!(executables, [r#"MCP server `new`: x env={"T":"$TOKEN"}"#]);
     let remarks = settings.remarks();
     let rule = |remark: &String| remark.split_once(".json").unwrap().1.to_owned();
@@ -186,7 +190,7 @@ fn a_person_is_shown_what_would_run_without_secrets_and_agrees_to_exactly_that()
             },
         } });
         let place = Place::new().with(PROJECT, &servers.to_string());
-        read_with(&place, &[("TOKEN", "t")], &[]).executables()
+        read_with(&place, &[("TOKEN", "t")], &[]).executables(Path::new("/nowhere"))
     };
     let (one, other) = (read("s3$cr3t"), read("0th$rtw"));
     let shown = |executables: &[Executable]| -> Vec<_> {
@@ -197,4 +201,33 @@ fn a_person_is_shown_what_would_run_without_secrets_and_agrees_to_exactly_that()
     expect![[r#"
         MCP server `a`: npx a-server cwd="sub" env={"KEY":"(7 characters hidden)","MINE":"$TOKEN","NODE_OPTIONS":"--require=./x.js"}
         MCP server `b`: https://(10 characters hidden)@b.example/mcp?key=(7 characters hidden)&v=${TOKEN} headers={"Authorization":"(7 characters hidden)${TOKEN}(7 characters hidden)","X":""} oauth={"clientId":"c","clientSecret":"(7 characters hidden)"} unknown=["(7 characters hidden)"]"#]].assert_eq(&shown(&one).join("\n"));
+}
+
+#[test]
+fn a_person_agrees_to_the_scripts_that_a_server_is_started_with_as_they_are() {
+    let servers = json!({ "mcpServers": {
+        "a": { "command": "node", "args": ["server.js", "--port", "1"], "cwd": "tools" },
+        "b": { "command": "./serve", "args": ["../outside.js", "/etc/hostname", "$X"] },
+    } });
+    let place = Place::new().with(PROJECT, &servers.to_string());
+    let place =
+        place.with("home/repo/sub/tools/server.js", "one").with("home/repo/outside.js", "one");
+    let settings = read(&place);
+    let project = place.path("home/repo/sub").canonicalize().unwrap();
+    let runs = || -> Vec<_> {
+        settings.executables(&project).into_iter().map(|executable| executable.runs).collect()
+    };
+    let first = runs();
+    assert!(first[0].contains("tools/server.js=") && !first[1].contains('\n'), "{first:?}");
+    let shown: Vec<_> = settings.executables(&project).iter().map(ToString::to_string).collect();
+    assert_eq!(shown[0], r#"MCP server `a`: node server.js --port 1 cwd="tools""#);
+    fs::write(project.join("tools/server.js"), "two").unwrap();
+    fs::write(place.path("home/repo/outside.js"), "two").unwrap();
+    fs::write(project.join("serve"), "two").unwrap();
+    let second = runs();
+    assert_ne!(first[0], second[0]);
+    // It has come up.
+    assert!(second[1].contains("/serve=") && !second[1].contains("outside.js="), "{second:?}");
+    fs::write(project.join("tools/server.js"), "one").unwrap();
+    assert_eq!(runs()[0], first[0]);
 }
