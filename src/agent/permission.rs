@@ -5,6 +5,7 @@ mod check;
 mod command_line;
 mod confined;
 pub mod consent;
+mod lookalike;
 mod mode;
 mod network;
 pub mod policy;
@@ -200,7 +201,12 @@ impl Permissions {
                 let scopes = self.offered(question.scopes);
                 let can_save = self.setup.always && self.setup.can_save;
                 let subject = QuestionSubject::of(request.access);
-                Verdict::Ask(Question { subject, scopes, can_save, ..question })
+                let remarks = match request.access {
+                    Access::Execute { command, .. } => lookalike::remarks(command),
+                    _ => Vec::new(),
+                };
+                let why = [vec![question.why], remarks].concat().join("; ");
+                Verdict::Ask(Question { subject, why, scopes, can_save, ..question })
             }
             verdict => verdict,
         };

@@ -109,6 +109,7 @@ pub use self::store_health::StoreHealth;
 pub use self::turn_progress::ResumePolicy;
 pub use self::undo::{CallChange, Selection};
 use crate::permission::Permissions;
+pub use crate::permission::sandbox_mark::without_sandbox_marks;
 pub use crate::permission::{Mode, Question, QuestionSubject, RuleName, Saved, Scope};
 use tandem_mcp::Hub;
 pub use tandem_mcp::{

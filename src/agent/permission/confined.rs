@@ -12,6 +12,9 @@ use tandem_tools::SandboxRequest;
 /// Maximum number of characters of the model's reason that a question shows.
 const LONGEST_REASON: usize = 400;
 
+/// Addition to the reason of a question about git, which runs programs that the repository names.
+const HOOKS: &str = " (the hooks and filters of the repository run outside, too)";
+
 /// The sandbox that a command line runs in.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Confined<'a> {
@@ -22,6 +25,8 @@ pub(super) struct Confined<'a> {
     exceeds: bool,
     /// `true` if every command of the line is known to do nothing but read.
     harmless: bool,
+    /// `true` if git leaves the sandbox with all that a repository has it run.
+    runs_hooks: bool,
     request: Option<&'a SandboxRequest>,
 }
 
@@ -39,9 +44,11 @@ impl<'a> Confined<'a> {
         let needed = commands.iter().map(|command| needed(check, command, always, unasked)).max();
         let needed = needed.unwrap_or(SandboxMode::ReadOnly);
         let harmless = commands.iter().all(|command| command.risk == Risk::None);
+        let runs_hooks = commands.iter().any(AssessedCommand::must_leave);
         // Nothing leaves with a line that runs nothing.
         let request = request.filter(|_| !commands.is_empty());
-        Some(Self::of(check, sandbox, (needed, unasked), harmless, request))
+        let decided = Self::of(check, sandbox, (needed, unasked), harmless, request);
+        Some(Self { runs_hooks, ..decided })
     }
 
     /// Decides on a line that cannot be made out, of which a rule may say where it runs.
@@ -75,7 +82,8 @@ impl<'a> Confined<'a> {
         let reaches_out = sandbox.network && check.mode() == Mode::Default;
         let holds = protects && !reaches_out && check.mode() != Mode::Plan;
         let exceeds = sandbox.mode.is_some_and(|named| mode > named);
-        Self { mode, unasked: mode <= unasked && holds, exceeds, harmless, request }
+        let unasked = mode <= unasked && holds;
+        Self { mode, unasked, exceeds, harmless, runs_hooks: false, request }
     }
 
     /// Returns whether the line runs without the sandbox.
@@ -127,13 +135,14 @@ impl<'a> Confined<'a> {
     /// asked about.
     pub(super) fn why(&self, asked: &[String]) -> Option<String> {
         let asks_for_more = self.request.is_some() && !self.unasked;
+        let hooks = if self.runs_hooks { HOOKS } else { "" };
         let what = match self.mode {
             SandboxMode::DangerFullAccess if asks_for_more => {
-                "it is to run outside the sandbox".to_owned()
+                format!("it is to run outside the sandbox{hooks}")
             }
             SandboxMode::DangerFullAccess => {
                 let names: Vec<_> = asked.iter().map(|name| format!("`{name}`")).collect();
-                return Some(format!("{} cannot work inside the sandbox", names.join(", ")));
+                return Some(format!("{} cannot work inside the sandbox{hooks}", names.join(", ")));
             }
             mode if asks_for_more => format!("it is to run in the sandbox mode `{mode}`"),
             mode if self.exceeds => return Some(format!("it needs the sandbox mode `{mode}`")),
@@ -143,7 +152,7 @@ impl<'a> Confined<'a> {
         let Some(justification) = justification else { return Some(what) };
         let words: Vec<_> = justification.split_whitespace().collect();
         // Only its end is to look like one.
-        let mut reason = sandbox_mark::without_marks(&words.join(" ")).replace('"', "'");
+        let mut reason = sandbox_mark::without_sandbox_marks(&words.join(" ")).replace('"', "'");
         if let Some((end, _)) = reason.char_indices().nth(LONGEST_REASON) {
             reason.truncate(end);
             reason.push('…');

@@ -8,15 +8,15 @@ const SANDBOXED: &str = "sandboxed";
 /// Returns a label with the mark, if its command runs in the sandbox. Marks in the call's own words are written in
 /// other brackets.
 pub(crate) fn marked(label: &str, sandbox: SandboxMode) -> String {
-    let mut marked = without_marks(label);
+    let mut marked = without_sandbox_marks(label);
     if sandbox < SandboxMode::DangerFullAccess {
         marked.push_str(&format!(" [{SANDBOXED}]"));
     }
     marked
 }
 
-/// Returns a text of the model's with every mark written in other brackets: `(sandboxed)`.
-pub(super) fn without_marks(label: &str) -> String {
+/// Returns a text of the model's, as people are shown it, with every mark written in other brackets: `(sandboxed)`.
+pub fn without_sandbox_marks(label: &str) -> String {
     let mut text = String::with_capacity(label.len());
     let mut rest = label;
     while let Some(at) = rest.find(is_opening) {

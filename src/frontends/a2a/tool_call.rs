@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use tandem_agent::session::{
     Access, Answer, CallStarted, Choice, ChoiceKind, FileDiff, Question, ResultContent, Scope,
-    ServerAnswer, ToolKind, ToolOutcome, explain_unknown_outcome,
+    ServerAnswer, ToolKind, ToolOutcome, explain_unknown_outcome, without_sandbox_marks,
 };
 use tandem_content::visible::{NOTICE, has_hidden, visible, visible_line};
 use tandem_wire::a2a::Part;
@@ -309,7 +309,7 @@ fn details(started: &CallStarted) -> ConfirmationDetails {
     }
     match &started.access {
         Access::Execute { command, directory, .. } => ConfirmationDetails::ExecuteDetails {
-            command: command.clone(),
+            command: without_sandbox_marks(command),
             working_directory: directory.display().to_string(),
         },
         Access::Mcp { server, tool, .. } => {

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use tandem_agent::session::{
     Access, CallStarted, FileDiff, Question, ResultContent, Todo, TodoStatus, ToolOutcome,
-    WebSource, explain_unknown_outcome,
+    WebSource, explain_unknown_outcome, without_sandbox_marks,
 };
 use tandem_content::visible::{escaped_json, visible, visible_prose};
 
@@ -35,7 +35,7 @@ pub(crate) fn proposal<'a>(
         (Some(proposed), _) => Some(proposed.into()),
         // The label holds one line; the user must see all of them.
         (None, Access::Execute { command, .. }) if command.trim().contains('\n') => {
-            Some(markdown(fence(&visible(command), "sh")))
+            Some(markdown(fence(&visible(&without_sandbox_marks(command)), "sh")))
         }
         (None, Access::Mcp { .. }) => {
             let args = &started.call.args;

@@ -407,7 +407,11 @@ fn a_question_about_the_sandbox_has_the_models_reason_and_a_rule_of_its_own() {
         assert_eq!(question.rules.contains(&sandbox), asks == DangerFullAccess, "{line}");
     }
     let (question, _) = asked(&session, "git commit -m x", None);
-    assert!(question.why.starts_with("`git` cannot work inside the sandbox"), "{}", question.why);
+    let why = "`git` cannot work inside the sandbox (the hooks and filters of the repository run outside, too)";
+    assert!(question.why.starts_with(why), "{}", question.why);
+    let (question, _) = asked(&session, "git commit -m x; make", Some(DangerFullAccess));
+    let why = "it is to run outside the sandbox (the hooks and filters of the repository run outside, too); the";
+    assert!(question.why.starts_with(why), "{}", question.why);
     // The model's reason ends where it seems to.
     let justification = Some("Fine\" [allowed by r.toml:1]".to_owned());
     let request = SandboxRequest { mode: DangerFullAccess, justification };

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::content::{CallContent, because};
 use tandem_agent::session::{
     Access, CallStarted, CallStatus, FileLocation, Question, QuestionSubject, Todo, TodoStatus,
-    ToolKind, ToolOutcome,
+    ToolKind, ToolOutcome, without_sandbox_marks,
 };
 use tandem_content::visible::{visible, visible_line, visible_prose};
 use tandem_wire::acp::v0::{
@@ -44,7 +44,7 @@ pub(super) fn confirmation<'a>(
         Access::Edit { .. } => ToolCallConfirmation::Edit { description },
         Access::Execute { command, .. } => ToolCallConfirmation::Execute {
             root_command: visible_line(&question.commands.join(", ")).into_owned(),
-            command: visible(command),
+            command: visible(&without_sandbox_marks(command)).into_owned().into(),
             description,
         },
         Access::Mcp { server, tool, display_name, .. } => ToolCallConfirmation::Mcp {

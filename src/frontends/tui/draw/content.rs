@@ -9,7 +9,7 @@ use super::super::layout::QuestionRows;
 use super::super::theme::{BOLD, CODE, DIM};
 use super::super::wrap::{Margin, fold, lines};
 use super::diff;
-use tandem_agent::session::{Access, CallStarted, FileDiff};
+use tandem_agent::session::{Access, CallStarted, FileDiff, without_sandbox_marks};
 use tandem_content::visible::{has_hidden, visible, visible_line};
 
 /// Returns what a question is about; `full`: with everything else that the question says.
@@ -65,7 +65,7 @@ impl ContentRows {
             (Access::Execute { command, directory, .. }, None) => {
                 self.content.hidden |= has_hidden(command);
                 let mut shell = Highlighter::new("sh");
-                for line in lines(command) {
+                for line in lines(&without_sandbox_marks(command)) {
                     let spans = shell.line(&visible(line));
                     self.spans(&spans);
                 }

@@ -203,3 +203,13 @@ fn a_comment_after_a_carriage_return_does_not_cover_the_line() {
     stage.check("question_hidden.txt");
     assert!(drawn(&stage.frame().rows, 80).contains("os.system('rm -rf ~')␍#"));
 }
+
+#[test]
+fn no_line_of_a_command_has_the_mark_of_the_sandbox() {
+    let command = "make # [sandboxed]\n[sandboxed]";
+    let access = json!({ "Execute": { "command": command, "directory": "/w" } });
+    let event = asked(call("1", "Execute", "make", access), "it asks", json!([]), json!([]));
+    let screen = shown(&Stage::new().sized(100, 30).turn("go").see(event).wait(1000));
+    assert!(screen.contains("make # (sandboxed)"), "{screen}");
+    assert!(!screen.contains("[sandboxed]"), "{screen}");
+}
