@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use serde_json::{Map, Value, json};
-use tandem_sandbox::{KnownPath, Mechanism, Profile, Sandbox};
+use tandem_sandbox::{KnownPath, Limits, Mechanism, Profile, Sandbox, Temporary};
 use tempfile::TempDir;
 
 use crate::{median, round};
@@ -29,14 +29,16 @@ pub(crate) fn command() -> Value {
     let profile = Profile {
         roots: vec![place("workspace")],
         writes_roots: true,
-        temporary: Some(place("temporary")),
+        temporary: Some(Temporary::Directory(place("temporary"))),
         protected: (0..DIRECTORIES).map(|n| make(format!("workspace/protected-{n}"))).collect(),
         hidden: (0..DIRECTORIES).map(|n| make(format!("hidden-{n}"))).collect(),
         ..Profile::default()
     };
     let helper = Path::new(env!("CARGO_BIN_EXE_tandem"));
-    let sandboxes: Vec<_> =
-        Mechanism::ALL.iter().filter_map(|it| Sandbox::of(*it, helper).ok()).collect();
+    let sandboxes: Vec<_> = Mechanism::ALL
+        .iter()
+        .filter_map(|it| Sandbox::of(*it, helper, Limits::default()).ok())
+        .collect();
     let mut none = Vec::new();
     let mut times = vec![Vec::new(); sandboxes.len()];
     for _ in 0..TIMES {
