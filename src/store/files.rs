@@ -108,7 +108,7 @@ impl Store for FileStore {
             let mut log = open(&dir, &id)?;
             if let Err(err) = read_head(&mut log) {
                 read_head_or_first_event(&mut open(&dir, &id)?, &id).map_err(|_| err)?;
-                // The line is read as one that is damaged, with which people are told of it.
+                // The damaged line is read again as one of the log, so that people are told of the damage.
                 return Ok((open(&dir, &id)?, 0));
             }
             Ok((log, 1))

@@ -533,7 +533,7 @@ fn saved_anew(why: &str) -> String {
 /// Makes the notice that a conversation is not saved any more.
 fn not_saved(err: &StoreError) -> Event {
     let why = match err {
-        // Where the database is, is for the log.
+        // Clients read the notice, too: the address of the database is only in the log.
         StoreError::Unavailable(why) => {
             tracing::warn!("a conversation is not being saved: {why}");
             err.for_clients()

@@ -320,7 +320,7 @@ impl Log {
     /// in another process, at the same indexes.
     pub(super) fn abandon(&self, reason: Abandonment) {
         self.shared.events.lock().keeping = Keeping::Abandoned;
-        // Only the first counts.
+        // A log may be given up for two reasons at once: the first is told.
         let _ = self.shared.abandonment.set(reason);
         self.shared.abandoned.cancel();
     }

@@ -87,7 +87,7 @@ impl Span {
 
     /// Returns what the client is told of a frame.
     pub(super) fn told(&self, frame: &Frame) -> Bytes {
-        // Elsewhere it is the end of a stream, and here it is not.
+        // The frame ends a stream of this turn alone, or one up to a question. This stream goes on after it.
         let goes_on = match frame.end {
             StreamEnd::Turn => frame.turn != self.turn,
             StreamEnd::Question | StreamEnd::No => self.to_the_end,

@@ -131,7 +131,7 @@ pub(super) fn read_head_or_first_event(log: &mut LogFile, id: &str) -> Result<He
         Event::SessionStarted(started) => (started.directory.clone(), started.by.clone()),
         _ => Default::default(),
     };
-    // Whose it was is not known: nobody but the user of the machine sees it.
+    // The owner was in the damaged line. A session without one is shown to the user of the machine alone.
     Ok(Head {
         id: id.to_owned(),
         created,

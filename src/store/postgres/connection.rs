@@ -310,7 +310,7 @@ const PASSING: [(&str, &str); 6] = [
 
 /// Returns `true` if what the database says passes.
 fn is_passing(code: &SqlState) -> bool {
-    // It was the primary, and is one no more.
+    // A primary that has become a standby: another one takes its place.
     *code == SqlState::READ_ONLY_SQL_TRANSACTION
         || PASSING.iter().any(|(passing, _)| *passing == class(code))
 }

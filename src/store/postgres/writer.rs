@@ -136,7 +136,8 @@ impl Task {
     async fn write(&mut self, mut group: Vec<Pending>) {
         let (mut failures, mut is_unclear) = (0, false);
         loop {
-            // A session that waits no longer has ended, and says so: nothing more of it may be stored.
+            // A session that no longer waits for its write has ended, and its clients know: the write must not be stored
+            // later.
             group.retain(|pending| !pending.done.is_closed());
             if group.is_empty() {
                 break;

@@ -281,7 +281,7 @@ fn other_choices(dialog: &Dialog, columns: usize) -> String {
     if width(&all) <= columns || dialog.chosen(NO).is_none() {
         return all;
     }
-    // The list may be cut.
+    // The list of keys may be cut on the right: the key for no is put first.
     format!("  {NO}: no · {}", keys.replace(&format!("{NO} "), ""))
 }
 
