@@ -615,10 +615,11 @@ pub fn owned_id(owner: &PrincipalId, name: &str) -> String {
 }
 
 /// Returns the id of the session that a message begins which names none: the same one whenever, and wherever, the
-/// principal sends the message again. Another text under the same id is another message.
-pub fn begun_id(sender: Option<&PrincipalId>, message: &str, prompt: &[PromptPart]) -> String {
+/// sender sends the message again. Another text under the same id is another message. `use_number` counts the
+/// sessions that the sender has begun with this message.
+pub fn begun_id(sender: &str, message: &str, prompt: &[PromptPart], use_number: usize) -> String {
     // As JSON, no two messages are written alike.
-    let message = json!([sender, message, prompt]).to_string();
+    let message = json!([sender, message, prompt, use_number]).to_string();
     ContentId::of(message.as_bytes()).to_uuid().to_string()
 }
 

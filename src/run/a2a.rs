@@ -375,6 +375,7 @@ fn options(a2a: &A2aArgs, limits: &Limits, making: &Making) -> anyhow::Result<Se
         connections: limits.connections,
         requests: limits.requests,
         streams: limits.streams,
+        retry: limits.retry,
         head_time: limits.head_time,
         patience: limits.patience,
         ping: limits.ping,

@@ -78,6 +78,8 @@ pub struct A2aLimits {
     pub streams: usize,
     /// Bytes of a body or a frame.
     pub body_bytes: usize,
+    /// Time after a turn's end for which its message, sent again without naming a session, is a retry.
+    pub retry: Duration,
     /// Maximum time for the head of a request.
     pub head_time: Duration,
     /// Maximum time for which a client may read nothing that it is sent.
@@ -109,6 +111,7 @@ impl Default for A2aLimits {
             requests: 64,
             streams: 64,
             body_bytes: 4 << 20,
+            retry: Duration::from_mins(10),
             head_time: Duration::from_secs(10),
             patience: Duration::from_secs(30),
             ping: Duration::from_secs(30),
@@ -533,6 +536,11 @@ const NAMED: &[Named] = &[
         name: "a2a-body-bytes",
         what: "the body of an A2A request, or a frame",
         field: Field::Count(|limits| &mut limits.a2a.body_bytes),
+    },
+    Named {
+        name: "a2a-retry-seconds",
+        what: "time after its turn in which a message is a retry",
+        field: Field::Seconds(|limits| &mut limits.a2a.retry),
     },
     Named {
         name: "a2a-head-seconds",

@@ -322,12 +322,6 @@ impl SharedStore for PostgresStore {
         list::active_elsewhere(&self.shared).await
     }
 
-    async fn is_let_go(&self, id: &str) -> Result<bool, StoreError> {
-        let sql = "select owner = '' and not busy from tandem.session where id = $1";
-        let row = self.shared.database.query(sql, &[&id]).await?.pop();
-        connection::get(&row.ok_or_else(|| StoreError::NotFound(id.to_owned()))?, 0)
-    }
-
     async fn files(&self, id: &str) -> Result<Vec<StoredFile>, StoreError> {
         files::list(&self.shared, id).await
     }

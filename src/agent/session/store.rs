@@ -433,9 +433,6 @@ pub trait SharedStore: Send + Sync {
     /// has them; the last changed first, without checkpoints.
     async fn active_elsewhere(&self) -> Result<Vec<ActiveSession>, StoreError>;
 
-    /// Returns `true` if a session was let go when no turn ran or waited in it, and no process has it since.
-    async fn is_let_go(&self, id: &str) -> Result<bool, StoreError>;
-
     /// Lists the files that are kept beside a session's log. Needs no claim.
     async fn files(&self, id: &str) -> Result<Vec<StoredFile>, StoreError>;
 

@@ -11,9 +11,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::dialect::Dialect;
 use super::frames::Frames;
+use super::messages::MessageSender;
 use super::notifiers::Push;
 use super::principals::{Principal, SessionRight};
-use super::story::{self, Story};
+use super::story::{self, Story, is_within};
 use super::terminals::AttachedTerminals;
 use super::tool_call::question;
 use super::updates::{artifact, explanation, source, timestamp};
@@ -48,6 +49,9 @@ pub(super) struct SessionContext {
     /// to be notified, until they are.
     pub(super) restores_from: Mutex<Option<usize>>,
     last_use: Arc<LastUse>,
+    /// The last turn that each sender of messages has shown to know of: by cancelling it, or by naming its
+    /// session in a later message.
+    known: Mutex<HashMap<MessageSender, TurnId>>,
     /// The calls that are asked about, and since when no person was there to answer.
     asking: Mutex<HashMap<String, Instant>>,
     /// Number of terminals that are attached.
@@ -112,6 +116,7 @@ impl SessionContext {
             cancelling: tokio::sync::Mutex::default(),
             restores_from: Mutex::new(restores_from),
             last_use,
+            known: Mutex::default(),
             asking: Mutex::default(),
             attached: AtomicUsize::new(0),
         })
@@ -331,6 +336,29 @@ impl SessionContext {
             {
                 self.last_use.abandon();
             }
+        }
+    }
+
+    /// Notes that a sender knows of a turn, or of the latest one: when it has ended, a message that the sender
+    /// sends again is no retry for want of an answer.
+    pub(super) fn note_known(&self, sender: MessageSender, turn: Option<TurnId>) {
+        let latest = || self.story(|story| story.projection().latest().map(|turn| turn.id));
+        if let Some(turn) = turn.or_else(latest) {
+            self.known.lock().insert(sender, turn);
+        }
+    }
+
+    /// Returns `true` if a message that names no session, and has begun this turn, may be sent again because
+    /// its sender has got no answer.
+    pub(super) fn may_be_retry(
+        &self,
+        turn: TurnId,
+        sender: &MessageSender,
+        window: Duration,
+    ) -> bool {
+        match self.story(|story| story.ended_at(turn)) {
+            None => true,
+            Some(at) => is_within(window, at) && self.known.lock().get(sender) != Some(&turn),
         }
     }
 

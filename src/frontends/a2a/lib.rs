@@ -163,7 +163,7 @@ pub async fn serve(
     let server = Arc::new(A2aServer {
         principals: Arc::new(principals),
         audit: Arc::clone(&audit),
-        contexts: Contexts::new(sessions, servers, port, Arc::clone(&meter), audit),
+        contexts: Contexts::new(sessions, servers, port, Arc::clone(&meter), audit, options.retry),
         meter,
         webhooks: Webhooks::new(options.webhook_loopback, webhook::WebhookLimits::default()),
         commands: Registry::default(),

@@ -2,10 +2,14 @@
 //! first has begun.
 //!
 //! A client that has lost a response sends its message once more, under the same `messageId` (1.0,
-//! section 3.3.1, "Idempotency"). What must not happen then is a second turn.
+//! section 3.3.1, "Idempotency"). What must not happen then is a second turn. The ids of messages that name no
+//! session are not unique: many clients count from 1. Such a message is the same one only if it has the same
+//! content and the same sender, and only as long as it can be a retry ([`SessionContext::may_be_retry`]).
 
 use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use ring::digest::{Context as Hasher, SHA256};
 
@@ -35,22 +39,43 @@ struct Recent {
     order: VecDeque<Digest>,
 }
 
+/// Sender of messages, as far as the server can tell one from another: a principal, or without a token the
+/// client's address.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct MessageSender(String);
+
+impl MessageSender {
+    pub(super) fn of(principal: &Principal, address: Option<IpAddr>) -> Self {
+        Self(match (principal, address) {
+            (Principal::Named(named), _) => format!("{}\0{}", named.id.tenant, named.id.name),
+            (Principal::Operator, _) => "operator".to_owned(),
+            (Principal::Anyone, Some(address)) => address.to_string(),
+            (Principal::Anyone, None) => String::new(),
+        })
+    }
+
+    /// Returns the name that no other sender has.
+    pub(super) fn name(&self) -> &str {
+        &self.0
+    }
+}
+
 /// Name of a message, under which it is carried out once.
 pub(super) struct MessageKey<'a> {
-    /// The principal that sends it: the ids of others mean nothing.
-    pub(super) sender: &'a Principal,
-    /// The context that the client names, if it does.
+    /// The sender: the ids of others mean nothing.
+    pub(super) sender: &'a MessageSender,
+    /// The context that the client names; else an id that stands for the message with its content.
     pub(super) scope: &'a str,
     /// The client's own id.
     pub(super) id: &'a str,
+    /// Time for which a message that names no session may be a retry; `None` for one that names one.
+    pub(super) retry: Option<Duration>,
 }
 
 impl MessageKey<'_> {
     /// Returns the same name in a context.
     fn digest(&self, scope: &str) -> Digest {
-        let id = self.sender.id();
-        let (tenant, name) = id.map_or(("", ""), |id| (&*id.tenant, &*id.name));
-        digest(&[tenant, name, scope, self.id])
+        digest(&[self.sender.name(), scope, self.id])
     }
 }
 
@@ -87,6 +112,15 @@ impl MessageEffect {
         }
     }
 
+    /// Returns `true` if a message of this name asks for the effect again, rather than for another one.
+    fn may_be_asked_for(&self, key: &MessageKey<'_>) -> bool {
+        let is_retry = |window| {
+            let context = self.context.upgrade();
+            context.is_some_and(|context| context.may_be_retry(self.turn, key.sender, window))
+        };
+        key.retry.is_none_or(is_retry)
+    }
+
     /// The same stream from its beginning, if the session is still there.
     fn again(&self, dialect: Dialect, reader: &Principal) -> Option<Streaming> {
         let is_here =
@@ -107,16 +141,15 @@ impl Messages {
     pub(super) fn once(
         &self,
         key: &MessageKey<'_>,
-        content: &SentContent,
+        (content, reader): (&SentContent, &Principal),
         dialect: Dialect,
         carry_out: impl FnOnce() -> Result<(Streaming, MessageEffect), Error>,
     ) -> Result<Streaming, Error> {
         let message = self.message(key.digest(key.scope), Arc::default);
         let content = digest(&[&format!("{content:?}")]);
         let mut done = message.0.lock();
-        if let Some(streaming) =
-            done.as_ref().and_then(|done| done.effect.again(dialect, key.sender))
-        {
+        let again = done.as_ref().filter(|done| done.effect.may_be_asked_for(key));
+        if let Some(streaming) = again.and_then(|done| done.effect.again(dialect, reader)) {
             if done.as_ref().is_some_and(|done| done.content == content) {
                 return Ok(streaming);
             }

@@ -204,9 +204,15 @@ impl A2aServer {
         // By its id, it begins nothing twice.
         let mut may_come_again = sent.id.is_some() && caller.order.is_none();
         loop {
-            self.contexts.of(&caller.principal).recognize(&mut params, &mut sent).await?;
+            let visible = self.contexts.of(&caller.principal);
+            // A node that orders this has named the session of a message that it has recognized.
+            let is_known = sent.names_session() && caller.order.is_none();
+            visible.recognize(&mut params, &mut sent, &caller.sender()).await?;
             let named = SessionId { task: sent.task.as_deref(), context: sent.context.as_deref() };
             let open = self.load(&caller.principal, &named).await?;
+            if let Some(context) = open.as_ref().filter(|_| is_known) {
+                context.note_known(caller.sender(), None);
+            }
             if let Some(context) = &open
                 && let Some(followed) = context.followed()
             {
@@ -233,14 +239,16 @@ impl A2aServer {
         let Some(id) = sent.id.clone() else {
             return self.carry_out(sent, caller, dialect).map(|(streaming, _)| streaming);
         };
-        let scope = match (&sent.task, self.contexts.shared()) {
-            (Some(task), _) => self.contexts.of(&caller.principal).task(task, WATCH)?.0.id.clone(),
-            (None, Some(shared)) => shared.id.clone(),
-            (None, None) => sent.context.clone().unwrap_or_default(),
+        let scope = match (&sent.task, &sent.context, &sent.begins) {
+            (Some(task), ..) => self.contexts.of(&caller.principal).task(task, WATCH)?.0.id.clone(),
+            // In 0.3, clients of a shared session may name another context.
+            (None, Some(id), _) => self.contexts.shared().map_or(id, |shared| &shared.id).clone(),
+            (None, None, begins) => begins.clone().unwrap_or_default(),
         };
         let content = sent.content.clone();
-        let key = MessageKey { sender: &caller.principal, scope: &scope, id: &id };
-        self.messages.once(&key, &content, dialect, || {
+        let retry = (!sent.names_session()).then_some(self.contexts.retry);
+        let key = MessageKey { sender: &caller.sender(), scope: &scope, id: &id, retry };
+        self.messages.once(&key, (&content, &caller.principal), dialect, || {
             let (streaming, began) = self.carry_out(sent, caller, dialect)?;
             let effect = MessageEffect::of(&streaming, began);
             Ok((streaming, effect))
@@ -255,6 +263,8 @@ impl A2aServer {
         caller: &CallOrigin,
         dialect: Dialect,
     ) -> Result<(Streaming, bool), Error> {
+        let keys = sent.keys(self.contexts.shared().is_some());
+        let retry = (!sent.names_session()).then(|| (caller.sender(), self.contexts.retry));
         let push = &sent.configuration;
         self.check_push(push)?;
         if matches!(sent.content, SentContent::Prompt(_)) && sent.task.is_none() {
@@ -291,15 +301,14 @@ impl A2aServer {
             SentContent::Prompt(prompt) => {
                 contexts.check(&context, DRIVE)?;
                 self.check_open()?;
-                if let Some(id) = &sent.id
-                    && let Some(span) = turns::begun_before(&context, id, &prompt)?
-                {
+                if let Some(span) = turns::begun_before(&context, &keys, &prompt, retry)? {
                     return Ok((Streaming { context, span, dialect, unknown, reader }, true));
                 }
                 context.check_saved()?;
                 let _room = contexts.check_turn(&context, &prompt)?;
                 let text = self.audit.text(&prompt);
-                let target = MessageTarget { task: sent.task.is_some(), turn, id: sent.id };
+                let key = keys.into_iter().next();
+                let target = MessageTarget { task: sent.task.is_some(), turn, key };
                 let span = turns::begin(&context, prompt, &caller.origin, &target, dialect)?;
                 self.audit.prompted(by, &context, span.turn, text);
                 self.push_with(&context, &span, push, dialect)?;
@@ -392,6 +401,7 @@ impl A2aServer {
     ) -> Result<Reply, Error> {
         let (context, turn) = self.contexts.of(&caller.principal).task(id, DRIVE)?;
         self.audit.act("cancel", (&caller.principal, &caller.origin), &context, |_| {});
+        context.note_known(caller.sender(), turn);
         let session = context.session()?;
         let ended = || {
             let message = format!("Task cannot be canceled: {id} has ended");

@@ -24,11 +24,27 @@ pub(super) struct Sent {
     pub(super) id: Option<String>,
     pub(super) task: Option<String>,
     pub(super) context: Option<String>,
-    /// Id of the session that the message begins, if that follows from the message.
+    /// Id that stands for the message with its content and its sender: of the session that it begins, or of its
+    /// turn in a shared session.
     pub(super) begins: Option<String>,
     pub(super) content: SentContent,
     pub(super) settings: AgentSettings,
     pub(super) configuration: Configuration,
+}
+
+impl Sent {
+    /// Returns `true` if the message names a session.
+    pub(super) fn names_session(&self) -> bool {
+        self.task.is_some() || self.context.is_some()
+    }
+
+    /// Returns the keys that the log of the session may have for the message, first the one that it gets there.
+    /// In a session that several clients share, the id of a message that names no session is not unique.
+    pub(super) fn keys(&self, is_shared: bool) -> Vec<String> {
+        let begins = self.begins.clone().filter(|_| is_shared);
+        let id = self.id.clone().filter(|_| begins.is_none() || self.names_session());
+        id.into_iter().chain(begins).collect()
+    }
 }
 
 /// Settings that a client wants for a session (RFC 3.2, `AgentSettings`).

@@ -10,11 +10,11 @@ use tokio::io::DuplexStream;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::audit::{Audit, AuditOptions};
+use super::audit::{Audit, AuditOptions, client_address};
 use super::card_signature::CardKey;
 use super::context::SessionContext;
 use super::contexts::Contexts;
-use super::messages::Messages;
+use super::messages::{MessageSender, Messages};
 use super::monitoring::ServerHealth;
 use super::network::{NetworkOptions, ServerNetwork};
 use super::principals::{AccessOptions, Principal, Principals};
@@ -47,6 +47,8 @@ pub struct ServerOptions {
     pub requests: usize,
     /// Maximum number of requests under way on one connection of HTTP/2.
     pub streams: usize,
+    /// Time after a turn's end for which its message, sent again without naming a session, is a retry.
+    pub retry: Duration,
     /// Maximum time for a client to send the head of a request.
     pub head_time: Duration,
     /// Maximum time for which a client takes nothing of what it is sent.
@@ -131,6 +133,13 @@ pub(super) struct CallOrigin {
     pub(super) trace: TraceContext,
     /// Key of the order that the call is, if it was made at another node.
     pub(super) order: Option<String>,
+}
+
+impl CallOrigin {
+    /// Returns the sender of the caller's messages.
+    pub(super) fn sender(&self) -> MessageSender {
+        MessageSender::of(&self.principal, client_address())
+    }
 }
 
 impl A2aServer {

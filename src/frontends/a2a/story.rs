@@ -5,11 +5,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tandem_agent::session::{
-    CallRecord, ClientName, Entry, Event, Origin, Projection, PromptTags, PushConfig, Reader,
-    StopReason, TaskEvent, TurnId, TurnRecord, TurnResult,
+    CallRecord, ClientName, Entry, Event, Millis, Origin, Projection, PromptTags, PushConfig,
+    Reader, StopReason, TaskEvent, TurnId, TurnRecord, TurnResult, now,
 };
 use tandem_wire::a2a::TaskState;
 
@@ -56,6 +57,11 @@ pub(super) struct Terminal {
     pub(super) number: u64,
     /// Number of prompts that were taken from it.
     pub(super) prompts: u64,
+}
+
+/// Returns `true` if a time is at most so long ago.
+pub(super) fn is_within(window: Duration, at: Millis) -> bool {
+    Millis::try_from(window.as_millis()).is_ok_and(|window| now().saturating_sub(at) <= window)
 }
 
 /// Returns the state of a turn's task.
@@ -188,6 +194,19 @@ impl Story {
     /// Returns the turn that a message of this id began.
     pub(super) fn sent(&self, id: &str) -> Option<&TurnRecord> {
         self.turn(*self.sent.get(id)?)
+    }
+
+    /// Returns the time at which a turn ended, if it has.
+    pub(super) fn ended_at(&self, turn: TurnId) -> Option<Millis> {
+        let turn = self.turn(turn)?;
+        turn.ended.is_some().then_some(turn.changed_at)
+    }
+
+    /// Returns `true` if a turn runs or waits, or has ended within this time.
+    pub(super) fn is_recent(&self, window: Duration) -> bool {
+        let is_recent =
+            |turn: &TurnRecord| self.ended_at(turn.id).is_none_or(|at| is_within(window, at));
+        self.projection.latest().is_none_or(is_recent)
     }
 
     /// Returns the highest number that a terminal has.

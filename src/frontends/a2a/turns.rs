@@ -1,12 +1,14 @@
 //! Effects of a message: a turn begins, or what a turn asks is answered.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
 
 use super::audit::Audit;
 use super::context::SessionContext;
 use super::dialect::Dialect;
+use super::messages::MessageSender;
 use super::principals::Principal;
 use super::read::ConfirmationAnswer;
 use super::subscription::Span;
@@ -28,8 +30,8 @@ pub(super) struct MessageTarget {
     pub(super) task: bool,
     /// The turn of that task, if it is the task of one.
     pub(super) turn: Option<TurnId>,
-    /// The id of the message itself.
-    pub(super) id: Option<String>,
+    /// The key of the message in the log.
+    pub(super) key: Option<String>,
 }
 
 /// Begins a turn.
@@ -51,7 +53,7 @@ pub(super) fn begin(
             let _ = session.answer(&asked.call.id, Answer::Cancel, origin.clone());
         }
     }
-    let tags = PromptTags { key: target.id.clone(), ..PromptTags::default() };
+    let tags = PromptTags { key: target.key.clone(), ..PromptTags::default() };
     // It is queued there or after: what is not on the disk yet is not in the story.
     let from = session.position();
     let turn = session.prompt_tagged(prompt, origin.clone(), tags);
@@ -60,24 +62,29 @@ pub(super) fn begin(
     Ok(Span { describes, ..Span::begun(turn, from, None) })
 }
 
-/// Returns the stream of the turn that a message of this id began before, if the log tells of one:
-/// the server may have been started again meanwhile.
+/// Returns the stream of the turn that a message of one of these keys began before, if the log tells of one:
+/// the server may have been started again meanwhile. `retry`: the sender of a message that names no session, and
+/// the time for which that may be a retry.
 pub(super) fn begun_before(
     context: &Arc<SessionContext>,
-    id: &str,
+    keys: &[String],
     prompt: &[PromptPart],
+    retry: Option<(MessageSender, Duration)>,
 ) -> Result<Option<Span>, Error> {
     let begun = context.story(|story| {
-        let turn = story.sent(id)?;
-        Some((turn.id, turn.queued.0, turn.prompt.clone()))
+        keys.iter().find_map(|key| {
+            let turn = story.sent(key)?;
+            Some((key, turn.id, turn.queued.0, turn.prompt.clone()))
+        })
     });
-    match begun {
-        Some((turn, from, said)) if said == prompt_text(prompt) => {
-            Ok(Some(joined(context, turn, from)))
-        }
-        Some(_) => Err(sent_before(id)),
-        None => Ok(None),
+    let Some((key, turn, from, said)) = begun else { return Ok(None) };
+    if retry.is_some_and(|(sender, window)| !context.may_be_retry(turn, &sender, window)) {
+        return Ok(None);
     }
+    if said != prompt_text(prompt) {
+        return Err(sent_before(key));
+    }
+    Ok(Some(joined(context, turn, from)))
 }
 
 /// Returns the error for a message under the id of another.

@@ -55,6 +55,7 @@ impl Server {
             connections: 64,
             requests: 64,
             streams: 64,
+            retry: LONG,
             head_time: LONG,
             patience: Duration::from_secs(30),
             ping: LONG,

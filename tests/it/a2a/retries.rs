@@ -2,11 +2,13 @@
 
 use expect_test::expect;
 use serde_json::{Value, json};
+use tokio::task::yield_now;
 
 use super::server::{
-    answer, asks, prompt, serve, shared, statuses, text, tool_call, within, write,
+    Client, answer, asks, prompt, serve, shared, statuses, text, tool_call, within, write,
 };
 use crate::agent::Setup;
+use crate::limit::in_time;
 
 /// A model that says something else to another prompt.
 fn counts() -> Setup {
@@ -130,6 +132,116 @@ async fn something_else_under_the_same_id_is_refused() {
     // In another conversation it is another message.
     let other = it.client.result("message/send", in_context("other", params)).await;
     assert_eq!(other["artifacts"][0]["parts"][0]["text"], "second", "{other}");
+}
+
+/// Returns a message that counts its ids from 1, as many clients do, and names no session.
+fn numbered(text: &str) -> Value {
+    let mut params = prompt(text);
+    params["message"]["messageId"] = json!("1");
+    params
+}
+
+fn said(task: &Value) -> &Value {
+    &task["artifacts"][0]["parts"][0]["text"]
+}
+
+#[tokio::test]
+async fn without_a_session_something_else_under_the_same_id_is_another_task() {
+    let it = serve(&counts()).await;
+    for method in ["message/send", "SendMessage"] {
+        let task = |result: Value| result.get("task").cloned().unwrap_or(result);
+        let first = task(it.client.result(method, numbered("go")).await);
+        let second = task(it.client.result(method, numbered("again")).await);
+        assert_ne!(first["contextId"], second["contextId"], "{second}");
+        assert_eq!((said(&first), said(&second)), (&json!("first"), &json!("second")));
+        // Each is remembered for itself.
+        assert_eq!(task(it.client.result(method, numbered("go")).await), first);
+        assert_eq!(task(it.client.result(method, numbered("again")).await), second);
+    }
+}
+
+#[tokio::test]
+async fn in_a_shared_session_it_is_another_turn() {
+    let it = shared(&counts()).await;
+    for text in ["go", "again", "go"] {
+        let task = it.client.result("SendMessage", numbered(text)).await["task"].clone();
+        let expected = if text == "again" { ("second", 2) } else { ("first", 1) };
+        assert_eq!(said(&task), expected.0);
+        let turn = task["id"].as_str().unwrap().rsplit_once('.').unwrap().1;
+        assert_eq!(turn, expected.1.to_string(), "{task}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_is_sent_again_after_a_restart_begins_no_second_task() {
+    for at_once in [true, false] {
+        let setup = Setup::answers(json!([[write("a.txt", "x")], [{ "text": "done" }]]));
+        let it = serve(&setup).await;
+        let mut params = numbered("go");
+        params["configuration"] = json!({ "returnImmediately": at_once });
+        let first = it.client.result("SendMessage", params.clone()).await["task"].clone();
+        let it = it.killed(&setup).await;
+        let again = it.client.result("SendMessage", params).await["task"].clone();
+        assert_eq!((&first["id"], prompts(&again)), (&again["id"], 1), "{again}");
+        let all = it.client.result("ListTasks", json!({})).await;
+        assert_eq!(all["totalSize"], 1, "{all}");
+    }
+}
+
+#[tokio::test]
+async fn after_its_sender_has_cancelled_it_a_message_is_a_new_task() {
+    for method in ["message/send", "SendMessage"] {
+        let setup = Setup::answers(json!([[write("a.txt", "x")], [write("a.txt", "x")]]));
+        let it = serve(&setup).await;
+        let mut tasks = Vec::new();
+        for _ in 0..3 {
+            let sent = it.client.result(method, numbered("go")).await;
+            let task = sent.get("task").unwrap_or(&sent);
+            let state = task["status"]["state"].as_str().unwrap();
+            assert!(["input-required", "TASK_STATE_INPUT_REQUIRED"].contains(&state), "{task}");
+            tasks.push(task["id"].as_str().unwrap().to_owned());
+            // While it runs, it is joined.
+            let again = it.client.result(method, numbered("go")).await;
+            assert_eq!(again.get("task").unwrap_or(&again)["id"], task["id"]);
+            it.client.result("CancelTask", json!({ "id": task["id"] })).await;
+        }
+        tasks.dedup();
+        assert_eq!(tasks.len(), 3, "{tasks:?}");
+    }
+}
+
+#[tokio::test]
+async fn some_time_after_its_end_a_message_is_a_new_task() {
+    let it = serve(&counts().arg("--limit").arg("a2a-retry-seconds=1")).await;
+    let first = it.client.result("message/send", numbered("go")).await["id"].clone();
+    let another = async {
+        loop {
+            let task = it.client.result("message/send", numbered("go")).await;
+            if task["id"] != first {
+                break task;
+            }
+            yield_now().await;
+        }
+    };
+    let second = in_time(another).await.expect("it is never a new task");
+    assert_eq!(prompts(&second), 1, "{second}");
+}
+
+#[tokio::test]
+async fn a_message_of_another_address_is_another_task() {
+    let it = serve(&counts().arg("--trust-proxy").arg("127.0.0.1")).await;
+    let send = async |client: Client, address: &str| {
+        let params = numbered("go");
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "message/send", "params": params });
+        let forwarded = format!("X-Forwarded-For: {address}");
+        let body = call.to_string();
+        let sent = client.send("POST /", &[forwarded.as_str()], body.as_bytes()).await.json();
+        sent["result"]["id"].clone()
+    };
+    let one = send(it.client, "192.0.2.1").await;
+    let other = send(it.client, "192.0.2.2").await;
+    assert_ne!(one, other);
+    assert_eq!(send(it.client, "192.0.2.1").await, one);
 }
 
 #[tokio::test]

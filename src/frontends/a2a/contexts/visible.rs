@@ -10,6 +10,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use super::super::context::{self, SessionContext, UnknownContext};
+use super::super::messages::MessageSender;
 use super::super::principals::{DRIVE, Principal, SessionRight};
 use super::super::quotas::{QuotaError, Reservation};
 use super::super::read::{AgentSettings, Sent, SentContent};
@@ -26,6 +27,9 @@ use tandem_agent::sessions::{
 };
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
+
+/// Maximum number of sessions that one message of one sender begins and that are told apart after a restart.
+const MESSAGE_USES: usize = 32;
 
 /// The longest id that a client may choose.
 const LONGEST_ID: usize = 128;
@@ -506,33 +510,67 @@ impl<'a> VisibleContexts<'a> {
         })
     }
 
-    /// Recognizes a message that names no session and was sent to any node of a shared store before: it names
-    /// the one that it has begun from now on. A message that is new gets the id of the session that it begins.
+    /// Recognizes a message that names no session and was sent before, to this process or another one of the
+    /// store: it names the session that it has begun from now on. A message that is new gets the id of the
+    /// session that it begins.
     pub(in super::super) async fn recognize(
         &self,
         params: &mut Value,
         sent: &mut Sent,
+        sender: &MessageSender,
     ) -> Result<(), Error> {
-        let store = self.all.shared_store().and_then(|store| store.shared());
-        let names_none = sent.task.is_none() && sent.context.is_none();
-        let (Some(store), true, Some(message), SentContent::Prompt(prompt)) =
-            (store, names_none, &sent.id, &sent.content)
-        else {
+        let (Some(message), SentContent::Prompt(prompt)) = (&sent.id, &sent.content) else {
             return Ok(());
         };
-        let id = begun_id(self.principal.id(), message, prompt);
-        match store.is_let_go(&id).await {
-            Ok(false) => {
-                // An owner elsewhere reads it there.
-                params["contextId"] = Value::from(id.as_str());
-                sent.context = Some(id);
+        if self.all.shared.is_some() {
+            sent.begins = Some(begun_id(sender.name(), message, prompt, 0));
+            return Ok(());
+        }
+        if sent.names_session() {
+            return Ok(());
+        }
+        for use_number in 0..MESSAGE_USES {
+            let id = begun_id(sender.name(), message, prompt, use_number);
+            match self.may_be_retry(&id, message, sender).await {
+                Ok(None) => {
+                    sent.begins = Some(id);
+                    return Ok(());
+                }
+                Ok(Some(true)) => {
+                    // An owner elsewhere reads it there.
+                    params["contextId"] = Value::from(id.as_str());
+                    sent.context = Some(id);
+                    return Ok(());
+                }
+                Ok(Some(false)) => {}
+                Err(error) => return Err(self.store_error(&error)),
             }
-            // What nobody has used for long is over: a client may count its messages anew.
-            Ok(true) => {}
-            Err(StoreError::NotFound(_)) => sent.begins = Some(id),
-            Err(error) => return Err(self.store_error(&error)),
         }
         Ok(())
+    }
+
+    /// Returns whether a message may be a retry of the one that has begun the session of an id; `None` if there
+    /// is no such session.
+    async fn may_be_retry(
+        &self,
+        id: &str,
+        message: &str,
+        sender: &MessageSender,
+    ) -> Result<Option<bool>, StoreError> {
+        let window = self.all.retry;
+        if let Some(context) = self.find_known(id, Naming::Any).filter(|it| !it.has_moved()) {
+            let turn = context.story(|story| story.sent(message).map(|turn| turn.id));
+            // A turn that is not stored yet is in no story.
+            return Ok(Some(turn.is_none_or(|turn| context.may_be_retry(turn, sender, window))));
+        }
+        let Some(sessions) = self.all.sessions() else { return Ok(None) };
+        let Some(head) = sessions.head(id).await? else { return Ok(None) };
+        if !self.sees_stored(&head).await? {
+            return Ok(Some(false));
+        }
+        // Whoever loads a session that cannot be read is told why.
+        let story = self.read(id).await?;
+        Ok(Some(story.is_none_or(|(_, story)| story.is_recent(window))))
     }
 
     /// The context that a message is for: by its id, or a new one, if need be of the session of the id `begins`.
