@@ -69,7 +69,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-pub use self::choice::{Choice, ChoiceKind};
+pub use self::choice::{Choice, ChoiceKind, is_same_word, plain_answer};
 pub use self::command::{CommandArgument, CommandReply, CommandTurn, Commands, SessionCommand};
 pub use self::decision::Decision;
 use self::engine::Engine;

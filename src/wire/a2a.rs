@@ -28,6 +28,16 @@ pub struct Task {
     pub unknown_context: Option<UnknownContext>,
 }
 
+impl Task {
+    /// Returns the task without the parts that are no text.
+    #[must_use]
+    pub fn in_text(mut self) -> Self {
+        let messages = self.history.iter_mut().chain(&mut self.status.message);
+        messages.for_each(Message::keep_text);
+        self
+    }
+}
+
 /// Outcome for a `contextId` that was not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -102,6 +112,13 @@ pub struct Message {
     pub parts: Vec<Part>,
     /// Front end that the message came from, if it is a prompt.
     pub source: Option<&'static str>,
+}
+
+impl Message {
+    /// Removes the parts that are no text.
+    pub fn keep_text(&mut self) {
+        self.parts.retain(|part| matches!(part, Part::Text(_)));
+    }
 }
 
 /// Author of a message (spec 6.4).

@@ -57,6 +57,7 @@ mod settings;
 pub(crate) mod socket;
 mod streams;
 mod tasks;
+mod text_clients;
 mod tls;
 mod together;
 mod token;

@@ -32,6 +32,34 @@ pub enum ChoiceKind {
     RejectAndSave,
 }
 
+/// Words that answer a question, each with `true` if it is a yes.
+const ANSWER_WORDS: &[(&str, bool)] = &[
+    ("y", true),
+    ("yes", true),
+    ("ok", true),
+    ("okay", true),
+    ("approve", true),
+    ("accept", true),
+    ("allow", true),
+    ("grant", true),
+    ("go ahead", true),
+    ("n", false),
+    ("no", false),
+    ("deny", false),
+    ("reject", false),
+];
+
+/// Returns `true` for a word that is a yes to a question, and `false` for one that is a no.
+pub fn plain_answer(word: &str) -> Option<bool> {
+    ANSWER_WORDS.iter().find(|(known, _)| is_same_word(word, known)).map(|(_, is_yes)| *is_yes)
+}
+
+/// Returns `true` if two texts are the same in any case, and with any punctuation around them.
+pub fn is_same_word(one: &str, other: &str) -> bool {
+    let bare = |text: &str| text.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+    bare(one) == bare(other)
+}
+
 impl ChoiceKind {
     /// Returns whether the choice is a yes.
     pub fn allows(self) -> bool {

@@ -32,6 +32,10 @@ use tandem_wire::jsonrpc::Error;
 /// longer is away, and they know no more than this one.
 const CATCHING_UP: Duration = Duration::from_secs(3);
 
+/// Text before a question that is asked again.
+const NO_ANSWER: &str =
+    "The message is no answer to the question that is open, and was not taken: answer this first.";
+
 /// One session.
 pub(super) struct SessionContext {
     pub(super) id: String,
@@ -403,6 +407,28 @@ impl SessionContext {
         task
     }
 
+    /// The task of a turn for whoever has sent something else than an answer to what it asks.
+    pub(super) fn task_asked_back(
+        &self,
+        dialect: Dialect,
+        turn: TurnId,
+        history: Option<usize>,
+    ) -> Task {
+        let mut task = match dialect {
+            Dialect::V1 => self.task(Some(turn), history),
+            Dialect::V03 | Dialect::Flat => self.task_for(turn, history),
+        };
+        let parts = task.status.message.iter_mut().flat_map(|message| &mut message.parts);
+        let text = parts.filter_map(|part| match part {
+            Part::Text(text) => Some(text),
+            Part::Thought(_) | Part::Call(_) => None,
+        });
+        for text in text.take(1) {
+            *text = format!("{NO_ANSWER}\n\n{text}");
+        }
+        task
+    }
+
     /// The same for whoever is then told all of the turn that runs: without what was said in it.
     pub(super) fn standing(&self, turn: Option<TurnId>) -> Task {
         self.story(|story| snapshot(&self.id, story, turn, None, false))
@@ -485,8 +511,10 @@ fn snapshot(
     let at = last.map_or(0, |turn| turn.changed_at);
     let wanted = history.unwrap_or(usize::MAX);
     let told = turns.iter().rev().flat_map(|turn| {
-        let unsaid = if whole || turn.ended.is_some() { 0 } else { turn.answers.len() };
-        teller.said(turn).skip(unsaid)
+        let is_told = whole || turn.ended.is_some();
+        let unsaid = if is_told { 0 } else { turn.answers.len() };
+        let asked = teller.asked(story, turn).filter(|_| is_told);
+        asked.into_iter().chain(teller.said(turn).skip(unsaid))
     });
     let mut said: Vec<Message> = told.take(wanted).collect();
     said.reverse();
@@ -524,14 +552,18 @@ impl Teller<'_> {
 
     /// Returns a message on where a turn stands: what is asked, or what went wrong.
     fn standing(&self, story: &Story, turn: &TurnRecord) -> Option<Message> {
-        let number = turn.id.0;
-        if let Some(asking) = turn.questions.last() {
-            let mut message = self.message(Role::Agent, &format!("{number}.asking"), "");
-            message.parts = question(&story.call(asking)?.started);
-            return Some(message);
-        }
-        let why = explanation(&turn.ended.as_ref()?.1)?;
-        Some(self.message(Role::Agent, &format!("{number}.end"), &why))
+        self.asked(story, turn).or_else(|| {
+            let why = explanation(&turn.ended.as_ref()?.1)?;
+            Some(self.message(Role::Agent, &format!("{}.end", turn.id.0), &why))
+        })
+    }
+
+    /// Returns the last question that a turn asks, if it waits for an answer.
+    fn asked(&self, story: &Story, turn: &TurnRecord) -> Option<Message> {
+        let started = &story.call(turn.questions.last()?)?.started;
+        let mut message = self.message(Role::Agent, &format!("{}.asking", turn.id.0), "");
+        message.parts = question(started);
+        Some(message)
     }
 
     fn message(&self, role: Role, id: &str, text: &str) -> Message {

@@ -12,6 +12,7 @@ use tandem_agent::session::{Entry, Event, Reader};
 pub(super) struct Follow {
     pub(super) context: Arc<SessionContext>,
     dialect: Dialect,
+    text_only: bool,
     log: Reader,
     made: Arc<[Frame]>,
     next: usize,
@@ -23,9 +24,15 @@ impl Follow {
             log: context.events(from),
             context: Arc::clone(context),
             dialect,
+            text_only: false,
             made: Arc::new([]),
             next: 0,
         }
+    }
+
+    /// The same for a client that may take text and no data.
+    pub(super) fn in_text(self, text_only: bool) -> Self {
+        Self { text_only, ..self }
     }
 
     /// The next frame, when there is one. Nothing is lost if it is dropped while it waits.
@@ -77,10 +84,9 @@ impl Follow {
     }
 
     fn take(&mut self, entry: &Entry) {
-        self.made = self
-            .context
-            .frames
-            .of((entry.index, self.dialect), || make(&self.context, entry, self.dialect));
+        self.made = self.context.frames.of((entry.index, self.dialect, self.text_only), || {
+            make(&self.context, entry, self.dialect, self.text_only)
+        });
         self.next = 0;
     }
 
@@ -91,13 +97,16 @@ impl Follow {
     }
 }
 
-fn make(context: &SessionContext, entry: &Entry, dialect: Dialect) -> Vec<Frame> {
+fn make(context: &SessionContext, entry: &Entry, dialect: Dialect, text_only: bool) -> Vec<Frame> {
     let model = context.model();
     let updates = context.story(|story| {
         let task = |turn| context.task_of(story, turn, dialect);
         updates::of(entry, story, &TaskNames { context: &context.id, task: &task, model: &model })
     });
     let frame = |(n, mut update): (usize, TaskUpdate)| {
+        if text_only && !update.keep_text() {
+            return None;
+        }
         let end = match &*entry.event {
             _ if !update.is_final() => StreamEnd::No,
             Event::TurnFinished { .. } => StreamEnd::Turn,

@@ -47,22 +47,20 @@ pub(super) enum StreamEnd {
 #[derive(Default)]
 pub(super) struct Frames(Mutex<FrameCache>);
 
+/// Index of the log's entry, the dialect, and `true` for clients that take text and no data.
+type FramesKey = (usize, Dialect, bool);
+
 #[derive(Default)]
 struct FrameCache {
-    by_place: HashMap<(usize, Dialect), Arc<[Frame]>>,
+    by_place: HashMap<FramesKey, Arc<[Frame]>>,
     /// Oldest first.
-    order: VecDeque<(usize, Dialect)>,
+    order: VecDeque<FramesKey>,
     bytes: usize,
 }
 
 impl Frames {
-    /// Returns the frames of the log entry at an index in a dialect, which are made unless they are
-    /// kept.
-    pub(super) fn of(
-        &self,
-        place: (usize, Dialect),
-        new: impl FnOnce() -> Vec<Frame>,
-    ) -> Arc<[Frame]> {
+    /// Returns the frames of a log entry in a form, which are made unless they are kept.
+    pub(super) fn of(&self, place: FramesKey, new: impl FnOnce() -> Vec<Frame>) -> Arc<[Frame]> {
         if let Some(made) = self.0.lock().by_place.get(&place) {
             return Arc::clone(made);
         }

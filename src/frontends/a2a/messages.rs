@@ -130,20 +130,21 @@ impl MessageEffect {
         let span = if self.began {
             turns::joined(&context, self.turn, self.from)
         } else {
-            turns::answered(&context, self.turn, self.from, dialect)
+            turns::answered(&context, self.turn, self.from)
         };
         Some(Streaming { context, span, dialect, unknown: self.unknown, reader: reader.clone() })
     }
 }
 
 impl Messages {
-    /// Carries a message out, unless it was: then its stream is told again.
+    /// Carries a message out, unless it was: then its stream is told again. A message without an effect is not
+    /// remembered.
     pub(super) fn once(
         &self,
         key: &MessageKey<'_>,
         (content, reader): (&SentContent, &Principal),
         dialect: Dialect,
-        carry_out: impl FnOnce() -> Result<(Streaming, MessageEffect), Error>,
+        carry_out: impl FnOnce() -> Result<(Streaming, Option<MessageEffect>), Error>,
     ) -> Result<Streaming, Error> {
         let message = self.message(key.digest(key.scope), Arc::default);
         let content = digest(&[&format!("{content:?}")]);
@@ -156,6 +157,7 @@ impl Messages {
             return Err(turns::sent_before(key.id));
         }
         let (streaming, effect) = carry_out()?;
+        let Some(effect) = effect else { return Ok(streaming) };
         *done = Some(Done { content, effect });
         drop(done);
         if key.scope != streaming.context.id {

@@ -23,7 +23,7 @@ use super::requests::{
 };
 use super::server::{A2aServer, CallOrigin};
 use super::subscription::{Span, Streaming};
-use super::turns::MessageTarget;
+use super::turns::{MessageTarget, PromptReply};
 use super::{card, commands, list, monitoring, turns};
 use tandem_agent::session::{Event, Session, TurnId, TurnRecord};
 use tandem_wire::a2a::{Task, TaskState, error};
@@ -201,6 +201,7 @@ impl A2aServer {
         dialect: Dialect,
     ) -> Result<Streaming, Error> {
         let ReceivedMessage { form, mut params, mut sent } = message;
+        let text_only = sent.configuration.text_only;
         // By its id, it begins nothing twice.
         let mut may_come_again = sent.id.is_some() && caller.order.is_none();
         loop {
@@ -222,7 +223,9 @@ impl A2aServer {
                 let (context, reader) = (Arc::clone(context), caller.principal.clone());
                 return Ok(Streaming { context, span, dialect, unknown, reader });
             }
-            let begun = self.begin(sent, caller, dialect)?.promised().await;
+            let mut begun = self.begin(sent, caller, dialect)?;
+            begun.span.text_only = text_only;
+            let begun = begun.promised().await;
             begun.context.check_saved()?;
             if !may_come_again || !begun.context.has_moved() {
                 return Ok(begun);
@@ -250,7 +253,8 @@ impl A2aServer {
         let key = MessageKey { sender: &caller.sender(), scope: &scope, id: &id, retry };
         self.messages.once(&key, (&content, &caller.principal), dialect, || {
             let (streaming, began) = self.carry_out(sent, caller, dialect)?;
-            let effect = MessageEffect::of(&streaming, began);
+            // A message that was not taken may be sent again.
+            let effect = (!streaming.span.asked_back).then(|| MessageEffect::of(&streaming, began));
             Ok((streaming, effect))
         })
     }
@@ -278,23 +282,28 @@ impl A2aServer {
             contexts.check(&context, SessionRight::Own)?;
             Self::check_room(&context, config, dialect)?;
         }
+        let reader = caller.principal.clone();
+        let names_session = sent.names_session();
         let said = match sent.content {
             // Clients that know text only answer in words.
-            SentContent::Prompt(prompt) if sent.task.is_some() => {
-                let answer = turns::in_words(&context, turn, &prompt)?;
-                answer.map_or(SentContent::Prompt(prompt), |answer| {
-                    SentContent::Answers(vec![answer])
-                })
+            SentContent::Prompt(prompt) => {
+                match turns::read_reply(&context, turn, &prompt, names_session)? {
+                    PromptReply::Prompt => SentContent::Prompt(prompt),
+                    PromptReply::Answer(answer) => SentContent::Answers(vec![answer]),
+                    PromptReply::Unanswered(span) => {
+                        contexts.check(&context, DRIVE)?;
+                        return Ok((Streaming { context, span, dialect, unknown, reader }, false));
+                    }
+                }
             }
-            other => other,
+            answers @ SentContent::Answers(_) => answers,
         };
-        let reader = caller.principal.clone();
         let by = (&caller.principal, &caller.origin);
         match said {
             SentContent::Answers(answers) => {
                 contexts.check(&context, ANSWER)?;
                 context.check_saved()?;
-                let span = turns::answer(&context, &answers, by, &self.audit, dialect)?;
+                let span = turns::answer(&context, &answers, by, &self.audit)?;
                 self.push_with(&context, &span, push, dialect)?;
                 Ok((Streaming { context, span, dialect, unknown: None, reader }, false))
             }
@@ -308,7 +317,7 @@ impl A2aServer {
                 let _room = contexts.check_turn(&context, &prompt)?;
                 let text = self.audit.text(&prompt);
                 let key = keys.into_iter().next();
-                let target = MessageTarget { task: sent.task.is_some(), turn, key };
+                let target = MessageTarget { task: sent.task.is_some(), key };
                 let span = turns::begin(&context, prompt, &caller.origin, &target, dialect)?;
                 self.audit.prompted(by, &context, span.turn, text);
                 self.push_with(&context, &span, push, dialect)?;
@@ -323,15 +332,23 @@ impl A2aServer {
         caller: &CallOrigin,
         dialect: Dialect,
     ) -> Result<Reply, Error> {
-        let Configuration { history, at_once, .. } = message.sent.configuration;
+        let Configuration { history, at_once, text_only, .. } = message.sent.configuration;
         let streaming = self.stream(message, caller, dialect).await?;
         let (context, turn) = (Arc::clone(&streaming.context), streaming.span.turn);
         let unknown = streaming.unknown;
+        let asked_back = streaming.span.asked_back;
         if !at_once {
             streaming.subscribe().end().await;
         }
         context.check_own()?;
-        let mut task = of_turn(&context, turn, dialect, history);
+        let mut task = if asked_back && context.state(Some(turn)) == TaskState::InputRequired {
+            context.task_asked_back(dialect, turn, history)
+        } else {
+            of_turn(&context, turn, dialect, history)
+        };
+        if text_only {
+            task = task.in_text();
+        }
         task.unknown_context = unknown;
         Ok(Reply::Value(dialect.first(&task)))
     }

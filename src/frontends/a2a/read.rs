@@ -17,6 +17,9 @@ use tandem_wire::jsonrpc::Error;
 /// Id of a push configuration that has none (0.3).
 pub(super) const DEFAULT_PUSH_ID: &str = "default";
 
+/// Output modes of clients that take data parts.
+const DATA_MODES: [&str; 6] = ["application/json", "application/*", "*/*", "*", "json", "data"];
+
 /// A message that a client sends (spec 6.4 and 7.1).
 #[derive(Debug, PartialEq)]
 pub(super) struct Sent {
@@ -70,6 +73,8 @@ pub(super) enum SentContent {
 pub(super) struct Configuration {
     /// `true` to answer at once, and not when somebody has to go on.
     pub(super) at_once: bool,
+    /// `true` if the client takes text and no data.
+    pub(super) text_only: bool,
     /// Maximum number of messages of the history in the answer.
     pub(super) history: Option<usize>,
     /// Configuration of notifications, if the client wants any.
@@ -192,10 +197,23 @@ fn sent(params: &Value, message: &Value, content: SentContent) -> Result<Sent, E
         settings: settings(&[message.get("metadata"), params.get("metadata")]),
         configuration: Configuration {
             at_once: at_once.or(blocking.map(|blocking| !blocking)).unwrap_or(false),
+            text_only: is_text_only(configuration),
             history: count(configuration, &["historyLength", "history_length"])?,
             push: field(configuration, &push).map(push_config).transpose()?,
         },
     })
+}
+
+/// Returns `true` if the output modes that a client takes are those of texts.
+fn is_text_only(configuration: &Value) -> bool {
+    let modes = field(configuration, &["acceptedOutputModes", "accepted_output_modes"]);
+    let modes: Vec<_> = modes.and_then(Value::as_array).into_iter().flatten().collect();
+    let takes_data = |mode: &&Value| {
+        let mode = mode.as_str().unwrap_or_default().to_ascii_lowercase();
+        let mode = mode.split(';').next().unwrap_or_default().trim();
+        DATA_MODES.contains(&mode)
+    };
+    !modes.is_empty() && !modes.iter().any(takes_data)
 }
 
 /// Reads a configuration of notifications, of either version.

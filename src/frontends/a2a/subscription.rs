@@ -30,6 +30,9 @@ pub(super) struct Span {
     pub(super) first: Option<Bytes>,
     /// `true` if the stream begins with the task as it was begun.
     pub(super) describes: bool,
+    /// `true` if the stream begins with the task as it stands.
+    #[serde(default)]
+    pub(super) stands: bool,
     /// `true` if the beginning is all.
     pub(super) over: bool,
     /// `true` if the client is told again what it may have been told elsewhere.
@@ -38,6 +41,12 @@ pub(super) struct Span {
     pub(super) after: Option<(usize, usize)>,
     /// `true` if the stream goes on where somebody is asked, to the turn's end.
     pub(super) to_the_end: bool,
+    /// `true` if the client has sent something else than an answer to what the turn asks, and is asked again.
+    #[serde(default)]
+    pub(super) asked_back: bool,
+    /// `true` if the client takes text and no data.
+    #[serde(default)]
+    pub(super) text_only: bool,
 }
 
 impl Span {
@@ -50,10 +59,13 @@ impl Span {
             ends_from: from,
             first,
             describes: false,
+            stands: false,
             over: false,
             again: false,
             after: None,
             to_the_end: false,
+            asked_back: false,
+            text_only: false,
         }
     }
 
@@ -118,9 +130,19 @@ impl Streaming {
     /// stream begins with. What is dropped while it waits has begun all the same.
     pub(super) async fn promised(mut self) -> Self {
         self.context.synced().await;
-        if self.span.describes {
-            let begun = self.context.begun(self.dialect, self.span.turn, self.unknown);
-            self.span.first = Some(self.dialect.first(&begun));
+        let (dialect, turn) = (self.dialect, self.span.turn);
+        let first = if self.span.asked_back {
+            Some(self.context.task_asked_back(dialect, turn, None))
+        } else if self.span.describes {
+            Some(self.context.begun(dialect, turn, self.unknown))
+        } else if self.span.stands {
+            Some(self.context.task((dialect == Dialect::V1).then_some(turn), None))
+        } else {
+            None
+        };
+        if let Some(task) = first {
+            let task = if self.span.text_only { task.in_text() } else { task };
+            self.span.first = Some(dialect.first(&task));
         }
         self
     }
@@ -145,7 +167,8 @@ impl Subscription {
         dialect: Dialect,
         reader: Principal,
     ) -> Self {
-        Self { follow: Follow::new(context, span.from, dialect), reader, ended: span.over, span }
+        let follow = Follow::new(context, span.from, dialect).in_text(span.text_only);
+        Self { follow, reader, ended: span.over, span }
     }
 
     /// Returns the principal who reads the stream.

@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use tandem_agent::session::{
     Access, Answer, CallStarted, Choice, ChoiceKind, FileDiff, Question, ResultContent, Scope,
-    ServerAnswer, ToolKind, ToolOutcome, explain_unknown_outcome, without_sandbox_marks,
+    ServerAnswer, ToolKind, ToolOutcome, explain_unknown_outcome, is_same_word, plain_answer,
+    without_sandbox_marks,
 };
 use tandem_content::visible::{NOTICE, has_hidden, visible, visible_line};
 use tandem_wire::a2a::Part;
@@ -70,15 +71,14 @@ pub(super) fn pending(started: &CallStarted) -> ToolCall {
     call
 }
 
-/// Returns the message of a question: what programs read, and the same in words for clients that
-/// know text only.
+/// Returns the message of a question: words for people, and after them what programs read.
 pub(super) fn question(started: &CallStarted) -> Vec<Part> {
     let call = pending(started);
     let text = call.confirmation_request.as_ref().map(|asked| {
         let text = in_words(asked, &call.input_parameters);
         Part::Text(visible(&text).into_owned())
     });
-    [Part::Call(Box::new(call))].into_iter().chain(text).collect()
+    text.into_iter().chain([Part::Call(Box::new(call))]).collect()
 }
 
 /// Says what is asked, and what can be answered.
@@ -106,7 +106,7 @@ fn in_words(asked: &ConfirmationRequest, input: &Value) -> String {
     if hides {
         words += &format!("{NOTICE}\n");
     }
-    words += "\nAnswer with exactly one of these, in this task:\n";
+    words += "\nAnswer with one of these, in this task:\n";
     for (n, option) in asked.options.iter().enumerate() {
         let word = match option.id {
             _ if n == 0 => "`yes` or ",
@@ -115,7 +115,7 @@ fn in_words(asked: &ConfirmationRequest, input: &Value) -> String {
         };
         words += &format!("- {word}`{}`: {}\n", option.id, option.name);
     }
-    words + "Anything else is a new prompt, and the question is withdrawn.\n"
+    words + "Anything else is no answer: the question stays open, and is asked again.\n"
 }
 
 /// Returns the text with each line set in: nothing in it can be taken for what is said around it.
@@ -126,16 +126,12 @@ fn indented(text: &str) -> String {
 /// Returns the option that a word is: an option's id or label, or a plain yes or no.
 pub(super) fn chosen(started: &CallStarted, word: &str) -> Option<&'static str> {
     let offered = options(started.question.as_ref()?);
-    let is = |known: &str| word.eq_ignore_ascii_case(known);
-    let mut options = offered.iter();
-    let option = if is(YES) || is("allow") {
-        options.find(|(_, choice)| choice.kind.allows())
-    } else if is("no") || is("deny") || is("reject") {
-        options.find(|(_, choice)| !choice.kind.allows())
-    } else {
-        options.find(|(id, choice)| is(id) || is(&choice.label))
+    let plain = plain_answer(word);
+    let is_meant = |(id, choice): &&(&str, Choice)| match plain {
+        Some(is_yes) => choice.kind.allows() == is_yes,
+        None => is_same_word(word, id) || is_same_word(word, &choice.label),
     };
-    option.map(|(id, _)| *id)
+    offered.iter().find(is_meant).map(|(id, _)| *id)
 }
 
 /// Returns the answer that an option stands for, if the question offers it.

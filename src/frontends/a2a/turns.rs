@@ -28,8 +28,6 @@ const WAITING: usize = 1000;
 pub(super) struct MessageTarget {
     /// `true` if the message names a task.
     pub(super) task: bool,
-    /// The turn of that task, if it is the task of one.
-    pub(super) turn: Option<TurnId>,
     /// The key of the message in the log.
     pub(super) key: Option<String>,
 }
@@ -44,15 +42,6 @@ pub(super) fn begin(
 ) -> Result<Span, Error> {
     let session = context.session()?;
     check_room(session)?;
-    // In 0.3 there is one task, which this message goes on with. In 1.0 it may be another task.
-    let goes_on =
-        dialect == Dialect::V03 || (target.turn.is_some() && target.turn == session.running());
-    if goes_on && !session.is_at_once(&prompt) {
-        for asked in session.questions() {
-            // Somebody may answer at this moment: then it was answered.
-            let _ = session.answer(&asked.call.id, Answer::Cancel, origin.clone());
-        }
-    }
     let tags = PromptTags { key: target.key.clone(), ..PromptTags::default() };
     // It is queued there or after: what is not on the disk yet is not in the story.
     let from = session.position();
@@ -113,7 +102,6 @@ pub(super) fn answer(
     answers: &[ConfirmationAnswer],
     by: (&Principal, &Origin),
     audit: &Audit,
-    dialect: Dialect,
 ) -> Result<Span, Error> {
     let mut span = None;
     for given in answers {
@@ -140,17 +128,12 @@ pub(super) fn answer(
         span = span.or(call.turn.zip(call.index.map(|index| index + 1)));
     }
     let (turn, from) = span.ok_or_else(|| error::invalid_params("no answer"))?;
-    let span = answered(context, turn, from, dialect);
+    let span = answered(context, turn, from);
     Ok(Span { again: false, ..span })
 }
 
 /// Returns the stream of what follows an answer that was given at a place in the log.
-pub(super) fn answered(
-    context: &Arc<SessionContext>,
-    turn: TurnId,
-    from: usize,
-    dialect: Dialect,
-) -> Span {
+pub(super) fn answered(context: &Arc<SessionContext>, turn: TurnId, from: usize) -> Span {
     let span = Span { again: true, ..Span::since(context, turn, from) };
     let earlier = context.story(|story| {
         let asking = story.turn(turn).map_or(&[][..], |turn| &turn.questions);
@@ -162,50 +145,77 @@ pub(super) fn answered(
         return span;
     }
     // One that was asked before is still open: its answer is what has to come, and brings the rest.
-    let named = (dialect == Dialect::V1).then_some(turn);
-    let first = dialect.first(&context.task(named, None));
-    Span { first: Some(first), over: true, ..span }
+    Span { stands: true, over: true, ..span }
 }
 
-/// Returns the answer that a text is, if it is exactly that: to what the task asks, or to the call
-/// that it names at its end.
-pub(super) fn in_words(
+/// Meaning of a prompt while a question is open.
+pub(super) enum PromptReply {
+    /// Nothing is asked, or it is a command that runs beside the turn.
+    Prompt,
+    /// The prompt is an answer.
+    Answer(ConfirmationAnswer),
+    /// The prompt is no answer: this is asked about again.
+    Unanswered(Span),
+}
+
+/// Returns the meaning of a prompt for a task, or for what runs in the context. `may_answer`: the client knows
+/// the session, so that a word can be an answer to what is asked there.
+pub(super) fn read_reply(
     context: &SessionContext,
     turn: Option<TurnId>,
     prompt: &[PromptPart],
-) -> Result<Option<ConfirmationAnswer>, Error> {
-    let ([PromptPart::Text(said)], Some(turn)) = (prompt, turn.or_else(|| context.running_now()))
-    else {
-        return Ok(None);
+    may_answer: bool,
+) -> Result<PromptReply, Error> {
+    let is_at_once = context.here().is_some_and(|session| session.is_at_once(prompt));
+    let Some(turn) = turn.or_else(|| context.running_now()).filter(|_| !is_at_once) else {
+        return Ok(PromptReply::Prompt);
     };
-    let said = said.trim();
-    context.story(|story| {
+    let (answer, asked_at) = context.story(|story| {
         let asking = story.turn(turn).map_or(&[][..], |turn| &turn.questions);
         let open = asking.iter().filter(|call| context.asks(call));
-        let open: Vec<_> = open.filter_map(|call| Some(&story.call(call)?.started)).collect();
-        let means = |started: &CallStarted, word: &str| {
-            let option = chosen(started, word)?.to_owned();
-            Some(ConfirmationAnswer { call: started.call.id.clone(), option, content: None })
+        let open: Vec<_> = open.filter_map(|call| story.call(call)).collect();
+        let started: Vec<&CallStarted> = open.iter().map(|call| &*call.started).collect();
+        let answer = match prompt {
+            [PromptPart::Text(said)] if may_answer => in_words(&started, said.trim())?,
+            _ => None,
         };
-        let named = open.iter().find_map(|started| {
-            let word = said.strip_suffix(started.call.id.as_str())?;
-            means(started, word.strip_suffix(char::is_whitespace)?.trim_end())
-        });
-        if named.is_some() {
-            return Ok(named);
+        Ok::<_, Error>((answer, open.last().and_then(|call| call.index)))
+    })?;
+    Ok(match (answer, asked_at) {
+        (Some(answer), _) => PromptReply::Answer(answer),
+        (None, Some(index)) => {
+            let span = Span::since(context, turn, index);
+            PromptReply::Unanswered(Span { again: true, asked_back: true, ..span })
         }
-        match &open[..] {
-            [started] => Ok(means(started, said)),
-            open if open.iter().any(|started| chosen(started, said).is_some()) => {
-                let ways = open.iter().map(|started| format!("`{said} {}`", started.call.id));
-                let ways = ways.collect::<Vec<_>>().join(" or ");
-                let count = open.len();
-                let message = format!("{count} questions are open: say to which that is, {ways}");
-                Err(error::invalid_params(message))
-            }
-            _ => Ok(None),
-        }
+        (None, None) => PromptReply::Prompt,
     })
+}
+
+/// Returns the answer that a text is, if it is exactly that: to what is asked, or to the call that it names at
+/// its end.
+fn in_words(open: &[&CallStarted], said: &str) -> Result<Option<ConfirmationAnswer>, Error> {
+    let means = |started: &CallStarted, word: &str| {
+        let option = chosen(started, word)?.to_owned();
+        Some(ConfirmationAnswer { call: started.call.id.clone(), option, content: None })
+    };
+    let named = open.iter().find_map(|started| {
+        let word = said.strip_suffix(started.call.id.as_str())?;
+        means(started, word.strip_suffix(char::is_whitespace)?.trim_end())
+    });
+    if named.is_some() {
+        return Ok(named);
+    }
+    match open {
+        [started] => Ok(means(started, said)),
+        open if open.iter().any(|started| chosen(started, said).is_some()) => {
+            let ways = open.iter().map(|started| format!("`{said} {}`", started.call.id));
+            let ways = ways.collect::<Vec<_>>().join(" or ");
+            let count = open.len();
+            let message = format!("{count} questions are open: say to which that is, {ways}");
+            Err(error::invalid_params(message))
+        }
+        _ => Ok(None),
+    }
 }
 
 fn read_answer(

@@ -40,6 +40,14 @@ impl TaskUpdate {
         }
     }
 
+    /// Removes what is no text. Returns `false` if clients that take text alone are not told of the update: they
+    /// read the answer once, as the result.
+    pub(super) fn keep_text(&mut self) -> bool {
+        let StreamEvent::Status(update) = &mut self.event else { return true };
+        update.status.message.iter_mut().for_each(Message::keep_text);
+        matches!(update.metadata.kind, EventKind::StateChange | EventKind::Citation)
+    }
+
     /// Returns whether receivers of notifications are told of this update: another state or a
     /// result, not progress.
     pub(super) fn is_notable(&self, dialect: Dialect) -> bool {

@@ -311,7 +311,7 @@ async fn all_streams_of_a_turn_end_with_it() {
     let asked = |frame: &Value| frame["result"]["status"]["state"] == "input-required";
     let asked = socket.until(asked).await;
     let task = &asked["result"]["taskId"];
-    let call = &asked["result"]["status"]["message"]["parts"][0]["data"]["tool_call_id"];
+    let call = &asked["result"]["status"]["message"]["parts"][1]["data"]["tool_call_id"];
     socket.until(|frame| frame["streamEnd"] == true).await;
     // One that has seen the question, and two that hear what comes of the answer.
     let metadata = json!({ "lastEventId": asked["result"]["metadata"]["eventId"] });
@@ -564,7 +564,7 @@ impl Asking {
         let server = Server::registry(Arc::clone(&sessions), LONG).await;
         let sent = server.call("message/send", message(json!({}))).await["result"].clone();
         assert_eq!(sent["status"]["state"], "input-required", "{sent}");
-        let call = &sent["status"]["message"]["parts"][0]["data"]["tool_call_id"];
+        let call = &sent["status"]["message"]["parts"][1]["data"]["tool_call_id"];
         let (task, call) = (sent["id"].as_str().unwrap(), call.as_str().unwrap());
         let session = sessions.loaded().pop().unwrap();
         Self { server, session, task: task.to_owned(), call: call.to_owned() }

@@ -54,7 +54,9 @@ async fn a_question_says_in_words_what_is_asked_and_what_to_answer() {
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
-    assert_eq!(last["message"]["parts"][0]["kind"], "data");
+    let kinds: Vec<_> =
+        last["message"]["parts"].as_array().unwrap().iter().map(|part| &part["kind"]).collect();
+    assert_eq!(kinds, ["text", "data"]);
     let task = &events[0]["id"];
     let got = it.client.result("tasks/get", json!({ "id": task })).await;
     assert_eq!(question(&got["status"]), said);
@@ -75,29 +77,62 @@ async fn what_is_hidden_in_a_question_is_shown() {
 
 #[tokio::test]
 async fn a_word_allows_it() {
-    for said in
-        ["yes", " YES\n", "allow", "Allow", "proceed_once", "Yes, this once", "proceed_always"]
-    {
+    for said in [
+        "y",
+        "yes",
+        " YES\n",
+        "Yes!",
+        "ok",
+        "OK.",
+        "okay",
+        "approve",
+        "accept",
+        "allow",
+        "Allow",
+        "grant",
+        "Go ahead!",
+        "\"yes\"",
+        "**yes**",
+        "proceed_once",
+        "`proceed_once`",
+        "Yes, this once",
+        "proceed_always",
+    ] {
         assert_eq!(answered(said).await, ("SUCCEEDED".to_owned(), true), "{said}");
     }
 }
 
 #[tokio::test]
 async fn a_word_denies_it() {
-    for said in ["no", "No", "deny", " DENY ", "cancel", "reject", "Reject"] {
+    for said in ["n", "no", "No", "no!", "deny", " DENY ", "cancel", "reject", "Reject."] {
         assert_eq!(answered(said).await, ("CANCELLED".to_owned(), false), "{said}");
     }
 }
 
+/// Asserts that a task waits for an answer, that its question says that this was none, and that nothing else
+/// became of it.
+fn check_asked_back(task: &Value, said: &str) {
+    let state = task["status"]["state"].as_str().unwrap();
+    assert!(["input-required", "TASK_STATE_INPUT_REQUIRED"].contains(&state), "{said}: {task}");
+    let asked = question(&task["status"]);
+    assert!(asked.starts_with("The message is no answer"), "{said}: {asked}");
+    assert!(asked.contains("Allow it?"), "{said}: {asked}");
+    assert!(!task["history"].to_string().contains(&format!("\"{said}\"")), "{said}: {task}");
+}
+
 #[tokio::test]
-async fn anything_else_is_a_new_prompt() {
-    for said in ["yes please", "no!", "yes no", "ok", "y", "proceed_always_server"] {
+async fn anything_else_is_asked_back_and_the_question_stays_open() {
+    for said in
+        ["yes please", "yes no", "yes, but in b.txt", "proceed_always_server", "Stop it", "?"]
+    {
         let it = serve(&writes()).await;
         let task = asked(it.client).await;
         let told = it.client.result("message/send", within(&task, prompt(said))).await;
-        let history = told["history"].to_string();
-        assert!(history.contains(&format!("\"{said}\"")), "{said}: {history}");
-        assert!(!it.home.path().join("workspace/a.txt").exists(), "{said}");
+        assert_eq!(told["id"], task);
+        check_asked_back(&told, said);
+        let done = it.client.result("message/send", within(&task, prompt("yes"))).await;
+        assert_eq!(done["status"]["state"], "completed", "{said}: {done}");
+        assert!(it.home.path().join("workspace/a.txt").exists(), "{said}");
     }
     // Nothing is asked: it is a prompt.
     let it = serve(&Setup::answers(json!([[{ "text": "hi" }]]))).await;
@@ -110,18 +145,74 @@ async fn anything_else_is_a_new_prompt() {
 }
 
 #[tokio::test]
-async fn an_answer_belongs_to_the_task_that_asks() {
-    let it = serve(&writes()).await;
-    let task = it.client.result("SendMessage", prompt("go")).await["task"].clone();
-    let mut other = prompt("yes");
-    other["message"]["contextId"] = task["contextId"].clone();
-    other["configuration"] = json!({ "returnImmediately": true });
-    it.client.result("SendMessage", other).await;
-    let got = it.client.result("GetTask", json!({ "id": task["id"] })).await;
-    assert_eq!(got["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{got}");
-    let done = it.client.result("SendMessage", within(&task["id"], prompt("yes"))).await;
-    assert_eq!(done["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{done}");
-    assert!(it.home.path().join("workspace/a.txt").exists());
+async fn a_stream_tells_what_is_asked_and_ends_there() {
+    for method in ["message/stream", "SendStreamingMessage"] {
+        let it = serve(&writes()).await;
+        let task = asked(it.client).await;
+        let mut other = prompt("Stop it");
+        other["message"]["contextId"] = task.clone();
+        let mut stream = it.client.stream(method, other).await;
+        let events: Vec<Value> = stream.rest().await.into_iter().map(bare).collect();
+        check_asked_back(&events[0], "Stop it");
+        assert_eq!(events[0]["contextId"], task);
+        assert_eq!(statuses(&events).last(), Some(&"PENDING"), "{events:?}");
+        assert!(events.iter().any(asks), "{events:?}");
+        let state = events.last().unwrap()["status"]["state"].as_str().unwrap();
+        assert!(state.to_lowercase().replace('_', "-").ends_with("input-required"), "{state}");
+    }
+}
+
+/// An item of a stream of either version, without the wrapper of 1.0.
+fn bare(event: Value) -> Value {
+    let inner = ["task", "statusUpdate"].into_iter().find_map(|name| event.get(name).cloned());
+    inner.unwrap_or(event)
+}
+
+#[tokio::test]
+async fn a_message_in_the_context_answers_what_is_asked_there() {
+    for (method, get) in [("message/send", "tasks/get"), ("SendMessage", "GetTask")] {
+        let it = serve(&writes()).await;
+        let task = |result: Value| result.get("task").cloned().unwrap_or(result);
+        let asking = task(it.client.result(method, prompt("go")).await);
+        let in_context = |said: &str| {
+            let mut params = prompt(said);
+            params["message"]["contextId"] = asking["contextId"].clone();
+            params
+        };
+        let told = task(it.client.result(method, in_context("What is it for?")).await);
+        assert_eq!(told["id"], asking["id"]);
+        check_asked_back(&told, "What is it for?");
+        let done = task(it.client.result(method, in_context("Go ahead.")).await);
+        assert_eq!(done["id"], asking["id"]);
+        let state = done["status"]["state"].as_str().unwrap().to_lowercase();
+        assert!(state.ends_with("completed"), "{done}");
+        let got = it.client.result(get, json!({ "id": asking["id"] })).await;
+        assert_eq!(got["status"]["state"], done["status"]["state"]);
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_was_asked_back_counts_when_it_is_sent_again_later() {
+    let script = vec![
+        json!({ "when": "and now", "answers": [[{ "text": "next" }]] }),
+        json!({ "when": "", "answers": [[write("a.txt", "new\n")], [{ "text": "done" }]] }),
+    ];
+    let it = serve(&Setup::script(script)).await;
+    let task = asked(it.client).await;
+    let next = within(&task, prompt("and now?"));
+    check_asked_back(&it.client.result("message/send", next.clone()).await, "and now?");
+    it.client.result("message/send", within(&task, prompt("yes"))).await;
+    let told = it.client.result("message/send", next).await;
+    assert_eq!(told["artifacts"][0]["parts"][0]["text"], "next", "{told}");
+}
+
+#[tokio::test]
+async fn in_a_shared_session_a_message_that_names_none_answers_nothing() {
+    let it = shared(&writes()).await;
+    let asking = it.client.result("SendMessage", prompt("go")).await["task"].clone();
+    let told = it.client.result("SendMessage", prompt("yes")).await["task"].clone();
+    assert_eq!(told["id"], asking["id"]);
+    check_asked_back(&told, "yes");
 }
 
 #[tokio::test]

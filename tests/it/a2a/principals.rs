@@ -247,9 +247,9 @@ async fn the_operators_token_counts_beside_the_others_and_has_all_sessions() {
     assert_eq!(all[0]["id"], "a");
     let task = operator.result("tasks/get", json!({ "id": "a" })).await;
     assert_eq!(task["status"]["state"], "input-required");
-    // A name is each one's own.
+    // A name is each one's own: what is said there is one prompt, and a question.
     let own = operator.begin("a").await;
-    assert_eq!(own["history"].as_array().unwrap().len(), 1, "{own}");
+    assert_eq!(own["history"].as_array().unwrap().len(), 2, "{own}");
     assert_eq!(operator.get("/tasks/metadata").await.json().as_array().unwrap().len(), 2);
     assert_eq!(alice.get("/tasks/metadata").await.json().as_array().unwrap().len(), 1);
 }
@@ -307,7 +307,7 @@ async fn what_counts_for_everybody_is_the_operators() {
     let said = said["artifacts"][0]["parts"][0]["text"].as_str().unwrap();
     assert!(said.starts_with("Nothing was added: this counts for everybody"), "{said}");
     let asked = alice.begin("a").await;
-    let data = &asked["status"]["message"]["parts"][0]["data"];
+    let data = &asked["status"]["message"]["parts"][1]["data"];
     let options = data["confirmation_request"]["options"].to_string();
     assert!(options.contains("proceed_always_and_save"), "{options}");
     let save = answer(&data["tool_call_id"], "proceed_always_and_save");
@@ -324,7 +324,7 @@ async fn the_programs_of_a_folder_are_trusted_by_the_operator_alone() {
     let it = Office::open(hello().file(".gemini/settings.json", &runs)).await;
     let alice = it.member("alice");
     let asked = alice.begin("a").await;
-    let data = &asked["status"]["message"]["parts"][0]["data"];
+    let data = &asked["status"]["message"]["parts"][1]["data"];
     let yes = answer(&data["tool_call_id"], "proceed_always_and_save");
     let (code, why) = alice.error("message/send", within(&json!("a"), yes)).await;
     assert_eq!((code, why.contains("only the operator trusts")), (-32602, true), "{why}");

@@ -200,9 +200,11 @@ pub(super) fn first_part(event: &Value) -> &Value {
     &event["status"]["message"]["parts"][0]
 }
 
-/// The tool call that an event is about.
+/// The tool call that an event, or a task, is about.
 pub(super) fn tool_call(event: &Value) -> &Value {
-    &first_part(event)["data"]
+    let parts = event["status"]["message"]["parts"].as_array();
+    let data = parts.into_iter().flatten().find_map(|part| part.get("data"));
+    data.unwrap_or(&Value::Null)
 }
 
 /// Returns the kind of an event.

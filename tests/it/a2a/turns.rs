@@ -67,38 +67,34 @@ async fn a_question_stays_when_its_connection_closes() {
 }
 
 #[tokio::test]
-async fn plain_text_while_a_question_is_open_cancels_it() {
+async fn plain_text_while_a_question_is_open_is_asked_back() {
     let it = shared(&writes()).await;
     let mut socket = it.client.socket().await;
     socket.call(0, "commands/get", json!({})).await;
     let (task, call) = asked(it.client).await;
     let found = it.client.result("message/send", within(&task, prompt("something else"))).await;
-    assert_eq!(found["status"]["state"], "completed");
+    assert_eq!(found["status"]["state"], "input-required");
+    it.client.result("message/send", within(&task, answer(&call, "proceed_once"))).await;
     let events = socket.events(|event| event["status"]["state"] == "completed").await;
-    assert_eq!(statuses(&events), ["PENDING", "CANCELLED"]);
-    assert_eq!(text(&events), "hi");
-    let (code, why) = it.client.error("message/send", answer(&call, "proceed_once")).await;
-    assert_eq!(code, -32602, "{why}");
-    assert!(!it.editor.workspace().join("a.txt").exists());
+    assert_eq!(statuses(&events), ["PENDING", "EXECUTING", "SUCCEEDED"]);
+    assert_eq!(text(&events), "done");
+    assert!(it.editor.workspace().join("a.txt").exists());
 }
 
 #[tokio::test]
 async fn a_message_behind_a_running_turn_waits_its_turn() {
     let script = vec![
-        json!({ "when": "first", "answers": [[write("a.txt", "x\n")], [{ "text": "one" }]] }),
+        json!({ "when": "first", "answers": [[{ "hang": null }]] }),
         json!({ "when": "second", "answers": [[{ "text": "two" }]] }),
     ];
     let it = shared(&Setup::script(script)).await;
-    // In 1.0, another message is another task, and cancels no question.
     let mut first = it.client.stream("SendStreamingMessage", prompt("first")).await;
-    let asking = |event: &Value| asks(&event["statusUpdate"]);
-    let event = first.until(asking).await.pop().unwrap();
-    let call = tool_call(&event["statusUpdate"])["tool_call_id"].clone();
+    let running = first.next().await.unwrap()["task"].clone();
     let mut second = it.client.stream("SendStreamingMessage", prompt("second")).await;
     let begun = second.next().await.unwrap();
     assert_eq!(begun["task"]["status"]["state"], "TASK_STATE_SUBMITTED");
-    assert_eq!(begun["task"]["contextId"], event["statusUpdate"]["contextId"]);
-    it.client.result("SendMessage", answer(&call, "proceed_once")).await;
+    assert_eq!(begun["task"]["contextId"], running["contextId"]);
+    it.client.result("CancelTask", json!({ "id": running["id"] })).await;
     let events = second.rest().await;
     let said: Vec<Value> = events.iter().map(|event| event["statusUpdate"].clone()).collect();
     assert_eq!(text(&said), "two");

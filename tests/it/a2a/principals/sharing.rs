@@ -52,7 +52,7 @@ async fn a_role_says_what_may_be_done() {
     say(&alice, "/share bob answer").await;
     say(&alice, "go").await;
     let asked = bob.result("tasks/get", json!({ "id": "a" })).await;
-    let call = &asked["status"]["message"]["parts"][0]["data"]["tool_call_id"];
+    let call = &asked["status"]["message"]["parts"][1]["data"]["tool_call_id"];
     let done = within(&json!("a"), answer(call, "proceed_once"));
     let done = bob.result("message/send", done).await;
     assert_eq!(done["status"]["state"], "completed", "{done}");
@@ -78,7 +78,7 @@ fn said(task: &Value) -> &str {
 
 /// Has somebody answer the question of alice's session `a`.
 async fn allow(person: &Person, asked: &Value) {
-    let call = &asked["status"]["message"]["parts"][0]["data"]["tool_call_id"];
+    let call = &asked["status"]["message"]["parts"][1]["data"]["tool_call_id"];
     let done = within(&json!("a"), answer(call, "proceed_once"));
     let done = person.result("message/send", done).await;
     assert_eq!(done["status"]["state"], "completed", "{done}");
