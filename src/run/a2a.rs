@@ -372,6 +372,7 @@ fn options(a2a: &A2aArgs, limits: &Limits, making: &Making) -> anyhow::Result<Se
         webhook_loopback: a2a.a2a_webhook_loopback,
         private_servers: a2a.a2a_private_servers,
         body: limits.body_bytes,
+        attachment_chars: limits.attachment_chars,
         connections: limits.connections,
         requests: limits.requests,
         streams: limits.streams,

@@ -78,6 +78,8 @@ pub struct A2aLimits {
     pub streams: usize,
     /// Bytes of a body or a frame.
     pub body_bytes: usize,
+    /// Characters of a text that a client attaches to a message.
+    pub attachment_chars: usize,
     /// Time after a turn's end for which its message, sent again without naming a session, is a retry.
     pub retry: Duration,
     /// Maximum time for the head of a request.
@@ -111,6 +113,7 @@ impl Default for A2aLimits {
             requests: 64,
             streams: 64,
             body_bytes: 4 << 20,
+            attachment_chars: 100_000,
             retry: Duration::from_mins(10),
             head_time: Duration::from_secs(10),
             patience: Duration::from_secs(30),
@@ -536,6 +539,11 @@ const NAMED: &[Named] = &[
         name: "a2a-body-bytes",
         what: "the body of an A2A request, or a frame",
         field: Field::Count(|limits| &mut limits.a2a.body_bytes),
+    },
+    Named {
+        name: "a2a-attachment-chars",
+        what: "characters of a text attached to a message",
+        field: Field::Count(|limits| &mut limits.a2a.attachment_chars),
     },
     Named {
         name: "a2a-retry-seconds",

@@ -5,6 +5,7 @@ mod acp;
 mod acp_v1;
 mod attach;
 mod attached;
+mod attachments;
 mod away;
 mod called;
 mod card_signature;

@@ -15,7 +15,7 @@ pub(super) fn card(server: &A2aServer, v1: bool) -> Value {
     let authenticates = server.principals.are_asked();
     let url = &server.network.url;
     let http_json = format!("{}{}", url.trim_end_matches('/'), HTTP_JSON);
-    let texts = ["text/plain", "application/json"];
+    let texts = ["text/plain", "text/*", "application/json", "application/octet-stream"];
     let input_modes: Vec<_> = texts.into_iter().chain(Media::types()).collect();
     let mut card = json!({
         "name": "tandem",

@@ -20,7 +20,7 @@ use super::dialect::{Dialect, version};
 use super::envelope::{envelope, failure};
 use super::methods::{self, Reply, named};
 use super::principals::Principal;
-use super::read::{MessageForm, ReceivedMessage};
+use super::read::MessageForm;
 use super::server::{A2aServer, CallOrigin};
 use super::{busy, card, guard, http_json, monitoring, rest, sse, tokens, ws};
 use tandem_wire::a2a::error;
@@ -190,7 +190,7 @@ async fn call(server: &A2aServer, principal: Principal, request: Request, bare: 
 }
 
 async fn bare_stream(server: &A2aServer, body: Value, caller: &CallOrigin) -> Response {
-    let streaming = match ReceivedMessage::read(MessageForm::Bare, body) {
+    let streaming = match server.received(MessageForm::Bare, body) {
         Ok(message) => server.stream(message, caller, Dialect::V03).await,
         Err(error) => Err(error),
     };

@@ -3,7 +3,7 @@
 //! A session is a *context*. The modules are layers, and each imports only from those above it in
 //! this list:
 //!
-//! - forms: `dialect` and `flat` write tasks and events, `fields`, `read` and `requests` read calls;
+//! - forms: `dialect` and `flat` write tasks and events, `fields`, `read`, `attachments` and `requests` read calls;
 //!   `tool_call` and `updates` translate what the projection of a session says;
 //! - callers: `tokens` is the file of what they show, `proxy` names those of a proxy, `oidc` those whom an
 //!   issuer knows, `principals` says who they are and what they may do, `quotas` how much;
@@ -23,6 +23,7 @@ pub mod tokens;
 pub mod webhook;
 
 mod attach;
+mod attachments;
 mod audit;
 mod body;
 mod busy;

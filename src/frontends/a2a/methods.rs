@@ -149,11 +149,11 @@ impl A2aServer {
     ) -> Result<Reply, Error> {
         match method {
             Method::Send => {
-                let message = ReceivedMessage::read(MessageForm::Parameters, params)?;
+                let message = self.received(MessageForm::Parameters, params)?;
                 self.send(message, caller, dialect).await
             }
             Method::Stream => {
-                let message = ReceivedMessage::read(MessageForm::Parameters, params)?;
+                let message = self.received(MessageForm::Parameters, params)?;
                 self.stream(message, caller, dialect).await.map(Reply::Stream)
             }
             Method::Get => self.get(&GetTask::read(&params)?, caller, dialect),
@@ -232,7 +232,7 @@ impl A2aServer {
             }
             // Another node has begun the session at the same moment, or has just taken it over.
             may_come_again = false;
-            ReceivedMessage { params, sent, .. } = ReceivedMessage::read(form, params)?;
+            ReceivedMessage { params, sent, .. } = self.received(form, params)?;
         }
     }
 

@@ -20,7 +20,6 @@ use super::methods::Reply;
 use super::monitoring::call_span;
 use super::orders::{BegunStream, CallOrder, OrderReply, OrderedCall, other_version};
 use super::principals::Principal;
-use super::read::ReceivedMessage;
 use super::requests::SessionId;
 use super::server::{A2aServer, CallOrigin};
 use super::takeover;
@@ -149,7 +148,7 @@ impl A2aServer {
             OrderedCall::Message { form, params, dialect } => {
                 let dialect = Dialect::named(&dialect)
                     .ok_or_else(|| Error::internal(format!("there is no dialect `{dialect}`")))?;
-                let message = ReceivedMessage::read(form, params)?;
+                let message = self.received(form, params)?;
                 let streaming = self.stream(message, caller, dialect).await?;
                 Ok(OrderReply::Stream(BegunStream::of(streaming)))
             }

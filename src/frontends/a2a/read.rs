@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::attachments::{self, Attachment};
 use super::fields::{count, field, text};
 use super::servers;
 use super::tool_call::{CANCEL, OPTIONS, YES};
 use tandem_agent::session::{PromptPart, ServerConfig};
-use tandem_content::media::Media;
 use tandem_wire::a2a::{PushAuthentication, PushNotificationConfig, error};
 use tandem_wire::development_tool::{CODER_AGENT, URI};
 use tandem_wire::jsonrpc::Error;
@@ -110,18 +110,23 @@ pub(super) struct ReceivedMessage {
 }
 
 impl ReceivedMessage {
-    pub(super) fn read(form: MessageForm, params: Value) -> Result<Self, Error> {
+    /// Reads a message; of a text that is attached, at most so many characters count.
+    pub(super) fn read(
+        form: MessageForm,
+        params: Value,
+        attachment_chars: usize,
+    ) -> Result<Self, Error> {
         let sent = match form {
-            MessageForm::Parameters => message(&params)?,
-            MessageForm::Early => early_message(&params)?,
-            MessageForm::Bare => bare_message(&params)?,
+            MessageForm::Parameters => message(&params, attachment_chars)?,
+            MessageForm::Early => early_message(&params, attachment_chars)?,
+            MessageForm::Bare => bare_message(&params, attachment_chars)?,
         };
         Ok(Self { form, params, sent })
     }
 }
 
 /// The parameters of `message/send` and `message/stream`.
-fn message(params: &Value) -> Result<Sent, Error> {
+fn message(params: &Value, attachment_chars: usize) -> Result<Sent, Error> {
     let message = params
         .get("message")
         .filter(|message| message.is_object())
@@ -135,15 +140,17 @@ fn message(params: &Value) -> Result<Sent, Error> {
     let parts = field(message, &["parts"]).and_then(Value::as_array);
     let parts = parts.filter(|parts| !parts.is_empty());
     let parts = parts.ok_or_else(|| error::invalid_params("`message.parts` must not be empty"))?;
-    sent(params, message, content(parts)?)
+    sent(params, message, content(parts, attachment_chars)?)
 }
 
 /// The same, from a client of the first server or an early implementation: `content` in place of
 /// parts, and no id.
-fn early_message(params: &Value) -> Result<Sent, Error> {
+fn early_message(params: &Value, attachment_chars: usize) -> Result<Sent, Error> {
     let message = params.get("message").filter(|message| message.is_object());
     let early = message.and_then(|message| message.get("content"));
-    let (Some(message), Some(early)) = (message, early) else { return self::message(params) };
+    let (Some(message), Some(early)) = (message, early) else {
+        return self::message(params, attachment_chars);
+    };
     let content = if let Some(text) = text(early, &["text"]) {
         SentContent::Prompt(vec![PromptPart::Text(text.to_owned())])
     } else {
@@ -157,7 +164,7 @@ fn early_message(params: &Value) -> Result<Sent, Error> {
 }
 
 /// The bare body of `POST /message/stream` (`a2a-server.md`, "Responding to confirmations").
-fn bare_message(body: &Value) -> Result<Sent, Error> {
+fn bare_message(body: &Value, attachment_chars: usize) -> Result<Sent, Error> {
     let said = body.get("userMessage").unwrap_or(&Value::Null);
     let content = match said {
         Value::String(text) if !text.is_empty() => {
@@ -166,7 +173,7 @@ fn bare_message(body: &Value) -> Result<Sent, Error> {
         Value::Object(_) => {
             match (confirmation(said)?, said.get("parts").and_then(Value::as_array)) {
                 (Some(answer), _) => SentContent::Answers(vec![answer]),
-                (None, Some(parts)) if !parts.is_empty() => content(parts)?,
+                (None, Some(parts)) if !parts.is_empty() => content(parts, attachment_chars)?,
                 (None, _) => return Err(error::invalid_params("`userMessage` says nothing")),
             }
         }
@@ -261,49 +268,60 @@ pub(super) fn settings_in(object: &Value) -> Option<AgentSettings> {
     })
 }
 
-fn content(parts: &[Value]) -> Result<SentContent, Error> {
+fn content(parts: &[Value], attachment_chars: usize) -> Result<SentContent, Error> {
     let mut prompt = Vec::new();
     let mut answers = Vec::new();
+    let (mut says_something, mut refusal) = (false, None);
     for (n, part) in parts.iter().enumerate() {
         if let Some(answer) = confirmation(part.get("data").unwrap_or(&Value::Null))? {
             answers.push(answer);
-        } else {
-            prompt.push(prompt_part(n, part)?);
+            continue;
         }
+        let attachment = match words(part) {
+            Some(said) => Attachment::Taken(said),
+            None => attachment(n, part, attachment_chars)?,
+        };
+        let (said, why) = match attachment {
+            Attachment::Taken(said) => {
+                says_something = true;
+                (said, None)
+            }
+            Attachment::Quoted(said) => (said, Some("nobody knows its type".to_owned())),
+            Attachment::Refused { note, why } => (note, Some(why)),
+        };
+        prompt.push(said);
+        refusal = refusal.or(why.map(|why| unreadable(n, &why)));
     }
     // A text beside an answer is a remark on it, and the answer says all that counts.
-    Ok(if answers.is_empty() { SentContent::Prompt(prompt) } else { SentContent::Answers(answers) })
+    if !answers.is_empty() {
+        return Ok(SentContent::Answers(answers));
+    }
+    // Where something else is said, what cannot be taken is named in its place.
+    refusal.filter(|_| !says_something).map_or(Ok(SentContent::Prompt(prompt)), Err)
 }
 
-fn prompt_part(n: usize, part: &Value) -> Result<PromptPart, Error> {
+/// Returns the words or the data of a part.
+fn words(part: &Value) -> Option<PromptPart> {
     let kind = text(part, &["kind", "type"]);
     let said = field(part, &["text"]).and_then(Value::as_str);
     if let (Some("text") | None, Some(said)) = (kind, said) {
-        return Ok(PromptPart::Text(said.to_owned()));
+        return Some(PromptPart::Text(said.to_owned()));
     }
-    if let (Some("data") | None, Some(data)) = (kind, field(part, &["data"])) {
-        return Ok(PromptPart::Text(format!("\n```json\n{data}\n```\n")));
+    match (kind, field(part, &["data"])) {
+        (Some("data") | None, Some(data)) => {
+            Some(PromptPart::Text(format!("\n```json\n{data}\n```\n")))
+        }
+        _ => None,
     }
+}
+
+fn attachment(n: usize, part: &Value, max_chars: usize) -> Result<Attachment, Error> {
     let file = field(part, &["file"]).unwrap_or(part);
-    let uri = text(file, &["uri", "url", "fileWithUri", "file_with_uri"]);
-    if let (Some("file") | None, Some(uri)) = (kind, uri) {
-        return match uri.strip_prefix("file://") {
-            Some(path) => Ok(PromptPart::Path(path.to_owned())),
-            None => Err(unreadable(n, "only files of this machine are read: `file:///...`")),
-        };
-    }
-    if let Some(bytes) = text(file, &["bytes", "raw", "fileWithBytes"]) {
-        let names = ["mimeType", "mediaType", "mime_type", "media_type"];
-        let media = Media::checked(text(file, &names).unwrap_or_default(), bytes);
-        return media.map(PromptPart::Media).ok_or_else(|| {
-            unreadable(
-                n,
-                "only images, audio, video and PDFs in base64 go with a message; put other files \
-                 into the workspace and mention their paths",
-            )
-        });
-    }
-    Err(error::invalid_params(format!("`message.parts[{n}]` is no text, data or file part")))
+    let is_file = matches!(text(part, &["kind", "type"]), Some("file") | None);
+    let read = if is_file { attachments::read(file, max_chars) } else { None };
+    read.ok_or_else(|| {
+        error::invalid_params(format!("`message.parts[{n}]` is no text, data or file part"))
+    })
 }
 
 fn unreadable(n: usize, what_to_do: &str) -> Error {
@@ -343,6 +361,7 @@ mod tests {
 
     use super::super::tool_call::ONCE;
     use super::*;
+    use tandem_content::media::Media;
 
     #[track_caller]
     fn answer(data: Value, option: &str, content: Option<&str>) {
@@ -387,7 +406,7 @@ mod tests {
     fn data_that_is_no_answer_is_told_to_the_model() {
         let parts = [json!({ "kind": "data", "data": { "a": 1 } })];
         let expected = PromptPart::Text("\n```json\n{\"a\":1}\n```\n".to_owned());
-        assert_eq!(content(&parts).unwrap(), SentContent::Prompt(vec![expected]));
+        assert_eq!(content(&parts, 10).unwrap(), SentContent::Prompt(vec![expected]));
     }
 
     #[test]
@@ -398,10 +417,11 @@ mod tests {
             json!({ "kind": "file", "file": { "bytes": png, "mimeType": "image/png" } }),
             json!({ "raw": png, "mediaType": "image/png", "filename": "a.png" }),
         ] {
-            assert_eq!(prompt_part(0, &part).unwrap(), expected, "{part}");
+            let expected = SentContent::Prompt(vec![expected.clone()]);
+            assert_eq!(content(std::slice::from_ref(&part), 10).unwrap(), expected, "{part}");
         }
-        let text = json!({ "raw": "aGk=", "mediaType": "text/plain" });
-        assert_eq!(prompt_part(0, &text).unwrap_err().code, error::CONTENT_TYPE_NOT_SUPPORTED);
+        let text = json!({ "raw": "/w==", "mediaType": "text/plain" });
+        assert_eq!(content(&[text], 10).unwrap_err().code, error::CONTENT_TYPE_NOT_SUPPORTED);
     }
 
     #[test]
@@ -416,7 +436,7 @@ mod tests {
 
     #[test]
     fn a_message_must_be_whole() {
-        let wrong = |params: Value| message(&params).unwrap_err().message.into_owned();
+        let wrong = |params: Value| message(&params, 10).unwrap_err().message.into_owned();
         let part = json!({ "kind": "text", "text": "hi" });
         assert!(wrong(json!({})).contains("`message`"));
         assert!(

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderMap, header};
 use futures::future::BoxFuture;
+use serde_json::Value;
 use tokio::io::DuplexStream;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
@@ -19,6 +20,7 @@ use super::monitoring::ServerHealth;
 use super::network::{NetworkOptions, ServerNetwork};
 use super::principals::{AccessOptions, Principal, Principals};
 use super::quotas::{Meter, Quotas};
+use super::read::{MessageForm, ReceivedMessage};
 use super::requests::SessionId;
 use super::webhook::Webhooks;
 use tandem_agent::commands::Registry;
@@ -41,6 +43,8 @@ pub struct ServerOptions {
     pub private_servers: bool,
     /// Bytes of a request's body, and of a frame.
     pub body: usize,
+    /// Maximum number of characters of a text that a client attaches to a message.
+    pub attachment_chars: usize,
     /// Maximum number of connections.
     pub connections: usize,
     /// Maximum number of requests under way.
@@ -146,6 +150,15 @@ impl A2aServer {
     /// Returns the state on which it depends whether the server takes requests.
     pub(super) fn health(&self) -> ServerHealth {
         ServerHealth { ending: self.ending.clone(), store: self.options.store_health.clone() }
+    }
+
+    /// Reads a message.
+    pub(super) fn received(
+        &self,
+        form: MessageForm,
+        params: Value,
+    ) -> Result<ReceivedMessage, Error> {
+        ReceivedMessage::read(form, params, self.options.attachment_chars)
     }
 
     /// Loads the session that a call is about, if it is stored and not loaded, and goes on with its

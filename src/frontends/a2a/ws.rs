@@ -34,7 +34,7 @@ use super::frames::Frame;
 use super::methods::{Method, Reply, named};
 use super::monitoring::call_span;
 use super::principals::Principal;
-use super::read::{MessageForm, ReceivedMessage};
+use super::read::MessageForm;
 use super::server::{A2aServer, CallOrigin};
 use super::subscription::{Span, Streaming};
 use tandem_wire::jsonrpc::Error;
@@ -451,7 +451,7 @@ impl SocketClient {
             tracing::debug!("a notification could not be carried out: too many calls");
             return Ok(());
         }
-        let message = ReceivedMessage::read(MessageForm::Early, params.clone());
+        let message = self.server.received(MessageForm::Early, params.clone());
         let (server, caller) = (Arc::clone(&self.server), self.caller.clone());
         self.carry_out(
             true,

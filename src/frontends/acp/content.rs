@@ -9,6 +9,7 @@ use tandem_agent::session::{
     Access, CallStarted, FileDiff, Question, ResultContent, Todo, TodoStatus, ToolOutcome,
     WebSource, explain_unknown_outcome, without_sandbox_marks,
 };
+use tandem_content::fence::fence;
 use tandem_content::visible::{escaped_json, visible, visible_prose};
 
 /// Content of a call.
@@ -140,25 +141,4 @@ fn todo(todo: &Todo) -> String {
 
 fn markdown<'a>(markdown: impl Into<Cow<'a, str>>) -> CallContent<'a> {
     CallContent::Markdown(markdown.into())
-}
-
-/// Returns plain text as Markdown: in a fence longer than any in the text.
-pub(crate) fn fence(text: &str, language: &str) -> String {
-    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest.max(2) + 1);
-    let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-    format!("{fence}{language}\n{text}{end}{fence}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::fence;
-
-    #[test]
-    fn a_fence_is_longer_than_any_in_the_text() {
-        assert_eq!(fence("a\n", ""), "```\na\n```");
-        assert_eq!(fence("no end", "sh"), "```sh\nno end\n```");
-        assert_eq!(fence("````\nx", ""), "`````\n````\nx\n`````");
-        assert_eq!(fence("", ""), "```\n```");
-    }
 }

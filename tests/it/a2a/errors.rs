@@ -303,3 +303,12 @@ async fn files_that_cannot_be_read_are_another_error() {
         assert_eq!(it.client.error("message/send", sent).await.0, -32005, "{part}");
     }
 }
+
+#[tokio::test]
+async fn a_file_of_a_type_that_nobody_knows_is_no_message() {
+    let it = server().await;
+    // "tck", in base64.
+    let part = json!({ "raw": "dGNr", "mediaType": "application/x-unsupported-tck-type" });
+    let sent = super::server::parts(json!([part]));
+    assert_eq!(it.client.error("SendMessage", sent).await.0, -32005);
+}

@@ -52,6 +52,7 @@ impl Server {
             webhook_loopback: true,
             private_servers: false,
             body: 1 << 20,
+            attachment_chars: 1000,
             connections: 64,
             requests: 64,
             streams: 64,

@@ -1,7 +1,7 @@
 //! Prompts as a session takes them.
 
-use crate::content::fence;
 use tandem_agent::session::PromptPart;
+use tandem_content::fence::fence;
 use tandem_content::media::Media;
 use tandem_wire::acp::v1::{ContentBlock, EmbeddedResource, MediaContent};
 use tandem_wire::jsonrpc::Error;

@@ -1,0 +1,127 @@
+//! Files that clients send with a message, as the model is told of them.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::Value;
+
+use super::fields::text;
+use tandem_agent::session::PromptPart;
+use tandem_content::fence::fence;
+use tandem_content::media::Media;
+use tandem_content::visible::visible_line;
+
+/// Types, and ends of types, of texts that are not below `text/`. Without a type, and with one that says nothing,
+/// the content tells.
+const TEXT_TYPES: &[&str] = &[
+    "",
+    "application/octet-stream",
+    "application/json",
+    "application/jsonl",
+    "application/x-ndjson",
+    "application/xml",
+    "application/yaml",
+    "application/x-yaml",
+    "application/toml",
+    "application/javascript",
+    "application/x-javascript",
+    "application/typescript",
+    "application/sql",
+    "application/graphql",
+    "application/x-sh",
+    "application/x-shellscript",
+    "application/x-python",
+    "application/x-patch",
+    "application/x-diff",
+    "+json",
+    "+xml",
+    "+yaml",
+];
+
+/// A file that goes with a message.
+pub(super) enum Attachment {
+    /// The file says something by itself.
+    Taken(PromptPart),
+    /// The file has a type that nobody knows, and is a text: it is quoted beside words.
+    Quoted(PromptPart),
+    /// The file cannot be taken.
+    Refused {
+        /// Text in the place of the file.
+        note: PromptPart,
+        /// Reason, and what to do.
+        why: String,
+    },
+}
+
+/// Reads a file that a part has or names; `None` if it is no file. Of a text at most `max_chars` characters are
+/// quoted.
+pub(super) fn read(file: &Value, max_chars: usize) -> Option<Attachment> {
+    let kind = text(file, &["mimeType", "mediaType", "mime_type", "media_type"]);
+    let kind = kind.unwrap_or_default();
+    let uri = text(file, &["uri", "url", "fileWithUri", "file_with_uri"]);
+    let name = text(file, &["name", "filename"]).or(uri).unwrap_or("file");
+    if let Some(uri) = uri {
+        return Some(match uri.strip_prefix("file://") {
+            Some(path) => Attachment::Taken(PromptPart::Path(path.to_owned())),
+            None => refused(name, kind, "only files of this machine are read: `file:///...`"),
+        });
+    }
+    let bytes = text(file, &["bytes", "raw", "fileWithBytes"])?;
+    let bytes: String = bytes.split_ascii_whitespace().collect();
+    let Ok(bytes) = BASE64_STANDARD.decode(bytes) else {
+        return Some(refused(name, kind, "its content is no base64"));
+    };
+    if let Some(media) = Media::of(kind, &bytes) {
+        return Some(Attachment::Taken(PromptPart::Media(media)));
+    }
+    let base = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let is_media = Media::types().any(|known| known == base);
+    let content = String::from_utf8(bytes).ok().filter(|text| !is_media && !text.contains('\0'));
+    let Some(content) = content else {
+        let why = "only texts, images, audio, video and PDFs go with a message; put other files into the \
+            workspace and mention their paths";
+        return Some(refused(name, kind, why));
+    };
+    let quoted = quote(name, kind, &content, max_chars);
+    Some(if is_text(&base) { Attachment::Taken(quoted) } else { Attachment::Quoted(quoted) })
+}
+
+/// Returns `true` for a type of texts.
+fn is_text(kind: &str) -> bool {
+    let is_known = |known: &&str| match known.strip_prefix('+') {
+        Some(_) => kind.ends_with(*known),
+        None => kind == *known,
+    };
+    kind.starts_with("text/") || TEXT_TYPES.iter().any(|known| is_known(&known))
+}
+
+/// Returns a text as the model is shown it: nothing in it is a mention, or can be taken for words around it.
+fn quote(name: &str, kind: &str, content: &str, max_chars: usize) -> PromptPart {
+    let cut = content.char_indices().nth(max_chars).map_or(content.len(), |(at, _)| at);
+    let (shown, rest) = content.split_at(cut);
+    let mut quoted = format!("\nThe attached file {}:\n{}\n", titled(name, kind), fence(shown, ""));
+    if !rest.is_empty() {
+        let missing = rest.chars().count();
+        quoted += &format!("[{missing} more characters of it were left out.]\n");
+    }
+    PromptPart::Input(quoted)
+}
+
+fn refused(name: &str, kind: &str, why: &str) -> Attachment {
+    let title = titled(name, kind);
+    let note = PromptPart::Input(format!("\n[The attached file {title} was not taken: {why}.]\n"));
+    Attachment::Refused { note, why: why.to_owned() }
+}
+
+/// Returns a file's name, with its type if it has one.
+fn titled(name: &str, kind: &str) -> String {
+    let plain = |text: &str| -> String {
+        let line: Cow<'_, str> = visible_line(text);
+        line.replace('`', "'")
+    };
+    match plain(kind) {
+        kind if kind.is_empty() => format!("`{}`", plain(name)),
+        kind => format!("`{}` ({kind})", plain(name)),
+    }
+}
