@@ -375,6 +375,7 @@ fn options(a2a: &A2aArgs, limits: &Limits, making: &Making) -> anyhow::Result<Se
         attachment_chars: limits.attachment_chars,
         connections: limits.connections,
         requests: limits.requests,
+        refused_requests: limits.refused_requests,
         streams: limits.streams,
         retry: limits.retry,
         head_time: limits.head_time,

@@ -74,6 +74,8 @@ pub struct A2aLimits {
     pub connections: usize,
     /// Requests under way at once.
     pub requests: usize,
+    /// Requests of an address within a minute that are refused for want of a valid token, and told why.
+    pub refused_requests: usize,
     /// Requests under way at once on one connection of HTTP/2, streams among them.
     pub streams: usize,
     /// Bytes of a body or a frame.
@@ -111,6 +113,7 @@ impl Default for A2aLimits {
         Self {
             connections: 256,
             requests: 64,
+            refused_requests: 120,
             streams: 64,
             body_bytes: 4 << 20,
             attachment_chars: 100_000,
@@ -539,6 +542,11 @@ const NAMED: &[Named] = &[
         name: "a2a-body-bytes",
         what: "the body of an A2A request, or a frame",
         field: Field::Count(|limits| &mut limits.a2a.body_bytes),
+    },
+    Named {
+        name: "a2a-refused-requests",
+        what: "requests a minute of an address without a token",
+        field: Field::Count(|limits| &mut limits.a2a.refused_requests),
     },
     Named {
         name: "a2a-attachment-chars",

@@ -9,12 +9,21 @@ use tandem_wire::development_tool::URI;
 /// Path below which the HTTP+JSON binding is served.
 pub(super) const HTTP_JSON: &str = "/v1";
 
+/// Paths of the pages that the card names.
+pub(super) const DOCUMENTATION: &str = "/documentation.md";
+pub(super) const ICON: &str = "/icon.svg";
+
+/// Returns the URL of a path of the server.
+fn beside(url: &str, path: &str) -> String {
+    format!("{}{path}", url.trim_end_matches('/'))
+}
+
 /// The card: for 1.0 alone, or one that clients of both versions can read.
 pub(super) fn card(server: &A2aServer, v1: bool) -> Value {
     // Whoever has a token is shown the same card; without tokens there is nothing to show it by.
     let authenticates = server.principals.are_asked();
     let url = &server.network.url;
-    let http_json = format!("{}{}", url.trim_end_matches('/'), HTTP_JSON);
+    let http_json = beside(url, HTTP_JSON);
     let texts = ["text/plain", "text/*", "application/json", "application/octet-stream"];
     let input_modes: Vec<_> = texts.into_iter().chain(Media::types()).collect();
     let mut card = json!({
@@ -22,7 +31,8 @@ pub(super) fn card(server: &A2aServer, v1: bool) -> Value {
         "description": "A coding agent: answers with a language model, works in a project with \
             tools, and asks before it changes anything.",
         "version": env!("CARGO_PKG_VERSION"),
-        "provider": { "organization": "tandem", "url": url },
+        "documentationUrl": beside(url, DOCUMENTATION),
+        "iconUrl": beside(url, ICON),
         "capabilities": {
             "streaming": true,
             "pushNotifications": true,
@@ -53,6 +63,10 @@ pub(super) fn card(server: &A2aServer, v1: bool) -> Value {
             { "url": url, "protocolBinding": "JSONRPC", "protocolVersion": "0.3" },
         ],
     });
+    // Without a public URL there is no address by which somebody else would know whose agent this is.
+    if server.network.is_public() {
+        card["provider"] = json!({ "organization": "tandem", "url": url });
+    }
     if v1 && let Some(interfaces) = card["supportedInterfaces"].as_array_mut() {
         interfaces.retain(|interface| interface["protocolVersion"] == "1.0");
     }

@@ -6,13 +6,16 @@ mod followed;
 
 use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::join_all;
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
 
 use self::followed::FollowedContexts;
+use super::CLOSING;
 use super::audit::Audit;
 use super::context::SessionContext;
 use super::quotas::Meter;
@@ -62,6 +65,9 @@ pub(super) struct Contexts {
     /// Time of the last line in the log about a store that cannot be reached.
     reported: Mutex<Option<Instant>>,
 }
+
+/// Time between two looks whether somebody can answer, when the server ends.
+const ANSWERABLE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Minimum time between two lines in the log about a store that cannot be reached.
 const REPORT_AGAIN: Duration = Duration::from_mins(1);
@@ -191,15 +197,25 @@ impl Contexts {
     }
 
     /// Lets each session that is only this server's go as soon as no turn runs or waits in it, so that others
-    /// can have it at once. Waits for all turns.
-    pub(super) async fn let_go(&self) {
+    /// can have it at once. Waits for all turns but those that ask where nobody can answer: no new request is
+    /// served, no terminal is attached, none of the `sockets` is open, and no other node passes an answer on.
+    pub(super) async fn let_go(&self, sockets: &watch::Sender<usize>) {
         if self.sessions().is_none() {
             return self.idle_all().await;
         }
+        let is_alone = self.shared_store().is_none();
         loop {
             let all = self.all();
-            let own = all.iter().filter_map(|context| context.session().ok());
-            join_all(own.map(|session| close_when_idle(session))).await;
+            let own = all.iter().filter_map(|context| Some((context, context.session().ok()?)));
+            let closing = own.map(async |(context, session)| {
+                tokio::select! {
+                    () = close_when_idle(session) => return,
+                    () = unanswerable(context, session, sockets), if is_alone => {}
+                }
+                session.close_because(CLOSING);
+                close_when_idle(session).await;
+            });
+            join_all(closing).await;
             // One that was just being loaded came later.
             if self.all().len() <= all.len() {
                 return;
@@ -259,6 +275,14 @@ impl Contexts {
     /// Returns the ids of the followed sessions whose owners are to carry out orders of this node.
     pub(super) fn asking(&self) -> Vec<String> {
         self.followed.asking()
+    }
+}
+
+/// Waits until a session asks and nobody is there to answer.
+async fn unanswerable(context: &SessionContext, session: &Session, sockets: &watch::Sender<usize>) {
+    let can_answer = || context.attached.load(Ordering::Relaxed) > 0 || *sockets.borrow() > 0;
+    while session.questions().is_empty() || can_answer() {
+        sleep(ANSWERABLE_INTERVAL).await;
     }
 }
 

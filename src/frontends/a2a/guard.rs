@@ -13,12 +13,13 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
-use super::audit::for_client;
+use super::audit::{client_address, for_client};
 use super::body::retry_later;
 use super::busy;
 use super::connection_room::ConnectionSlot;
 use super::principals::AccessError;
 use super::proxy::PeerAddress;
+use super::refusals::Refusal;
 use super::server::A2aServer;
 
 /// Value of `WWW-Authenticate`: the way to show that one may use the server.
@@ -104,6 +105,21 @@ fn refusal(
         AccessError::Invalid(why) => (None, why.as_str()),
         AccessError::Unavailable => (None, "the keys of the tokens' issuer cannot be fetched"),
     };
+    // An outage of the issuer is nobody's guess.
+    let counted = match error {
+        AccessError::Unavailable => Refusal::Told,
+        _ => server.refusals.count(client_address()),
+    };
+    if let Refusal::TooMany { seconds, is_first } = counted {
+        let too_many = "too many requests without a valid token";
+        if is_first {
+            let why = format!(
+                "{too_many}: further requests of this address are not written for {seconds} s"
+            );
+            server.audit.denied(None, request.uri().path(), &why);
+        }
+        return retry_later(StatusCode::TOO_MANY_REQUESTS, too_many, seconds);
+    }
     server.audit.denied(id, request.uri().path(), why);
     let why = match error {
         AccessError::Unavailable => {

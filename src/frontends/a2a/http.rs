@@ -34,7 +34,9 @@ pub(super) fn router(server: &Arc<A2aServer>) -> Router {
         .route("/.well-known/agent-card.json", get(agent_card))
         .route("/.well-known/agent.json", get(agent_card))
         .route("/v1/.well-known/agent-card.json", get(agent_card_v1))
-        .route("/.well-known/jwks.json", get(card_keys));
+        .route("/.well-known/jwks.json", get(card_keys))
+        .route(card::DOCUMENTATION, get(documentation))
+        .route(card::ICON, get(icon));
     let calls = Router::new()
         .route("/", post(json_rpc))
         .route("/message/stream", post(message_stream))
@@ -120,6 +122,20 @@ fn card_response(server: &A2aServer, headers: &HeaderMap, v1: bool) -> Response 
         return (StatusCode::NOT_MODIFIED, headers).into_response();
     }
     (headers, body).into_response()
+}
+
+/// The manual's page for clients.
+async fn documentation() -> Response {
+    page("text/markdown; charset=utf-8", include_str!("../../../docs/a2a.md"))
+}
+
+/// The icon of the agent.
+async fn icon() -> Response {
+    page("image/svg+xml", include_str!("icon.svg"))
+}
+
+fn page(kind: &'static str, content: &'static str) -> Response {
+    ([(CONTENT_TYPE, kind), (CACHE_CONTROL, "public, max-age=3600")], content).into_response()
 }
 
 /// The key that the card is signed with.

@@ -6,7 +6,8 @@
 //! - forms: `dialect` and `flat` write tasks and events, `fields`, `read`, `attachments` and `requests` read calls;
 //!   `tool_call` and `updates` translate what the projection of a session says;
 //! - callers: `tokens` is the file of what they show, `proxy` names those of a proxy, `oidc` those whom an
-//!   issuer knows, `principals` says who they are and what they may do, `quotas` how much;
+//!   issuer knows, `principals` says who they are and what they may do, `quotas` how much, `refusals` counts
+//!   those who show nothing that counts;
 //! - sessions: `story` folds a log, `context` is a session with its tasks, `contexts` finds or opens
 //!   one, `follow` and `subscription` read its events, `audit` records who did what;
 //! - state: `turns` begins turns and answers questions, `messages` remembers what was sent, `server`
@@ -61,6 +62,7 @@ mod proxy;
 mod push;
 mod quotas;
 mod read;
+mod refusals;
 mod requests;
 mod rest;
 mod server;
@@ -85,7 +87,7 @@ use anyhow::Context as _;
 use axum::Router;
 use futures::FutureExt as _;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
@@ -107,6 +109,7 @@ use self::proxy::PeerAddress;
 pub use self::proxy::{AddressRange, TrustedProxy};
 use self::quotas::Meter;
 pub use self::quotas::Quotas;
+use self::refusals::Refusals;
 use self::server::A2aServer;
 pub use self::server::{Ending, ServeAcp, ServerOptions};
 use self::servers::Allowed;
@@ -171,6 +174,8 @@ pub async fn serve(
         network,
         begun: httpdate::fmt_http_date(SystemTime::now()),
         clients: AtomicU64::new(0),
+        sockets: watch::Sender::new(0),
+        refusals: Refusals::new(options.refused_requests),
         in_flight: Semaphore::new(options.requests),
         messages: Messages::default(),
         ending: ending.clone(),
@@ -192,7 +197,7 @@ pub async fn serve(
     // A proxy that cannot connect asks another server, which it would not do when it is told no.
     let serving = door.close();
     tokio::select! {
-        () = server.contexts.let_go() => {}
+        () = server.contexts.let_go(&server.sockets) => {}
         () = server.principals.keep_looking() => {}
         () = server.network.keep_looking() => {}
         () = ending.now.cancelled() => {}

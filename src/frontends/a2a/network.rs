@@ -216,6 +216,11 @@ impl ServerNetwork {
         }
     }
 
+    /// Returns `true` if the operator has said by which URL clients reach the server.
+    pub(super) fn is_public(&self) -> bool {
+        self.names.public.is_some()
+    }
+
     /// Returns the path of the URL by which clients reach the server: `/`, unless a proxy takes a longer one
     /// off.
     pub(super) fn path(&self) -> &str {

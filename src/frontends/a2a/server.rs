@@ -21,6 +21,7 @@ use super::network::{NetworkOptions, ServerNetwork};
 use super::principals::{AccessOptions, Principal, Principals};
 use super::quotas::{Meter, Quotas};
 use super::read::{MessageForm, ReceivedMessage};
+use super::refusals::Refusals;
 use super::requests::SessionId;
 use super::webhook::Webhooks;
 use tandem_agent::commands::Registry;
@@ -49,6 +50,9 @@ pub struct ServerOptions {
     pub connections: usize,
     /// Maximum number of requests under way.
     pub requests: usize,
+    /// Maximum number of requests of an address within a minute that are refused for want of a valid token, and
+    /// told why.
+    pub refused_requests: usize,
     /// Maximum number of requests under way on one connection of HTTP/2.
     pub streams: usize,
     /// Time after a turn's end for which its message, sent again without naming a session, is a retry.
@@ -119,6 +123,10 @@ pub(super) struct A2aServer {
     pub(super) begun: String,
     /// Number of callers that there have been.
     pub(super) clients: AtomicU64,
+    /// Number of WebSockets that are open.
+    pub(super) sockets: watch::Sender<usize>,
+    /// The requests without a valid token.
+    pub(super) refusals: Refusals,
     pub(super) in_flight: Semaphore,
     pub(super) messages: Messages,
     pub(super) ending: Ending,

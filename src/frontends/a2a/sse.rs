@@ -9,8 +9,10 @@ use axum::response::{IntoResponse as _, Response};
 use futures::stream::{self, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
+use super::dialect::Dialect;
 use super::server::A2aServer;
-use super::subscription::Subscription;
+use super::subscription::{REVOKED, Subscription};
+use tandem_wire::a2a::v1;
 use tandem_wire::jsonrpc::{Envelope, Error};
 
 /// Maximum silence before a comment is sent: some clients hang up after five seconds of silence.
@@ -20,7 +22,8 @@ const ALIVE: Duration = Duration::from_secs(2);
 const PACKET: usize = 16 << 10;
 
 /// The response; it ends with the stream, when nothing more happens, or when its reader is not served
-/// any more. Each event is a response to the call of this id; without an id it stands by itself.
+/// any more, which is its last event then. Each event is a response to the call of this id; without an id it
+/// stands by itself.
 pub(super) fn response(id: Option<String>, events: Subscription, server: &A2aServer) -> Response {
     let (over, principals) = (server.over.clone(), Arc::clone(&server.principals));
     let counted = server.options.metrics.as_ref().map(|metrics| metrics.client("sse"));
@@ -31,10 +34,16 @@ pub(super) fn response(id: Option<String>, events: Subscription, server: &A2aSer
             let reader = events.reader().clone();
             let packet = tokio::select! {
                 biased;
-                () = principals.ended(&reader) => return None,
-                packet = next_packet(id.as_deref(), &mut events, &over) => packet?,
+                () = principals.ended(&reader) => Err(Error::new(Error::INVALID_REQUEST, REVOKED)),
+                packet = next_packet(id.as_deref(), &mut events, &over) => match packet {
+                    Some(packet) => Ok(packet),
+                    None => Err(events.closed()?),
+                },
             };
-            Some((packet, Some(events)))
+            Some(match packet {
+                Ok(packet) => (packet, Some(events)),
+                Err(error) => (last_words(id.as_deref(), &error, events.dialect()).into(), None),
+            })
         }
     });
     let body = body.map(move |packet| {
@@ -80,10 +89,21 @@ fn packet(id: Option<&str>, first: Bytes, events: &mut Subscription) -> Bytes {
     packet.into()
 }
 
+/// The error that ends a stream, as clients of its version read it.
+fn last_words(id: Option<&str>, error: &Error, dialect: Dialect) -> Vec<u8> {
+    let error = dialect.error(error.clone());
+    let mut event = if dialect == Dialect::V1 { Vec::new() } else { b"event: error\n".to_vec() };
+    event.extend_from_slice(b"data: ");
+    match id {
+        Some(id) => Envelope::error(id).write(&mut event, &error),
+        None => event.extend_from_slice(v1::HttpStatus::of(&error).body(&error).as_bytes()),
+    }
+    event.extend_from_slice(b"\n\n");
+    event
+}
+
 /// An error in place of a stream, as clients of 0.3 read it.
 pub(super) fn error(id: &str, error: &Error) -> Response {
-    let mut body = b"event: error\ndata: ".to_vec();
-    Envelope::error(id).write(&mut body, error);
-    body.extend_from_slice(b"\n\n");
+    let body = last_words(Some(id), error, Dialect::V03);
     ([(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")], body).into_response()
 }

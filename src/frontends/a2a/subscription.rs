@@ -12,6 +12,8 @@ use super::follow::Follow;
 use super::frames::{Frame, StreamEnd};
 use super::principals::Principal;
 use tandem_agent::session::TurnId;
+use tandem_wire::a2a::error;
+use tandem_wire::jsonrpc::Error;
 
 /// Events that a stream is made of.
 #[derive(Serialize, Deserialize)]
@@ -152,12 +154,23 @@ impl Streaming {
     }
 }
 
+/// Reason for ending what is read by somebody who is not served any more.
+pub(super) const REVOKED: &str = "the token does not count any more";
+
+/// Returns the error for whoever reads a session that is not shared any more.
+pub(super) fn not_shared() -> Error {
+    let message = "Task not found: the session is not shared with you any more";
+    Error::new(error::TASK_NOT_FOUND, message)
+}
+
 /// Reads a stream.
 pub(super) struct Subscription {
     span: Span,
     follow: Follow,
     reader: Principal,
     ended: bool,
+    /// `true` if it has ended because the reader may not read it any more.
+    is_closed: bool,
 }
 
 impl Subscription {
@@ -168,12 +181,22 @@ impl Subscription {
         reader: Principal,
     ) -> Self {
         let follow = Follow::new(context, span.from, dialect).in_text(span.text_only);
-        Self { follow, reader, ended: span.over, span }
+        Self { follow, reader, ended: span.over, is_closed: false, span }
+    }
+
+    /// Returns the dialect of the stream.
+    pub(super) fn dialect(&self) -> Dialect {
+        self.follow.dialect()
     }
 
     /// Returns the principal who reads the stream.
     pub(super) fn reader(&self) -> &Principal {
         &self.reader
+    }
+
+    /// Returns the reason why the stream has ended, if it is not the end of what it tells of.
+    pub(super) fn closed(&self) -> Option<Error> {
+        self.is_closed.then(not_shared)
     }
 
     /// The next event; nothing at the end, or when another process has taken the session over, which
@@ -218,7 +241,7 @@ impl Subscription {
     fn take(&mut self, frame: &Frame) -> Option<Bytes> {
         // It may be shared no longer.
         if !self.follow.context.is_open_to(&self.reader) {
-            self.ended = true;
+            (self.ended, self.is_closed) = (true, true);
             return None;
         }
         self.ended = self.span.ends(frame);

@@ -22,7 +22,7 @@ use tokio::task::coop::consume_budget;
 use tracing::Instrument as _;
 
 use self::heartbeat::{Due, Heartbeat};
-use self::out::{GOING_AWAY, MOVED, Out, Over, POLICY, REVOKED, SILENT, TOO_BIG, UNSUPPORTED};
+use self::out::{GOING_AWAY, MOVED, Out, Over, POLICY, SILENT, TOO_BIG, UNSUPPORTED};
 use super::attach;
 use super::audit::{client_address, for_client};
 use super::connection_room::ConnectionSlot;
@@ -36,7 +36,7 @@ use super::monitoring::call_span;
 use super::principals::Principal;
 use super::read::MessageForm;
 use super::server::{A2aServer, CallOrigin};
-use super::subscription::{Span, Streaming};
+use super::subscription::{REVOKED, Span, Streaming, not_shared};
 use tandem_wire::jsonrpc::Error;
 
 /// Time that a connection stays open after a bad frame, for the client to read the reason.
@@ -114,11 +114,28 @@ fn accept<F: Future<Output = ()> + Send + 'static>(
     upgrade.max_message_size(most).max_frame_size(most).on_upgrade(move |socket| {
         let serve = async move {
             let _slot = slot;
+            let _open = OpenSocket::of(&server);
             let _counted = server.options.metrics.as_ref().map(|metrics| metrics.client(transport));
             serve(server, socket).await;
         };
         for_client(address, serve)
     })
+}
+
+/// A WebSocket that is open.
+struct OpenSocket(Arc<A2aServer>);
+
+impl OpenSocket {
+    fn of(server: &Arc<A2aServer>) -> Self {
+        server.sockets.send_modify(|open| *open += 1);
+        Self(Arc::clone(server))
+    }
+}
+
+impl Drop for OpenSocket {
+    fn drop(&mut self) {
+        self.0.sockets.send_modify(|open| *open -= 1);
+    }
 }
 
 /// A stream that the client has asked for.
@@ -282,6 +299,7 @@ impl SocketClient {
         let is_left = |stream: &mut Active| !stream.context.is_open_to(principal);
         let ended: Vec<Active> = self.streams.extract_if(.., is_left).collect();
         for stream in ended {
+            self.out.fail(&stream.id, &not_shared()).await?;
             self.out.end(&stream.id).await?;
         }
         Ok(())

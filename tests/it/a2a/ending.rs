@@ -9,7 +9,7 @@ use tokio::process::Child;
 use tokio::time::timeout;
 
 use super::http::request;
-use super::server::{Client, ends, prompt, serve, shared, text};
+use super::server::{Client, ends, prompt, serve, shared, text, write};
 use super::socket::event;
 use crate::agent::{HANG, Setup};
 use crate::family::make_fifo;
@@ -183,5 +183,23 @@ async fn a_server_without_turns_ends_at_once() {
     assert_eq!(idle.status, 200);
     terminate(&it.child);
     let status = timeout(HANG, it.child.wait()).await.unwrap().unwrap();
+    assert_eq!(status.code(), Some(143));
+}
+
+#[tokio::test]
+async fn a_server_that_ends_does_not_wait_for_a_question_that_nobody_can_answer() {
+    let asks = Setup::answers(json!([[write("a.txt", "x")], [{ "text": "done" }]]));
+    let mut it = serve(&asks.arg("--drain-timeout").arg("600")).await;
+    let task = it.client.result("message/send", prompt("go")).await;
+    assert_eq!(task["status"]["state"], "input-required", "{task}");
+    // A client of a WebSocket could answer as long as it is connected.
+    let mut socket = it.client.socket().await;
+    socket.call(1, "tasks/get", json!({ "id": task["id"] })).await;
+    terminate(&it.child);
+    refuses(it.client).await;
+    let got = socket.call(2, "tasks/get", json!({ "id": task["id"] })).await;
+    assert_eq!(got["result"]["status"]["state"], "input-required", "{got}");
+    drop(socket);
+    let status = timeout(HANG, it.child.wait()).await.expect("it waits").unwrap();
     assert_eq!(status.code(), Some(143));
 }

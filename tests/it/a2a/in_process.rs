@@ -55,6 +55,7 @@ impl Server {
             attachment_chars: 1000,
             connections: 64,
             requests: 64,
+            refused_requests: 64,
             streams: 64,
             retry: LONG,
             head_time: LONG,

@@ -106,6 +106,31 @@ async fn the_public_url_is_in_cards_and_links_and_is_announced() {
 }
 
 #[tokio::test]
+async fn the_card_names_its_documentation_and_icon_and_no_provider_without_a_public_url() {
+    for (args, base) in [
+        (&["--public-url", "https://tandem.example/one"][..], "https://tandem.example/one/"),
+        (&[], "http://127.0.0.1:PORT/"),
+    ] {
+        let it = server(args).await;
+        let base = base.replace("PORT", &it.client.port.to_string());
+        for path in [CARD, "/v1/.well-known/agent-card.json"] {
+            let card = get(&it, path, &[HERE]).await.json();
+            let provider = if args.is_empty() { Value::Null } else { json!(base) };
+            assert_eq!(card["provider"]["url"], provider, "{card}");
+            for (field, name, kind, content) in [
+                ("documentationUrl", "documentation.md", "text/markdown", "# A2A"),
+                ("iconUrl", "icon.svg", "image/svg+xml", "<svg"),
+            ] {
+                assert_eq!(card[field], format!("{base}{name}"), "{card}");
+                let found = get(&it, &format!("/{name}"), &[HERE]).await;
+                assert!(found.header("content-type").starts_with(kind));
+                assert!(found.text().starts_with(content), "{}", found.text());
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn hosts_and_origins_follow_the_public_url_and_what_is_allowed() {
     let more = ["--public-url", "https://tandem.example/", "--allow-host", "Other.example:8443"];
     let it = server(&more).await;

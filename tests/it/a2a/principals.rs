@@ -226,7 +226,14 @@ async fn a_token_that_is_revoked_does_not_count_and_its_streams_end() {
     assert_eq!(alice.get("/listCommands").await.status, 401);
     assert_eq!(alice.socket("/ws").await.map(drop), Err(401));
     // Nothing happens in the session, and they end all the same.
-    while stream.next().await.is_some() {}
+    let mut last = None;
+    while let Some(event) = stream.event().await {
+        last = Some(event);
+    }
+    let (name, told) = last.unwrap();
+    assert_eq!((name.as_str(), &told["id"]), ("error", &json!(1)), "{told}");
+    let why = told["error"]["message"].as_str().unwrap();
+    assert!(why.contains("the token does not count any more"), "{told}");
     assert_eq!(socket.frame().await, Err(1008));
     assert_eq!(terminal.frame().await, Err(1008));
     assert_eq!(bob.get("/listCommands").await.status, 200);

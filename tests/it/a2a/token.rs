@@ -9,6 +9,7 @@ use super::http::request;
 use super::server::{Client, Served, prompt, serve, shared};
 use super::socket::Socket;
 use crate::agent::Setup;
+use crate::limit::wait_until;
 
 const TOKEN: &str = "t0ken-That-Nobody-Knows";
 
@@ -140,4 +141,41 @@ async fn by_variable(run: &str) -> Served {
     let setup = Setup::answers(json!([[{ "call": call }], [{ "text": "done" }]]));
     let setup = setup.var("TANDEM_A2A_TOKEN", TOKEN).var("TANDEM_LOG", "trace");
     serve(&setup.arg("-y")).await
+}
+
+#[tokio::test]
+async fn callers_without_a_valid_token_are_limited_by_their_address_and_do_not_fill_the_audit_log()
+{
+    let home = tempfile::tempdir().unwrap();
+    let audit = home.path().join("audit.jsonl");
+    let setup = Setup::answers(json!([[{ "text": "hi" }]])).file("token.txt", TOKEN);
+    let setup =
+        setup.arg("--a2a-token-file").arg("token.txt").arg("--trust-proxy").arg("127.0.0.1");
+    let setup = setup.arg("--audit").arg(audit.to_str().unwrap());
+    let it = serve(&setup.arg("--limit").arg("a2a-refused-requests=3")).await;
+    let get = async |address: &str, token: &str| {
+        let (forwarded, token) =
+            (format!("X-Forwarded-For: {address}"), format!("Authorization: Bearer {token}"));
+        it.client.send("GET /listCommands", &[&forwarded, &token], b"").await
+    };
+    for n in 0..20 {
+        let refused = get("192.0.2.1", &format!("wrong{n}")).await;
+        assert_eq!(refused.status, if n < 3 { 401 } else { 429 }, "{n}");
+        assert_eq!(refused.header("retry-after").is_empty(), n < 3, "{n}");
+    }
+    // The network of an address of IPv6 has many of them.
+    for n in 0..4 {
+        let refused = get(&format!("2001:db8::{n}"), "wrong").await;
+        assert_eq!(refused.status, if n < 3 { 401 } else { 429 }, "{n}");
+    }
+    assert_eq!(get("192.0.2.2", "wrong").await.status, 401);
+    assert_eq!(get("192.0.2.1", TOKEN).await.status, 200, "who has the token is not limited");
+    let is_written = || {
+        let text = fs::read_to_string(&audit).unwrap_or_default();
+        text.contains("192.0.2.2")
+    };
+    wait_until("the audit log", is_written).await;
+    let text = fs::read_to_string(&audit).unwrap();
+    assert_eq!(text.lines().filter(|line| line.contains("192.0.2.1")).count(), 4, "{text}");
+    assert!(text.contains("further requests"), "{text}");
 }

@@ -16,9 +16,6 @@ pub(super) const UNSUPPORTED: u16 = 1003;
 pub(super) const POLICY: u16 = 1008;
 pub(super) const TOO_BIG: u16 = 1009;
 
-/// Reason for closing the connection of somebody who is not served any more.
-pub(super) const REVOKED: &str = "the token does not count any more";
-
 /// Reason for closing a connection that gives no sign of life.
 pub(super) const SILENT: &str = "no sign of life";
 

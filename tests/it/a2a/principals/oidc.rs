@@ -236,7 +236,7 @@ async fn streams_end_when_their_token_expires() {
     let mut lasting = alice.stream("tasks/resubscribe", json!({ "id": "a" })).await;
     assert!(lasting.next().await.is_some());
     let mut socket = short.socket("/ws").await.unwrap();
-    while stream.next().await.is_some() {}
+    while stream.event().await.is_some() {}
     assert_eq!(socket.frame().await, Err(1008));
     // The other's goes on.
     let stopped = alice.result("tasks/cancel", json!({ "id": "a" })).await;

@@ -246,3 +246,36 @@ async fn what_cannot_be_shared_says_why() {
     let why = sent["artifacts"][0]["parts"][0]["text"].as_str().unwrap();
     assert!(why.starts_with("This session cannot be shared"), "{why}");
 }
+
+#[tokio::test]
+async fn a_stream_that_ends_because_the_session_is_not_shared_any_more_says_so() {
+    let it = Office::open(asking()).await;
+    let (alice, bob) = (it.member("alice"), it.member("bob"));
+    alice.begin("a").await;
+    let share = async |command: &str, args: &[&str]| {
+        let body = json!({ "command": command, "args": args, "taskId": "a" });
+        alice.post("/executeCommand", &body).await;
+    };
+    for (method, task) in [("tasks/resubscribe", "a"), ("SubscribeToTask", "a.1")] {
+        share("share", &["bob", "watch"]).await;
+        let mut stream = bob.stream(method, json!({ "id": task })).await;
+        stream.event().await.unwrap();
+        let mut socket = bob.socket("/ws").await.unwrap();
+        socket.send(7, method, json!({ "id": task })).await;
+        socket.until(|frame| frame["id"] == 7).await;
+        share("unshare", &["bob"]).await;
+        let (mut last, mut name) = (Value::Null, String::new());
+        while let Some(event) = stream.event().await {
+            (name, last) = event;
+        }
+        assert_eq!(name == "error", method == "tasks/resubscribe", "{name}: {last}");
+        assert_eq!(last["error"]["code"], NOT_FOUND, "{last}");
+        assert!(
+            last["error"]["message"].to_string().contains("not shared with you any more"),
+            "{last}"
+        );
+        let frames = socket.until(|frame| frame["streamEnd"] == true).await;
+        let error = frames.iter().find(|frame| frame["error"].is_object()).expect("no reason");
+        assert_eq!((&error["id"], &error["error"]["code"]), (&json!(7), &json!(NOT_FOUND)));
+    }
+}
