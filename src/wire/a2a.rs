@@ -9,7 +9,7 @@ pub mod v1;
 
 use serde::{Deserialize, Serialize};
 
-use crate::development_tool::{AgentThought, EventMetadata, ToolCall};
+use crate::development_tool::{AgentSettings, AgentThought, EventMetadata, ToolCall};
 
 /// A unit of work (spec 6.1).
 #[derive(Debug, Clone)]
@@ -26,9 +26,18 @@ pub struct Task {
     pub artifacts: Vec<Artifact>,
     /// Outcome for the context that the client named, if that context was not known.
     pub unknown_context: Option<UnknownContext>,
+    /// `true` if the client wants that nothing is asked, and that does not count.
+    pub auto_execute_refused: bool,
 }
 
 impl Task {
+    fn metadata(&self) -> Option<TaskMetadata> {
+        let auto_execute = self.auto_execute_refused.then_some(false);
+        let unknown_context = self.unknown_context;
+        let is_there = auto_execute.is_some() || unknown_context.is_some();
+        is_there.then_some(TaskMetadata { unknown_context, auto_execute })
+    }
+
     /// Returns the task without the parts that are no text.
     #[must_use]
     pub fn in_text(mut self) -> Self {
@@ -139,6 +148,8 @@ pub enum Part {
     Thought(AgentThought),
     /// A tool call.
     Call(Box<ToolCall>),
+    /// Settings of the session that count.
+    Settings(AgentSettings),
 }
 
 /// A result of a task (spec 6.7).
@@ -237,7 +248,11 @@ pub struct TaskPushNotificationConfig {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct TaskMetadata {
-    unknown_context: UnknownContext,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unknown_context: Option<UnknownContext>,
+    /// `false` if the client's own setting does not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    auto_execute: Option<bool>,
 }
 
 /// Metadata of a message.
@@ -259,6 +274,7 @@ struct ArtifactMetadata<'a> {
 enum PartData<'a> {
     Thought(&'a AgentThought),
     Call(&'a ToolCall),
+    Settings(&'a AgentSettings),
 }
 
 #[cfg(test)]

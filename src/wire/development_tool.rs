@@ -11,6 +11,21 @@ use serde_json::Value;
 pub const URI: &str =
     "https://github.com/google-gemini/gemini-cli/blob/main/docs/a2a/developer-profile/v0/spec.md";
 
+/// Returns `true` for a URI of the extension in any form of a version that is compatible with this one by
+/// Semantic Versioning: `v0`, `v0.0`, `v0.0.N`.
+pub fn is_uri(uri: &str) -> bool {
+    let Some((before, after)) = URI.split_once("v0") else { return false };
+    let version = uri.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+    let numbers = version.and_then(|version| version.strip_prefix('v'));
+    let Some(numbers) = numbers else { return false };
+    let mut numbers = numbers.split('.');
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    numbers.next() == Some("0")
+        && numbers.next().is_none_or(|minor| minor == "0")
+        && numbers.next().is_none_or(is_number)
+        && numbers.next().is_none()
+}
+
 /// Older name of the extension in metadata (`a2a-server.md`, "Event types").
 pub const CODER_AGENT: &str = "coderAgent";
 
@@ -29,6 +44,8 @@ pub enum EventKind {
     Thought,
     /// Source of a statement.
     Citation,
+    /// Settings of the session that count.
+    AgentSettings,
 }
 
 impl EventKind {
@@ -41,6 +58,7 @@ impl EventKind {
             Self::StateChange => "STATE_CHANGE",
             Self::Thought => "THOUGHT",
             Self::Citation => "CITATION",
+            Self::AgentSettings => "AGENT_SETTINGS",
         }
     }
 
@@ -53,6 +71,7 @@ impl EventKind {
             Self::StateChange => "state-change",
             Self::Thought => "thought",
             Self::Citation => "citation",
+            Self::AgentSettings => "agent-settings",
         }
     }
 }
@@ -245,6 +264,29 @@ pub struct EditedFile {
     pub new_content: String,
     /// Unified diff.
     pub formatted_diff: String,
+}
+
+/// Settings of a session that count (RFC 3.2, `AgentSettings`; `a2a-server.md`, "Agent settings").
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentSettings {
+    /// Absolute path of the directory that the session works in.
+    pub workspace_path: String,
+    /// `true` if nothing is asked.
+    pub auto_execute: bool,
+}
+
+impl Serialize for AgentSettings {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("kind", EventKind::AgentSettings.kebab())?;
+        for name in ["workspacePath", "workspace_path"] {
+            map.serialize_entry(name, &self.workspace_path)?;
+        }
+        for name in ["autoExecute", "auto_execute"] {
+            map.serialize_entry(name, &self.auto_execute)?;
+        }
+        map.end()
+    }
 }
 
 /// Thought of the model (RFC 3.2, "Agent Thoughts").

@@ -16,6 +16,9 @@ use tandem_agent::commands::{Argument, Command, Registry};
 use tandem_agent::session::{PromptPart, PromptTags, Session, SessionCommand, TurnId};
 use tandem_wire::jsonrpc::Error;
 
+/// End of the message on a command that cannot begin.
+const NOT_BEGUN: &str = "Nothing was begun, so there is no execution id.";
+
 /// `commands/get`.
 pub(super) fn all(registry: &Registry, session: Option<&Session>) -> Value {
     let commands = registry.list().iter().map(command).chain(own(session));
@@ -106,7 +109,10 @@ impl A2aServer {
                 let turn = self.command(&context, room, prompt, caller).await?;
                 (context.execution(turn), "STARTED", String::new())
             }
-            Err(why) => (String::new(), "FAILED_TO_START", why.to_string()),
+            Err(why) => {
+                let why = format!("{why} {NOT_BEGUN}");
+                (String::new(), "FAILED_TO_START", why)
+            }
         };
         let mut response = json!({
             "execution_id": id, "executionId": id, "status": status, "message": message,

@@ -421,7 +421,7 @@ impl SessionContext {
         let parts = task.status.message.iter_mut().flat_map(|message| &mut message.parts);
         let text = parts.filter_map(|part| match part {
             Part::Text(text) => Some(text),
-            Part::Thought(_) | Part::Call(_) => None,
+            Part::Thought(_) | Part::Call(_) | Part::Settings(_) => None,
         });
         for text in text.take(1) {
             *text = format!("{NO_ANSWER}\n\n{text}");
@@ -460,6 +460,7 @@ impl SessionContext {
                 history: prompt.into_iter().collect(),
                 artifacts: Vec::new(),
                 unknown_context,
+                auto_execute_refused: false,
                 id: id.clone(),
             }
         })
@@ -525,6 +526,7 @@ fn snapshot(
         history: said,
         artifacts: came.map(|text| artifact(text.clone())).into_iter().collect(),
         unknown_context: None,
+        auto_execute_refused: false,
         id,
     }
 }

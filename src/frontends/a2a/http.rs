@@ -24,7 +24,7 @@ use super::read::MessageForm;
 use super::server::{A2aServer, CallOrigin};
 use super::{busy, card, guard, http_json, monitoring, rest, sse, tokens, ws};
 use tandem_wire::a2a::error;
-use tandem_wire::development_tool::URI;
+use tandem_wire::development_tool::is_uri;
 use tandem_wire::jsonrpc::{Envelope, Error};
 
 /// The whole server, for requests that [`without_empty_segments`] has seen.
@@ -226,12 +226,16 @@ fn speaks(version: &str) -> bool {
     matches!((numbers.next(), numbers.next()), (Some("1"), _) | (Some("0"), Some("3")))
 }
 
-/// Returns the response's header for the extension, if a client activates that: no other is known.
+/// Returns the response's header for the extension as the client names it, if a client activates that: no other is
+/// known.
 fn activated(headers: &HeaderMap) -> Option<(HeaderName, HeaderValue)> {
     for name in ["a2a-extensions", "x-a2a-extensions"] {
         let asked = headers.get(name).and_then(|asked| asked.to_str().ok());
-        if asked.is_some_and(|asked| asked.split(',').any(|uri| uri.trim() == URI)) {
-            return Some((HeaderName::from_static(name), HeaderValue::from_static(URI)));
+        let mut uris = asked.into_iter().flat_map(|asked| asked.split(',')).map(str::trim);
+        if let Some(uri) = uris.find(|uri| is_uri(uri))
+            && let Ok(uri) = HeaderValue::from_str(uri)
+        {
+            return Some((HeaderName::from_static(name), uri));
         }
     }
     None

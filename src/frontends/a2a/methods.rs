@@ -25,7 +25,7 @@ use super::server::{A2aServer, CallOrigin};
 use super::subscription::{Span, Streaming};
 use super::turns::{MessageTarget, PromptReply};
 use super::{card, commands, list, monitoring, turns};
-use tandem_agent::session::{Event, Session, TurnId, TurnRecord};
+use tandem_agent::session::{Event, Mode, Session, TurnId, TurnRecord};
 use tandem_wire::a2a::{Task, TaskState, error};
 use tandem_wire::jsonrpc::Error;
 
@@ -318,7 +318,9 @@ impl A2aServer {
                 let text = self.audit.text(&prompt);
                 let key = keys.into_iter().next();
                 let target = MessageTarget { task: sent.task.is_some(), key };
-                let span = turns::begin(&context, prompt, &caller.origin, &target, dialect)?;
+                let mut span = turns::begin(&context, prompt, &caller.origin, &target, dialect)?;
+                let asks = context.here().is_some_and(|session| session.mode() != Mode::Yolo);
+                span.auto_execute_refused = sent.settings.auto_execute && asks;
                 self.audit.prompted(by, &context, span.turn, text);
                 self.push_with(&context, &span, push, dialect)?;
                 Ok((Streaming { context, span, dialect, unknown, reader }, true))
@@ -336,7 +338,8 @@ impl A2aServer {
         let streaming = self.stream(message, caller, dialect).await?;
         let (context, turn) = (Arc::clone(&streaming.context), streaming.span.turn);
         let unknown = streaming.unknown;
-        let asked_back = streaming.span.asked_back;
+        let (asked_back, auto_execute_refused) =
+            (streaming.span.asked_back, streaming.span.auto_execute_refused);
         if !at_once {
             streaming.subscribe().end().await;
         }
@@ -350,6 +353,7 @@ impl A2aServer {
             task = task.in_text();
         }
         task.unknown_context = unknown;
+        task.auto_execute_refused = auto_execute_refused;
         Ok(Reply::Value(dialect.first(&task)))
     }
 

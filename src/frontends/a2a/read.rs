@@ -11,7 +11,7 @@ use super::servers;
 use super::tool_call::{CANCEL, OPTIONS, YES};
 use tandem_agent::session::{PromptPart, ServerConfig};
 use tandem_wire::a2a::{PushAuthentication, PushNotificationConfig, error};
-use tandem_wire::development_tool::{CODER_AGENT, URI};
+use tandem_wire::development_tool::{CODER_AGENT, is_uri};
 use tandem_wire::jsonrpc::Error;
 
 /// Id of a push configuration that has none (0.3).
@@ -251,7 +251,9 @@ pub(super) fn push_config(config: &Value) -> Result<PushNotificationConfig, Erro
 /// name, or bare.
 pub(super) fn settings(metadata: &[Option<&Value>]) -> AgentSettings {
     let mut places = metadata.iter().flatten().flat_map(|metadata| {
-        [metadata.get(URI), metadata.get(CODER_AGENT), Some(*metadata)].into_iter().flatten()
+        let entries = metadata.as_object().into_iter().flatten();
+        let own = entries.filter(|(name, _)| is_uri(name)).map(|(_, settings)| settings);
+        own.chain(metadata.get(CODER_AGENT)).chain([*metadata])
     });
     places.find_map(settings_in).unwrap_or_default()
 }
@@ -362,6 +364,7 @@ mod tests {
     use super::super::tool_call::ONCE;
     use super::*;
     use tandem_content::media::Media;
+    use tandem_wire::development_tool::URI;
 
     #[track_caller]
     fn answer(data: Value, option: &str, content: Option<&str>) {

@@ -4,15 +4,17 @@
 //! One more reader of the log: it folds each event in once, however often it is asked.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tandem_agent::session::{
-    CallRecord, ClientName, Entry, Event, Millis, Origin, Projection, PromptTags, PushConfig,
+    CallRecord, ClientName, Entry, Event, Millis, Mode, Origin, Projection, PromptTags, PushConfig,
     Reader, StopReason, TaskEvent, TurnId, TurnRecord, TurnResult, now,
 };
 use tandem_wire::a2a::TaskState;
+use tandem_wire::development_tool::AgentSettings;
 
 /// Number of events that are folded in before others have their turn.
 const SLICE: usize = 256;
@@ -42,6 +44,10 @@ pub(super) struct Story {
     canceled: Option<TurnId>,
     /// The id that a client has chosen for the session.
     name: Option<String>,
+    /// The directory that the session works in.
+    directory: PathBuf,
+    /// The approval mode now.
+    mode: Mode,
     /// Push configurations, by task and configuration.
     push: BTreeMap<String, PushConfig>,
     /// The terminals that have sent a prompt, by their names.
@@ -91,6 +97,8 @@ impl Story {
             own_tasks: HashSet::new(),
             canceled: None,
             name: None,
+            directory: PathBuf::new(),
+            mode: Mode::default(),
             push: BTreeMap::new(),
             terminals: HashMap::new(),
             sent: HashMap::new(),
@@ -150,6 +158,14 @@ impl Story {
     /// Returns the id that a client has chosen for the session, if one has.
     pub(super) fn name(&self) -> Option<&str> {
         self.name.as_deref()
+    }
+
+    /// Returns the settings of the session that count.
+    pub(super) fn settings(&self) -> AgentSettings {
+        AgentSettings {
+            workspace_path: self.directory.display().to_string(),
+            auto_execute: self.mode == Mode::Yolo,
+        }
     }
 
     /// Returns the state of a turn's task; without a turn, of the session's task (0.3).
@@ -227,6 +243,10 @@ impl Story {
                 }
             }
             Event::Task(event) => self.record(event),
+            Event::SessionStarted(started) => {
+                (self.directory, self.mode) = (started.directory.clone(), started.mode);
+            }
+            Event::ModeChanged { mode, .. } => self.mode = *mode,
             _ => {}
         }
     }

@@ -49,6 +49,9 @@ pub(super) struct Span {
     /// `true` if the client takes text and no data.
     #[serde(default)]
     pub(super) text_only: bool,
+    /// `true` if the client wants that nothing is asked, and that does not count.
+    #[serde(default)]
+    pub(super) auto_execute_refused: bool,
 }
 
 impl Span {
@@ -68,6 +71,7 @@ impl Span {
             to_the_end: false,
             asked_back: false,
             text_only: false,
+            auto_execute_refused: false,
         }
     }
 
@@ -142,7 +146,8 @@ impl Streaming {
         } else {
             None
         };
-        if let Some(task) = first {
+        if let Some(mut task) = first {
+            task.auto_execute_refused = self.span.auto_execute_refused;
             let task = if self.span.text_only { task.in_text() } else { task };
             self.span.first = Some(dialect.first(&task));
         }

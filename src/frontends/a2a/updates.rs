@@ -92,7 +92,10 @@ impl Telling<'_> {
     fn tell(&mut self, story: &Story, update: &UpdateKind<'_>) {
         match update {
             UpdateKind::TurnQueued(origin) => self.queued(story, origin),
-            UpdateKind::TurnStarted => self.state(TaskState::Working, None),
+            UpdateKind::TurnStarted => {
+                self.state(TaskState::Working, None);
+                self.settings(story);
+            }
             UpdateKind::Text(text)
             | UpdateKind::Output(text)
             | UpdateKind::CommandFailed(text)
@@ -185,6 +188,18 @@ impl Telling<'_> {
         let message = self.message(vec![Part::Text(text)]);
         let status = self.status(TaskState::Working, Some(message));
         let metadata = self.metadata(kind);
+        self.push(status, false, metadata);
+    }
+
+    /// The settings that count, once a task.
+    fn settings(&mut self, story: &Story) {
+        let is_session = self.task == self.names.context;
+        if is_session && story.turns().next().is_some_and(|first| first.id != self.turn) {
+            return;
+        }
+        let message = self.message(vec![Part::Settings(story.settings())]);
+        let status = self.status(TaskState::Working, Some(message));
+        let metadata = self.metadata(EventKind::AgentSettings);
         self.push(status, false, metadata);
     }
 

@@ -52,7 +52,7 @@ impl<'a> From<&'a super::Task> for Task<'a> {
             status: (&task.status).into(),
             history: task.history.iter().map(Into::into).collect(),
             artifacts: task.artifacts.iter().map(Into::into).collect(),
-            metadata: task.unknown_context.map(|unknown_context| TaskMetadata { unknown_context }),
+            metadata: task.metadata(),
         }
     }
 }
@@ -135,6 +135,7 @@ impl<'a> From<&'a super::Part> for Part<'a> {
             super::Part::Text(text) => Self::Text { text },
             super::Part::Thought(thought) => Self::Data { data: PartData::Thought(thought) },
             super::Part::Call(call) => Self::Data { data: PartData::Call(call) },
+            super::Part::Settings(settings) => Self::Data { data: PartData::Settings(settings) },
         }
     }
 }

@@ -214,7 +214,9 @@ async fn a_command_over_json_rpc_has_a_task_of_its_own() {
     for path in [json!(["none"]), json!(["memory", "none"]), json!(["memory", "add"])] {
         let found = socket.call(2, "command/execute", json!({ "commandPath": path })).await;
         assert_eq!(found["result"]["status"], "FAILED_TO_START", "{path}");
-        assert!(!found["result"]["message"].as_str().unwrap().is_empty());
+        let why = found["result"]["message"].as_str().unwrap();
+        assert!(why.ends_with("Nothing was begun, so there is no execution id."), "{why}");
+        assert_eq!(found["result"]["execution_id"], "");
     }
 }
 

@@ -118,6 +118,76 @@ async fn whoever_started_the_server_decides_whether_nothing_is_asked() {
 }
 
 #[tokio::test]
+async fn a_client_whose_auto_execute_does_not_count_is_told() {
+    for (args, auto, told) in
+        [(&[][..], true, Some(false)), (&[], false, None), (&["--allow-auto-execute"], true, None)]
+    {
+        let it = rooted(args).await;
+        for (method, wrapper) in [("message/send", ""), ("SendMessage", "task")] {
+            let mut sent = prompt("go");
+            sent["message"]["metadata"] = json!({ "coderAgent": { "autoExecute": auto } });
+            let first = it.client.result(method, sent).await;
+            let task = first.get(wrapper).unwrap_or(&first);
+            let expected = told.map_or(Value::Null, Value::Bool);
+            assert_eq!(task["metadata"]["autoExecute"], expected, "{args:?} {auto}: {task}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_settings_that_count_are_told_after_the_task_works() {
+    for (args, auto) in [(&["--allow-auto-execute"][..], true), (&[], false)] {
+        let it = rooted(args).await;
+        let mut sent = prompt("go");
+        sent["message"]["metadata"] = json!({ "coderAgent": { "autoExecute": true } });
+        let events = it.client.stream("message/stream", sent).await.rest().await;
+        let at = |kind: &str| {
+            let is_it = |event: &Value| event["metadata"]["coderAgent"]["kind"] == kind;
+            events.iter().position(is_it).unwrap_or_else(|| panic!("no {kind}: {events:?}"))
+        };
+        assert_eq!(at("agent-settings"), at("state-change") + 1);
+        let event = &events[at("agent-settings")];
+        assert_eq!(event["metadata"][URI]["kind"], "AGENT_SETTINGS");
+        let settings = &event["status"]["message"]["parts"][0]["data"];
+        let root = it.home.path().join("workspace/root").canonicalize().unwrap();
+        let expected = json!({ "kind": "agent-settings", "workspacePath": root,
+            "workspace_path": root, "autoExecute": auto, "auto_execute": auto });
+        assert_eq!(*settings, expected);
+        let told =
+            events.iter().filter(|it| it["metadata"]["coderAgent"]["kind"] == "agent-settings");
+        assert_eq!(told.count(), 1);
+    }
+}
+
+#[tokio::test]
+async fn the_extension_may_be_named_in_every_form_of_its_version() {
+    let it = rooted(&[]).await;
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": { "id": "x" } });
+    let path = it.home.path().join("workspace/beside");
+    for (version, is_ours) in [
+        ("v0", true),
+        ("v0.0", true),
+        ("v0.0.0", true),
+        ("v0.0.7", true),
+        ("v0.1", false),
+        ("v1", false),
+        ("v0.0.x", false),
+    ] {
+        let uri = URI.replace("/v0/", &format!("/{version}/"));
+        for name in ["X-A2A-Extensions", "A2A-Extensions"] {
+            let header = format!("{name}: https://example.com/other, {uri}");
+            let response = it.client.send("POST /", &[&header], body.to_string().as_bytes()).await;
+            let active = response.header(&name.to_lowercase()).to_owned();
+            assert_eq!(active, if is_ours { uri.as_str() } else { "" }, "{version}");
+        }
+        let mut sent = prompt("go");
+        sent["message"]["metadata"] = json!({ uri: { "workspace_path": path } });
+        let is_read = it.client.call("message/send", sent).await["error"].is_object();
+        assert_eq!(is_read, is_ours, "{version}");
+    }
+}
+
+#[tokio::test]
 async fn trust_is_nothing_that_a_client_can_claim() {
     for args in [&[][..], &["--allow-auto-execute"]] {
         let it = rooted(args).await;
