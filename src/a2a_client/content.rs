@@ -1,7 +1,10 @@
 //! Text and files of messages and artifacts.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
+use tandem_content::fence::fence;
 use tandem_tools::{one_line, plain};
 
 /// Characters of a file's name, type or address.
@@ -14,7 +17,7 @@ const FILES: usize = 200;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct RemoteContent {
     pub(super) text: String,
-    /// A line a file: its name, its type, its address if it has one. None is fetched.
+    /// A line a file that is no text here: its name, its type, its address if it has one. None is fetched.
     pub(super) files: Vec<String>,
 }
 
@@ -32,9 +35,13 @@ impl RemoteContent {
         if let Some(text) = part["text"].as_str() {
             self.separate();
             self.text.push_str(&kept(text, left));
-        } else if let Some(file) = file(part) {
-            if self.files.len() < FILES {
-                self.files.push(file);
+        } else if let Some((file, line)) = file(part) {
+            if let Some(text) = inline_text(file) {
+                self.separate();
+                let text = kept(&text, left);
+                self.text.push_str(&format!("{line}:\n{}\n", fence(&text, "")));
+            } else if self.files.len() < FILES {
+                self.files.push(line);
             }
         } else if let Some(data) = part.get("data").filter(|data| !data.is_null()) {
             self.separate();
@@ -68,8 +75,16 @@ pub(super) fn kept(text: &str, left: &mut usize) -> String {
     plain(text.as_bytes())
 }
 
-/// Returns the line of a part that is a file: in 0.3 an object of its own, in 1.0 bytes or an address.
-fn file(part: &Value) -> Option<String> {
+/// Returns the content of a file that comes with its part, if it is a text.
+fn inline_text(file: &Value) -> Option<String> {
+    let bytes = ["bytes", "raw"].iter().find_map(|name| file[*name].as_str())?;
+    let bytes: String = bytes.split_ascii_whitespace().collect();
+    let text = String::from_utf8(BASE64_STANDARD.decode(bytes).ok()?).ok()?;
+    (!text.is_empty() && !text.contains('\0')).then_some(text)
+}
+
+/// Returns a part that is a file, in 0.3 an object of its own, in 1.0 bytes or an address, and its line.
+fn file(part: &Value) -> Option<(&Value, String)> {
     let inner = Some(&part["file"]).filter(|file| file.is_object());
     let file =
         inner.or_else(|| (part["raw"].is_string() || part["url"].is_string()).then_some(part))?;
@@ -88,7 +103,7 @@ fn file(part: &Value) -> Option<String> {
     if let Some(address) = text(&["uri", "url"]) {
         line += &format!(", at {address}");
     }
-    Some(line + ")")
+    Some((file, line + ")"))
 }
 
 #[cfg(test)]
@@ -118,6 +133,22 @@ mod tests {
             "",
             &["a file without a name (of no known type, about 3 bytes)"],
         );
+    }
+
+    #[test]
+    fn files_that_come_with_their_parts_are_read_if_they_are_texts() {
+        // "fn x() {}" and "```", in base64.
+        let old = json!({ "name": "a.rs", "mimeType": "text/x-rust", "bytes": "Zm4geCgpIHt9" });
+        let quoted = "a.rs (text/x-rust, about 9 bytes):\n```\nfn x() {}\n```\n";
+        check(json!([{ "kind": "file", "file": old }]), quoted, &[]);
+        let new = json!({ "raw": "YGBg", "filename": "b" });
+        let quoted = "see\nb (of no known type, about 3 bytes):\n````\n```\n````\n";
+        check(json!([{ "text": "see" }, new]), quoted, &[]);
+        let binary = json!({ "raw": "AAEC", "filename": "c" });
+        check(json!([binary]), "", &["c (of no known type, about 3 bytes)"]);
+        let long = json!({ "raw": "eHh4".repeat(100), "filename": "d" });
+        let content = RemoteContent::read(&json!([long]), &mut 100);
+        assert!(content.text.ends_with(&format!("```\n{}\n```\n", "x".repeat(100))));
     }
 
     #[test]
