@@ -2,8 +2,10 @@
 //! endpoints").
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::context::SessionContext;
 use super::dialect::Dialect;
@@ -13,8 +15,18 @@ use super::requests::{Execute, SessionName};
 use super::server::{A2aServer, CallOrigin};
 use super::turns;
 use tandem_agent::commands::{Argument, Command, Registry};
-use tandem_agent::session::{PromptPart, PromptTags, Session, SessionCommand, TurnId};
+use tandem_agent::session::{
+    Access, CallStarted, Event, PromptPart, PromptTags, Session, SessionCommand, TurnId,
+};
 use tandem_wire::jsonrpc::Error;
+
+/// Statuses of a command that was begun (RFC 3.3, `CommandExecutionStatus`).
+const STARTED: &str = "STARTED";
+const AWAITING_SHELL: &str = "AWAITING_SHELL_CONFIRMATION";
+const AWAITING_ACTION: &str = "AWAITING_ACTION_CONFIRMATION";
+
+/// Maximum time for which the reply waits for what a command does first.
+const FIRST_STEP_TIME: Duration = Duration::from_secs(1);
 
 /// End of the message on a command that cannot begin.
 const NOT_BEGUN: &str = "Nothing was begun, so there is no execution id.";
@@ -107,7 +119,7 @@ impl A2aServer {
                 let prompt = vec![PromptPart::Text(prompt)];
                 let (context, room) = self.commanded(session, &caller.principal, &prompt)?;
                 let turn = self.command(&context, room, prompt, caller).await?;
-                (context.execution(turn), "STARTED", String::new())
+                (context.execution(turn), first_status(&context, turn).await, String::new())
             }
             Err(why) => {
                 let why = format!("{why} {NOT_BEGUN}");
@@ -179,6 +191,37 @@ impl A2aServer {
         self.audit.prompted((&caller.principal, &caller.origin), context, turn, text);
         session.synced().await;
         Ok(turn)
+    }
+}
+
+/// Returns the status of a command that was begun: it waits if the first that it does is to ask.
+async fn first_status(context: &SessionContext, turn: TurnId) -> &'static str {
+    let queued = context.story(|story| Some(story.turn(turn)?.queued.0));
+    let (Some(queued), true) = (queued, context.running_now() == Some(turn)) else {
+        return STARTED;
+    };
+    let mut log = context.events(queued);
+    let first_step = async {
+        loop {
+            match &*log.next_entry().await.event {
+                Event::CallStarted(started) => return asked_status(started),
+                Event::Asked(_)
+                | Event::Output(_)
+                | Event::CommandFailed(_)
+                | Event::TurnFinished { .. } => return STARTED,
+                _ => {}
+            }
+        }
+    };
+    timeout(FIRST_STEP_TIME, first_step).await.unwrap_or(STARTED)
+}
+
+/// Returns the status of a command whose first call this is.
+fn asked_status(started: &CallStarted) -> &'static str {
+    match (&started.question, &started.access) {
+        (None, _) => STARTED,
+        (Some(_), Access::Execute { .. }) => AWAITING_SHELL,
+        (Some(_), _) => AWAITING_ACTION,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::server::{Served, URI, prompt, serve, shared, states, text};
+use super::server::{Served, URI, prompt, serve, shared, states, text, within};
 use crate::agent::Setup;
 
 async fn server() -> Served {
@@ -218,6 +218,24 @@ async fn a_command_over_json_rpc_has_a_task_of_its_own() {
         assert!(why.ends_with("Nothing was begun, so there is no execution id."), "{why}");
         assert_eq!(found["result"]["execution_id"], "");
     }
+}
+
+#[tokio::test]
+async fn a_command_that_asks_first_says_what_it_waits_for() {
+    let setup = Setup::answers(json!([[{ "text": "done" }]])).without_sandbox();
+    let command = "description = \"Touches\"\nprompt = \"Look: !{touch made.txt}\"\n";
+    let it = shared(&setup.file("../.gemini/commands/make.toml", command)).await;
+    let asked = json!({ "command_path": ["make"], "args": "" });
+    let begun = it.client.result("command/execute", asked).await;
+    assert_eq!(begun["status"], "AWAITING_SHELL_CONFIRMATION", "{begun}");
+    let task = begun["execution_id"].clone();
+    let got = it.client.result("tasks/get", json!({ "id": task })).await;
+    assert_eq!(got["status"]["state"], "input-required", "{got}");
+    let done = it.client.result("message/send", within(&task, prompt("Go ahead."))).await;
+    assert_eq!(done["status"]["state"], "completed", "{done}");
+    assert!(it.editor.workspace().join("made.txt").exists());
+    let asked = json!({ "command_path": ["memory", "show"], "args": "" });
+    assert_eq!(it.client.result("command/execute", asked).await["status"], "STARTED");
 }
 
 #[tokio::test]
