@@ -93,7 +93,7 @@ fn is_text(kind: &str) -> bool {
         Some(_) => kind.ends_with(*known),
         None => kind == *known,
     };
-    kind.starts_with("text/") || TEXT_TYPES.iter().any(|known| is_known(&known))
+    kind.starts_with("text/") || TEXT_TYPES.iter().any(is_known)
 }
 
 /// Returns a text as the model is shown it: nothing in it is a mention, or can be taken for words around it.

@@ -60,8 +60,6 @@ pub(super) struct Contexts {
     port: u16,
     meter: Arc<Meter>,
     audit: Arc<Audit>,
-    /// Time after a turn's end for which its message may be a retry.
-    pub(super) retry: Duration,
     /// Time of the last line in the log about a store that cannot be reached.
     reported: Mutex<Option<Instant>>,
 }
@@ -79,7 +77,6 @@ impl Contexts {
         port: u16,
         meter: Arc<Meter>,
         audit: Arc<Audit>,
-        retry: Duration,
     ) -> Self {
         let shared = match &served {
             ServedSessions::Shared { first, .. } => {
@@ -90,7 +87,7 @@ impl Contexts {
         };
         let followed = FollowedContexts::default();
         let reported = Mutex::default();
-        Self { served, shared, followed, servers, port, meter, audit, retry, reported }
+        Self { served, shared, followed, servers, port, meter, audit, reported }
     }
 
     /// Returns the error for a client who needs what the store does not give. Where a database is that cannot be

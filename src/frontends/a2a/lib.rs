@@ -159,7 +159,6 @@ pub async fn serve(
     let servers = Allowed { programs: options.programs, reach };
     let address = listener.local_addr().context("the port is not known")?;
     let network = ServerNetwork::new(std::mem::take(&mut options.network), address);
-    let port = network.port;
     let principals = Principals::new(std::mem::take(&mut options.access));
     principals.begin().await;
     let audit = Arc::new(Audit::begin(options.audit.take()));
@@ -167,7 +166,7 @@ pub async fn serve(
     let server = Arc::new(A2aServer {
         principals: Arc::new(principals),
         audit: Arc::clone(&audit),
-        contexts: Contexts::new(sessions, servers, port, Arc::clone(&meter), audit, options.retry),
+        contexts: Contexts::new(sessions, servers, network.port, Arc::clone(&meter), audit),
         meter,
         webhooks: Webhooks::new(options.webhook_loopback, webhook::WebhookLimits::default()),
         commands: Registry::default(),

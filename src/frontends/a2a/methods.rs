@@ -208,7 +208,8 @@ impl A2aServer {
             let visible = self.contexts.of(&caller.principal);
             // A node that orders this has named the session of a message that it has recognized.
             let is_known = sent.names_session() && caller.order.is_none();
-            visible.recognize(&mut params, &mut sent, &caller.sender()).await?;
+            let (sender, window) = (caller.sender(), self.options.retry);
+            visible.recognize(&mut params, &mut sent, &sender, window).await?;
             let named = SessionId { task: sent.task.as_deref(), context: sent.context.as_deref() };
             let open = self.load(&caller.principal, &named).await?;
             if let Some(context) = open.as_ref().filter(|_| is_known) {
@@ -249,7 +250,7 @@ impl A2aServer {
             (None, None, begins) => begins.clone().unwrap_or_default(),
         };
         let content = sent.content.clone();
-        let retry = (!sent.names_session()).then_some(self.contexts.retry);
+        let retry = (!sent.names_session()).then_some(self.options.retry);
         let key = MessageKey { sender: &caller.sender(), scope: &scope, id: &id, retry };
         self.messages.once(&key, (&content, &caller.principal), dialect, || {
             let (streaming, began) = self.carry_out(sent, caller, dialect)?;
@@ -268,7 +269,7 @@ impl A2aServer {
         dialect: Dialect,
     ) -> Result<(Streaming, bool), Error> {
         let keys = sent.keys(self.contexts.shared().is_some());
-        let retry = (!sent.names_session()).then(|| (caller.sender(), self.contexts.retry));
+        let retry = (!sent.names_session()).then(|| (caller.sender(), self.options.retry));
         let push = &sent.configuration;
         self.check_push(push)?;
         if matches!(sent.content, SentContent::Prompt(_)) && sent.task.is_none() {

@@ -123,7 +123,7 @@ pub(super) struct A2aServer {
     pub(super) begun: String,
     /// Number of callers that there have been.
     pub(super) clients: AtomicU64,
-    /// Number of WebSockets that are open.
+    /// Number of connections that are a WebSocket.
     pub(super) sockets: watch::Sender<usize>,
     /// The requests without a valid token.
     pub(super) refusals: Refusals,

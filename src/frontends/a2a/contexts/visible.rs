@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::future::ready;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::join_all;
 use futures::stream::BoxStream;
@@ -512,12 +513,13 @@ impl<'a> VisibleContexts<'a> {
 
     /// Recognizes a message that names no session and was sent before, to this process or another one of the
     /// store: it names the session that it has begun from now on. A message that is new gets the id of the
-    /// session that it begins.
+    /// session that it begins. `window`: time after a turn's end for which its message may be a retry.
     pub(in super::super) async fn recognize(
         &self,
         params: &mut Value,
         sent: &mut Sent,
         sender: &MessageSender,
+        window: Duration,
     ) -> Result<(), Error> {
         let (Some(message), SentContent::Prompt(prompt)) = (&sent.id, &sent.content) else {
             return Ok(());
@@ -531,7 +533,7 @@ impl<'a> VisibleContexts<'a> {
         }
         for use_number in 0..MESSAGE_USES {
             let id = begun_id(sender.name(), message, prompt, use_number);
-            match self.may_be_retry(&id, message, sender).await {
+            match self.may_be_retry(&id, message, sender, window).await {
                 Ok(None) => {
                     sent.begins = Some(id);
                     return Ok(());
@@ -556,8 +558,8 @@ impl<'a> VisibleContexts<'a> {
         id: &str,
         message: &str,
         sender: &MessageSender,
+        window: Duration,
     ) -> Result<Option<bool>, StoreError> {
-        let window = self.all.retry;
         if let Some(context) = self.find_known(id, Naming::Any).filter(|it| !it.has_moved()) {
             let turn = context.story(|story| story.sent(message).map(|turn| turn.id));
             // A turn that is not stored yet is in no story.
