@@ -117,24 +117,22 @@ impl Refusals {
         &self,
         operation: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let end = self.patience.map(|patience| self.since.unwrap_or_else(Instant::now) + patience);
-        let gives_up = async {
-            match end {
-                Some(end) => sleep_until(end).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::pin!(operation, gives_up);
+        let waited = self.since.map_or(Duration::ZERO, |since| since.elapsed());
+        let mut left = self.patience.map(|patience| patience.saturating_sub(waited));
+        tokio::pin!(operation);
         loop {
+            // In steps: a process that was stopped for long looks again before it gives up.
+            let step = left.map_or(SLOW, |left| left.min(SLOW));
             tokio::select! {
                 biased;
                 result = &mut operation => return result,
-                () = &mut gives_up => {
-                    let seconds = self.patience.unwrap_or_default().as_secs();
-                    let why = format!("its store has not answered for {seconds} s");
-                    return Err(StoreError::Refused(why));
-                }
-                () = sleep(SLOW) => self.health.note_refusal(),
+                () = sleep(step) => self.health.note_refusal(),
+            }
+            left = left.map(|left| left.saturating_sub(step));
+            if left == Some(Duration::ZERO) {
+                let seconds = self.patience.unwrap_or_default().as_secs();
+                let why = format!("its store has not answered for {seconds} s");
+                return Err(StoreError::Refused(why));
             }
         }
     }
