@@ -17,6 +17,7 @@ const HOOKS: &str = " (the hooks and filters of the repository run outside, too)
 
 /// The sandbox that a command line runs in.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about one line")]
 pub(super) struct Confined<'a> {
     pub(super) mode: SandboxMode,
     /// `true` if what is not known to be harmful runs in it without a question.

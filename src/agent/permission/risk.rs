@@ -81,9 +81,6 @@ pub fn assess(
                 if let Some(mut part) = assess_looped(&command, &loops, &cwd, &secrets, reads) {
                     consider(environment, &command, &wrappers, &cwd, &mut part);
                     part.forms.append(&mut wrappers);
-                    if matches!(part.risk, Risk::Runs(_)) {
-                        part.content = project::content(&command, &cwd);
-                    }
                     assessed.push(part);
                 }
                 if command.name() == Some("cd") {
@@ -104,7 +101,7 @@ pub fn assess(
     Ok(assessed)
 }
 
-/// Adds to a command's assessment what the environment makes of it.
+/// Adds to a command's assessment what the environment makes of it, and the content of what it runs.
 fn consider(
     environment: &Environment,
     command: &SimpleCommand,
@@ -125,6 +122,9 @@ fn consider(
     let unnamed = SimpleCommand::default();
     let found = environment.risk(if runs { &unnamed } else { command }, wrappers, cwd);
     part.add(found, "environment");
+    if matches!(part.risk, Risk::Runs(_)) {
+        part.content = project::content(command, cwd);
+    }
 }
 
 /// Assesses a wrapper that was given nothing to run, and is run all the same; `None` if it is harmless.
@@ -187,7 +187,6 @@ fn assess_one(
 ) -> Option<AssessedCommand> {
     let (redirect, writes) = writes::redirects_risk(&command.redirects, cwd);
     let overwrites = writes::overwritten(&command.redirects, cwd);
-    let plants = writes::plants(command, cwd);
     let (variable, assignment) = assignments::risk(command);
     let SecretFinding { risk: secret, files, is_certain } = secrets.find(command, cwd);
     let secret = (secret, SECRETS);
@@ -203,7 +202,7 @@ fn assess_one(
             overwrites,
             secrets: files,
             tells_secrets: is_certain,
-            plants,
+            plants: writes::plants(command, cwd),
             ..AssessedCommand::nameless(name, Risk::None, "read-only")
         };
         let part = part.with([assignment, redirect, secret]);
@@ -242,7 +241,7 @@ fn assess_one(
         relies,
         hides,
         destroys: every_time::destroys(command),
-        plants,
+        plants: writes::plants(command, cwd),
         content: ProjectContent::None,
         changes_repository: changes_repository(command, cwd),
     };
