@@ -9,7 +9,7 @@ mod walk;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, DirBuilder, DirEntry};
+use std::fs::{self, DirBuilder};
 use std::io;
 use std::mem::take;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
@@ -28,9 +28,9 @@ use tokio::sync::OnceCell;
 
 pub use self::looks::RunsOn;
 use self::looks::{Identity, Looks, ProtectedFiles};
-use self::search::{SearchResult, with_targets};
+use self::search::{HeldFiles, SearchResult, with_targets};
 use self::secret_files::{SecretFiles, hidden_but};
-use self::walk::{Found, Wanted, WorkspaceWalk, is_gone};
+use self::walk::{Found, Wanted, WorkspaceWalk};
 use super::name_list::NameList;
 use super::network::{HostLists, HostPattern, NetworkAccess, NetworkProxy, NetworkSetup};
 use super::off_thread::off_thread;
@@ -44,6 +44,9 @@ const TEMPORARY: &str = "tmp";
 
 /// The place of temporary files that are in memory, for people.
 const IN_MEMORY: &str = "/tmp (in memory)";
+
+/// Maximum number of files that a message names.
+const MAX_LISTED: usize = 20;
 
 /// Environment variables that lead to programs outside of the sandbox.
 const LEADING_OUT: [&str; 11] = [
@@ -121,14 +124,12 @@ pub struct CommandSandbox {
     temporary: Mutex<Option<KnownPath>>,
     /// The walk through the workspace. Held while it is made: not to be locked on the runtime's thread.
     walk: Mutex<WorkspaceWalk>,
-    /// Protected files in all directories, as they were found last.
-    nested: Mutex<SearchResult>,
-    /// Protected files at the roots at the last look.
-    at_roots: Mutex<BTreeSet<PathBuf>>,
+    /// Protected files, as they were found last.
+    protected: Mutex<Arc<SearchResult>>,
     /// Directories that could not be searched for the last command, and those that people know of.
     unclear: Mutex<BTreeSet<PathBuf>>,
     told_unclear: Mutex<BTreeSet<PathBuf>>,
-    /// What was seen of those at the roots.
+    /// What was seen of protected files.
     looks: Arc<Looks>,
     /// Files of the workspace with secrets, which are hidden.
     secret_files: SecretFiles,
@@ -145,12 +146,34 @@ type Tell = dyn Fn(String) + Send + Sync;
 pub struct Confinement {
     probe: Arc<Probe>,
     profile: Arc<Profile>,
-    /// Protected files at the roots before the command.
-    before: Arc<ProtectedFiles>,
+    before: Arc<Before>,
     /// The command's way to the network, if it has one of its own.
     network: Option<Arc<NetworkAccess>>,
     /// The sandbox's report on the command that was made last.
     report: Arc<Mutex<Report>>,
+}
+
+/// The protected files of the workspace before a command.
+struct Before {
+    files: ProtectedFiles,
+    found: Arc<SearchResult>,
+}
+
+impl Before {
+    /// Returns whether a protected file was there, or may have been.
+    fn has(&self, path: &Path, identity: &Identity) -> bool {
+        self.files.get(path) == Some(identity) || self.found.is_unclear(path)
+    }
+
+    /// Returns whether a file has come up in a directory that was there, or at the root in one whose name begins with
+    /// a dot: other programs look there.
+    fn is_looked_at(&self, path: &Path, roots: &[PathBuf]) -> bool {
+        let Some(directory) = path.parent() else { return true };
+        let is_at_root = || roots.iter().any(|root| directory.parent() == Some(root));
+        let is_hidden = |name: &OsStr| name.as_encoded_bytes().starts_with(b".");
+        self.found.directories.contains(directory)
+            || (directory.file_name().is_some_and(is_hidden) && is_at_root())
+    }
 }
 
 impl Confinement {
@@ -281,7 +304,7 @@ impl CommandSandbox {
         };
         let (probe, proxy, temporary, looks) = Default::default();
         let (secret_files, news, complained) = Default::default();
-        let (walk, nested, at_roots, unclear, told_unclear) = Default::default();
+        let (walk, protected, unclear, told_unclear) = Default::default();
         Self {
             roots: places(workspace.roots()),
             writable: places(&setup.writable),
@@ -292,8 +315,7 @@ impl CommandSandbox {
             proxy,
             temporary,
             walk,
-            nested,
-            at_roots,
+            protected,
             unclear,
             told_unclear,
             looks,
@@ -469,12 +491,13 @@ impl CommandSandbox {
             }
             let profile = sandbox.profile(mode, &shown);
             let profile = profile.map_err(|error| unavailable(&error.to_string()))?;
-            let before = sandbox.protected_at_roots();
+            let found = Arc::clone(&sandbox.protected.lock());
+            let before = Before { files: identified(&found.files), found };
             let (profile, before) = (Arc::new(profile), Arc::new(before));
             Ok(Confinement { probe, profile, before, network, report: Arc::default() })
         });
         let confined = confined.await?;
-        self.tell_new(ProtectedFiles::clone(&confined.before));
+        self.tell_new(confined.before.files.clone());
         if confined.profile.writes_roots {
             self.tell_unclear();
         }
@@ -491,14 +514,12 @@ impl CommandSandbox {
     pub(super) async fn has_ended(self: &Arc<Self>, ended: RunsOn) {
         drop(ended);
         let sandbox = Arc::clone(self);
-        let look = off_thread(move || {
-            Ok::<_, ToolError>((sandbox.protected_at_roots(), sandbox.has_left()))
-        });
+        let look =
+            off_thread(move || Ok::<_, ToolError>((sandbox.protected_files(), sandbox.has_left())));
         if let Ok((now, has_left)) = look.await {
             self.tell_new(now);
             self.looks.set_left(has_left);
         }
-        self.search_again();
     }
 
     /// Returns whether something may be left of commands that can write the workspace. Blocks.
@@ -540,13 +561,12 @@ impl CommandSandbox {
         let accept = move || {
             for root in sandbox.workspace.roots() {
                 let Ok(inside) = path.strip_prefix(root) else { continue };
-                // As far down as files at the roots are looked at.
-                let shallow = inside.ancestors().filter(|it| (1..=2).contains(&it.iter().count()));
-                let protected = shallow.filter(|inside| {
+                let protected = inside.ancestors().filter(|inside| {
                     let names = |is_directory| sandbox.setup.protected.names(inside, is_directory);
                     names(true) || names(false)
                 });
-                sandbox.looks.accept(protected.filter_map(|inside| identified(&root.join(inside))));
+                let protected: Vec<_> = protected.map(|inside| root.join(inside)).collect();
+                sandbox.looks.accept(identified(&protected));
             }
             Ok::<_, ToolError>(())
         };
@@ -661,26 +681,33 @@ impl CommandSandbox {
         })
     }
 
-    /// Moves protected files out of the workspace that have come up while a command ran. Returns each
-    /// with its new path.
+    /// Moves protected files out of the workspace that have come up while a command ran. Returns each with its new
+    /// path. A file that came with a directory of its own stays, and people are told.
     pub async fn take_back(self: &Arc<Self>, confinement: &Confinement) -> Vec<(PathBuf, PathBuf)> {
         if !confinement.profile.writes_roots {
             return Vec::new();
         }
         let (sandbox, before) = (Arc::clone(self), Arc::clone(&confinement.before));
         let taken = off_thread(move || {
-            let taken = sandbox.take(&before);
-            sandbox.looks.settle(sandbox.protected_at_roots(), sandbox.has_left());
+            let TakenBack { taken, staying, files } = sandbox.take(&before);
+            sandbox.looks.settle(files, sandbox.has_left());
+            if let (false, Some(tell)) = (staying.is_empty(), sandbox.news.get()) {
+                tell(about_staying(&staying));
+            }
             Ok::<_, ToolError>(taken)
         });
         taken.await.unwrap_or_default()
     }
 
-    fn take(&self, before: &ProtectedFiles) -> Vec<(PathBuf, PathBuf)> {
-        let mut taken = Vec::new();
-        for (path, identity) in self.protected_at_roots() {
-            let known = before.get(&path);
-            if known == Some(&identity) {
+    fn take(&self, before: &Before) -> TakenBack {
+        let mut files = self.protected_files();
+        let (mut taken, mut staying) = (Vec::new(), Vec::new());
+        let come_up = files.iter().filter(|(path, identity)| !before.has(path, identity));
+        let come_up: Vec<_> = come_up.map(|(path, it)| (path.clone(), it.clone())).collect();
+        for (path, identity) in come_up {
+            let known = before.files.get(&path);
+            if known.is_none() && !before.is_looked_at(&path, self.workspace.roots()) {
+                staying.push(path);
                 continue;
             }
             // A link that is the same leads to something else: that is what has come up.
@@ -699,8 +726,10 @@ impl CommandSandbox {
             {
                 let _ = self.workspace.rooted(&path).and_then(|place| moving::link(&place, target));
             }
+            files.remove(&path);
+            files.extend(identified(&[path]));
         }
-        taken
+        TakenBack { taken, staying, files }
     }
 
     fn is_in_workspace(&self, path: &Path) -> bool {
@@ -720,44 +749,22 @@ impl CommandSandbox {
         Ok(to)
     }
 
-    /// Returns the protected files, and what could not be searched for them.
+    /// Returns what is held because of the protected files that were found last.
     fn protected(&self) -> Vec<PathBuf> {
-        let found = self.nested.lock().clone();
-        let mut files: BTreeSet<_> = self.protected_at_roots().into_keys().collect();
-        files.extend(found.files);
+        let HeldFiles { files, unclear } = self.protected.lock().held(self.workspace.roots());
         let mut protected = with_targets(&files);
-        protected.extend(found.unclear.iter().cloned());
-        *self.unclear.lock() = found.unclear;
+        protected.extend(unclear.iter().cloned());
+        *self.unclear.lock() = unclear;
         protected.into_iter().collect()
     }
 
-    /// Returns the protected files at the roots, and one directory below.
-    fn protected_at_roots(&self) -> ProtectedFiles {
-        let mut protected = ProtectedFiles::new();
-        let mut is_whole = true;
-        let mut entries = |directory: &Path| {
-            let listed = list(directory);
-            is_whole &= listed.is_ok();
-            listed.unwrap_or_default()
-        };
-        for root in self.workspace.roots() {
-            for entry in entries(root) {
-                if self.is_protected(root, &entry.path()) {
-                    protected.extend(identified(&entry.path()));
-                } else if is_hidden_directory(&entry) {
-                    let below = entries(&entry.path()).into_iter();
-                    let below = below.filter(|entry| self.is_protected(root, &entry.path()));
-                    protected.extend(below.filter_map(|entry| identified(&entry.path())));
-                }
-            }
+    /// Returns the protected files, after a search for them.
+    fn protected_files(&self) -> ProtectedFiles {
+        if let Err(error) = self.search() {
+            tracing::warn!(%error, "protected files could not be searched for");
         }
-        let mut known = self.at_roots.lock();
-        if !is_whole {
-            // The search could not list every directory: a file that an earlier search found may still be there.
-            protected.extend(known.iter().filter_map(|path| identified(path)));
-        }
-        *known = protected.keys().cloned().collect();
-        protected
+        let found = Arc::clone(&self.protected.lock());
+        identified(&found.files)
     }
 
     fn is_protected(&self, root: &Path, path: &Path) -> bool {
@@ -776,11 +783,14 @@ impl CommandSandbox {
         let secrets = self.workspace.secrets();
         let mut walk = self.walk.lock();
         let mut found = walk.walk(roots, &Wanted { is_protected: &is_protected, secrets })?;
-        let (files, unclear) = (take(&mut found.protected), take(&mut found.unclear));
-        let mut nested = self.nested.lock();
-        let earlier = take(&mut *nested);
-        *nested = SearchResult::new(files, unclear, roots);
-        nested.keep(earlier);
+        let mut searched = SearchResult {
+            files: take(&mut found.protected),
+            directories: take(&mut found.directories),
+            unclear: take(&mut found.unclear),
+        };
+        let mut protected = self.protected.lock();
+        searched.keep(&protected);
+        *protected = Arc::new(searched);
         Ok(found)
     }
 }
@@ -794,11 +804,32 @@ fn temporary_in(directory: &Path) -> io::Result<KnownPath> {
     KnownPath::at(&path)
 }
 
-/// Lists a directory. One that is not there any more has no entries.
-fn list(directory: &Path) -> io::Result<Vec<DirEntry>> {
-    match fs::read_dir(directory) {
-        Err(error) if is_gone(&error) => Ok(Vec::new()),
-        entries => entries?.collect(),
+/// Result of taking back.
+struct TakenBack {
+    /// Files that were moved, each with its new path.
+    taken: Vec<(PathBuf, PathBuf)>,
+    /// Files that have come up and stay.
+    staying: Vec<PathBuf>,
+    /// All protected files as they are now.
+    files: ProtectedFiles,
+}
+
+/// Returns the message on files that came up with their directories, for people.
+fn about_staying(paths: &[PathBuf]) -> String {
+    format!(
+        "{} came up with a new directory. Other programs run such files by themselves: look at it before you work \
+         there. Later commands in the sandbox cannot change it.",
+        listed(paths)
+    )
+}
+
+/// Returns paths for people, or some of them.
+fn listed(paths: &[PathBuf]) -> String {
+    let shown = paths.iter().take(MAX_LISTED).map(|path| format!("`{}`", path.display()));
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    match paths.len().saturating_sub(MAX_LISTED) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 
@@ -824,15 +855,14 @@ fn unavailable(why: &str) -> ToolError {
     )
 }
 
-fn is_hidden_directory(entry: &DirEntry) -> bool {
-    entry.file_name().as_encoded_bytes().starts_with(b".")
-        && entry.file_type().is_ok_and(|kind| kind.is_dir())
-}
-
-fn identified(path: &Path) -> Option<(PathBuf, Identity)> {
-    let data = path.symlink_metadata().ok()?;
-    let target = fs::read_link(path).ok();
-    let end = target.as_ref().and_then(|_| fs::metadata(path).ok());
-    let end = end.map(|data| (data.dev(), data.ino()));
-    Some((path.to_owned(), Identity { device: data.dev(), number: data.ino(), target, end }))
+/// Returns files as they are.
+fn identified(paths: &[PathBuf]) -> ProtectedFiles {
+    let identity = |path: &PathBuf| {
+        let data = path.symlink_metadata().ok()?;
+        let target = fs::read_link(path).ok();
+        let end = target.as_ref().and_then(|_| fs::metadata(path).ok());
+        let end = end.map(|data| (data.dev(), data.ino()));
+        Some((path.clone(), Identity { device: data.dev(), number: data.ino(), target, end }))
+    };
+    paths.iter().filter_map(identity).collect()
 }

@@ -208,7 +208,6 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
     let notes = match (&confinement, &cx.host.sandbox) {
         (Some(confinement), Some(sandbox)) => {
             let taken = sandbox.take_back(confinement).await;
-            sandbox.search_again();
             SandboxNotes::new(cx.sandbox, &taken, &written, directory, confinement)
                 .await
                 .about_hidden(&confinement.hidden_in_workspace(), command, &written)

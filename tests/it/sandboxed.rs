@@ -281,6 +281,66 @@ async fn what_runs_by_itself_is_moved_out_and_the_model_is_told() {
 }
 
 #[tokio::test]
+async fn what_is_planted_in_a_directory_that_was_there_is_moved_out_as_at_the_root() {
+    if lacking(Need::ProtectingSandbox) {
+        return;
+    }
+    let planted = ["AGENTS.md", ".envrc", ".vscode/tasks.json", ".git/hooks/pre-commit"];
+    let makes = "cd src/deep; echo x > AGENTS.md; echo x > .envrc; mkdir -p .vscode .git/hooks; \
+        echo x > .vscode/tasks.json; echo x > .git/hooks/pre-commit; echo x > b.txt";
+    let mut stage = Stage::new(Mode::AutoEdit, &[run("sh make.sh")]);
+    fs::write(stage.path("make.sh"), makes).unwrap();
+    fs::create_dir_all(stage.path("src/deep")).unwrap();
+    let made = stage.go(Answer::Reject).await;
+    assert!(!made[0].is_asked() && made[0].is_sandboxed());
+    for path in planted {
+        let path = stage.path("src/deep").join(path);
+        assert!(!path.exists(), "{}", path.display());
+    }
+    assert!(stage.path("src/deep/b.txt").exists());
+    let told = made[0].told();
+    for name in ["src/deep/AGENTS.md", "src/deep/.envrc", "src/deep/.vscode", "src/deep/.git"] {
+        let path = stage.path(name).display().to_string();
+        assert!(told.contains(&format!("{path}, which other programs run")), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_among_very_many_is_moved_out_and_the_model_is_told_of_some() {
+    if lacking(Need::ProtectingSandbox) {
+        return;
+    }
+    let makes = "for i in $(seq 600); do echo x > $i/.envrc; done; mkdir src/.git";
+    let mut stage = Stage::new(Mode::AutoEdit, &[run("sh make.sh")]);
+    fs::write(stage.path("make.sh"), makes).unwrap();
+    for name in (1..=600).map(|number| number.to_string()).chain(["src".to_owned()]) {
+        fs::create_dir(stage.path(&name)).unwrap();
+    }
+    let made = stage.go(Answer::Reject).await;
+    assert!(!stage.path("src/.git").exists());
+    assert!((1..=600).all(|number| !stage.path(&format!("{number}/.envrc")).exists()));
+    let told = made[0].told();
+    assert!(told.contains("581 more files were moved") && told.len() < 10_000, "{told}");
+}
+
+#[tokio::test]
+async fn what_comes_with_a_directory_of_its_own_stays_and_people_are_told() {
+    if lacking(Need::ProtectingSandbox) {
+        return;
+    }
+    let calls = [run("mkdir -p new/.git && echo x > new/AGENTS.md"), run("echo y > new/AGENTS.md")];
+    let mut stage = Stage::new(Mode::AutoEdit, &calls);
+    let made = stage.go(Answer::Reject).await;
+    assert!(made[0].is_done() && !made[1].is_done(), "{} {}", made[0].told(), made[1].told());
+    assert_eq!(fs::read_to_string(stage.path("new/AGENTS.md")).unwrap(), "x\n");
+    let told = notices(&stage).await;
+    let [told] = &told[..] else { panic!("{told:?}") };
+    for name in ["new/.git", "new/AGENTS.md"] {
+        assert!(told.contains(&format!("`{}`", stage.path(name).display())), "{told}");
+    }
+}
+
+#[tokio::test]
 async fn a_directory_that_the_settings_name_is_written_however_it_is_spelled() {
     if lacking(Need::Sandbox) {
         return;

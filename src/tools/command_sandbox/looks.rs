@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::listed;
+
 /// A file as it was: another one at the same path has another number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Identity {
@@ -80,7 +82,7 @@ impl Looks {
         let before = state.last.replace(now)?;
         let now = state.last.iter().flatten();
         let new = now.filter(|(path, identity)| before.get(*path) != Some(*identity));
-        let new: Vec<_> = new.map(|(path, _)| format!("`{}`", path.display())).collect();
+        let new: Vec<_> = new.map(|(path, _)| path.clone()).collect();
         if new.is_empty() || (makers.is_empty() && !state.has_left) {
             return None;
         }
@@ -92,7 +94,7 @@ impl Looks {
         Some(format!(
             "{} came up while {makers}. Other programs run such files by themselves: look at it, unless \
              you made it. Later commands in the sandbox cannot change it.",
-            new.join(", ")
+            listed(&new)
         ))
     }
 

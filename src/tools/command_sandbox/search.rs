@@ -1,6 +1,6 @@
 //! The protected files of a workspace: what cannot be searched for them counts as protected itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -22,34 +22,46 @@ const MAX_LINKS: usize = 40;
 const MAX_POINTER_BYTES: u64 = 4096;
 
 /// Result of a search.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(super) struct SearchResult {
-    /// Protected files.
+    /// Protected files, the nearest to the roots first.
+    pub(super) files: Vec<PathBuf>,
+    /// Directories that were searched.
+    pub(super) directories: HashSet<PathBuf>,
+    /// Directories that could not be searched.
+    pub(super) unclear: BTreeSet<PathBuf>,
+}
+
+/// Protected files that are held in their place, each by itself or with the directory that it is in.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct HeldFiles {
     pub(super) files: BTreeSet<PathBuf>,
     /// Directories that hold more protected files, or may: they could not be searched.
     pub(super) unclear: BTreeSet<PathBuf>,
 }
 
 impl SearchResult {
-    /// Takes over what a walk has found, the nearest to the roots first.
-    pub(super) fn new(
-        mut files: Vec<PathBuf>,
-        mut unclear: BTreeSet<PathBuf>,
-        roots: &[PathBuf],
-    ) -> Self {
-        let beyond = files.drain(files.len().min(MAX_HELD)..);
-        unclear.extend(beyond.filter_map(|path| path.parent().map(Path::to_owned)));
-        Self { files: files.into_iter().collect(), unclear: gathered(unclear, roots) }
+    /// Adds what an earlier search has found and is still there. Where it lies may not be listed any more.
+    pub(super) fn keep(&mut self, earlier: &Self) {
+        let is_there =
+            |path: &&PathBuf| !path.symlink_metadata().is_err_and(|error| is_gone(&error));
+        let known: HashSet<_> = self.files.iter().collect();
+        let kept = earlier.files.iter().filter(|path| !known.contains(path));
+        let kept: Vec<_> = kept.filter(is_there).cloned().collect();
+        self.files.extend(kept);
     }
 
-    /// Adds what an earlier search has found and is still there. Where it lies may not be listed any more.
-    pub(super) fn keep(&mut self, earlier: Self) {
-        let is_there =
-            |path: &PathBuf| !path.symlink_metadata().is_err_and(|error| is_gone(&error));
-        let room = MAX_HELD.saturating_sub(self.files.len());
-        let kept = earlier.files.into_iter().filter(|path| !self.files.contains(path));
-        let kept: Vec<_> = kept.filter(is_there).take(room).collect();
-        self.files.extend(kept);
+    /// Returns few files and directories with which all protected files are held.
+    pub(super) fn held(&self, roots: &[PathBuf]) -> HeldFiles {
+        let (each, beyond) = self.files.split_at(self.files.len().min(MAX_HELD));
+        let beyond = beyond.iter().filter_map(|path| path.parent().map(Path::to_owned));
+        let unclear = self.unclear.iter().cloned().chain(beyond).collect();
+        HeldFiles { files: each.iter().cloned().collect(), unclear: gathered(unclear, roots) }
+    }
+
+    /// Returns whether nobody knows what was in the directory of a file.
+    pub(super) fn is_unclear(&self, path: &Path) -> bool {
+        path.ancestors().any(|above| self.unclear.contains(above))
     }
 }
 
@@ -160,10 +172,11 @@ mod tests {
     fn the_directories_of_more_files_than_are_held_are_unclear() {
         let root = PathBuf::from("/w");
         let files = (0..=MAX_HELD).map(|number| root.join(format!("{number}/.git")));
-        let result = SearchResult::new(files.collect(), BTreeSet::new(), &[root]);
-        assert_eq!((result.files.len(), result.unclear.len()), (MAX_HELD, 1));
-        let unclear = result.unclear.first().unwrap().join(".git");
-        assert!(!result.files.contains(&unclear));
+        let result = SearchResult { files: files.collect(), ..SearchResult::default() };
+        let held = result.held(&[root]);
+        assert_eq!((held.files.len(), held.unclear.len()), (MAX_HELD, 1));
+        let unclear = held.unclear.first().unwrap().join(".git");
+        assert!(!held.files.contains(&unclear));
     }
 
     #[test]
@@ -171,11 +184,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (kept, gone) = (directory.path().join("a"), directory.path().join("b"));
         fs::write(&kept, "").unwrap();
-        let earlier =
-            SearchResult { files: [kept.clone(), gone].into(), ..SearchResult::default() };
+        let earlier = SearchResult { files: vec![kept.clone(), gone], ..SearchResult::default() };
         let mut found = SearchResult::default();
-        found.keep(earlier);
-        assert_eq!(found.files, BTreeSet::from([kept]));
+        found.keep(&earlier);
+        assert_eq!(found.files, [kept]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The walk through a workspace before a command: one for what is protected and what is secret.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
 use std::io;
@@ -41,7 +41,8 @@ pub(super) struct Wanted<'w> {
 pub(super) struct Found {
     /// Protected files.
     pub(super) protected: Vec<PathBuf>,
-    /// Directories in which protected files could not be looked for.
+    /// Directories in which protected files were looked for, and those in which they could not be.
+    pub(super) directories: HashSet<PathBuf>,
     pub(super) unclear: BTreeSet<PathBuf>,
     /// Files with secrets, by their names.
     pub(super) secrets: Vec<Candidate>,
@@ -107,6 +108,7 @@ impl WorkspaceWalk {
             };
             left -= listing.count;
             if sought.protected {
+                found.directories.insert(directory.clone());
                 found.protected.extend(listing.protected.iter().map(|name| directory.join(name)));
             }
             if sought.secret {

@@ -180,6 +180,9 @@ const MAX_LOOKUPS: usize = 50;
 /// Maximum length of output that the model is told uncut, whatever its window has room for, in bytes.
 const MAX_UNCUT_OUTPUT: usize = 1000;
 
+/// Maximum number of files that were moved of which the model is told.
+const MAX_TAKEN: usize = 20;
+
 impl SandboxNotes {
     /// Makes notes on a command that ran in a mode: files that were taken out of the workspace, each with
     /// its new path; what the command wrote, and the directory that it ran in.
@@ -190,7 +193,9 @@ impl SandboxNotes {
         directory: &Path,
         confinement: &Confinement,
     ) -> Self {
-        let taken = taken.iter().map(|(path, to)| {
+        let unnamed = taken.len().saturating_sub(MAX_TAKEN);
+        let unnamed = (unnamed > 0).then(|| format!("\n[{unnamed} more files were moved, too.]"));
+        let taken = taken.iter().take(MAX_TAKEN).map(|(path, to)| {
             format!(
                 "\n[The command made {}, which other programs run by themselves; it was moved to {}. \
                  If the user wants it, write it with write_file, which asks.]",
@@ -198,7 +203,7 @@ impl SandboxNotes {
                 to.display()
             )
         });
-        let taken: String = taken.collect();
+        let taken: String = taken.chain(unnamed).collect();
         let network = confinement.network();
         let hosts = network.and_then(|network| hosts(network, output));
         let says = |words: &[&str]| {
