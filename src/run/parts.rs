@@ -12,6 +12,7 @@ use tandem_settings::{
 };
 use tandem_shell::protected_files;
 use tandem_tools::command_sandbox::{SandboxDemand, SandboxSetup};
+use tandem_tools::home::tool_chains;
 use tandem_tools::network::{HostLists, NetworkSetup, UpstreamProxies};
 use tandem_tools::workspace::IgnoreSettings;
 use tandem_tools::{self as tools, Host, NameList, Tool, ToolLimits, WebSearch, WebSetup};
@@ -69,7 +70,11 @@ pub(super) fn sandbox_setup(settings: &Settings, env: &Env, limits: &ToolLimits)
         demand: None,
         mechanism: None,
         helper: PathBuf::from(OWN_PROGRAM),
+        tool_chains: env
+            .home()
+            .map_or_else(Vec::new, |home| tool_chains(&home, |name| env.var(name))),
         home: env.home(),
+        readable: settings.tools.sandbox_readable_paths.clone(),
         writable: settings.tools.sandbox_allowed_paths.clone(),
         network: settings.tools.sandbox_network_access,
         hosts: hosts(&settings.sandbox.network),

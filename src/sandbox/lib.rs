@@ -31,7 +31,8 @@ pub use self::mechanism::{Mechanism, NOT_SANDBOXED, OWN_PROGRAM, PROXY_PORT};
 pub use self::other::{Sandbox, helper, steers_loader};
 pub use self::probe::{PassedOver, Probe, probe};
 pub use self::profile::{
-    KnownPath, Limits, Profile, RUN_DIRECTORIES, SandboxMode, TEMPORARY_DIRECTORIES, Temporary,
+    Home, HomeLink, KnownPath, Limits, Profile, RUN_DIRECTORIES, SandboxMode,
+    TEMPORARY_DIRECTORIES, Temporary,
 };
 pub use self::report::Report;
 pub use self::seatbelt::seatbelt;

@@ -71,6 +71,8 @@ pub struct Profile {
     /// Files and directories whose content cannot be read. One that does not exist counts for
     /// nothing.
     pub hidden: Vec<PathBuf>,
+    /// The user's home directory, if it is hidden but for a part.
+    pub home: Option<Home>,
     /// `true` if the command can use the machine's network.
     pub network: bool,
     /// `true` if the command and those that are not apart see nothing of each other's processes.
@@ -96,6 +98,49 @@ pub enum Temporary {
     Memory,
     /// A directory on the disk.
     Directory(KnownPath),
+}
+
+/// A home directory of which a command sees, besides roots and writable paths, only a part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Home {
+    /// Its path, a real one.
+    pub path: PathBuf,
+    /// Files and directories in it that can be read. One that does not exist counts for nothing.
+    pub readable: Vec<PathBuf>,
+    /// Links in it that lead to what can be read.
+    pub links: Vec<HomeLink>,
+}
+
+/// A link in a home directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HomeLink {
+    /// Its path; no directory above it is a link.
+    pub path: PathBuf,
+    /// The text of the link.
+    pub target: PathBuf,
+}
+
+impl Profile {
+    /// Returns whether a path, a real one, lies in the part of the home that is hidden.
+    pub fn hides_in_home(&self, path: &Path) -> bool {
+        let Some(home) = &self.home else { return false };
+        let places = self.roots.iter().chain(&self.writable).map(KnownPath::path);
+        let mut places = places.chain(home.readable.iter().map(PathBuf::as_path));
+        path.starts_with(&home.path) && !places.any(|place| path.starts_with(place))
+    }
+
+    /// Returns what of the home can be read, and is in no root and no writable path.
+    pub(crate) fn readable_in_home(&self) -> impl Iterator<Item = &Path> {
+        let others: Vec<_> = self.roots.iter().chain(&self.writable).map(KnownPath::path).collect();
+        let readable = self.home.iter().flat_map(|home| &home.readable).map(PathBuf::as_path);
+        readable.filter(move |path| !others.iter().any(|place| path.starts_with(place)))
+    }
+
+    /// Returns the links in the hidden part of the home.
+    pub(crate) fn links_in_home(&self) -> impl Iterator<Item = &HomeLink> {
+        let links = self.home.iter().flat_map(|home| &home.links);
+        links.filter(|link| self.hides_in_home(&link.path))
+    }
 }
 
 /// What a command may do with files: the terms that people and settings use.

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use crate::profile::Profile;
+use crate::profile::{KnownPath, Profile};
 
 /// What programs need to start and run at all.
 const BASE: &str = "\
@@ -43,6 +43,17 @@ pub fn seatbelt(profile: &Profile) -> io::Result<String> {
     for place in profile.temporary_directory().into_iter().chain(&profile.writable) {
         rule("allow file-write*", place.path())?;
     }
+    if let Some(home) = &profile.home {
+        rule("deny file-read*", &home.path)?;
+        // Programs look up every directory above the one that they work in.
+        rule("allow file-read-metadata", &home.path)?;
+        let places =
+            profile.roots.iter().chain(profile.temporary_directory()).chain(&profile.writable);
+        let places = places.map(KnownPath::path).filter(|place| place.starts_with(&home.path));
+        for path in places.chain(profile.readable_in_home()) {
+            rule("allow file-read*", path)?;
+        }
+    }
     for path in &profile.protected {
         rule("deny file-write*", path)?;
     }
@@ -72,7 +83,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::profile::{KnownPath, Temporary};
+    use crate::profile::{Home, Temporary};
 
     fn paths(paths: &[&str]) -> Vec<PathBuf> {
         paths.iter().map(PathBuf::from).collect()
@@ -91,6 +102,11 @@ mod tests {
             writable: vec![place("/Users/u/.npm")],
             protected: paths(&["/Users/u/p/.git"]),
             hidden: paths(&["/Users/u/.ssh"]),
+            home: Some(Home {
+                path: PathBuf::from("/Users/u"),
+                readable: paths(&["/Users/u/.rustup", "/Users/u/.npm/_cacache"]),
+                links: Vec::new(),
+            }),
             ..Profile::default()
         };
         let text = seatbelt(&profile).unwrap();
@@ -99,6 +115,11 @@ mod tests {
 (allow file-write* (subpath \"/Users/u/p\"))
 (allow file-write* (subpath \"/private/tmp/t\"))
 (allow file-write* (subpath \"/Users/u/.npm\"))
+(deny file-read* (subpath \"/Users/u\"))
+(allow file-read-metadata (subpath \"/Users/u\"))
+(allow file-read* (subpath \"/Users/u/p\"))
+(allow file-read* (subpath \"/Users/u/.npm\"))
+(allow file-read* (subpath \"/Users/u/.rustup\"))
 (deny file-write* (subpath \"/Users/u/p/.git\"))
 (deny file-read* file-write* (subpath \"/Users/u/.ssh\"))
 (allow network-bind network-inbound (local ip \"localhost:*\"))

@@ -357,6 +357,7 @@ impl<'a> Merger<'a> {
             .include_directories
             .iter_mut()
             .chain(&mut settings.tools.sandbox_allowed_paths)
+            .chain(&mut settings.tools.sandbox_readable_paths)
             .chain(&mut settings.policy_paths)
             .chain(&mut settings.admin_policy_paths);
         for path in paths {

@@ -294,6 +294,8 @@ pub struct ToolsSettings {
     pub sandbox_network_access: bool,
     /// Directories outside the workspace that commands in the sandbox can write.
     pub sandbox_allowed_paths: Vec<PathBuf>,
+    /// Files and directories of the home that commands in the sandbox can read.
+    pub sandbox_readable_paths: Vec<PathBuf>,
     /// MCP servers that run without it, although a project names them.
     pub sandbox_excluded_servers: Vec<String>,
     /// Reading the web.

@@ -49,10 +49,11 @@ pub fn policy(env: &Env, settings: &Settings, folder: &Path, interactive: bool) 
     }
 }
 
-/// Returns the set of secret files, which includes the directories where the agent keeps its keys
-/// and its state, wherever those are.
+/// Returns the set of secret files, which includes the directories where the agent keeps its keys,
+/// its state and its sessions, wherever those are.
 fn secrets(env: &Env) -> Secrets {
-    Secrets::with([env.config_dir(), env.state_dir()].into_iter().flatten().collect())
+    let directories = [env.config_dir(), env.state_dir(), env.sessions_dir()];
+    Secrets::with(directories.into_iter().flatten().collect())
 }
 
 /// Origin of a setting.

@@ -31,6 +31,7 @@ use self::looks::{Identity, Looks, ProtectedFiles};
 use self::search::{HeldFiles, SearchResult, with_targets};
 use self::secret_files::{SecretFiles, hidden_but};
 use self::walk::{Found, Wanted, WorkspaceWalk};
+use super::home::HomeFiles;
 use super::name_list::NameList;
 use super::network::{HostLists, HostPattern, NetworkAccess, NetworkProxy, NetworkSetup};
 use super::off_thread::off_thread;
@@ -79,8 +80,12 @@ pub struct SandboxSetup {
     pub mechanism: Option<Mechanism>,
     /// The program that is started as the sandbox's helper.
     pub helper: PathBuf,
-    /// The user's home directory.
+    /// The user's home directory, which is hidden but for the [tool chains](crate::home::tool_chains) and what is `readable`.
     pub home: Option<PathBuf>,
+    /// Files and directories of the home that tools for building need. They need not exist.
+    pub tool_chains: Vec<PathBuf>,
+    /// Files and directories of the home that a person lets commands read.
+    pub readable: Vec<PathBuf>,
     /// Directories outside the workspace that commands which may write the workspace can write, too.
     pub writable: Vec<PathBuf>,
     /// `true` if commands can use the machine's network.
@@ -133,6 +138,8 @@ pub struct CommandSandbox {
     looks: Arc<Looks>,
     /// Files of the workspace with secrets, which are hidden.
     secret_files: SecretFiles,
+    /// The home, if the user has one.
+    home: Option<HomeFiles>,
     /// Tells people and the model.
     news: OnceLock<Box<Tell>>,
     /// `true` if people know that there is no sandbox.
@@ -305,14 +312,19 @@ impl CommandSandbox {
         let (probe, proxy, temporary, looks) = Default::default();
         let (secret_files, news, complained) = Default::default();
         let (walk, protected, unclear, told_unclear) = Default::default();
+        let (roots, writable) = (places(workspace.roots()), places(&setup.writable));
+        let home = setup.home.as_ref().map(|home| {
+            let (named, tool_chains) = (setup.readable.clone(), setup.tool_chains.clone());
+            HomeFiles::new(home.clone(), named, tool_chains, &roots, &writable)
+        });
         Self {
-            roots: places(workspace.roots()),
-            writable: places(&setup.writable),
             scratch: Scratch::new(setup.temporary.clone()),
             setup,
             workspace,
             probe,
             proxy,
+            roots,
+            writable,
             temporary,
             walk,
             protected,
@@ -320,6 +332,7 @@ impl CommandSandbox {
             told_unclear,
             looks,
             secret_files,
+            home,
             news,
             complained,
         }
@@ -395,6 +408,10 @@ impl CommandSandbox {
             None => None,
         };
         section("Temporary files", temporary.into_iter().collect());
+        if let Some(home) = &profile.home {
+            let title = format!("Readable in {}, besides these", home.path.display());
+            section(&title, home.readable.iter().map(PathBuf::as_path).collect());
+        }
         section("Not readable", profile.hidden.iter().map(|path| &**path).collect());
         text.push_str(&self.describe_network(&probe));
         Ok(text)
@@ -658,27 +675,34 @@ impl CommandSandbox {
         hidden.retain(|path| !self.roots.iter().any(|root| root.path().starts_with(path)));
         let roots = self.workspace.roots();
         hidden.extend(self.secret_files.hidden(roots, found.secrets, found.unsearched));
-        // A file in `tools.sandboxAllowedPaths` was named by a person, who means it to be read. A link of that name is
+        // A file that the settings let commands read or write was named by a person, who means it to be read. A link is
         // not followed: a command may have made it.
         let named = self.writable.iter().map(KnownPath::path);
-        let named = named.chain(self.setup.writable.iter().map(PathBuf::as_path));
+        let asked = self.setup.writable.iter().chain(&self.setup.readable);
+        let named = named.chain(asked.map(PathBuf::as_path));
         let is_file = |path: &&Path| path.symlink_metadata().is_ok_and(|data| data.is_file());
         let named = named.filter(is_file).map(Path::to_owned);
         let shown: BTreeSet<_> = named.chain(shown.iter().cloned()).collect();
         let hidden: BTreeSet<_> =
             hidden.into_iter().flat_map(|path| hidden_but(path, &shown)).collect();
-        let hidden = hidden.into_iter().collect();
-        Ok(Profile {
+        let mut profile = Profile {
             roots: self.roots.clone(),
             writes_roots,
             temporary: Some(temporary),
             writable,
             protected,
-            hidden,
+            hidden: Vec::new(),
+            home: self.home.as_ref().and_then(HomeFiles::find),
             network: self.setup.network,
             apart: false,
             limits: self.setup.limits,
-        })
+        };
+        if let Some(home) = &mut profile.home {
+            home.readable.retain(|path| !hidden.iter().any(|it| path.starts_with(it)));
+        }
+        let hidden = hidden.into_iter().filter(|path| !profile.hides_in_home(path));
+        profile.hidden = hidden.collect();
+        Ok(profile)
     }
 
     /// Moves protected files out of the workspace that have come up while a command ran. Returns each with its new

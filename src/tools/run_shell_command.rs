@@ -211,6 +211,7 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
             SandboxNotes::new(cx.sandbox, &taken, &written, directory, confinement)
                 .await
                 .about_hidden(&confinement.hidden_in_workspace(), command, &written)
+                .about_home(confinement.profile(), [command, &written])
         }
         (None, Some(sandbox)) => {
             // It may have made repositories.
@@ -381,6 +382,7 @@ fn report(
     if !ended.is_empty() {
         text.extend(notes.blocked.as_deref());
         text.extend(notes.limits.as_deref());
+        text.extend(notes.home.as_deref());
     }
     text.extend(notes.hosts.as_deref());
     text.extend(notes.taken.as_deref());

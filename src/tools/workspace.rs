@@ -339,7 +339,7 @@ fn existing(path: &Path, temporary: Option<&Path>) -> io::Result<PathBuf> {
 }
 
 /// A path's component, looked up.
-enum ComponentKind {
+pub(super) enum ComponentKind {
     /// A symbolic link, and its target.
     Link(PathBuf),
     /// Anything else that exists.
@@ -371,7 +371,10 @@ fn real_path_with(
 }
 
 /// Resolves an absolute path component by component, so that each is looked up once.
-fn walk(path: &Path, look_up: impl Fn(&Path) -> io::Result<ComponentKind>) -> io::Result<PathBuf> {
+pub(super) fn walk(
+    path: &Path,
+    mut look_up: impl FnMut(&Path) -> io::Result<ComponentKind>,
+) -> io::Result<PathBuf> {
     let mut real = PathBuf::from("/");
     // The components still to come, the next one last.
     let mut ahead = reversed(path);

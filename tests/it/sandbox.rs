@@ -2,6 +2,7 @@
 //! on this machine.
 
 mod attacks;
+mod home;
 mod limits;
 mod lines;
 mod network;

@@ -79,6 +79,8 @@ fn sandbox_setup(home: &Path) -> SandboxSetup {
         mechanism: None,
         helper: PathBuf::from(env!("CARGO_BIN_EXE_tandem")),
         home: Some(home.to_owned()),
+        tool_chains: Vec::new(),
+        readable: Vec::new(),
         writable: Vec::new(),
         network: false,
         hosts: NetworkSetup::default(),

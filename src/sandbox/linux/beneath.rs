@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags, fstat, mkdirat,
-    open, openat, openat2, statx,
+    open, openat, openat2, statx, symlinkat,
 };
 use rustix::io::Errno;
 
@@ -103,6 +103,14 @@ impl Root {
             openat(&parent, name, flags, Mode::RUSR | Mode::WUSR)?;
         }
         Ok(self.find(path)?)
+    }
+
+    /// Makes a link, and the directories above it.
+    pub(crate) fn link(&self, path: &Path, target: &Path) -> io::Result<()> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        Ok(symlinkat(target, &self.make(parent, true)?.file, name)?)
     }
 
     /// Opens what is to be guarded. `None`: it does not exist. What lies behind a link, or where this

@@ -13,12 +13,13 @@ use rustix::io::Errno;
 
 use super::beneath::{Guard, Guarded, Root};
 use super::plan::{
-    Layout, drop_held, guards, outermost_hidden, run_directories, temporary_directories,
+    Layout, drop_held, guards, outermost_hidden, replaced_home, run_directories,
+    temporary_directories,
 };
 use super::sys::bounded_memory_bytes;
 use super::{Naming as _, privileges, seccomp, sys};
 use crate::order::{Expected, HELPER, Order};
-use crate::profile::{KnownPath, Profile};
+use crate::profile::{HomeLink, KnownPath, Profile};
 use crate::report;
 
 /// Directories that the program is looked for in. `PATH` may lead into the workspace.
@@ -112,6 +113,20 @@ impl Arguments {
         Ok(())
     }
 
+    /// Puts an empty directory in the place of the home, and into it what can be read.
+    fn home(&mut self, path: &Path, profile: &Profile) {
+        self.own(&["--tmpfs"], path);
+        for path in profile.readable_in_home() {
+            // Files that are not there any more, or lie behind a link by now, are not seen.
+            if let Ok(found) = self.root.find(path) {
+                self.bind("--ro-bind", found.place(path), path);
+            }
+        }
+        for HomeLink { path, target } in profile.links_in_home() {
+            self.words.extend(["--symlink".into(), target.into(), path.into()]);
+        }
+    }
+
     fn hide(&mut self, path: &Path) {
         match self.root.find(path) {
             Ok(found) if found.kind == FileType::Directory => {
@@ -131,6 +146,10 @@ fn arguments(profile: &Profile) -> io::Result<Arguments> {
     let option = |place: &KnownPath| if is_writable(place) { "--bind" } else { "--ro-bind" };
     for place in seen {
         made.bind(option(place), place.clone(), place.path());
+    }
+    let home = replaced_home(profile).map(|home| home.path.as_path());
+    if let Some(path) = home {
+        made.home(path, profile);
     }
     // `/dev`, `/proc`, `/run` and `/tmp` come after the workspace: a path that a project chose would otherwise cover
     // them with the machine's own.
@@ -155,7 +174,9 @@ fn arguments(profile: &Profile) -> io::Result<Arguments> {
         made.hide(path);
     }
     // Nor is `/dev` itself written, which has no limit of its own.
-    made.words.extend(["--remount-ro", "/proc", "--remount-ro", "/dev"].map(OsString::from));
+    for path in home.into_iter().chain(["/proc", "/dev"].map(Path::new)) {
+        made.words.extend(["--remount-ro".into(), path.into()]);
+    }
     Ok(made)
 }
 

@@ -13,7 +13,7 @@ use rustix::fs::FileType;
 
 use super::beneath::{Opened, Root};
 use super::{Naming as _, privileges, seccomp, sys};
-use crate::profile::Profile;
+use crate::profile::{KnownPath, Profile};
 
 /// The first version that governs truncation. Without it a file that can only be read can be emptied.
 const FIRST: i64 = 3;
@@ -96,13 +96,25 @@ fn allow(
     rules.add_rule(PathBeneath::new(found.file, access)).map_err(io::Error::other)
 }
 
-/// Returns paths that together are all files but the hidden ones and devices.
+/// Returns paths that together are all files but the hidden ones, those of the home and devices.
 fn readable(profile: &Profile) -> io::Result<Vec<PathBuf>> {
     let mut hidden: Vec<_> = profile.hidden.iter().map(PathBuf::as_path).collect();
     // To root, a disk is a file like any other.
     hidden.push(Path::new("/dev"));
     let mut readable = Vec::new();
-    collect(Path::new("/"), &hidden, &mut readable)?;
+    let home = profile.home.as_ref().map(|home| home.path.as_path());
+    let outside: Vec<_> = hidden.iter().copied().chain(home).collect();
+    collect(Path::new("/"), &outside, &mut readable)?;
+    let places = profile.roots.iter().chain(&profile.writable).map(KnownPath::path);
+    let places = places.chain(profile.readable_in_home());
+    for place in places.filter(|place| home.is_some_and(|home| place.starts_with(home))) {
+        if !hidden.iter().any(|hidden| hidden.starts_with(place)) {
+            readable.push(place.to_owned());
+        } else if !hidden.contains(&place) {
+            // What its owner cannot list is not read by a command either.
+            let _ = collect(place, &hidden, &mut readable);
+        }
+    }
     Ok(readable)
 }
 

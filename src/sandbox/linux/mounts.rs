@@ -16,9 +16,11 @@ use rustix::mount::{
 
 use super::Naming as _;
 use super::beneath::{Guard, Guarded, Opened, Root, is_directory};
-use super::plan::{Layout, guards, outermost_hidden, run_directories, temporary_directories};
-use super::sys::{PAGE_BYTES, bounded_memory_bytes, restrict};
-use crate::profile::{KnownPath, Limits, Profile};
+use super::plan::{
+    Layout, guards, outermost_hidden, replaced_home, run_directories, temporary_directories,
+};
+use super::sys::{PAGE_BYTES, bounded_memory_bytes, make_read_only, restrict};
+use crate::profile::{HomeLink, KnownPath, Limits, Profile};
 
 /// Devices that programs rely on. There are no others: to root, a disk is a file like any other.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -31,6 +33,8 @@ struct Parts {
     /// Roots and writable paths, by the [layout](Layout).
     seen: Vec<(OwnedFd, KnownPath)>,
     unseen: Vec<(OwnedFd, KnownPath)>,
+    /// The readable part of the home.
+    home: Vec<Part>,
     temporary: Vec<Part>,
     devices: Vec<Part>,
     /// The file that says who resolves names, if it is in a directory that is replaced.
@@ -51,6 +55,7 @@ pub(super) fn build(profile: &Profile, temporary: Vec<Part>) -> io::Result<()> {
         let point = root.find_place(&place)?;
         put(&part, &point).naming(place.path().to_string_lossy())?;
     }
+    let home = build_home(&root, profile, parts.home)?;
     // `/run`, `/dev` and `/tmp` are replaced after the workspace is mounted: a path that a project chose would
     // otherwise cover them with the machine's own. `/run` is replaced because a read-only mount does not keep a
     // command from connecting to the sockets in it.
@@ -60,7 +65,9 @@ pub(super) fn build(profile: &Profile, temporary: Vec<Part>) -> io::Result<()> {
     }
     build_devices(&root, parts.devices, profile.limits)?;
     for (part, path) in parts.temporary {
-        put_at(&root, &part, &path)?;
+        // It may be in the home.
+        let point = root.make(&path, true).naming(path.to_string_lossy())?;
+        put(&part, &point).naming(path.to_string_lossy())?;
     }
     let unseen = parts.unseen.into_iter().map(|(part, place)| (part, place.path().to_owned()));
     for (part, path) in unseen.chain(parts.resolver) {
@@ -68,6 +75,8 @@ pub(super) fn build(profile: &Profile, temporary: Vec<Part>) -> io::Result<()> {
         let point = point.naming(path.to_string_lossy())?;
         put(&part, &point).naming(path.to_string_lossy())?;
     }
+    // Mount points are made in it until now.
+    home.map(make_read_only).transpose().naming("the home")?;
     for (path, guard) in guards(profile) {
         put_guard(&root, &path, guard).naming(path.to_string_lossy())?;
     }
@@ -90,6 +99,17 @@ impl Parts {
         };
         let Layout { seen, unseen } = Layout::of(profile);
         let (seen, unseen) = (take(seen)?, take(unseen)?);
+        let mut home = Vec::new();
+        if replaced_home(profile).is_some() {
+            for path in profile.readable_in_home() {
+                // Files that are not there any more, or lie behind a link by now, are not seen.
+                let Ok(found) = root.find(path) else { continue };
+                home.push((
+                    confined(&found, true).naming(path.to_string_lossy())?,
+                    path.to_owned(),
+                ));
+            }
+        }
         if let Some(place) = profile.temporary_directory() {
             let found = root.find_place(place)?;
             for path in temporary_directories() {
@@ -106,7 +126,7 @@ impl Parts {
             Some(tree(&found.file).map(|part| (part, path)))
         });
         let devices = devices.collect::<io::Result<_>>().naming("/dev")?;
-        Ok(Self { seen, unseen, temporary, devices, resolver: resolver.transpose()? })
+        Ok(Self { seen, unseen, home, temporary, devices, resolver: resolver.transpose()? })
     }
 }
 
@@ -132,6 +152,22 @@ fn put(part: impl AsFd, point: &Opened) -> io::Result<()> {
 
 fn put_at(root: &Root, part: impl AsFd, path: &Path) -> io::Result<()> {
     put(part, &root.find(path).naming(path.to_string_lossy())?).naming(path.to_string_lossy())
+}
+
+/// Puts an empty directory in the place of the home, and into it what can be read. Returns the mount, in which other
+/// mount points can still be made.
+fn build_home(root: &Root, profile: &Profile, parts: Vec<Part>) -> io::Result<Option<OwnedFd>> {
+    let Some(home) = replaced_home(profile) else { return Ok(None) };
+    let made = memory(&[("mode", "0755"), ("size", "1m")], MountAttrFlags::empty())?;
+    put_at(root, &made, &home.path)?;
+    for (part, path) in parts {
+        let point = root.make(&path, is_directory(&part)?).naming(path.to_string_lossy())?;
+        put(&part, &point).naming(path.to_string_lossy())?;
+    }
+    for HomeLink { path, target } in profile.links_in_home() {
+        root.link(path, target).naming(path.to_string_lossy())?;
+    }
+    Ok(Some(made))
 }
 
 /// Mounts a file, a directory or a link on itself.

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use super::beneath::Guard;
-use crate::profile::{KnownPath, Profile, RUN_DIRECTORIES, TEMPORARY_DIRECTORIES};
+use crate::profile::{Home, KnownPath, Profile, RUN_DIRECTORIES, TEMPORARY_DIRECTORIES};
 
 /// Returns the real paths of directories for temporary files, which become the session's own.
 pub(super) fn temporary_directories() -> Vec<PathBuf> {
@@ -35,6 +35,14 @@ fn replaced_directories(profile: &Profile) -> Vec<PathBuf> {
     replaced
 }
 
+/// Returns the home that an empty one takes the place of. In a directory that is replaced itself, there is none to see.
+pub(super) fn replaced_home(profile: &Profile) -> Option<&Home> {
+    let home = profile.home.as_ref()?;
+    let replaced = replaced_directories(profile);
+    let is_there = home.path.symlink_metadata().is_ok_and(|data| data.is_dir());
+    (is_there && !replaced.iter().any(|it| home.path.starts_with(it))).then_some(home)
+}
+
 /// Places that are put into the tree of files: not those inside another, which are [guarded](guards).
 pub(super) struct Layout<'p> {
     /// Places where commands see the files of the machine.
@@ -47,7 +55,8 @@ impl<'p> Layout<'p> {
     pub(super) fn of(profile: &'p Profile) -> Self {
         let mut places: Vec<_> = profile.roots.iter().chain(&profile.writable).collect();
         places.sort_by_key(|place| place.path());
-        let replaced = replaced_directories(profile);
+        let mut replaced = replaced_directories(profile);
+        replaced.extend(replaced_home(profile).map(|home| home.path.clone()));
         let is_unseen = |place: &&KnownPath| replaced.iter().any(|it| place.path().starts_with(it));
         let (mut unseen, mut seen): (Vec<_>, Vec<_>) = places.into_iter().partition(is_unseen);
         for places in [&mut seen, &mut unseen] {

@@ -123,20 +123,27 @@ pub(crate) fn close_others_at_exec() -> io::Result<()> {
 /// them; from being written too, if it is to be read-only.
 pub(crate) fn restrict(mount: impl AsFd, read_only: bool) -> io::Result<()> {
     let read_only = if read_only { libc::MOUNT_ATTR_RDONLY } else { 0 };
-    let attributes = libc::mount_attr {
-        attr_set: libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID | read_only,
-        attr_clr: 0,
-        propagation: 0,
-        userns_fd: 0,
-    };
-    let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
+    set_attributes(
+        mount,
+        libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID | read_only,
+        libc::AT_RECURSIVE,
+    )
+}
+
+/// Keeps files of a mount from being written, but not those of mounts below it.
+pub(crate) fn make_read_only(mount: impl AsFd) -> io::Result<()> {
+    set_attributes(mount, libc::MOUNT_ATTR_RDONLY, 0)
+}
+
+fn set_attributes(mount: impl AsFd, attr_set: u64, flags: c_int) -> io::Result<()> {
+    let attributes = libc::mount_attr { attr_set, attr_clr: 0, propagation: 0, userns_fd: 0 };
     // SAFETY: both pointers live during the call, and the size is that of the structure.
     checked(unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
             mount.as_fd().as_raw_fd(),
             c"".as_ptr(),
-            flags,
+            libc::AT_EMPTY_PATH | flags,
             &raw const attributes,
             size_of::<libc::mount_attr>(),
         )

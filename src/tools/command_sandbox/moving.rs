@@ -144,6 +144,8 @@ mod tests {
             mechanism: None,
             helper: PathBuf::new(),
             home: None,
+            tool_chains: Vec::new(),
+            readable: Vec::new(),
             writable: Vec::new(),
             network: false,
             hosts: NetworkSetup::default(),

@@ -1,6 +1,6 @@
 //! The sandbox of a command line: what the model can ask for, and what it is told afterwards.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use futures::FutureExt as _;
@@ -29,7 +29,8 @@ const MAX_NAMED: usize = 5;
 /// Adds the sandbox to what the model is told of the tool.
 pub(super) fn describe(spec: &mut ToolSpec) {
     spec.description.push_str(
-        " It runs in a sandbox: it can read nearly everything, write /tmp and, as the user's settings \
+        " It runs in a sandbox: it can read the workspace, the system, and of the home \
+         directory tool chains and package caches; it can write /tmp and, as the user's settings \
          have it, the workspace. What git keeps (`.git`) and files that editors and agents run by \
          themselves cannot be written there. Files with secrets that git does not track (`.env`, keys) are \
          hidden, unless the command line names them and the user agrees. If a command fails for that, or \
@@ -123,6 +124,8 @@ pub(super) struct SandboxNotes {
     pub(super) hosts: Option<String>,
     /// Of files with secrets that were hidden, if the command has to do with them.
     pub(super) hidden: Option<String>,
+    /// Of a file in the hidden part of the home, should the command have failed.
+    pub(super) home: Option<String>,
 }
 
 /// Words of the system and of programs, in lower case: C's library and Go's write the same words with other
@@ -245,7 +248,19 @@ impl SandboxNotes {
         let met = met.filter_map(|limit| (limit.describe)(confinement.profile()));
         let met: Vec<_> = met.map(|met| format!("\n[{met}]")).collect();
         let limits = Some(met.concat()).filter(|met| !met.is_empty());
-        Self { taken, blocked, limits, hosts, hidden: None }
+        Self { taken, blocked, limits, hosts, ..Self::default() }
+    }
+
+    /// Adds a note on a file in the hidden part of the home that a command line, or what it wrote, names.
+    pub(super) fn about_home(self, profile: &Profile, texts: [&str; 2]) -> Self {
+        let home = hidden_in_home(profile, texts).map(|path| {
+            format!(
+                "\n[Hidden by the sandbox, as it is in the home directory: {}. If the command must read it, \
+                 call again with `sandbox` (`{OUTSIDE}`) and `justification`.]",
+                path.display()
+            )
+        });
+        Self { home, ..self }
     }
 
     /// Adds a note on those of the hidden files whose names a command line, or what it wrote, has.
@@ -269,6 +284,20 @@ impl SandboxNotes {
         });
         Self { hidden, ..self }
     }
+}
+
+/// Returns a path of the hidden part of the home that one of the texts names.
+fn hidden_in_home(profile: &Profile, texts: [&str; 2]) -> Option<PathBuf> {
+    let home = &profile.home.as_ref()?.path;
+    let is_end = |letter: char| letter.is_whitespace() || "'\"`,;:|&<>()".contains(letter);
+    let words = texts.into_iter().flat_map(|text| text.split(is_end));
+    let mut paths = words.filter_map(|word| {
+        let below = ["~/", "$HOME/", "${HOME}/"].iter().find_map(|start| word.strip_prefix(start));
+        let path = below.map_or_else(|| PathBuf::from(word), |below| home.join(below));
+        let is_plain = path.components().all(|part| part != Component::ParentDir);
+        (is_plain && path != *home && profile.hides_in_home(&path)).then_some(path)
+    });
+    paths.next()
 }
 
 /// Returns a path that the output of a command names beside words for a read-only file system, and that the
@@ -340,7 +369,28 @@ pub(super) fn hosts(network: &NetworkAccess, output: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use tandem_sandbox::Home;
+
     use super::*;
+
+    #[test]
+    fn hidden_paths_of_the_home_are_found_as_people_write_them() {
+        let (path, readable) =
+            (PathBuf::from("/home/me"), vec![PathBuf::from("/home/me/.cargo/bin")]);
+        let home = Some(Home { path, readable, links: Vec::new() });
+        let profile = Profile { home, ..Profile::default() };
+        for (text, expected) in [
+            ("cat ~/notes/x", Some("/home/me/notes/x")),
+            ("cat <$HOME/notes", Some("/home/me/notes")),
+            ("open '/home/me/notes': no such file", Some("/home/me/notes")),
+            ("/home/me/.cargo/bin/cargo build", None),
+            ("cd /home/me; ls ~/ /home/other/x", None),
+            ("cat ~/../other/x", None),
+        ] {
+            let found = hidden_in_home(&profile, [text, ""]);
+            assert_eq!(found.as_deref(), expected.map(Path::new), "{text}");
+        }
+    }
 
     #[track_caller]
     fn check(line: &str, expected: &[&str]) {

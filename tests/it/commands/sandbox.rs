@@ -33,6 +33,8 @@ fn demanding(
         mechanism,
         helper: PathBuf::from(helper),
         home: None,
+        tool_chains: Vec::new(),
+        readable: Vec::new(),
         writable: Vec::new(),
         network: false,
         hosts: NetworkSetup::default(),

@@ -34,6 +34,8 @@ pub(super) fn broken() -> SandboxSetup {
         mechanism: Some(Mechanism::Namespaces),
         helper: PathBuf::from("/bin/false"),
         home: None,
+        tool_chains: Vec::new(),
+        readable: Vec::new(),
         writable: Vec::new(),
         network: false,
         hosts: NetworkSetup::default(),

@@ -1,0 +1,210 @@
+//! Files below the home directory that commands in the sandbox read: tool chains, and what package managers keep.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, OnceLock};
+
+use serde::Deserialize;
+use tandem_content::bounded;
+use tandem_sandbox::{Home, HomeLink, KnownPath};
+
+use super::workspace::{ComponentKind, walk};
+
+/// The files, and the variables that name others.
+const TABLE: &str = include_str!("home.toml");
+
+static HOME_TABLE: LazyLock<HomeTable> = LazyLock::new(|| {
+    // A test reads it: it cannot be wrong here.
+    toml::from_str(TABLE).unwrap_or_default()
+});
+
+/// Maximum length of a file in which git says where a directory is, in bytes.
+const MAX_POINTER_BYTES: u64 = 4096;
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HomeTable {
+    /// Paths from the home, each with the reason.
+    readable: BTreeMap<String, String>,
+    /// Variables, each with the directory whose place it names.
+    moved: BTreeMap<String, String>,
+    /// Variables that name directories of programs and libraries, each with the reason.
+    named: BTreeMap<String, String>,
+}
+
+/// Returns the paths of tool chains and of package managers' files, for a person with this home and these
+/// variables. They need not exist.
+pub fn tool_chains<'v>(home: &Path, variable: impl Fn(&str) -> Option<&'v str>) -> Vec<PathBuf> {
+    let HomeTable { readable, moved, named } = &*HOME_TABLE;
+    let places = |name: &str| -> Vec<PathBuf> {
+        let value = variable(name).unwrap_or_default();
+        std::env::split_paths(value).filter(|path| path.is_absolute()).collect()
+    };
+    let mut paths: Vec<_> = readable.keys().map(|row| home.join(row)).collect();
+    for (name, directory) in moved {
+        for place in places(name) {
+            let below =
+                readable.keys().filter_map(|row| Path::new(row).strip_prefix(directory).ok());
+            paths.extend(below.map(|row| place.join(row)));
+        }
+    }
+    paths.extend(named.keys().flat_map(|name| places(name)));
+    paths
+}
+
+/// The home of a session's user, as commands see it.
+pub(super) struct HomeFiles {
+    home: PathBuf,
+    /// Files and directories that a person names, which may be the home itself.
+    named: Vec<PathBuf>,
+    tool_chains: Vec<PathBuf>,
+    /// Directories that commands write, or may have written: a link in there may lead anywhere.
+    changed: Vec<PathBuf>,
+    roots: Vec<PathBuf>,
+    /// The repositories of the roots as they were before the first command, which could make others.
+    repositories: OnceLock<Vec<PathBuf>>,
+}
+
+impl HomeFiles {
+    /// Looks nothing up yet. `roots` and `writable`: real paths of the directories that are worked in, and of others
+    /// that commands write.
+    pub(super) fn new(
+        home: PathBuf,
+        named: Vec<PathBuf>,
+        tool_chains: Vec<PathBuf>,
+        roots: &[KnownPath],
+        writable: &[KnownPath],
+    ) -> Self {
+        let paths = |places: &[KnownPath]| -> Vec<_> {
+            places.iter().map(|place| place.path().to_owned()).collect()
+        };
+        let (roots, writable) = (paths(roots), paths(writable));
+        let changed = [roots.clone(), writable.clone()].concat();
+        let named = [named, writable].concat();
+        Self { home, named, tool_chains, changed, roots, repositories: OnceLock::new() }
+    }
+
+    /// Returns the home with what commands read of it. `None` if it is not hidden: it is a directory that is worked in,
+    /// or in one, or a person lets commands read all of it. Blocks.
+    pub(super) fn find(&self) -> Option<Home> {
+        let home = self.home.canonicalize().ok()?;
+        let mut links = BTreeMap::new();
+        let mut real = |paths: &[PathBuf]| -> Vec<_> {
+            paths.iter().filter_map(|path| self.real_path(path, &home, &mut links)).collect()
+        };
+        let named = real(&self.named);
+        let is_seen = named.iter().chain(&self.roots).any(|path| home.starts_with(path));
+        // Who has no home of their own may have the root as one: all files of the machine are below it.
+        if is_seen || home == Path::new("/") {
+            return None;
+        }
+        let repositories = self.repositories.get_or_init(|| repositories(&self.roots));
+        let mut readable = [real(&self.tool_chains), real(repositories), named].concat();
+        readable.retain(|path| path.starts_with(&home) && *path != home);
+        readable.retain(|path| path.symlink_metadata().is_ok());
+        readable.sort();
+        readable.dedup_by(|path, above| path.starts_with(above));
+        let links = links.into_iter().map(|(path, target)| HomeLink { path, target }).collect();
+        Some(Home { path: home, readable, links })
+    }
+
+    /// Returns the file that a path leads to, and adds links below the home to those that were followed. `None` if a
+    /// link is on the way that a command may have made.
+    fn real_path(
+        &self,
+        path: &Path,
+        home: &Path,
+        links: &mut BTreeMap<PathBuf, PathBuf>,
+    ) -> Option<PathBuf> {
+        let mut followed = Vec::new();
+        let real = walk(path, |path| match fs::symlink_metadata(path) {
+            Ok(found) if found.is_symlink() => {
+                if self.changed.iter().any(|directory| path.starts_with(directory)) {
+                    return Err(io::ErrorKind::PermissionDenied.into());
+                }
+                let target = fs::read_link(path)?;
+                followed.push((path.to_owned(), target.clone()));
+                Ok(ComponentKind::Link(target))
+            }
+            Ok(_) => Ok(ComponentKind::Present),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(ComponentKind::Missing),
+            Err(error) => Err(error),
+        });
+        let real = real.ok()?;
+        links.extend(followed.into_iter().filter(|(path, _)| path.starts_with(home)));
+        Some(real)
+    }
+}
+
+/// Returns what git reads for directories that are worked in, outside of them: the repository that each is in, and
+/// where git keeps it. Blocks.
+fn repositories(roots: &[PathBuf]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for root in roots {
+        let is_repository = |path: &&Path| path.join(".git").symlink_metadata().is_ok();
+        let Some(files) = root.ancestors().find(is_repository) else { continue };
+        found.extend((files != root).then(|| files.to_owned()));
+        found.extend(git_directory(&files.join(".git")));
+    }
+    found
+}
+
+/// Returns the directory of git that a file named `.git` names, if git has made it for this file: whoever unpacked the
+/// workspace could have written any path into the file.
+fn git_directory(pointer: &Path) -> Option<PathBuf> {
+    let target = pointed_to(pointer, "gitdir:")?;
+    // A submodule's is in that of the repository around it.
+    let is_module = |above: &Path| target.starts_with(above.join(".git/modules"));
+    if pointer.ancestors().skip(2).any(is_module) {
+        return Some(target);
+    }
+    let is_worktree = pointed_to(&target.join("gitdir"), "")? == pointer;
+    let common = pointed_to(&target.join("commondir"), "")?;
+    let is_kept_there = target.parent()? == common.join("worktrees");
+    (is_worktree && is_kept_there).then_some(common)
+}
+
+/// Returns the real path that a file of git names, behind a word.
+fn pointed_to(file: &Path, word: &str) -> Option<PathBuf> {
+    if file.is_symlink() {
+        return None;
+    }
+    let text = String::from_utf8(bounded::read(file, MAX_POINTER_BYTES).ok()?).ok()?;
+    let target = text.strip_prefix(word)?.trim_end_matches(['\n', '\r']);
+    file.parent()?.join(target.trim_start()).canonicalize().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_can_be_read_and_every_row_counts() {
+        let HomeTable { readable, moved, named } = toml::from_str(TABLE).unwrap();
+        for (row, why) in readable.iter().chain(&named) {
+            assert!(!why.is_empty() && !row.starts_with('/') && !row.contains(".."), "{row}");
+        }
+        for (name, directory) in &moved {
+            let is_moved = |row: &String| Path::new(row).starts_with(directory);
+            assert!(readable.keys().any(is_moved), "{name} = {directory}");
+        }
+    }
+
+    #[test]
+    fn a_variable_moves_the_rows_of_its_directory_and_no_others() {
+        let variable = |name: &str| match name {
+            "CARGO_HOME" => Some("/home/me/data/cargo"),
+            "PATH" => Some("/usr/bin:/home/me/tools:relative"),
+            _ => None,
+        };
+        let paths = tool_chains(Path::new("/home/me"), variable);
+        for path in ["/home/me/.cargo/bin", "/home/me/data/cargo/bin", "/home/me/tools"] {
+            assert!(paths.contains(&PathBuf::from(path)), "{path}");
+        }
+        for path in ["/home/me/data/cargo", "/home/me/data/cargo/credentials.toml", "relative"] {
+            assert!(!paths.contains(&PathBuf::from(path)), "{path}");
+        }
+    }
+}
