@@ -120,13 +120,19 @@ pub struct HomeLink {
     pub target: PathBuf,
 }
 
+impl Home {
+    /// Returns whether a path, a real one, lies in the home and in nothing of it that can be read.
+    pub fn hides(&self, path: &Path) -> bool {
+        path.starts_with(&self.path) && !self.readable.iter().any(|place| path.starts_with(place))
+    }
+}
+
 impl Profile {
     /// Returns whether a path, a real one, lies in the part of the home that is hidden.
     pub fn hides_in_home(&self, path: &Path) -> bool {
-        let Some(home) = &self.home else { return false };
-        let places = self.roots.iter().chain(&self.writable).map(KnownPath::path);
-        let mut places = places.chain(home.readable.iter().map(PathBuf::as_path));
-        path.starts_with(&home.path) && !places.any(|place| path.starts_with(place))
+        let mut places = self.roots.iter().chain(&self.writable).map(KnownPath::path);
+        let is_hidden = self.home.as_ref().is_some_and(|home| home.hides(path));
+        is_hidden && !places.any(|place| path.starts_with(place))
     }
 
     /// Returns what of the home can be read, and is in no root and no writable path.

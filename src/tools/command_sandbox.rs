@@ -38,7 +38,7 @@ use super::off_thread::off_thread;
 use super::output::ToolError;
 use super::root::{Root, RootedPath};
 use super::scratch::Scratch;
-use super::workspace::Workspace;
+use super::workspace::{FilesOutside, Workspace};
 
 /// Name of the directory for temporary files, in the session's own.
 const TEMPORARY: &str = "tmp";
@@ -611,6 +611,22 @@ impl CommandSandbox {
         self.proxy.get_or_init(start).as_ref().map(NetworkProxy::register)
     }
 
+    /// Returns the files outside of the workspace that commands read without a question; `None` if commands are asked
+    /// about, as there is no sandbox.
+    pub(super) async fn files_outside(self: &Arc<Self>) -> Option<FilesOutside> {
+        let probe = self.probe().await;
+        if probe.sandbox.is_none() || self.refusal(&probe).is_some() {
+            return None;
+        }
+        let sandbox = Arc::clone(self);
+        let found = off_thread(move || {
+            let home = sandbox.home.as_ref().and_then(HomeFiles::find);
+            FilesOutside::new(home, sandbox.known_secrets())
+                .map_err(|error| unavailable(&error.to_string()))
+        });
+        found.await.ok()
+    }
+
     /// Opens the directory that commands know as `/tmp`, if that is the session's own and a command has run.
     pub(super) async fn own_temporary(self: &Arc<Self>) -> Option<Root> {
         let probe = self.probe().await;
@@ -663,16 +679,7 @@ impl CommandSandbox {
         } else {
             Default::default()
         };
-        let mut hidden = self.workspace.secrets().existing_in(Path::new("/"));
-        hidden.extend(
-            self.setup.home.iter().flat_map(|home| self.workspace.secrets().existing_in(home)),
-        );
-        // The workspace itself is there to be read, wherever it lies; a home that is one still has
-        // its keys.
-        let mut hidden: Vec<_> = hidden.iter().filter_map(|it| it.canonicalize().ok()).collect();
-        hidden.sort();
-        hidden.dedup();
-        hidden.retain(|path| !self.roots.iter().any(|root| root.path().starts_with(path)));
+        let mut hidden = self.known_secrets();
         let roots = self.workspace.roots();
         hidden.extend(self.secret_files.hidden(roots, found.secrets, found.unsearched));
         // A file that the settings let commands read or write was named by a person, who means it to be read. A link is
@@ -703,6 +710,20 @@ impl CommandSandbox {
         let hidden = hidden.into_iter().filter(|path| !profile.hides_in_home(path));
         profile.hidden = hidden.collect();
         Ok(profile)
+    }
+
+    /// Returns the files and directories of the machine and of the home that are known to hold secrets, real paths.
+    fn known_secrets(&self) -> Vec<PathBuf> {
+        let secrets = self.workspace.secrets();
+        let mut known = secrets.existing_in(Path::new("/"));
+        known.extend(self.setup.home.iter().flat_map(|home| secrets.existing_in(home)));
+        let mut known: Vec<_> = known.iter().filter_map(|it| it.canonicalize().ok()).collect();
+        known.sort();
+        known.dedup();
+        // The workspace itself is there to be read, wherever it lies; a home that is one still has
+        // its keys.
+        known.retain(|path| !self.roots.iter().any(|root| root.path().starts_with(path)));
+        known
     }
 
     /// Moves protected files out of the workspace that have come up while a command ran. Returns each with its new

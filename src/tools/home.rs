@@ -103,7 +103,6 @@ impl HomeFiles {
         let repositories = self.repositories.get_or_init(|| repositories(&self.roots));
         let mut readable = [real(&self.tool_chains), real(repositories), named].concat();
         readable.retain(|path| path.starts_with(&home) && *path != home);
-        readable.retain(|path| path.symlink_metadata().is_ok());
         readable.sort();
         readable.dedup_by(|path, above| path.starts_with(above));
         let links = links.into_iter().map(|(path, target)| HomeLink { path, target }).collect();
@@ -118,6 +117,8 @@ impl HomeFiles {
         home: &Path,
         links: &mut BTreeMap<PathBuf, PathBuf>,
     ) -> Option<PathBuf> {
+        // Most rows name files that are not there.
+        path.symlink_metadata().ok()?;
         let mut followed = Vec::new();
         let real = walk(path, |path| match fs::symlink_metadata(path) {
             Ok(found) if found.is_symlink() => {

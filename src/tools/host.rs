@@ -17,7 +17,7 @@ use super::preimages::Preimages;
 use super::scratch::Scratch;
 use super::session_files::{OpenEditors, SessionFiles};
 use super::terminals::Terminals;
-use super::workspace::Workspace;
+use super::workspace::{OUTSIDE, Workspace};
 
 /// Files, commands and limits of one session. Two sessions in two folders share nothing of them:
 /// each host is made from the settings of its own folder.
@@ -126,7 +126,8 @@ impl Host {
         off_thread(move || workspace.resolve(&path)).await
     }
 
-    /// The same for a path that is only read, which may be one in the session's own `/tmp`.
+    /// The same for a path that is only read, which may be one in the session's own `/tmp`, or one that commands in the
+    /// sandbox read.
     pub(super) async fn resolve_to_read(&self, path: &str) -> Result<PathBuf, ToolError> {
         if Workspace::may_be_temporary(path)
             && let Some(sandbox) = &self.sandbox
@@ -134,7 +135,19 @@ impl Host {
         {
             self.workspace.set_temporary(directory);
         }
-        let (workspace, path) = (Arc::clone(&self.workspace), path.to_owned());
-        off_thread(move || workspace.resolve_to_read(&path)).await
+        let resolve = || {
+            let (workspace, path) = (Arc::clone(&self.workspace), path.to_owned());
+            off_thread(move || workspace.resolve_to_read(&path))
+        };
+        let resolved = resolve().await;
+        if let (Err(error), Some(sandbox)) = (&resolved, &self.sandbox)
+            && error.kind == OUTSIDE
+            && !self.sandbox_has_given_way()
+            && let Some(files) = sandbox.files_outside().await
+        {
+            self.workspace.set_files_outside(files);
+            return resolve().await;
+        }
+        resolved
     }
 }

@@ -18,7 +18,7 @@ use super::shorten::one_line;
 use super::smallest::Smallest;
 use super::target::PathTarget;
 use super::tool::{Tool, ToolKind, ToolSpec};
-use super::workspace::{Respect, Workspace};
+use super::workspace::{OUTSIDE, Respect, Workspace};
 
 /// The tool.
 pub(super) struct ListDirectory;
@@ -156,7 +156,7 @@ fn list(
 
 /// Returns whether a link that leads to nothing that may be listed would stay in the workspace.
 fn leads_nowhere(cx: &ToolContext, link: &Path) -> bool {
-    let outside = |error: ToolError| error.kind == "path_not_in_workspace";
+    let outside = |error: ToolError| error.kind == OUTSIDE;
     cx.host.workspace.real(link).is_err()
         && !cx.host.workspace.resolve(&link.to_string_lossy()).is_err_and(outside)
 }

@@ -1,6 +1,7 @@
 //! Paths that stay inside: every path from a model or a peer goes through here first.
 
 mod ignores;
+mod outside;
 mod tree;
 mod walk;
 
@@ -12,7 +13,10 @@ use std::sync::{Arc, OnceLock};
 
 pub(super) use self::ignores::Ignores;
 pub use self::ignores::{IgnoreSettings, Respect};
+pub use self::outside::FilesOutside;
 pub use self::walk::{Walk, WalkEntry};
+use parking_lot::RwLock;
+
 use super::files::moved;
 use super::output::ToolError;
 use super::root::{Metadata, Root, RootedPath, is_moved};
@@ -23,6 +27,9 @@ const MAX_PATH: usize = 4096;
 
 /// Symbolic links that are followed in one path, at most; as many as Linux does.
 const MAX_LINKS: usize = 40;
+
+/// Kind of the error of a path that leads out of the workspace.
+pub(super) const OUTSIDE: &str = "path_not_in_workspace";
 
 /// Directories whose place the session's own one takes in the sandbox.
 const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
@@ -38,6 +45,8 @@ pub struct Workspace {
     secrets: Secrets,
     /// The directory that the session's commands know as `/tmp`, if that is their own.
     temporary: OnceLock<Arc<Root>>,
+    /// The files outside that commands in the sandbox read, as they were when one was last asked for.
+    outside: RwLock<Option<Arc<FilesOutside>>>,
 }
 
 impl Workspace {
@@ -62,8 +71,8 @@ impl Workspace {
     fn of(opened: Vec<Root>) -> Self {
         let roots = opened.iter().map(|root| root.path().to_owned()).collect();
         let opened = opened.into_iter().map(Arc::new).collect();
-        let (filtering, secrets, temporary) = Default::default();
-        Self { roots, opened, filtering, secrets, temporary }
+        let (filtering, secrets, temporary, outside) = Default::default();
+        Self { roots, opened, filtering, secrets, temporary, outside }
     }
 
     /// Returns a workspace of a directory that a peer names: one of the roots, or one below. It is the directory that
@@ -118,15 +127,31 @@ impl Workspace {
     }
 
     /// The same for a path that is only read: it may be one in the session's own `/tmp`, where links lead
-    /// as the session's commands see them. What they lead to elsewhere is judged like any other path.
+    /// as the session's commands see them, or one outside that commands read. What links lead to elsewhere is judged
+    /// like any other path.
     pub(super) fn resolve_to_read(&self, path: &str) -> Result<PathBuf, ToolError> {
         let asked = self.asked(path)?;
-        let Some(own) = self.in_temporary(&asked) else { return self.resolve(path) };
-        let target = |target: PathBuf| self.in_temporary(&target).unwrap_or(target);
-        let real = real_path_with(&own, self.temporary_path(), target)
-            .map_err(|err| not_looked_up(&asked, &err))?;
-        let is_inside = self.is_temporary(&real) || self.contains(&real);
-        if is_inside { Ok(real) } else { Err(self.outside(&asked, &real)) }
+        let own = self.in_temporary(&asked);
+        let target = |target: PathBuf| match own {
+            Some(_) => self.in_temporary(&target).unwrap_or(target),
+            None => target,
+        };
+        let known = self.temporary_path().filter(|_| own.is_some());
+        let real = real_path_with(own.as_ref().unwrap_or(&asked), known, target);
+        let real = real.map_err(|err| not_looked_up(&asked, &err))?;
+        let is_read = self.contains(&real)
+            || own.is_some() && self.is_temporary(&real)
+            || self.files_outside().is_some_and(|files| files.has(&real));
+        if is_read { Ok(real) } else { Err(self.outside(&asked, &real)) }
+    }
+
+    /// Takes note of the files outside that commands in the sandbox read.
+    pub(super) fn set_files_outside(&self, files: FilesOutside) {
+        *self.outside.write() = Some(Arc::new(files));
+    }
+
+    fn files_outside(&self) -> Option<Arc<FilesOutside>> {
+        self.outside.read().clone()
     }
 
     /// Takes note of the directory that the session's commands know as `/tmp`.
@@ -192,7 +217,7 @@ impl Workspace {
         let via =
             if real == asked { String::new() } else { format!(" (that is {})", real.display()) };
         ToolError::new(
-            "path_not_in_workspace",
+            OUTSIDE,
             format!("{}{via} is outside the workspace: {}", asked.display(), roots.join(", ")),
         )
     }
@@ -214,10 +239,11 @@ impl Workspace {
         // Where one root lies in another, the innermost counts.
         let root = all.filter(|root| real.starts_with(root.path()));
         let root = root.max_by_key(|root| root.path().as_os_str().len());
-        match root {
-            Some(root) => Ok(RootedPath::new(Arc::clone(root), real)),
-            None => Err(io::Error::other("it is outside the workspace")),
+        if let Some(root) = root {
+            return Ok(RootedPath::new(Arc::clone(root), real));
         }
+        let outside = self.files_outside().and_then(|files| files.rooted(real));
+        outside.ok_or_else(|| io::Error::other("it is outside the workspace"))
     }
 
     /// Checks that the path of a directory, a real one, still leads to it: whatever uses the path next must not end up
@@ -271,9 +297,12 @@ impl Workspace {
         let roots = self.roots.clone();
         let secrets = self.secrets.why(dir).is_none().then(|| self.secrets.clone());
         let temporary = self.temporary_path().map(Path::to_owned);
+        let outside =
+            self.files_outside().filter(|_| !self.contains(dir) && !self.is_temporary(dir));
         Walk::new(self.rooted(dir), move |entry| {
             let is_dir = entry.is_dir();
             entry.file_name() != ".git"
+                && outside.as_ref().is_none_or(|files| files.has(entry.path()))
                 && keep(entry)
                 && !(is_dir && secrets.as_ref().is_some_and(|it| it.hides(entry.path(), true)))
                 && ignores.cover_entry(entry.path(), is_dir).is_none()

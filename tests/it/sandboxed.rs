@@ -7,6 +7,7 @@ mod memory;
 mod network;
 #[cfg(target_os = "linux")]
 mod opened_once;
+mod outside;
 #[cfg(target_os = "linux")]
 mod registries;
 mod secrets;

@@ -30,8 +30,8 @@ const MAX_NAMED: usize = 5;
 pub(super) fn describe(spec: &mut ToolSpec) {
     spec.description.push_str(
         " It runs in a sandbox: it can read the workspace, the system, and of the home \
-         directory tool chains and package caches; it can write /tmp and, as the user's settings \
-         have it, the workspace. What git keeps (`.git`) and files that editors and agents run by \
+         directory tool chains and package caches, as read_file, glob, grep_search and list_directory \
+         can; it can write /tmp and, as the user's settings have it, the workspace. What git keeps (`.git`) and files that editors and agents run by \
          themselves cannot be written there. Files with secrets that git does not track (`.env`, keys) are \
          hidden, unless the command line names them and the user agrees. If a command fails for that, or \
          is bound to (`git commit`), say in `sandbox` what it needs, and why in `justification`: the \

@@ -69,18 +69,19 @@ async fn what_a_command_writes_there_is_read_unasked() {
 
 #[tokio::test]
 async fn a_link_there_is_judged_as_what_it_leads_to() {
-    let links = "ln -s /etc/passwd /tmp/out; ln -s ../../../../../../../../etc/passwd /tmp/up; \
-        ln -s /proc/self/root/etc/passwd /tmp/root; ln -s / /tmp/all; \
+    let links = "ln -s /proc/version /tmp/out; ln -s ../../../../../../../../proc/version /tmp/up; \
+        ln -s /proc/self/root/proc/version /tmp/root; ln -s / /tmp/all; ln -s /etc/passwd /tmp/users; \
         ln -s $PWD/a.txt /tmp/in; ln -s $PWD/.env /tmp/secret";
     let calls = [
         reads("/tmp/out"),
         reads("/tmp/up"),
         reads("/tmp/root"),
-        reads("/tmp/all/etc/passwd"),
-        reads("/tmp/../etc/passwd"),
+        reads("/tmp/all/proc/version"),
+        reads("/tmp/../proc/version"),
         call("grep_search", &json!({ "pattern": "root:", "dir_path": "/tmp" })),
         reads("/tmp/in"),
         reads("/tmp/secret"),
+        reads("/tmp/users"),
     ];
     let Some((stage, made)) = after(links, &calls).await else { return };
     for made in &made[..5] {
@@ -92,6 +93,8 @@ async fn a_link_there_is_judged_as_what_it_leads_to() {
     assert!(!stage.path(".env").exists());
     // It does not exist, but would be asked about if it did.
     assert!(!made[7].is_done());
+    // Commands see it, too.
+    check(&made[8], &["root"]);
 }
 
 #[tokio::test]
