@@ -1,15 +1,19 @@
 //! The session's own `/tmp`, as the tools that read see it.
 
+use std::ffi::OsString;
 use std::fs;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tandem_agent::permission::Mode;
 use tandem_agent::session::Answer;
-use tandem_sandbox::Limits;
-use tandem_tools::command_sandbox::SandboxSetup;
+use tandem_sandbox::{Limits, SandboxMode};
+use tandem_tools::command_sandbox::{CommandSandbox, SandboxSetup};
+use tandem_tools::workspace::Workspace;
 
-use super::{Made, Stage, run};
+use super::{Made, Stage, run, sandbox_setup};
 use crate::needs::{Need, lacking};
+use crate::places::seen_in_sandbox;
 use crate::sandbox::mechanisms;
 
 fn call(name: &str, args: &Value) -> Value {
@@ -141,17 +145,21 @@ async fn a_full_one_refuses_more_the_model_is_told_why_and_the_session_lives_on(
 #[tokio::test]
 async fn nothing_of_it_is_left_when_the_session_has_ended() {
     for mechanism in mechanisms() {
-        let calls = [run("echo hello > $TMPDIR/x && cat $TMPDIR/x")];
-        let mut stage = Stage::changed(Mode::Default, &calls, |setup| SandboxSetup {
-            mechanism: mechanism.parse().ok(),
-            ..setup
-        });
-        let made = stage.go(Answer::Once { edited: None }).await;
-        assert!(made[0].told().contains("hello"), "{mechanism}: {}", made[0].told());
-        let state = stage.path("../state");
-        drop(stage);
-        let left = fs::read_dir(&state).into_iter().flatten().flatten();
-        let left: Vec<_> = left.map(|entry| entry.path()).collect();
-        assert!(left.is_empty(), "{mechanism}: {left:?}");
+        let home = seen_in_sandbox();
+        let setup =
+            SandboxSetup { mechanism: mechanism.parse().ok(), ..sandbox_setup(home.path()) };
+        let workspace = Arc::new(Workspace::new(home.path(), &[]).unwrap());
+        let sandbox = Arc::new(CommandSandbox::new(setup, workspace));
+        let on_disk = || fs::read_dir(home.path().join("state")).into_iter().flatten().count();
+        for line in ["echo hello > $TMPDIR/x", "cat $TMPDIR/x"] {
+            let confinement = sandbox.confine(SandboxMode::ReadOnly, &[]).await.unwrap();
+            let words = ["/bin/bash", "-c", line].map(OsString::from);
+            let ran = confinement.command(&words).unwrap().output().unwrap();
+            assert!(ran.status.success(), "{mechanism}: {ran:?}");
+        }
+        // In memory there is nothing from the start.
+        assert_eq!(on_disk(), usize::from(mechanism != "namespaces"), "{mechanism}");
+        drop(sandbox);
+        assert_eq!(on_disk(), 0, "{mechanism}");
     }
 }
