@@ -30,7 +30,7 @@ pub use self::looks::RunsOn;
 use self::looks::{Identity, Looks, ProtectedFiles};
 use self::search::{HeldFiles, SearchResult, with_targets};
 use self::secret_files::{SecretFiles, hidden_but};
-use self::walk::{Found, Wanted, WorkspaceWalk};
+use self::walk::{NameRules, WalkResult, WorkspaceWalk};
 use super::home::HomeFiles;
 use super::name_list::NameList;
 use super::network::{HostLists, HostPattern, NetworkAccess, NetworkProxy, NetworkSetup};
@@ -818,7 +818,7 @@ impl CommandSandbox {
     }
 
     /// Walks through the workspace, and takes over the protected files. Blocks.
-    fn search(&self) -> io::Result<Found> {
+    fn search(&self) -> io::Result<WalkResult> {
         let roots = self.workspace.roots();
         // One root may lie in another: a name is seen from each.
         let is_protected = |path: &Path| {
@@ -827,7 +827,7 @@ impl CommandSandbox {
         };
         let secrets = self.workspace.secrets();
         let mut walk = self.walk.lock();
-        let mut found = walk.walk(roots, &Wanted { is_protected: &is_protected, secrets })?;
+        let mut found = walk.walk(roots, &NameRules { is_protected: &is_protected, secrets })?;
         let mut searched = SearchResult {
             files: take(&mut found.protected),
             directories: take(&mut found.directories),

@@ -91,7 +91,7 @@ fn is_above_root(path: &Path, roots: &[PathBuf]) -> bool {
 mod tests {
     use std::os::unix::fs::symlink;
 
-    use super::super::walk::{Wanted, WorkspaceWalk};
+    use super::super::walk::{NameRules, WorkspaceWalk};
     use super::*;
     use crate::secrets::Secrets;
 
@@ -116,7 +116,7 @@ mod tests {
     #[track_caller]
     fn hidden(root: &Path) -> Vec<String> {
         let roots = [root.to_owned()];
-        let wanted = Wanted { is_protected: &|_| false, secrets: &Secrets::default() };
+        let wanted = NameRules { is_protected: &|_| false, secrets: &Secrets::default() };
         let found = WorkspaceWalk::default().walk(&roots, &wanted).unwrap();
         let hidden = SecretFiles::default().hidden(&roots, found.secrets, found.unsearched);
         let inside = |path: &PathBuf| path.strip_prefix(root).map_or(path.clone(), Path::to_owned);

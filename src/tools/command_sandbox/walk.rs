@@ -30,7 +30,7 @@ const SYSTEM_DIRECTORIES: [&str; 9] =
     ["/bin", "/dev", "/lib", "/lib64", "/nix/store", "/proc", "/sbin", "/sys", "/usr"];
 
 /// Names that a walk looks for.
-pub(super) struct Wanted<'w> {
+pub(super) struct NameRules<'w> {
     /// Tells the paths of protected files.
     pub(super) is_protected: &'w dyn Fn(&Path) -> bool,
     pub(super) secrets: &'w Secrets,
@@ -38,7 +38,7 @@ pub(super) struct Wanted<'w> {
 
 /// Results of a walk, each with what is nearest to the roots first.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct WalkResult {
     /// Protected files.
     pub(super) protected: Vec<PathBuf>,
     /// Directories in which protected files were looked for, and those in which they could not be.
@@ -79,9 +79,13 @@ impl Sought {
 
 impl WorkspaceWalk {
     /// Walks through directories. Blocks. The error is that of a root that cannot be listed.
-    pub(super) fn walk(&mut self, roots: &[PathBuf], wanted: &Wanted<'_>) -> io::Result<Found> {
+    pub(super) fn walk(
+        &mut self,
+        roots: &[PathBuf],
+        wanted: &NameRules<'_>,
+    ) -> io::Result<WalkResult> {
         let mut earlier = std::mem::take(&mut self.0);
-        let (mut found, mut left) = (Found::default(), MAX_ENTRIES);
+        let (mut found, mut left) = (WalkResult::default(), MAX_ENTRIES);
         let all = Sought { protected: true, secret: true };
         let mut waiting: VecDeque<_> = roots.iter().map(|root| (root.clone(), 0, all)).collect();
         while let Some((directory, depth, sought)) = waiting.pop_front() {
@@ -187,7 +191,7 @@ impl Listing {
         directory: &Path,
         earlier: Option<Self>,
         most: usize,
-        wanted: &Wanted<'_>,
+        wanted: &NameRules<'_>,
     ) -> io::Result<Self> {
         let now = SystemTime::now();
         let data = directory.symlink_metadata()?;
@@ -205,7 +209,7 @@ impl Listing {
         Ok(Self { state: Some(state).filter(|state| state.is_settled(now)), ..listing })
     }
 
-    fn read(directory: &Path, most: usize, wanted: &Wanted<'_>) -> io::Result<Self> {
+    fn read(directory: &Path, most: usize, wanted: &NameRules<'_>) -> io::Result<Self> {
         let mut listing = Self {
             state: None,
             count: 0,
@@ -247,9 +251,9 @@ fn may_have_secrets(path: &Path, name: &OsStr) -> bool {
 mod tests {
     use super::*;
 
-    fn walk(root: &Path) -> Found {
+    fn walk(root: &Path) -> WalkResult {
         let is_protected = |path: &Path| path.ends_with(".git");
-        let wanted = Wanted { is_protected: &is_protected, secrets: &Secrets::default() };
+        let wanted = NameRules { is_protected: &is_protected, secrets: &Secrets::default() };
         WorkspaceWalk::default().walk(&[root.to_owned()], &wanted).unwrap()
     }
 
@@ -289,7 +293,7 @@ mod tests {
         let root = directory.path().canonicalize().unwrap();
         fs::create_dir_all(root.join("a/b")).unwrap();
         let is_protected = |path: &Path| path.ends_with(".git");
-        let wanted = Wanted { is_protected: &is_protected, secrets: &Secrets::default() };
+        let wanted = NameRules { is_protected: &is_protected, secrets: &Secrets::default() };
         let mut walking = WorkspaceWalk::default();
         for name in ["a/b/.git", "a/.git", "c/.git"] {
             walking.walk(std::slice::from_ref(&root), &wanted).unwrap();
@@ -318,7 +322,7 @@ mod tests {
             protected: Vec::new(),
             secrets: vec![("earlier".into(), false)],
         };
-        let wanted = Wanted { is_protected: &|_| false, secrets: &Secrets::default() };
+        let wanted = NameRules { is_protected: &|_| false, secrets: &Secrets::default() };
         let listed = Listing::of(&root, Some(earlier()), 10, &wanted).unwrap();
         assert_eq!(listed.secrets.len(), 1);
         fs::write(root.join("y"), "").unwrap();

@@ -185,15 +185,15 @@ fn links_to_tool_chains_lead_where_they_did() {
     let profiles = home.join(".local/state/nix/profiles");
     fs::create_dir_all(&profiles).unwrap();
     fs::create_dir_all(home.join(".local/bin")).unwrap();
-    let link = |target: &Path, name: &str| symlink(target, home.join(name)).unwrap();
-    link(&outside.join("data/cargo"), ".cargo");
-    link(Path::new("dotfiles/gitconfig"), ".gitconfig");
-    link(&profiles.join("profile"), ".nix-profile");
-    link(Path::new("profile-1-link"), ".local/state/nix/profiles/profile");
-    link(&outside.join("store/abc"), ".local/state/nix/profiles/profile-1-link");
-    link(&home.join("disk/nvm"), ".nvm");
-    link(Path::new("../../.rustup/toolchains/stable/bin/rustc"), ".local/bin/rustc");
-    link(Path::new("../../notes/diary.md"), ".local/bin/diary");
+    let point = |target: &Path, name: &str| symlink(target, home.join(name)).unwrap();
+    point(&outside.join("data/cargo"), ".cargo");
+    point(Path::new("dotfiles/gitconfig"), ".gitconfig");
+    point(&profiles.join("profile"), ".nix-profile");
+    point(Path::new("profile-1-link"), ".local/state/nix/profiles/profile");
+    point(&outside.join("store/abc"), ".local/state/nix/profiles/profile-1-link");
+    point(&home.join("disk/nvm"), ".nvm");
+    point(Path::new("../../.rustup/toolchains/stable/bin/rustc"), ".local/bin/rustc");
+    point(Path::new("../../notes/diary.md"), ".local/bin/diary");
     for mechanism in mechanisms() {
         let line = "cd; cat .cargo/bin/cargo .gitconfig .nix-profile/bin/tool \
              .nvm/versions/v24/bin/node .local/bin/rustc; cat .local/bin/diary dotfiles/secret";

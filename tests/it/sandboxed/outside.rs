@@ -50,9 +50,9 @@ async fn made(home: TempDir, mode: Mode, calls: &[Value]) -> (Stage, Vec<Made>) 
     let chains = tool_chains(home.path(), |_| None);
     let change = |setup| SandboxSetup { tool_chains: chains, ..setup };
     let mut stage = Stage::in_home(home, mode, calls, change);
-    let made = stage.go(Answer::Reject).await;
-    assert_eq!(made.len(), calls.len());
-    (stage, made)
+    let outcomes = stage.go(Answer::Reject).await;
+    assert_eq!(outcomes.len(), calls.len());
+    (stage, outcomes)
 }
 
 #[tokio::test]
