@@ -425,7 +425,7 @@ const NAMED: &[Named] = &[
     },
     Named {
         name: "sandbox-memory-bytes",
-        what: "memory of a command in the sandbox, and of each of its processes",
+        what: "memory of a command in the sandbox, and of each of its processes; none: 3/4 of all",
         field: Field::Bytes(|limits| &mut limits.tools.sandbox_memory_bytes),
     },
     Named {

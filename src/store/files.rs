@@ -108,7 +108,7 @@ impl Store for FileStore {
             let mut log = open(&dir, &id)?;
             if let Err(err) = read_head(&mut log) {
                 read_head_or_first_event(&mut open(&dir, &id)?, &id).map_err(|_| err)?;
-                // The damaged line is read again as one of the log, so that people are told of the damage.
+                // The damaged first line is read as a line of events, too, so that people are told of it.
                 return Ok((open(&dir, &id)?, 0));
             }
             Ok((log, 1))

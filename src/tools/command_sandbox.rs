@@ -720,8 +720,7 @@ impl CommandSandbox {
         let mut known: Vec<_> = known.iter().filter_map(|it| it.canonicalize().ok()).collect();
         known.sort();
         known.dedup();
-        // The workspace itself is there to be read, wherever it lies; a home that is one still has
-        // its keys.
+        // A workspace in a secret directory is shown. In a workspace that is the home, keys stay hidden.
         known.retain(|path| !self.roots.iter().any(|root| root.path().starts_with(path)));
         known
     }

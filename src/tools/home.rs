@@ -16,7 +16,7 @@ use super::workspace::{ComponentKind, walk};
 const TABLE: &str = include_str!("home.toml");
 
 static HOME_TABLE: LazyLock<HomeTable> = LazyLock::new(|| {
-    // A test reads it: it cannot be wrong here.
+    // A test parses the table: it cannot fail here.
     toml::from_str(TABLE).unwrap_or_default()
 });
 
@@ -156,7 +156,7 @@ fn repositories(roots: &[PathBuf]) -> Vec<PathBuf> {
 /// workspace could have written any path into the file.
 fn git_directory(pointer: &Path) -> Option<PathBuf> {
     let target = pointed_to(pointer, "gitdir:")?;
-    // A submodule's is in that of the repository around it.
+    // The git directory of a submodule is in that of the repository around it.
     let is_module = |above: &Path| target.starts_with(above.join(".git/modules"));
     if pointer.ancestors().skip(2).any(is_module) {
         return Some(target);

@@ -129,7 +129,7 @@ impl Engine {
     /// Waits until a turn that was just started may do something. Of several nodes to which a client has sent the
     /// first message of a session, one stores it, and no other may ask the model. Returns `false` if it never may.
     pub(super) async fn may_begin(&self) -> bool {
-        // No other node has a session that was begun at a terminal or in an editor.
+        // A session that was begun at a terminal or in an editor is on no other node: nothing to wait for.
         if !self.state.look(|state| state.served) {
             return true;
         }

@@ -121,7 +121,7 @@ impl Refusals {
         let mut left = self.patience.map(|patience| patience.saturating_sub(waited));
         tokio::pin!(operation);
         loop {
-            // In steps: a process that was stopped for long looks again before it gives up.
+            // In steps: a process that was suspended polls the store once more before it gives up.
             let step = left.map_or(SLOW, |left| left.min(SLOW));
             tokio::select! {
                 biased;
@@ -531,7 +531,7 @@ fn saved_anew(why: &str) -> String {
 /// Makes the notice that a conversation is not saved any more.
 fn not_saved(err: &StoreError) -> Event {
     let why = match err {
-        // Clients read the notice, too: the address of the database is only in the log.
+        // Clients read the notice, too: the database's address is only in the server's log.
         StoreError::Unavailable(why) => {
             tracing::warn!("a conversation is not being saved: {why}");
             err.for_clients()

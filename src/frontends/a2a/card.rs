@@ -63,7 +63,7 @@ pub(super) fn card(server: &A2aServer, v1: bool) -> Value {
             { "url": url, "protocolBinding": "JSONRPC", "protocolVersion": "0.3" },
         ],
     });
-    // Without a public URL there is no address by which somebody else would know whose agent this is.
+    // The provider needs a URL by which others recognize it: without a public one, it is left out.
     if server.network.is_public() {
         card["provider"] = json!({ "organization": "tandem", "url": url });
     }

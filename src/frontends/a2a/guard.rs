@@ -105,7 +105,7 @@ fn refusal(
         AccessError::Invalid(why) => (None, why.as_str()),
         AccessError::Unavailable => (None, "the keys of the tokens' issuer cannot be fetched"),
     };
-    // An outage of the issuer is nobody's guess.
+    // If the issuer's keys cannot be fetched, nobody has guessed a token: it does not count.
     let counted = match error {
         AccessError::Unavailable => Refusal::Told,
         _ => server.refusals.count(client_address()),

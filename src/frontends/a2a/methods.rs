@@ -206,7 +206,7 @@ impl A2aServer {
         let mut may_come_again = sent.id.is_some() && caller.order.is_none();
         loop {
             let visible = self.contexts.of(&caller.principal);
-            // A node that orders this has named the session of a message that it has recognized.
+            // Another node that passes a call on names the session because it has recognized the message.
             let is_known = sent.names_session() && caller.order.is_none();
             let (sender, window) = (caller.sender(), self.options.retry);
             visible.recognize(&mut params, &mut sent, &sender, window).await?;

@@ -298,7 +298,7 @@ fn content(parts: &[Value], attachment_chars: usize) -> Result<SentContent, Erro
     if !answers.is_empty() {
         return Ok(SentContent::Answers(answers));
     }
-    // Where something else is said, what cannot be taken is named in its place.
+    // A part that cannot be taken is named in the prompt. It refuses the message only if nothing else is said.
     refusal.filter(|_| !says_something).map_or(Ok(SentContent::Prompt(prompt)), Err)
 }
 

@@ -105,7 +105,7 @@ impl Span {
 
     /// Returns what the client is told of a frame.
     pub(super) fn told(&self, frame: &Frame) -> Bytes {
-        // The frame ends a stream of this turn alone, or one up to a question. This stream goes on after it.
+        // The frame ends other streams: of its turn alone, or up to a question. Does this one go on after it?
         let goes_on = match frame.end {
             StreamEnd::Turn => frame.turn != self.turn,
             StreamEnd::Question | StreamEnd::No => self.to_the_end,

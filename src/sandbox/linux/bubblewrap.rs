@@ -173,7 +173,7 @@ fn arguments(profile: &Profile) -> io::Result<Arguments> {
     for path in outermost_hidden(profile) {
         made.hide(path);
     }
-    // Nor is `/dev` itself written, which has no limit of its own.
+    // The home, `/proc` and `/dev` itself are made read-only: `/dev` has no limit of size.
     for path in home.into_iter().chain(["/proc", "/dev"].map(Path::new)) {
         made.words.extend(["--remount-ro".into(), path.into()]);
     }

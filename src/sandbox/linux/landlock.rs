@@ -111,7 +111,7 @@ fn readable(profile: &Profile) -> io::Result<Vec<PathBuf>> {
         if !hidden.iter().any(|hidden| hidden.starts_with(place)) {
             readable.push(place.to_owned());
         } else if !hidden.contains(&place) {
-            // What its owner cannot list is not read by a command either.
+            // A directory that the user cannot list is not readable for a command either.
             let _ = collect(place, &hidden, &mut readable);
         }
     }

@@ -65,7 +65,7 @@ pub(super) fn build(profile: &Profile, temporary: Vec<Part>) -> io::Result<()> {
     }
     build_devices(&root, parts.devices, profile.limits)?;
     for (part, path) in parts.temporary {
-        // It may be in the home.
+        // The directory may be in the home.
         let point = root.make(&path, true).naming(path.to_string_lossy())?;
         put(&part, &point).naming(path.to_string_lossy())?;
     }
@@ -75,7 +75,7 @@ pub(super) fn build(profile: &Profile, temporary: Vec<Part>) -> io::Result<()> {
         let point = point.naming(path.to_string_lossy())?;
         put(&part, &point).naming(path.to_string_lossy())?;
     }
-    // Mount points are made in it until now.
+    // Until here, mount points had to be made in the home.
     home.map(make_read_only).transpose().naming("the home")?;
     for (path, guard) in guards(profile) {
         put_guard(&root, &path, guard).naming(path.to_string_lossy())?;

@@ -188,7 +188,7 @@ pub(crate) fn bounded_memory_bytes(limits: Limits) -> u64 {
     // SAFETY: takes and returns numbers.
     let pages = u64::try_from(unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) }).unwrap_or_default();
     let half = pages.saturating_mul(PAGE_BYTES) / 2;
-    // The system takes 0 for no limit.
+    // At least a page: to the system, a size of 0 means no limit.
     limits.temporary_bytes.unwrap_or(u64::MAX).min(half).max(PAGE_BYTES)
 }
 

@@ -539,7 +539,7 @@ impl<'a> VisibleContexts<'a> {
                     return Ok(());
                 }
                 Ok(Some(true)) => {
-                    // An owner elsewhere reads it there.
+                    // If another node owns the session, it reads the id from the parameters.
                     params["contextId"] = Value::from(id.as_str());
                     sent.context = Some(id);
                     return Ok(());
@@ -562,7 +562,7 @@ impl<'a> VisibleContexts<'a> {
     ) -> Result<Option<bool>, StoreError> {
         if let Some(context) = self.find_known(id, Naming::Any).filter(|it| !it.has_moved()) {
             let turn = context.story(|story| story.sent(message).map(|turn| turn.id));
-            // A turn that is not stored yet is in no story.
+            // Without a turn, the message is not stored yet: it may be a retry.
             return Ok(Some(turn.is_none_or(|turn| context.may_be_retry(turn, sender, window))));
         }
         let Some(sessions) = self.all.sessions() else { return Ok(None) };
@@ -570,7 +570,7 @@ impl<'a> VisibleContexts<'a> {
         if !self.sees_stored(&head).await? {
             return Ok(Some(false));
         }
-        // Whoever loads a session that cannot be read is told why.
+        // An unreadable session counts as the one that is meant: loading it tells the client why.
         let story = self.read(id).await?;
         Ok(Some(story.is_none_or(|(_, story)| story.is_recent(window))))
     }
