@@ -245,11 +245,11 @@ struct Started {
     holder: Holder,
     user: OwnedFd,
     network: OwnedFd,
-    /// What the first of a session has made for all.
+    /// Parts that the first holder of the session has made for all commands.
     first: Option<First>,
 }
 
-/// What the first holder of a session makes for all commands.
+/// Parts that the first holder of a session makes for all commands.
 struct First {
     listener: OwnedFd,
     files: OwnedFd,

@@ -134,7 +134,7 @@ pub struct CommandSandbox {
     /// Directories that could not be searched for the last command, and those that people know of.
     unclear: Mutex<BTreeSet<PathBuf>>,
     told_unclear: Mutex<BTreeSet<PathBuf>>,
-    /// What was seen of protected files.
+    /// Protected files as they were seen.
     looks: Arc<Looks>,
     /// Files of the workspace with secrets, which are hidden.
     secret_files: SecretFiles,
