@@ -297,6 +297,13 @@ impl Entries {
         Ok(Self(Dir::new(directory)?))
     }
 
+    /// Lists the directory of a real path, through no link.
+    pub(super) fn at(path: &Path) -> io::Result<Self> {
+        let top = rustix::fs::open("/", DIRECTORY, Mode::empty())?;
+        let below = path.strip_prefix("/").unwrap_or(path);
+        Self::new(open_below(top.as_fd(), below, LISTED)?)
+    }
+
     /// Returns the directory.
     pub(super) fn directory(&self) -> io::Result<BorrowedFd<'_>> {
         Ok(self.0.fd()?)

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, Metadata};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::fs::{Stat, fstat, lstat};
+
+use crate::root::{Entries, is_moved};
 use crate::secrets::Secrets;
 
 /// Maximum number of entries of the workspace that are looked at, and maximum depth.
@@ -136,9 +137,10 @@ pub(super) fn is_system(path: &Path) -> bool {
     SYSTEM_DIRECTORIES.iter().any(|directory| path.starts_with(directory))
 }
 
-/// Returns whether an error says that there is no such directory any more.
+/// Returns whether an error says that there is no such directory any more, or that a link has taken its place.
 pub(super) fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+        || is_moved(error)
 }
 
 fn too_much() -> io::Error {
@@ -155,9 +157,14 @@ struct DirectoryState {
 }
 
 impl DirectoryState {
-    fn of(data: &Metadata) -> Self {
-        let changed = (data.ctime(), data.ctime_nsec());
-        Self { device: data.dev(), number: data.ino(), changed }
+    #[allow(
+        clippy::unnecessary_cast,
+        clippy::cast_possible_wrap,
+        reason = "the types of these fields depend on the system; there are less than 10^9 nanoseconds"
+    )]
+    fn of(data: &Stat) -> Self {
+        let changed = (data.st_ctime as i64, data.st_ctime_nsec as i64);
+        Self { device: data.st_dev as u64, number: data.st_ino as u64, changed }
     }
 
     /// Returns whether a change after `now` has another time.
@@ -194,10 +201,7 @@ impl Listing {
         wanted: &NameRules<'_>,
     ) -> io::Result<Self> {
         let now = SystemTime::now();
-        let data = directory.symlink_metadata()?;
-        if !data.is_dir() {
-            return Err(io::ErrorKind::NotFound.into());
-        }
+        let data = lstat(directory)?;
         let state = DirectoryState::of(&data);
         let listing = match earlier {
             Some(listing) if listing.state == Some(state) => listing,
@@ -206,21 +210,23 @@ impl Listing {
         if listing.count > most {
             return Err(too_much());
         }
-        Ok(Self { state: Some(state).filter(|state| state.is_settled(now)), ..listing })
+        Ok(Self { state: listing.state.filter(|state| state.is_settled(now)), ..listing })
     }
 
     fn read(directory: &Path, most: usize, wanted: &NameRules<'_>) -> io::Result<Self> {
+        // Another name may take the directory's place: what is listed is no directory that a link leads to.
+        let entries = Entries::at(directory)?;
         let mut listing = Self {
-            state: None,
+            state: Some(DirectoryState::of(&fstat(entries.directory()?)?)),
             count: 0,
             directories: Vec::new(),
             protected: Vec::new(),
             secrets: Vec::new(),
         };
-        for entry in fs::read_dir(directory)?.take(most.saturating_add(1)) {
-            let entry = entry?;
+        for entry in entries.take(most.saturating_add(1)) {
+            let (name, kind) = entry?;
             listing.count += 1;
-            let (path, name, kind) = (entry.path(), entry.file_name(), entry.file_type()?);
+            let path = directory.join(&name);
             let is_protected = (wanted.is_protected)(&path);
             let hides = |is_directory| wanted.secrets.hides(&path, is_directory);
             let is_secret = hides(kind.is_dir()) || kind.is_symlink() && hides(true);
@@ -249,6 +255,8 @@ fn may_have_secrets(path: &Path, name: &OsStr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn walk(root: &Path) -> WalkResult {
@@ -312,7 +320,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap();
         fs::create_dir(root.join("a")).unwrap();
-        let state = DirectoryState::of(&root.symlink_metadata().unwrap());
+        let state = DirectoryState::of(&lstat(&root).unwrap());
         let now = SystemTime::now() + Duration::from_secs(1);
         assert!(state.is_settled(now) && !state.is_settled(now - Duration::from_secs(2)));
         let earlier = || Listing {

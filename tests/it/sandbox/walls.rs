@@ -292,18 +292,20 @@ fn names_that_are_exchanged_while_the_sandbox_is_made_open_nothing() {
         let _exchange = Exchange::of(&directory, &link);
         let command = "for path in ~ d l; do \
             echo evil > $path/victim; cat $path/.ssh/id_rsa; echo evil > $path/.git/config; done";
-        let mut ran = 0;
+        let mut refused = Vec::new();
         for _ in 0..tries() {
             let output = arena.bash(mechanism, "workspace-write", command);
             assert_eq!(text(&output), "", "{mechanism}: {output:?}");
-            ran += usize::from(output.status.code() != Some(125));
+            if output.status.code() == Some(125) {
+                refused.push(String::from_utf8_lossy(&output.stderr).into_owned());
+            }
             for name in ["victim", ".git/config"] {
                 let content = fs::read_to_string(arena.home().join(name)).unwrap();
                 assert_eq!(content, "untouched\n", "{mechanism}: {name}: {output:?}");
             }
         }
         // bubblewrap works by names: there a command does not run if one has changed.
-        assert!(ran == tries() || mechanism == "bubblewrap", "{mechanism}: {ran} ran");
+        assert!(refused.is_empty() || mechanism == "bubblewrap", "{mechanism}: {refused:?}");
     }
 }
 
