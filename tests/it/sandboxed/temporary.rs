@@ -154,7 +154,9 @@ async fn nothing_of_it_is_left_when_the_session_has_ended() {
         for line in ["echo hello > $TMPDIR/x", "cat $TMPDIR/x"] {
             let confinement = sandbox.confine(SandboxMode::ReadOnly, &[]).await.unwrap();
             let words = ["/bin/bash", "-c", line].map(OsString::from);
-            let ran = confinement.command(&words).unwrap().output().unwrap();
+            let mut command = confinement.command(&words).unwrap();
+            // The test itself may work below `/tmp`, which commands see another one of.
+            let ran = command.current_dir(home.path()).output().unwrap();
             assert!(ran.status.success(), "{mechanism}: {ran:?}");
         }
         // In memory there is nothing from the start.
