@@ -22,7 +22,7 @@ pub fn read_at(
     let path = path.as_ref();
     let follow =
         if flags.contains(OFlags::NOFOLLOW) { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
-    // Looked at before it is opened, because opening a device can do things.
+    // The kind of the file is looked at before the file is opened, because opening a device can have effects.
     let found = statat(&directory, path, follow)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
         return Err(wrong("it is no file"));
@@ -65,7 +65,7 @@ pub fn contents(mut file: &File, most: u64) -> Result<Vec<u8>, Unread> {
         return Err(Unread::TooLong(size));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
-    // It may grow meanwhile, and some files do not say their size.
+    // The file may grow while it is read, and some files do not tell their size.
     let read = file.by_ref().take(most.saturating_add(1)).read_to_end(&mut bytes);
     match read.map_err(Unread::Failed)? as u64 {
         read if read > most => Err(Unread::TooLong(read)),

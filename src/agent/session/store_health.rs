@@ -6,8 +6,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Time for which a refusal counts. A server that is told to be healthy no earlier would never get the request with
-/// which its store is tried again.
+/// Time for which a refusal counts. If it counted until the next success, a load balancer would send no more requests,
+/// and none would ever try the store again.
 const REFUSAL_MEMORY: Duration = Duration::from_secs(10);
 
 /// Memory of the last refusal of a store. Cheap to clone: all clones are the same memory.

@@ -116,9 +116,9 @@ fn verdict(
 }
 
 /// Returns a cell of the table.
-fn cell((verdict, sandbox): &(Verdict, SandboxMode)) -> String {
+fn cell(verdict: &Verdict, sandbox: SandboxMode) -> String {
     match verdict {
-        Verdict::Allow if *sandbox == SandboxMode::DangerFullAccess => "runs".to_owned(),
+        Verdict::Allow if sandbox == SandboxMode::DangerFullAccess => "runs".to_owned(),
         Verdict::Allow => format!("`{sandbox}`"),
         Verdict::Ask(question) if question.every_time() => "**asks**".to_owned(),
         Verdict::Ask(_) => "asks".to_owned(),
@@ -129,7 +129,10 @@ fn cell((verdict, sandbox): &(Verdict, SandboxMode)) -> String {
 /// Returns the cells of a call, one for each mode: the verdict without a sandbox, and that with one.
 fn cells(sessions: &[Session], call: &Call) -> String {
     let of = |session| {
-        let [without, with] = [None, Some(WHOLE)].map(|it| cell(&verdict(session, call, it)));
+        let [without, with] = [None, Some(WHOLE)].map(|it| {
+            let (verdict, sandbox) = verdict(session, call, it);
+            cell(&verdict, sandbox)
+        });
         if without == with { without } else { format!("{without} / {with}") }
     };
     sessions.iter().map(of).collect::<Vec<_>>().join(" | ")

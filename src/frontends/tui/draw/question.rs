@@ -89,7 +89,7 @@ pub(super) fn rows(dialog: &Dialog, open: usize, columns: usize, height: usize) 
         // Some of what is above is to be seen, too.
         let height = if detail.apart { height.saturating_sub(ABOVE) } else { height };
         let room = height.checked_sub(head.rows.len() + foot.rows.len());
-        // If only the marked choice is shown, one row of what is asked about does: the other keys matter more.
+        // In a small window that shows the marked choice alone, one row of the question does: the keys matter more.
         let least = if detail.choice == 0 { least.min(LEAST_WITH_KEYS) } else { least };
         let enough = room.is_some_and(|room| room >= least);
         parts = Some((head, foot, room.unwrap_or(0), detail));
