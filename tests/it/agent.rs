@@ -77,7 +77,11 @@ impl Setup {
             fs::write(path, content).unwrap();
         }
         let script: String = self.script.iter().map(|line| format!("{line}\n")).collect();
-        fs::write(home.join("script.jsonl"), script).unwrap();
+        let path = home.join("script.jsonl");
+        // Another node that was started with the same script may be reading the file, which a write would truncate.
+        if fs::read_to_string(&path).ok().as_ref() != Some(&script) {
+            fs::write(&path, script).unwrap();
+        }
         let built = Path::new(env!("CARGO_BIN_EXE_tandem"));
         let mut command = Command::new(self.program.as_deref().unwrap_or(built));
         command
