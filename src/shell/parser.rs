@@ -609,6 +609,10 @@ impl Parser<'_> {
         }
         if self.take("(") {
             self.elements()?;
+            // Bash takes what follows for a part of the same word: in `x=()a b` it runs `b`.
+            if self.peek().is_some_and(|c| !is_meta(c)) || self.at_process() {
+                return Err("a word that goes on after an array".to_owned());
+            }
         } else if self.peek().is_some_and(|c| !is_meta(c)) || self.at_process() {
             self.word()?;
         }
