@@ -248,7 +248,7 @@ async fn an_always_outside_is_remembered() {
     let elsewhere = seen_in_sandbox();
     let log = elsewhere.path().join("log");
     for name in ["log.sh", "other.sh"] {
-        let script = format!("#!/bin/sh\necho ran >> {}\n", log.display());
+        let script = format!("#!/bin/sh\necho ran >> '{}'\n", log.display());
         fs::write(stage.path(name), script).unwrap();
         let mut chmod = Command::new("chmod");
         assert!(chmod.arg("+x").arg(stage.path(name)).status().unwrap().success());
@@ -353,7 +353,7 @@ async fn a_directory_that_the_settings_name_is_written_however_it_is_spelled() {
     fs::create_dir(real.join("cache")).unwrap();
     std::os::unix::fs::symlink("cache", real.join("link")).unwrap();
     let spelled = vec![real.join("cache/../link"), real.join("missing")];
-    let line = format!("touch {0}/cache/a && touch {0}/b", real.display());
+    let line = format!("touch '{0}/cache/a' && touch '{0}/b'", real.display());
     let mut stage = Stage::with(Mode::AutoEdit, &[run(&line)], spelled);
     let made = stage.go(Answer::Once { edited: None }).await;
     assert!(made[0].is_sandboxed() && !made[0].is_done(), "{}", made[0].told());

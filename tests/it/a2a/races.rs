@@ -69,8 +69,9 @@ fn is_end(event: &Value) -> bool {
 /// A client on a WebSocket, which answers with `method`.
 async fn on_socket(mut socket: Socket, method: &str, option: &str, at_once: Arc<Barrier>) -> Seen {
     let mut seen = Seen::default();
-    let mut sent = BTreeMap::new();
-    loop {
+    let (mut sent, mut ended) = (BTreeMap::new(), false);
+    // The response to the last answer may come after the turn's end.
+    while !ended || !sent.is_empty() {
         let frame = socket.frame().await.unwrap();
         let id = frame["id"].as_u64();
         if let Some(call) = id.and_then(|id| sent.remove(&id)) {
@@ -85,10 +86,9 @@ async fn on_socket(mut socket: Socket, method: &str, option: &str, at_once: Arc<
             at_once.wait().await;
             socket.send(id, method, params).await;
         }
-        if is_end(event) {
-            return seen;
-        }
+        ended |= is_end(event);
     }
+    seen
 }
 
 /// A client without a WebSocket: it leaves a stream with each question, and begins another.

@@ -350,7 +350,7 @@ fn sessions_that_are_stored_elsewhere_are_hidden_wherever_they_are() {
     fs::create_dir_all(elsewhere.join("a")).unwrap();
     fs::write(elsewhere.join("a/log.jsonl"), "canary\n").unwrap();
     for mechanism in mechanisms() {
-        let line = format!("cat {}/a/log.jsonl; echo ran", elsewhere.display());
+        let line = format!("cat '{}/a/log.jsonl'; echo ran", elsewhere.display());
         let mut command = arena.sandboxed(mechanism, "read-only", &["/bin/bash", "-c", &line]);
         let output = command.env("TANDEM_SESSIONS", &elsewhere).output().unwrap();
         assert_eq!(text(&output), "ran\n", "{mechanism}: {output:?}");

@@ -163,7 +163,7 @@ fn session_directories(arena: &Arena) -> Vec<PathBuf> {
 fn temporary_files_of_a_killed_agent_are_gone_with_the_next_start() {
     for mechanism in mechanisms() {
         let arena = Arena::new();
-        let line = "echo large > $TMPDIR/large && echo written && exec cat";
+        let line = "echo large > \"$TMPDIR/large\" && echo written && exec cat";
         let mut command = arena.sandboxed(mechanism, "read-only", &["/bin/bash", "-c", line]);
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut agent = command.spawn().unwrap();
@@ -181,8 +181,11 @@ fn temporary_files_of_a_killed_agent_are_gone_with_the_next_start() {
             let lock = fs::File::options().write(true).open(directory.join("lock")).unwrap();
             lock.set_modified(long_ago).unwrap();
         }
-        let next =
-            arena.bash(mechanism, "read-only", "cat $TMPDIR/large; echo small > $TMPDIR/small");
+        let next = arena.bash(
+            mechanism,
+            "read-only",
+            r#"cat "$TMPDIR/large"; echo small > "$TMPDIR/small""#,
+        );
         assert!(next.status.success() && next.stdout.is_empty(), "{mechanism}: {next:?}");
         assert_eq!(session_directories(&arena), Vec::<PathBuf>::new(), "{mechanism}");
     }

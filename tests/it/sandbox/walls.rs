@@ -290,8 +290,8 @@ fn names_that_are_exchanged_while_the_sandbox_is_made_open_nothing() {
     symlink("..", &link).unwrap();
     for mechanism in mounting() {
         let _exchange = Exchange::of(&directory, &link);
-        let command = "for path in ~ d l; do \
-            echo evil > $path/victim; cat $path/.ssh/id_rsa; echo evil > $path/.git/config; done";
+        let command = r#"for path in ~ d l; do
+            echo evil > "$path/victim"; cat "$path/.ssh/id_rsa"; echo evil > "$path/.git/config"; done"#;
         let mut refused = Vec::new();
         for _ in 0..tries() {
             let output = arena.bash(mechanism, "workspace-write", command);

@@ -17,11 +17,16 @@ use crate::terminal::Terminal;
 /// Work: its name, the programs that it needs, a line of bash, and what the line prints at last.
 const WORK: &[(&str, &[Need], &str, &str)] = &[
     ("writes the workspace", &[], "echo new > new && mv new newer && cat newer && rm newer", "new"),
-    ("has a directory for temporary files", &[], "f=$(mktemp) && echo x > $f && cat $f", "x"),
+    (
+        "has a directory for temporary files",
+        &[],
+        r#"f=$(mktemp) && echo x > "$f" && cat "$f""#,
+        "x",
+    ),
     (
         "shares that directory with the next command",
         &[],
-        "echo kept > $TMPDIR/kept; ls $TMPDIR",
+        r#"echo kept > "$TMPDIR/kept"; ls "$TMPDIR""#,
         "kept",
     ),
     ("reads the machine", &[], "test -s /etc/passwd && ls / | grep -c '^usr$'", "1"),
@@ -251,13 +256,14 @@ fn no_library_of_the_workspace_is_loaded_before_the_command_is_confined() {
     );
     arena.file("workspace/evil.c", &source);
     arena.outside("cc -shared -fPIC -o evil.so evil.c");
-    arena.outside("LD_PRELOAD=$PWD/evil.so /bin/bash -c : +sandbox");
+    // By a path without a space, which would end it.
+    let library = "./evil.so";
+    arena.outside(&format!("LD_PRELOAD={library} /bin/bash -c : +sandbox"));
     fs::remove_file(&mark).unwrap();
-    let library = arena.workspace().join("evil.so");
     for mechanism in mechanisms() {
         let mut command = arena.sandboxed(mechanism, "read-only", &["/usr/bin/env"]);
-        let output = command.env("LD_PRELOAD", &library).output().unwrap();
-        let line = format!("LD_PRELOAD={}", library.display());
+        let output = command.env("LD_PRELOAD", library).output().unwrap();
+        let line = format!("LD_PRELOAD={library}");
         assert!(text(&output).contains(&line), "{mechanism}: {output:?}");
         assert!(!mark.exists(), "{mechanism}: loaded before the command was confined");
     }
@@ -360,11 +366,11 @@ fn what_a_command_leaves_running_ends_with_the_sandbox() {
             continue;
         }
         let fifo = arena.workspace().join(format!("alive-{mechanism}"));
-        arena.outside(&format!("mkfifo {}", fifo.display()));
+        arena.outside(&format!("mkfifo '{}'", fifo.display()));
         // Reads until the last writer has gone, that is the process that was left.
         let reader = arena.program("/bin/cat").arg(&fifo).spawn().unwrap();
         let line = format!(
-            "exec 9> {0}; setsid -f {python} -c 'import time; time.sleep(1000)'; exit 0",
+            "exec 9> '{0}'; setsid -f {python} -c 'import time; time.sleep(1000)'; exit 0",
             fifo.display()
         );
         assert!(arena.bash(mechanism, "workspace-write", &line).status.success());

@@ -71,7 +71,7 @@ async fn a_link_in_the_place_of_the_sessions_temporary_directory_shows_nothing()
     // With `namespaces`, it is in memory and has no path.
     for mechanism in mechanisms().into_iter().filter(|it| *it != "namespaces") {
         let home = Home::with(mechanism.parse().ok(), "", "cache");
-        assert!(home.bash("echo kept > $TMPDIR/kept").await.status.success());
+        assert!(home.bash(r#"echo kept > "$TMPDIR/kept""#).await.status.success());
         let temporary = home.temporary();
         let line = format!("mv {temporary} moved && ln -s ../../.ssh {temporary}");
         let output = home.bash(&line).await;
@@ -79,7 +79,7 @@ async fn a_link_in_the_place_of_the_sessions_temporary_directory_shows_nothing()
             assert!(!output.status.success(), "{output:?}");
             home.replace(&temporary, &home.path(".ssh"));
         }
-        let output = home.bash("cat $TMPDIR/id_rsa").await;
+        let output = home.bash(r#"cat "$TMPDIR/id_rsa""#).await;
         assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{mechanism}: {output:?}");
     }
 }

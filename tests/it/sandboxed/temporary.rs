@@ -151,7 +151,7 @@ async fn nothing_of_it_is_left_when_the_session_has_ended() {
         let workspace = Arc::new(Workspace::new(home.path(), &[]).unwrap());
         let sandbox = Arc::new(CommandSandbox::new(setup, workspace));
         let on_disk = || fs::read_dir(home.path().join("state")).into_iter().flatten().count();
-        for line in ["echo hello > $TMPDIR/x", "cat $TMPDIR/x"] {
+        for line in [r#"echo hello > "$TMPDIR/x""#, r#"cat "$TMPDIR/x""#] {
             let confinement = sandbox.confine(SandboxMode::ReadOnly, &[]).await.unwrap();
             let words = ["/bin/bash", "-c", line].map(OsString::from);
             let mut command = confinement.command(&words).unwrap();
