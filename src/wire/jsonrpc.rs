@@ -95,7 +95,8 @@ impl Error {
 
     /// Returns the error for an unknown method.
     pub fn method_not_found(method: &str) -> Self {
-        Self::detailed(Self::METHOD_NOT_FOUND, "Method not found", method)
+        let details = format_args!("there is no method `{method}`");
+        Self::detailed(Self::METHOD_NOT_FOUND, "Method not found", details)
     }
 
     /// Returns the error for parameters that do not fit the method.
@@ -317,16 +318,21 @@ impl<'a> IncomingMessage<'a> {
                 return Err(invalid(not_an_object(text)));
             }
             Err(err) if err.is_data() => return Err(invalid(Error::invalid_request(err))),
-            Err(err) => return Err(invalid(Error::parse(err))),
+            Err(err) => return Err(invalid(not_json(&err))),
         };
         wire.message()
     }
 }
 
+/// Returns the error for a line that is no JSON.
+fn not_json(err: &serde_json::Error) -> Error {
+    Error::parse(format_args!("the line is not JSON: {err}"))
+}
+
 /// Returns the error for an array or a scalar, unless the rest of the line is no JSON.
 fn not_an_object(text: &str) -> Error {
     match serde_json::from_str::<serde::de::IgnoredAny>(text) {
-        Err(err) => Error::parse(err),
+        Err(err) => not_json(&err),
         Ok(_) if text.trim_start().starts_with('[') => {
             Error::invalid_request("batches are not part of this protocol: send one message a line")
         }

@@ -85,9 +85,10 @@ async fn an_unknown_method_is_named() {
         agent.request("initialize", json!({ "protocolVersion": "0.0.9" })).await;
         let id = agent.request(method, json!({})).await;
         let answer = agent.answer_to(id).await;
+        let details = format!("there is no method `{method}`");
         assert_eq!(
             answer["error"],
-            json!({ "code": -32601, "message": "Method not found", "data": { "details": method } })
+            json!({ "code": -32601, "message": "Method not found", "data": { "details": details } })
         );
     }
 }
