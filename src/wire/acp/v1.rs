@@ -83,51 +83,70 @@ where
     Ok(items.into_iter().filter_map(|item| serde_json::from_value(item).ok()).collect())
 }
 
-/// Parameters of `initialize`. Clients of a later version call some of it otherwise.
+/// Parameters of `initialize`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InitializeParams {
     /// Version that the client would speak.
     #[serde(deserialize_with = "lenient")]
     pub protocol_version: Value,
-    /// Capabilities of a client.
-    #[serde(deserialize_with = "lenient", alias = "capabilities")]
-    pub client_capabilities: ClientCapabilities,
-    /// Name of the client's program.
-    #[serde(deserialize_with = "lenient", alias = "info")]
-    pub client_info: Option<ClientInfo>,
+    #[serde(deserialize_with = "lenient")]
+    client_capabilities: Option<ClientCapabilities>,
+    #[serde(deserialize_with = "lenient")]
+    client_info: Option<ClientInfo>,
+    /// Capabilities under the name that version 2 has for them.
+    #[serde(deserialize_with = "lenient")]
+    capabilities: Option<ClientCapabilities>,
+    /// Name of the program under the name that version 2 has for it.
+    #[serde(deserialize_with = "lenient")]
+    info: Option<ClientInfo>,
 }
 
 impl InitializeParams {
-    /// Returns the calls for files that the client answers. Those of a later version have none, whatever
-    /// they call by that name.
+    /// Returns the capabilities of the client. Of a client that sends both shapes, as clients that speak
+    /// versions 1 and 2 do, those of version 1 count: it is the version that the agent answers.
+    pub fn client_capabilities(&self) -> ClientCapabilities {
+        let sent = self.client_capabilities.as_ref().or(self.capabilities.as_ref());
+        sent.cloned().unwrap_or_default()
+    }
+
+    /// Returns the name of the client's program, if it says one.
+    pub fn client_name(&self) -> Option<&str> {
+        let info = self.client_info.as_ref().or(self.info.as_ref())?;
+        Some(&info.name)
+    }
+
+    /// Returns the calls for files that the client answers. A client of a later version alone has none, whatever
+    /// it calls by that name.
     pub fn file_system(&self) -> FileSystemCapabilities {
         if self.is_later() {
             FileSystemCapabilities::default()
         } else {
-            self.client_capabilities.fs
+            self.client_capabilities().fs
         }
     }
 
-    /// Returns `true` if the client runs commands in its terminals. Those of a later version do not.
+    /// Returns `true` if the client runs commands in its terminals. A client of a later version alone does not.
     pub fn runs_commands(&self) -> bool {
-        self.client_capabilities.terminal && !self.is_later()
+        self.client_capabilities().terminal && !self.is_later()
     }
 
     fn is_later(&self) -> bool {
-        self.protocol_version.as_u64().is_some_and(|version| version > VERSION.into())
+        let has_both_shapes = self.client_capabilities.is_some() && self.capabilities.is_some();
+        let version = self.protocol_version.as_u64();
+        !has_both_shapes && version.is_some_and(|version| version > VERSION.into())
     }
 }
 
 /// Name of a client's program.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 pub struct ClientInfo {
     /// Name for programs.
     pub name: String,
 }
 
 /// Capabilities of a client that this program has a use for.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClientCapabilities {
     /// Calls for files.
@@ -151,7 +170,7 @@ pub struct ClientCapabilities {
 }
 
 /// Updates of sessions that a client takes, each if there is an object.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct ClientSession {
     /// [`SessionUpdate::Notice`].
@@ -175,7 +194,7 @@ pub struct FileSystemCapabilities {
 }
 
 /// Ways to log in.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct ClientAuth {
     /// `true`, or an object: the client can run the agent's program in a terminal.
@@ -191,7 +210,7 @@ impl ClientAuth {
 }
 
 /// Ways in which a client asks its user beside permissions. Each is there by itself.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct ClientElicitation {
     /// An object: the client shows the addresses of pages to open.
@@ -238,7 +257,7 @@ pub struct ElicitationIdParams<'a> {
 }
 
 /// Capabilities of a client that are agreed on outside of the protocol.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct ClientMeta {
     /// The client shows a terminal that the agent writes to.

@@ -55,6 +55,11 @@ const FIRST_LINES: &[(&str, &str, &str)] = &[
         "1",
     ),
     (
+        "a client of both versions, which sends the shapes of both",
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":2,"clientInfo":{"name":"kit","version":"0.1.134"},"clientCapabilities":{"session":{"compaction":{}}},"info":{"name":"kit","version":"0.1.134"},"capabilities":{}}}"#,
+        "1",
+    ),
+    (
         "SDK for TypeScript 2.4.0",
         r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{},"clientInfo":{"name":"x","version":"1.0.0"}}}"#,
         "1",
@@ -180,6 +185,20 @@ async fn a_client_of_version_2_is_read_as_far_as_it_means_the_same() {
     let question = editor.sent("session/request_permission").await;
     let options = question["params"]["options"].as_array().unwrap();
     assert!(options.len() > 3, "it is known to show names: {question}");
+}
+
+#[tokio::test]
+async fn of_a_client_of_both_versions_the_shape_of_version_1_counts() {
+    let params = json!({
+        "protocolVersion": 2,
+        "clientInfo": { "name": "zed", "version": "9" },
+        "clientCapabilities": { "auth": { "terminal": true } },
+        "info": { "name": "other", "version": "9" },
+        "capabilities": { "auth": {} },
+    });
+    let editor = Editor::with(&Setup::default(), params).await;
+    assert_eq!(editor.initialized["protocolVersion"], 1);
+    assert_eq!(editor.initialized["authMethods"][1]["type"], "terminal");
 }
 
 #[tokio::test]

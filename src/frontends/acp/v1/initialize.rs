@@ -20,8 +20,8 @@ impl Editor {
         // Those that come over a port must not give or get files of a session that others drive.
         let files = Some(params.file_system()).filter(|_| self.is_user()).unwrap_or_default();
         let runs_commands = params.runs_commands() && self.is_user();
-        let capabilities = params.client_capabilities;
-        let name = params.client_info.map(|info| info.name).unwrap_or_default();
+        let capabilities = params.client_capabilities();
+        let name = params.client_name().unwrap_or_default().to_lowercase();
         *self.client.lock() = ClientKind {
             has_terminals: capabilities.meta.terminal_output,
             runs_commands: runs_commands && !capabilities.meta.terminal_output,
@@ -29,7 +29,7 @@ impl Editor {
             has_notices: capabilities.session.notices.is_some(),
             shows_pages: capabilities.elicitation.has_url(),
             files,
-            shows_names: NAME_SHOWING.contains(&name.to_lowercase().as_str()),
+            shows_names: NAME_SHOWING.contains(&name.as_str()),
         };
         let supported = || Supported {};
         Ok(InitializeResponse {
