@@ -70,7 +70,10 @@ use serde_json::Value;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 pub use self::choice::{Choice, ChoiceKind, is_same_word, plain_answer};
-pub use self::command::{CommandArgument, CommandReply, CommandTurn, Commands, SessionCommand};
+pub use self::command::{
+    CommandArgument, CommandReply, CommandTurn, Commands, NotForModel, ResolvedCommand,
+    SessionCommand,
+};
 pub use self::decision::Decision;
 use self::engine::Engine;
 pub use self::engine::{DEFAULT_THINKING, Upkeep};
@@ -366,7 +369,7 @@ impl Session {
 
     /// Returns `true` if a prompt is a command, which may need no model at all.
     pub fn is_command(&self, prompt: &[PromptPart]) -> bool {
-        command::is_one(self.turns.commands(), self.hub(), prompt)
+        command::is_one(&**self.turns.commands(), self.hub(), prompt)
     }
 
     /// Returns `true` if a prompt is a command that is carried out at once beside the turn that runs. Without
@@ -378,8 +381,7 @@ impl Session {
     /// Returns `true` if a prompt cannot be answered without a model: it is no command, and does not
     /// look like one either. May read files.
     pub fn needs_model(&self, prompt: &[PromptPart]) -> bool {
-        !self.is_command(prompt)
-            && command::unknown(self.turns.commands(), self.hub(), prompt).is_none()
+        command::is_for_model(&**self.turns.commands(), self.hub(), prompt)
     }
 
     /// Returns the commands that only this session has now. May read files.

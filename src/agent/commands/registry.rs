@@ -11,7 +11,10 @@ use super::custom::{self, CommandFile, Custom};
 use super::prompts::{self, PromptCommand};
 use super::unknown::{self, HINT, LEAVING, is_name, leaves};
 use super::words::{list, word};
-use crate::session::{CommandReply, CommandTurn, Commands, PromptPart, Session, SessionCommand};
+use crate::session::{
+    CommandReply, CommandTurn, Commands, NotForModel, PromptPart, ResolvedCommand, Session,
+    SessionCommand,
+};
 use tandem_mcp::Hub;
 
 /// A command, or a group of them.
@@ -163,32 +166,10 @@ impl Registry {
         found
     }
 
-    /// Returns the user's own command that a prompt asks for, and what follows its name.
-    fn own_command<'a>(&self, prompt: &'a str) -> Option<(CommandFile, &'a str)> {
-        let (name, args) = word(prompt.trim().strip_prefix('/')?);
-        self.own().into_iter().find(|found| found.name == name).map(|found| (found, args))
-    }
-
-    /// Returns the prompts of these servers, as commands.
-    fn prompts(&self, servers: &Hub) -> Vec<PromptCommand> {
-        let own = self.own();
+    /// Returns the prompts of these servers, as commands; `own`: the user's own commands, whose names are taken.
+    fn prompts(&self, servers: &Hub, own: &[CommandFile]) -> Vec<PromptCommand> {
         let is_own = |name: &str| own.iter().any(|command| command.name == name);
         prompts::of_servers(servers, |name| self.is_built_in(name) || is_own(name))
-    }
-
-    /// Returns the servers' prompt that a text asks for, and what follows its name.
-    fn server_prompt<'a>(&self, servers: &Hub, text: &'a str) -> Option<(PromptCommand, &'a str)> {
-        let (name, args) = word(text.trim().strip_prefix('/')?);
-        let mut prompts = self.prompts(servers).into_iter();
-        prompts.find(|prompt| prompt.is_named(name)).map(|found| (found, args))
-    }
-
-    /// Returns the name of the command that was meant by a name, if one is near enough.
-    fn similar(&self, servers: &Hub, name: &str) -> Option<String> {
-        let built_in = self.commands.iter().map(|command| command.name.to_owned());
-        let own = self.own().into_iter().map(|found| found.name);
-        let prompts = self.prompts(servers).into_iter().map(|prompt| prompt.name);
-        unknown::similar(name, built_in.chain(own).chain(prompts))
     }
 
     fn is_built_in(&self, name: &str) -> bool {
@@ -198,34 +179,50 @@ impl Registry {
 
 #[async_trait]
 impl Commands for Registry {
-    fn name(&self, servers: &Hub, prompt: &str) -> Option<String> {
-        if let Some(found) = self.find(prompt) {
-            return Some(found.path);
-        }
-        if let Some((found, _)) = self.own_command(prompt) {
-            return Some(found.name);
-        }
-        Some(self.server_prompt(servers, prompt)?.0.name)
-    }
-
-    fn unknown(&self, servers: &Hub, prompt: &str) -> Option<String> {
+    fn resolve(&self, servers: &Hub, prompt: &str) -> Option<NotForModel> {
         let prompt = prompt.trim();
-        if leaves(prompt) {
-            return Some(format!("`{prompt}` is not sent to the model. {LEAVING}"));
+        let command =
+            |command: CommandOfPrompt| Some(NotForModel::Command(Box::new(command) as Box<_>));
+        if let Some(ParsedCommand { path, .. }) = self.find(prompt) {
+            let (registry, prompt) = (self.clone(), prompt.to_owned());
+            return command(CommandOfPrompt::BuiltIn { path, prompt, registry });
         }
-        let (first, _) = word(prompt);
-        let name = first.strip_prefix('/').filter(|name| is_name(name))?;
+        let unknown = |name: &str, answer| {
+            Some(NotForModel::Unknown { name: name.trim_start_matches('/').to_owned(), answer })
+        };
+        let leaving = || unknown(prompt, format!("`{prompt}` is not sent to the model. {LEAVING}"));
+        let (first, args) = word(prompt);
+        let Some(name) = first.strip_prefix('/') else {
+            return if leaves(prompt) { leaving() } else { None };
+        };
+        let own = self.own();
+        let prompts = self.prompts(servers, &own);
+        if let Some(file) = own.iter().find(|file| file.name == name) {
+            return command(CommandOfPrompt::Own { file: file.clone(), args: args.to_owned() });
+        }
         // It may be a file's path that the model is to be told.
-        if Path::new(first).exists() {
+        let is_unknown = is_name(name) && !Path::new(first).exists();
+        let built_in = self.commands.iter().map(|command| command.name.to_owned());
+        let own = own.into_iter().map(|file| file.name);
+        let names = prompts.iter().map(|prompt| prompt.name.clone());
+        let similar =
+            is_unknown.then(|| unknown::similar(name, built_in.chain(own).chain(names))).flatten();
+        if let Some(prompt) = prompts.into_iter().find(|prompt| prompt.is_named(name)) {
+            return command(CommandOfPrompt::Server { prompt, args: args.to_owned() });
+        }
+        if leaves(prompt) {
+            return leaving();
+        }
+        if !is_unknown {
             return None;
         }
-        let similar = self.similar(servers, name);
         let similar = similar.map(|name| format!(" Did you mean `/{name}`?")).unwrap_or_default();
-        Some(format!("Unknown command `{first}`.{similar} {HINT}"))
+        unknown(first, format!("Unknown command `{first}`.{similar} {HINT}"))
     }
 
     fn of_session(&self, servers: &Hub) -> Vec<SessionCommand> {
-        let (own, prompts) = (self.own(), self.prompts(servers));
+        let own = self.own();
+        let prompts = self.prompts(servers, &own);
         let own = own.iter().map(CommandFile::listed);
         own.chain(prompts.iter().map(PromptCommand::listed)).collect()
     }
@@ -234,18 +231,36 @@ impl Commands for Registry {
         // It waits for nothing, and changes nothing that a turn relies on.
         is_share(prompt)
     }
+}
 
-    async fn run(&self, prompt: &str, turn: &CommandTurn<'_>) -> Result<CommandReply, String> {
-        let Some(found) = self.find(prompt) else {
-            if let Some((found, args)) = self.own_command(prompt) {
-                return custom::run(&found, args);
+/// The command that a prompt asks for, as it was when the prompt was resolved.
+enum CommandOfPrompt {
+    BuiltIn { path: String, prompt: String, registry: Registry },
+    Own { file: CommandFile, args: String },
+    Server { prompt: PromptCommand, args: String },
+}
+
+#[async_trait]
+impl ResolvedCommand for CommandOfPrompt {
+    fn name(&self) -> &str {
+        match self {
+            Self::BuiltIn { path, .. } => path,
+            Self::Own { file, .. } => &file.name,
+            Self::Server { prompt, .. } => &prompt.name,
+        }
+    }
+
+    async fn run(&self, turn: &CommandTurn<'_>) -> Result<CommandReply, String> {
+        match self {
+            Self::BuiltIn { prompt, registry, .. } => {
+                let parsed = registry.find(prompt);
+                let parsed = parsed.ok_or("Unknown command. `/help` lists the commands.")?;
+                let run = parsed.check()?;
+                run(CommandRequest { args: parsed.args, turn, registry }).await
             }
-            let found = self.server_prompt(turn.hub(), prompt);
-            let (command, args) = found.ok_or("Unknown command. `/help` lists the commands.")?;
-            return prompts::run(&command, args, turn).await;
-        };
-        let run = found.check()?;
-        run(CommandRequest { args: found.args, turn, registry: self }).await
+            Self::Own { file, args } => custom::run(file, args),
+            Self::Server { prompt, args } => prompts::run(prompt, args, turn).await,
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::FutureExt as _;
 use serde::{Deserialize, Serialize};
+use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use super::compress;
@@ -39,13 +40,10 @@ use tandem_tools::disk::Disk;
 /// The commands of a session.
 #[async_trait]
 pub trait Commands: Send + Sync {
-    /// Returns the name of the command that a prompt asks for, also of one that is a prompt of these
-    /// servers; `None` if the prompt is for the model.
-    fn name(&self, servers: &Hub, prompt: &str) -> Option<String>;
-
-    /// Returns the answer to a prompt that looks like a command and is none: the model is not asked.
-    /// May read files.
-    fn unknown(&self, servers: &Hub, prompt: &str) -> Option<String>;
+    /// Returns the meaning of a prompt that does not go to the model as it is; `None` if it does. The prompts of
+    /// these servers are commands, too. A prompt that begins with a slash may have files read, once: not for a
+    /// thread that others wait for.
+    fn resolve(&self, servers: &Hub, prompt: &str) -> Option<NotForModel>;
 
     /// Returns the commands that not every session has: prompts of these servers, the user's own.
     /// May read files.
@@ -53,10 +51,29 @@ pub trait Commands: Send + Sync {
 
     /// Returns `true` if a prompt asks for a command that is carried out at once, although another turn runs.
     fn is_at_once(&self, prompt: &str) -> bool;
+}
 
-    /// Runs the command that a prompt asks for. It is dropped when the turn is cancelled. An error
-    /// is shown as a reply is.
-    async fn run(&self, prompt: &str, turn: &CommandTurn<'_>) -> Result<CommandReply, String>;
+/// A prompt that does not go to the model as it is.
+pub enum NotForModel {
+    /// A command.
+    Command(Box<dyn ResolvedCommand>),
+    /// A text that looks like a command and is none.
+    Unknown {
+        /// Name that was typed, without the slash.
+        name: String,
+        /// Answer to the user, Markdown.
+        answer: String,
+    },
+}
+
+/// A command with its arguments, as a prompt asks for it.
+#[async_trait]
+pub trait ResolvedCommand: Send + Sync {
+    /// Returns the name of the command, without the slash.
+    fn name(&self) -> &str;
+
+    /// Runs the command. It is dropped when the turn is cancelled. An error is shown as a reply is.
+    async fn run(&self, turn: &CommandTurn<'_>) -> Result<CommandReply, String>;
 }
 
 /// Result of a command.
@@ -454,43 +471,45 @@ impl CommandTurn<'_> {
     }
 }
 
-/// A prompt that does not go to the model as it is.
-pub(super) enum NotForModel {
-    /// A command; its name and all that was typed.
-    Command(String, String),
-    /// A text that looks like a command and is none; the name, and the answer.
-    Unknown(String, String),
-}
-
-/// Finds a prompt's command, also one of a server that is only getting ready; or the answer, if there
-/// is no such command.
-pub(super) async fn find(
+/// Resolves a prompt beside the runtime's threads; a command of a server that is only getting ready is waited for.
+pub(super) async fn resolve(
     engine: &Engine,
-    commands: &dyn Commands,
+    commands: &Arc<dyn Commands>,
     cancel: &CancellationToken,
     prompt: &[PromptPart],
 ) -> Option<NotForModel> {
-    let (hub, text) = (&*engine.servers.hub, text(prompt)?);
-    if let Some(name) = commands.name(hub, &text) {
-        return Some(NotForModel::Command(name, text));
+    let text = text(prompt)?;
+    let resolved = resolve_beside(engine, commands, &text).await;
+    if matches!(resolved, Some(NotForModel::Command(_))) || !reads_as_command(prompt) {
+        return resolved;
     }
-    if reads_as_command(prompt) {
-        hub.start();
-        if !hub.pending().is_empty() {
-            engine.servers.settled(cancel).await;
-        }
-        if let Some(name) = commands.name(hub, &text) {
-            return Some(NotForModel::Command(name, text));
-        }
+    engine.servers.hub.start();
+    if engine.servers.hub.pending().is_empty() {
+        return resolved;
     }
-    let why = commands.unknown(hub, &text)?;
-    let name = text.split_whitespace().next().unwrap_or_default().trim_start_matches('/');
-    Some(NotForModel::Unknown(name.to_owned(), why))
+    engine.servers.settled(cancel).await;
+    resolve_beside(engine, commands, &text).await
+}
+
+async fn resolve_beside(
+    engine: &Engine,
+    commands: &Arc<dyn Commands>,
+    text: &str,
+) -> Option<NotForModel> {
+    let (commands, hub) = (Arc::clone(commands), Arc::clone(&engine.servers.hub));
+    let text = text.to_owned();
+    spawn_blocking(move || commands.resolve(&hub, &text)).await.ok().flatten()
 }
 
 /// Returns `true` if a prompt is a command.
 pub(super) fn is_one(commands: &dyn Commands, servers: &Hub, prompt: &[PromptPart]) -> bool {
-    text(prompt).is_some_and(|text| commands.name(servers, &text).is_some())
+    let resolved = text(prompt).and_then(|text| commands.resolve(servers, &text));
+    matches!(resolved, Some(NotForModel::Command(_)))
+}
+
+/// Returns `true` if a prompt goes to the model as it is.
+pub(super) fn is_for_model(commands: &dyn Commands, servers: &Hub, prompt: &[PromptPart]) -> bool {
+    text(prompt).and_then(|text| commands.resolve(servers, &text)).is_none()
 }
 
 /// Returns `true` if a prompt is a command that is carried out at once, although another turn runs.
@@ -506,20 +525,12 @@ pub(super) fn run_at_once(
     prompt: &[PromptPart],
     origin: &Origin,
 ) -> Option<String> {
-    let prompt = text(prompt)?;
-    match commands.run(&prompt, &CommandTurn { engine, origin }).now_or_never()? {
+    let resolved = commands.resolve(&engine.servers.hub, &text(prompt)?)?;
+    let NotForModel::Command(command) = resolved else { return None };
+    match command.run(&CommandTurn { engine, origin }).now_or_never()? {
         Ok(CommandReply::Say(text)) | Err(text) => Some(text),
         Ok(CommandReply::Ask(_) | CommandReply::Fill(_)) => None,
     }
-}
-
-/// Returns the answer to a prompt that looks like a command and is none.
-pub(super) fn unknown(
-    commands: &dyn Commands,
-    servers: &Hub,
-    prompt: &[PromptPart],
-) -> Option<String> {
-    commands.unknown(servers, &text(prompt)?)
 }
 
 /// Returns a prompt's text, if it begins with any.
@@ -529,9 +540,9 @@ fn text(prompt: &[PromptPart]) -> Option<String> {
 }
 
 /// Runs the whole turn of a prompt that looks like a command and is none.
-pub(super) fn refuse(engine: &Engine, name: String, why: String) -> StopReason {
+pub(super) fn refuse(engine: &Engine, name: String, answer: String) -> StopReason {
     engine.log.append(Event::CommandStarted { name });
-    engine.log.append(Event::CommandFailed(why));
+    engine.log.append(Event::CommandFailed(answer));
     StopReason::EndTurn
 }
 
@@ -546,14 +557,12 @@ pub(super) enum CommandEnd {
 /// Runs a command, which is the whole turn, or its beginning.
 pub(super) async fn run(
     engine: &Engine,
-    commands: &dyn Commands,
     turn: CurrentTurn<'_>,
-    name: String,
-    prompt: &str,
+    command: &dyn ResolvedCommand,
 ) -> CommandEnd {
-    engine.log.append(Event::CommandStarted { name });
-    let command = CommandTurn { engine, origin: turn.origin };
-    let run = commands.run(prompt, &command);
+    engine.log.append(Event::CommandStarted { name: command.name().to_owned() });
+    let current = CommandTurn { engine, origin: turn.origin };
+    let run = command.run(&current);
     let reply = match turn.cancel.run_until_cancelled(run).await {
         // What it runs ends its calls itself when it is cancelled.
         Some(Ok(CommandReply::Fill(template))) => {

@@ -108,8 +108,8 @@ impl TurnQueue {
     }
 
     /// Returns the slash commands.
-    pub(super) fn commands(&self) -> &dyn Commands {
-        &*self.commands
+    pub(super) fn commands(&self) -> &Arc<dyn Commands> {
+        &self.commands
     }
 
     /// Queues a turn. Its end is an [`Event::TurnFinished`] of the same number.
@@ -145,7 +145,7 @@ impl TurnQueue {
     fn runs_beside(&self, turns: &Turns, prompt: &[PromptPart]) -> bool {
         turns.running.is_some()
             && !turns.closed.is_cancelled()
-            && command::is_at_once(self.commands(), prompt)
+            && command::is_at_once(&*self.commands, prompt)
     }
 
     /// Carries out the command of a turn that need not wait for the one that runs, and ends it. Returns `false`
@@ -160,7 +160,7 @@ impl TurnQueue {
         if !self.runs_beside(turns, prompt) {
             return false;
         }
-        let reply = command::run_at_once(&self.engine, self.commands(), prompt, origin);
+        let reply = command::run_at_once(&self.engine, &*self.commands, prompt, origin);
         let Some(text) = reply else { return false };
         self.engine.log.append(Event::CommandReplied { turn, text });
         let reason = StopReason::EndTurn;

@@ -19,7 +19,7 @@ use tandem_model::{self as model, Call, Chunk, Finish, FinishReason, Prompt};
 pub(super) async fn run_from(
     place: ResumePlace,
     engine: &Engine,
-    commands: &dyn Commands,
+    commands: &Arc<dyn Commands>,
     turn: CurrentTurn<'_>,
     prompt: &[PromptPart],
 ) -> StopReason {
@@ -36,18 +36,20 @@ pub(super) async fn run_from(
 /// Runs a turn from its beginning to its end.
 async fn run(
     engine: &Engine,
-    commands: &dyn Commands,
+    commands: &Arc<dyn Commands>,
     turn: CurrentTurn<'_>,
     prompt: &[PromptPart],
 ) -> StopReason {
-    match command::find(engine, commands, turn.cancel, prompt).await {
-        Some(NotForModel::Command(name, text)) => {
-            return match command::run(engine, commands, turn, name, &text).await {
+    match command::resolve(engine, commands, turn.cancel, prompt).await {
+        Some(NotForModel::Command(command)) => {
+            return match command::run(engine, turn, &*command).await {
                 CommandEnd::Ended(reason) => reason,
                 CommandEnd::AskModel => ask(engine, turn).await,
             };
         }
-        Some(NotForModel::Unknown(name, why)) => return command::refuse(engine, name, why),
+        Some(NotForModel::Unknown { name, answer }) => {
+            return command::refuse(engine, name, answer);
+        }
         None => {}
     }
     if let [PromptPart::Shell(command)] = prompt {

@@ -25,6 +25,7 @@ mod view;
 use std::sync::Arc;
 
 use serde::Serialize;
+use tokio::task::spawn_blocking;
 
 use self::answer::answer;
 pub(crate) use self::editor::Editor;
@@ -66,23 +67,37 @@ impl Editor {
     }
 
     /// Begins a turn. The view answers when the turn has ended and all of it has been shown.
-    fn prompt(&self, params: Params<'_>, responder: Responder) {
+    fn prompt(self: &Arc<Self>, params: Params<'_>, responder: Responder) {
         let prompt = params.parse::<PromptParams>().and_then(|params| {
             let opened = self.opened(&params.session_id)?;
             let prompt = parts(params.prompt)?;
             if opened.session().waiting() >= MOST_WAITING {
                 return Err(Error::internal(format_args!("{MOST_WAITING} prompts wait already")));
             }
-            // A command works without a model, and may be what helps.
-            if opened.session().needs_model(&prompt) {
-                self.check_ready(opened.session())?;
-            }
             Ok((opened, prompt))
         });
-        match prompt {
-            Ok((opened, prompt)) => opened.client.prompt(opened.session(), prompt, responder),
-            Err(error) => answer(responder, Err::<(), _>(error)),
-        }
+        let (opened, prompt) = match prompt {
+            Ok(prompt) => prompt,
+            Err(error) => return answer(responder, Err::<(), _>(error)),
+        };
+        let Err(error) = self.check_ready(opened.session()) else {
+            return opened.client.prompt(opened.session(), prompt, responder);
+        };
+        // A command works without a model, and may be what helps. To know one, files may be read: the requests
+        // about the session that come after this one wait for that, and no others.
+        let lock = self.lock(&opened.client.id);
+        tokio::spawn(async move {
+            let session = Arc::clone(opened.session());
+            let needs_model = spawn_blocking(move || {
+                let needs_model = session.needs_model(&prompt);
+                (needs_model, prompt)
+            });
+            match needs_model.await {
+                Ok((false, prompt)) => opened.client.prompt(opened.session(), prompt, responder),
+                _ => answer(responder, Err::<(), _>(error)),
+            }
+            drop(lock);
+        });
     }
 
     /// Ends the turn that runs, and the editor's own that wait.

@@ -1,6 +1,10 @@
 //! Prompts that look like commands and are none: answered, and not sent to a model.
 
-use tandem_agent::commands::unknown;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tandem_agent::commands::{
+    CommandDirectory, CommandOwner, Custom, CustomLimits, Registry, unknown,
+};
 
 use super::*;
 
@@ -78,4 +82,32 @@ async fn a_path_a_comment_and_a_sentence_are_prompts() {
     }
     let parts = [PromptPart::Path("x".to_owned()), PromptPart::Text("/help".to_owned())];
     assert!(!stage.session.is_command(&parts) && stage.session.is_command(&text("/help")));
+}
+
+/// Number of looks through the directories of commands that a prompt's turn takes.
+async fn looks(prompt: &str) -> usize {
+    let count = Arc::new(AtomicUsize::new(0));
+    let stage = Stage::with(vec![says("heard")], |parts| {
+        let count = Arc::clone(&count);
+        let home = parts.host.workspace.roots()[0].join("commands");
+        fs::create_dir_all(&home).unwrap();
+        fs::write(home.join("own.toml"), "prompt = \"say something\"").unwrap();
+        let places = move || {
+            count.fetch_add(1, Ordering::Relaxed);
+            vec![CommandDirectory { dir: home.clone(), owner: CommandOwner::User }]
+        };
+        let custom = Custom::new(places, CustomLimits::default());
+        Parts { commands: Arc::new(Registry::with(Arc::new(custom))), ..parts }
+    });
+    stage.turn(prompt).await;
+    count.load(Ordering::Relaxed)
+}
+
+#[tokio::test]
+async fn the_files_of_commands_are_looked_for_once_a_prompt_and_only_if_it_may_name_one() {
+    for (prompt, expected) in
+        [("/mistyped", 1), ("/own", 1), ("/help", 1), ("/about", 0), ("hello", 0), ("quit", 0)]
+    {
+        assert_eq!(looks(prompt).await, expected, "{prompt}");
+    }
 }

@@ -26,8 +26,10 @@ impl Ui {
         let Some(session) = self.session.session().filter(|_| self.login.is_some()) else {
             return false;
         };
-        let model = !matches!(prompt, [PromptPart::Shell(_)]) && session.needs_model(prompt);
-        model && matches!(session.ready(), Err(ModelError::NotAuthenticated(_)))
+        // Files may be read to know a command: only where there is no key.
+        matches!(session.ready(), Err(ModelError::NotAuthenticated(_)))
+            && !matches!(prompt, [PromptPart::Shell(_)])
+            && session.needs_model(prompt)
     }
 
     /// Offers to log in, if that can be done from here.
