@@ -869,7 +869,7 @@ pub struct ToolCall<'a> {
     /// Arguments of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_input: Option<&'a Value>,
-    /// Output of the call, where a terminal of the client is the content.
+    /// Text that the call has read, or the output of a command whose content is a terminal of the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_output: Option<Cow<'a, str>>,
     /// The terminal that shows what a command writes.
@@ -912,12 +912,23 @@ pub enum ToolCallStatus {
     Failed,
 }
 
+/// Text or an image that a call shows: a `ContentBlock` of the protocol.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub enum ResultBlock<'a> {
+    /// Markdown.
+    Text { text: Cow<'a, str> },
+    /// An image, as standard base64 with padding.
+    Image { data: &'a str, mime_type: &'a str },
+}
+
 /// Content of a tool call.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 #[expect(missing_docs, reason = "the protocol's own names")]
 pub enum ToolCallContent<'a> {
-    Content { content: TextContent<'a> },
+    Content { content: ResultBlock<'a> },
     Diff { path: &'a str, old_text: Option<Cow<'a, str>>, new_text: Cow<'a, str> },
     Terminal { terminal_id: &'a str },
 }

@@ -1,5 +1,7 @@
 //! Prompts, and what editors are shown of their turns.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
 use super::{Editor, stop_reason, text, updates};
@@ -299,4 +301,63 @@ async fn a_command_is_shown_in_a_terminal_if_the_editor_has_one() {
     let end = calls.last().unwrap();
     assert_eq!(end["_meta"]["terminal_exit"]["exit_code"], 3);
     assert_eq!(end["status"], "failed");
+}
+
+/// Updates of the calls that a model makes, one after the other, as they end.
+async fn ended(setup: Setup, calls: &[Value]) -> (Editor, String, Vec<Value>) {
+    let mut answers: Vec<_> = calls.iter().map(|call| json!([{ "call": call }])).collect();
+    answers.push(json!([{ "text": "done" }]));
+    let setup = Setup { script: vec![json!({ "when": "", "answers": answers })], ..setup };
+    let mut editor = Editor::start(&setup).await;
+    let session = editor.session().await;
+    let read = editor.ask(&session, "look").await;
+    let mut ends = updates(&read, "tool_call_update");
+    ends.retain(|update| update["status"] == "completed");
+    assert_eq!(ends.len(), calls.len(), "{read:?}");
+    (editor, session, ends)
+}
+
+/// Text of the blocks of a call's content.
+fn shown(call: &Value) -> String {
+    let blocks = call["content"].as_array().unwrap().iter();
+    blocks.filter_map(|block| block["content"]["text"].as_str()).collect()
+}
+
+#[tokio::test]
+async fn what_a_call_has_read_is_shown_and_shown_again_when_the_session_is_loaded() {
+    let setup = Setup::default()
+        .file("src/cart.py", "total = 1 + 1\n")
+        .file("src/shop.py", "open = True\n");
+    let calls = [
+        (json!({ "name": "read_file", "args": { "file_path": "src/cart.py" } }), "total = 1 + 1"),
+        (json!({ "name": "glob", "args": { "pattern": "**/*.py" } }), "cart.py"),
+        (json!({ "name": "list_directory", "args": { "dir_path": "src" } }), "shop.py"),
+        (json!({ "name": "grep_search", "args": { "pattern": "open" } }), "open = True"),
+    ];
+    let (mut editor, session, ends) = ended(setup, &calls.clone().map(|(call, _)| call)).await;
+    let cwd = editor.cwd();
+    let load = json!({ "sessionId": session, "cwd": cwd, "mcpServers": [] });
+    editor.call("session/close", json!({ "sessionId": session })).await;
+    let id = editor.request("session/load", load).await;
+    let loaded = updates(&editor.until(id).await, "tool_call");
+    assert_eq!(loaded.len(), calls.len());
+    for ((end, loaded), (call, expected)) in ends.iter().zip(&loaded).zip(&calls) {
+        assert!(shown(end).contains(expected), "{call}: {end}");
+        assert!(end["rawOutput"].as_str().unwrap().contains(expected), "{call}: {end}");
+        assert_eq!(end["content"], loaded["content"]);
+        assert_eq!(end["rawOutput"], loaded["rawOutput"]);
+    }
+}
+
+#[tokio::test]
+async fn an_image_that_was_read_is_shown_as_one() {
+    const IMAGE: &str = "GIF89a\0\0";
+    let setup = Setup::default().file("dot.gif", IMAGE);
+    let call = json!({ "name": "read_file", "args": { "file_path": "dot.gif" } });
+    let (_, _, ends) = ended(setup, &[call]).await;
+    let images: Vec<_> =
+        ends[0]["content"].as_array().unwrap().iter().map(|it| &it["content"]).collect();
+    let image = images.iter().find(|block| block["type"] == "image").expect("an image");
+    assert_eq!(image["mimeType"], "image/gif");
+    assert_eq!(image["data"], BASE64_STANDARD.encode(IMAGE));
 }

@@ -1,5 +1,6 @@
 //! Tool calls, as editors are shown them.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::future::pending;
 use std::sync::Arc;
@@ -13,9 +14,11 @@ use tandem_agent::session::{
     Access, CallStarted, CallStatus, Question, ResultContent, Todo, TodoStatus, ToolKind,
     ToolOutcome, explain_unknown_outcome,
 };
+use tandem_content::fence::fence;
+use tandem_content::media::Media;
 use tandem_content::visible::{visible_line, visible_prose};
 use tandem_wire::acp::v1::{
-    self, PlanEntry, PlanEntryStatus, SessionUpdate, TerminalMeta, TextContent, ToolCall,
+    self, PlanEntry, PlanEntryStatus, ResultBlock, SessionUpdate, TerminalMeta, ToolCall,
     ToolCallContent, ToolCallLocation, ToolCallStatus,
 };
 
@@ -136,10 +139,10 @@ impl Calls {
             CallStatus::Succeeded => ToolCallStatus::Completed,
             _ => ToolCallStatus::Failed,
         };
-        let ended = outcome(end).map(|ended| vec![content(ended)]);
+        let (ended, read) = (result(started, end), text_read(started, end));
         let Some(mut open) = self.open.remove(id) else {
             if self.replays {
-                let call = ToolCall { content: ended, ..whole(started, status) };
+                let call = ToolCall { content: ended, raw_output: read, ..whole(started, status) };
                 self.client.update(SessionUpdate::ToolCall(call));
             }
             return;
@@ -161,9 +164,38 @@ impl Calls {
             call.raw_output =
                 last_output(end).map(|output| visible_prose(&output).into_owned().into());
         } else {
-            call.content = ended;
+            (call.content, call.raw_output) = (ended, read);
         }
         self.client.update(SessionUpdate::ToolCallUpdate(call));
+    }
+}
+
+/// Returns the content of a call that has ended. A call that looks at the workspace shows all that the model is
+/// given of it, texts and images.
+fn result<'a>(started: &CallStarted, end: &'a ToolOutcome) -> Option<Vec<ToolCallContent<'a>>> {
+    let shown = outcome(end).map(content);
+    // The text beside attached media only names them.
+    let read = text_read(started, end).filter(|_| media_read(started, end).is_empty());
+    let read = read.map(|read| text(fence(&read, "")));
+    let images = media_read(started, end).iter().filter(|media| media.kind() == "image");
+    let images = images.map(|Media { mime_type, data }| ToolCallContent::Content {
+        content: ResultBlock::Image { data, mime_type },
+    });
+    let content: Vec<_> = shown.into_iter().chain(read).chain(images).collect();
+    Some(content).filter(|content| !content.is_empty())
+}
+
+/// Returns the text that a call which looks at the workspace has given to the model.
+fn text_read<'a>(started: &CallStarted, end: &'a ToolOutcome) -> Option<Cow<'a, str>> {
+    let ToolOutcome::Done(output) = end else { return None };
+    started.kind.only_reads().then(|| visible_prose(&output.text))
+}
+
+/// Returns the images, audio and other media that a call which looks at the workspace has given to the model.
+fn media_read<'a>(started: &CallStarted, end: &'a ToolOutcome) -> &'a [Media] {
+    match end {
+        ToolOutcome::Done(output) if started.kind.only_reads() => &output.media,
+        _ => &[],
     }
 }
 
@@ -298,7 +330,9 @@ fn kind(kind: ToolKind) -> v1::ToolKind {
 
 fn content(content: CallContent<'_>) -> ToolCallContent<'_> {
     match content {
-        CallContent::Markdown(text) => ToolCallContent::Content { content: TextContent { text } },
+        CallContent::Markdown(text) => {
+            ToolCallContent::Content { content: ResultBlock::Text { text } }
+        }
         CallContent::Diff { path, old, new } => {
             ToolCallContent::Diff { path, old_text: old, new_text: new }
         }
@@ -306,7 +340,7 @@ fn content(content: CallContent<'_>) -> ToolCallContent<'_> {
 }
 
 fn text<'a>(text: String) -> ToolCallContent<'a> {
-    ToolCallContent::Content { content: TextContent { text: text.into() } }
+    ToolCallContent::Content { content: ResultBlock::Text { text: text.into() } }
 }
 
 /// Returns the todo list as a plan, which has fewer states: cancelled todos are left out.
