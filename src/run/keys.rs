@@ -95,14 +95,11 @@ impl acp::Login for EditorLogin {
             .boxed()
     }
 
-    fn logout(&self) -> Result<(), String> {
+    fn logout(&self) -> Result<Option<String>, String> {
         let mut said = Vec::new();
         config::logout(&self.credentials, self.provider, &mut said)?;
-        match self.credentials.endpoint(self.provider) {
-            Ok(endpoint) if endpoint.key.is_some() => {
-                Err(String::from_utf8_lossy(&said).trim_end().replace('\n', " "))
-            }
-            _ => Ok(()),
-        }
+        let endpoint = self.credentials.endpoint(self.provider);
+        let has_key = endpoint.is_ok_and(|endpoint| endpoint.key.is_some());
+        Ok(has_key.then(|| String::from_utf8_lossy(&said).trim_end().replace('\n', " ")))
     }
 }

@@ -45,8 +45,8 @@ impl acp::Login for NoLogin {
         async { Ok(()) }.boxed()
     }
 
-    fn logout(&self) -> Result<(), String> {
-        Ok(())
+    fn logout(&self) -> Result<Option<String>, String> {
+        Ok(None)
     }
 }
 

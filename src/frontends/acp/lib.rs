@@ -55,8 +55,9 @@ pub trait Login: Send + Sync {
     /// Checks a key that the client has asked its user for, and stores it.
     fn accept(&self, key: String) -> BoxFuture<'static, Result<(), String>>;
 
-    /// Forgets the stored key. The error says why there still is one.
-    fn logout(&self) -> Result<(), String>;
+    /// Forgets the stored key. Returns a sentence about the key that is used from then on, if there is one: the
+    /// environment may have one.
+    fn logout(&self) -> Result<Option<String>, String>;
 }
 
 /// Sessions and credentials that an editor is served with.

@@ -740,6 +740,21 @@ pub struct ConfigValue {
     pub description: Option<Cow<'static, str>>,
 }
 
+/// Result of [`LOGOUT`].
+#[derive(Debug, Serialize)]
+pub struct LogoutResponse {
+    /// The key that is still used, if there is one.
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<LogoutMeta>,
+}
+
+/// Members of `_meta` of [`LogoutResponse`].
+#[derive(Debug, Serialize)]
+pub struct LogoutMeta {
+    /// Sentence that names the variable of the environment which has the key.
+    pub message: String,
+}
+
 /// Result without members.
 #[derive(Debug, Serialize)]
 pub struct Empty {}

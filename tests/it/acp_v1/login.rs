@@ -178,7 +178,8 @@ pub(super) async fn a_key_of_the_environment_needs_no_login_and_cannot_be_forgot
     let answer = editor.call("authenticate", api_key(json!({}))).await;
     assert_eq!(answer["result"], json!({}));
     let kept = editor.call("logout", json!({})).await;
-    assert!(kept["error"]["message"].as_str().unwrap().contains("GEMINI_API_KEY"), "{kept}");
+    let message = kept["result"]["_meta"]["message"].as_str();
+    assert!(message.unwrap().contains("GEMINI_API_KEY"), "{kept}");
 }
 
 /// Starts an editor that shows pages, with a browser that must not be used, and authenticates; the

@@ -9,7 +9,7 @@ use super::answer::{AUTH_REQUIRED, answer, model_error};
 use super::editor::Editor;
 use super::login::{Elicitation, LoginOutcome, PendingLogin};
 use tandem_agent::session::{ModelError, Session};
-use tandem_wire::acp::v1::{AuthenticateParams, Empty};
+use tandem_wire::acp::v1::{AuthenticateParams, Empty, LogoutMeta, LogoutResponse};
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::Responder;
 
@@ -120,8 +120,9 @@ impl Editor {
     }
 
     /// Forgets the stored key.
-    pub(super) fn logout(&self) -> Result<Empty, Error> {
+    pub(super) fn logout(&self) -> Result<LogoutResponse, Error> {
         self.check_user()?;
-        self.connection.service.login.logout().map(|()| Empty {}).map_err(Error::internal)
+        let kept = self.connection.service.login.logout().map_err(Error::internal)?;
+        Ok(LogoutResponse { meta: kept.map(|message| LogoutMeta { message }) })
     }
 }
