@@ -81,6 +81,36 @@ async fn an_agent_that_nobody_reads_ends_at_once() {
 }
 
 #[tokio::test]
+async fn an_idle_agent_ends_well_whichever_pipe_is_closed_first() {
+    for output_first in [true, false] {
+        for is_v1 in [true, false] {
+            let mut agent = say(json!([{ "text": "done" }])).start();
+            let (version, cwd) =
+                (json!(if is_v1 { 1.into() } else { json!("0.0.9") }), agent.workspace());
+            let id = agent.request("initialize", json!({ "protocolVersion": version })).await;
+            agent.answer_to(id).await;
+            let id = if is_v1 {
+                let new = json!({ "cwd": cwd, "mcpServers": [] });
+                agent.request("session/new", new).await
+            } else {
+                agent.prompt("say it").await
+            };
+            agent.answer_to(id).await;
+            let Agent { mut child, stdin, lines, .. } = agent;
+            if output_first {
+                drop(lines);
+                drop(stdin);
+            } else {
+                drop(stdin);
+                drop(lines);
+            }
+            let status = timeout(HANG, child.wait()).await.expect("it goes on").unwrap();
+            assert_eq!(status.code(), Some(0), "output first: {output_first}, version 1: {is_v1}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_editor_on_sockets_that_dies_is_noticed_too() {
     let (input, mut to_agent) = UnixStream::pair().unwrap();
     let (output, mut from_agent) = UnixStream::pair().unwrap();
