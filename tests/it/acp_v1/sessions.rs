@@ -1,9 +1,12 @@
 //! Sessions are begun, listed, loaded, closed and deleted.
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use super::{Editor, stop_reason, text, updates};
-use crate::agent::Setup;
+use crate::agent::{Agent, Setup};
 
 fn talks() -> Setup {
     Setup::script(vec![
@@ -246,4 +249,23 @@ async fn a_long_list_comes_in_pages() {
     assert_eq!(second["result"].get("nextCursor"), None);
     let wrong = editor.call("session/list", json!({ "cursor": "banana" })).await;
     assert_eq!(wrong["error"]["code"], -32602);
+}
+
+#[tokio::test]
+async fn a_session_that_another_process_has_open_is_refused_with_the_way_to_it() {
+    let setup = talks();
+    let mut first = Editor::start(&setup).await;
+    let session = first.session().await;
+    first.ask(&session, "go").await;
+    let cwd = first.cwd();
+    let child = setup.clone().arg("--acp").command(cwd.parent().unwrap()).spawn().unwrap();
+    let agent = Agent::of(child, TempDir::new().unwrap());
+    let mut second = Editor { agent, asked: HashMap::new(), initialized: Value::Null };
+    second.call("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} })).await;
+    let params = json!({ "sessionId": session, "cwd": cwd, "mcpServers": [] });
+    let refused = second.call("session/load", params).await;
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    let said = refused["error"].to_string();
+    let process = format!("process {}", first.agent.child.id().unwrap());
+    assert!(said.contains(&process) && said.contains("tandem sessions fork"), "{said}");
 }

@@ -212,6 +212,10 @@ async fn load(
     let prepare = |session: &Session| session.add_servers(servers);
     let loaded = sessions.load(&session_id, more, prepare).await.map_err(|error| match error {
         LoadError::Create(error) => refused(error),
+        // The session is there, and the message says how to get to it.
+        LoadError::Store(
+            error @ (StoreError::Held(..) | StoreError::Checkpoint(_) | StoreError::Newer(_)),
+        ) => Error::invalid_params(format_args!("`sessionId`: {error}")),
         LoadError::Store(error) => Error::internal(error),
     });
     loaded?.ok_or_else(|| not_found(&session_id))
