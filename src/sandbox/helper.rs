@@ -9,9 +9,10 @@ use std::process::Command;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use crate::linux::beneath::drop_replaced;
+use crate::linux::bubblewrap::{self, CommandParts};
 use crate::linux::namespaces::{self, Entered, Shared, TemporaryFiles};
 use crate::linux::plan::hide_sockets;
-use crate::linux::{bubblewrap, landlock, sys};
+use crate::linux::{landlock, sys};
 use crate::mechanism::NOT_SANDBOXED;
 use crate::order::{HELPER, Means, Order, SharedNumbers};
 use crate::profile::Profile;
@@ -74,10 +75,13 @@ fn run(
             }
             become_command(&profile, means, &words, variables, own)
         }
-        Order::Check { expected, variables, report: whole } => {
+        Order::Check { expected, variables, report: whole, errors } => {
             // This second helper reports into the file of the first, which is the one that the agent reads.
-            *report = Some(File::from(sys::inherited(whole)?));
+            let whole = &*report.insert(File::from(sys::inherited(whole)?));
             bubblewrap::check(&expected)?;
+            report::add_started(whole)?;
+            // Until here, messages were bubblewrap's, which may be started again.
+            rustix::stdio::dup2_stderr(sys::inherited(errors)?)?;
             become_program(&words, &variables)
         }
     }
@@ -100,10 +104,10 @@ fn become_command(
 ) -> io::Result<Never> {
     match means {
         Means::Bubblewrap { program } => {
-            bubblewrap::confine(profile)?;
+            let messages = bubblewrap::confine(profile, report)?;
             sys::close_others_at_exec()?;
-            let (command, _open) =
-                bubblewrap::command(&program, profile, words, variables, report)?;
+            let parts = CommandParts { words, variables, report, messages: &messages };
+            let (command, _open) = bubblewrap::command(&program, profile, parts)?;
             return replace_by(command);
         }
         Means::Namespaces { shared, ipc, processes, files, temporary } => {

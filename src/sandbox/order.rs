@@ -20,8 +20,13 @@ pub(crate) enum Order {
     /// Become the command.
     Run { profile: Box<Profile>, means: Means, variables: Vec<(OsString, OsString)> },
     /// Become the command in a sandbox that another program has made, if it has made the right one; say in
-    /// `report` why not.
-    Check { expected: Vec<Expected>, variables: Vec<(OsString, OsString)>, report: RawFd },
+    /// `report` why not. `errors`: the command's standard error.
+    Check {
+        expected: Vec<Expected>,
+        variables: Vec<(OsString, OsString)>,
+        report: RawFd,
+        errors: RawFd,
+    },
 }
 
 /// The means by which a command is confined.

@@ -4,17 +4,16 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
 #[cfg(target_os = "linux")]
-pub(crate) use self::writing::{begin, begin_bubblewrap, fail, shared};
+pub(crate) use self::writing::{add_started, begin, begin_bubblewrap, fail, shared};
 
-/// Beginning of the report of a helper that has failed; the reason follows, in one line. What bubblewrap adds does
-/// not count.
+/// Line of a helper that has failed; the reason follows, in one line.
 const FAILED: &str = "failed\n";
 
-/// Beginning of the report where bubblewrap goes on with it.
+/// Line before bubblewrap is started.
 const BUBBLEWRAP: &str = "bubblewrap\n";
 
-/// Bubblewrap's word for the end of a command that it has started.
-const EXIT_CODE: &str = "\"exit-code\"";
+/// Line of the helper in bubblewrap's sandbox before it becomes the command.
+const STARTED: &str = "started\n";
 
 /// Maximum number of bytes of a report that are read.
 const MAX_BYTES: usize = 4096;
@@ -35,18 +34,25 @@ impl Report {
         let mut bytes = [0; MAX_BYTES];
         let read = self.0.as_ref()?.read_at(&mut bytes, 0).ok()?;
         let text = String::from_utf8_lossy(&bytes[..read]);
-        if text.is_empty() {
-            return None;
-        }
-        if let Some(why) = text.strip_prefix(FAILED) {
+        if let Some((_, why)) = text.split_once(FAILED) {
             return Some(why.lines().next().unwrap_or_default().to_owned());
         }
         match text.strip_prefix(BUBBLEWRAP) {
-            Some(said) if said.contains(EXIT_CODE) => None,
+            Some(STARTED) => None,
             Some(_) => Some("`bwrap` could not start the command".to_owned()),
+            None if text.is_empty() => None,
             // The order is still there.
             None => Some("the helper could not be started".to_owned()),
         }
+    }
+
+    /// Returns whether bubblewrap has made no sandbox, or one that is not the right one.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn is_without_sandbox(&self) -> bool {
+        let mut bytes = [0; MAX_BYTES];
+        let read = self.0.as_ref().and_then(|file| file.read_at(&mut bytes, 0).ok());
+        let text = String::from_utf8_lossy(&bytes[..read.unwrap_or_default()]);
+        text.strip_prefix(BUBBLEWRAP).is_some_and(|said| !said.starts_with(STARTED))
     }
 }
 
@@ -58,9 +64,9 @@ mod writing {
 
     use rustix::io::{FdFlags, fcntl_setfd};
 
-    use super::{BUBBLEWRAP, FAILED};
+    use super::{BUBBLEWRAP, FAILED, STARTED};
 
-    /// Begins the report, in the file of an order that has been read.
+    /// Begins the report, in the file of an order that has been read, or anew.
     pub(crate) fn begin(mut file: &File) -> io::Result<()> {
         file.set_len(0)?;
         file.rewind()
@@ -68,14 +74,19 @@ mod writing {
 
     /// Reports that the helper has failed.
     pub(crate) fn fail(mut file: &File, why: &io::Error) -> io::Result<()> {
-        begin(file)?;
         let why = why.to_string().replace('\n', " ");
         file.write_all(format!("{FAILED}{why}\n").as_bytes())
     }
 
-    /// Begins the report with which bubblewrap goes on.
+    /// Reports that bubblewrap is started, for the first time or again.
     pub(crate) fn begin_bubblewrap(mut file: &File) -> io::Result<()> {
+        begin(file)?;
         file.write_all(BUBBLEWRAP.as_bytes())
+    }
+
+    /// Reports that bubblewrap has made the right sandbox.
+    pub(crate) fn add_started(mut file: &File) -> io::Result<()> {
+        file.write_all(STARTED.as_bytes())
     }
 
     /// Returns a descriptor of the report for other programs, which write where the one before has ended.

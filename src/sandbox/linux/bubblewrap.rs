@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::fs::{FileType, MemfdFlags, Mode, OFlags, memfd_create};
-use rustix::io::Errno;
+use rustix::io::{Errno, dup};
 
 use super::beneath::{Guard, Guarded, Root};
 use super::plan::{
@@ -20,7 +20,7 @@ use super::sys::bounded_memory_bytes;
 use super::{Naming as _, privileges, seccomp, sys};
 use crate::order::{Expected, HELPER, Order};
 use crate::profile::{HomeLink, KnownPath, Profile};
-use crate::report;
+use crate::report::{self, Report};
 
 /// Directories that the program is looked for in. `PATH` may lead into the workspace.
 const DIRECTORIES: [&str; 5] =
@@ -29,27 +29,37 @@ const DIRECTORIES: [&str; 5] =
 /// Maximum size of a directory for sockets, in bytes.
 const RUN_BYTES: &str = "1048576";
 
+/// Number of times that a sandbox is made for one command, if a name changes each time while it is made.
+const MAX_ATTEMPTS: u32 = 5;
+
+/// Arguments of a look at whether the program works: old versions do not have all options.
+const TRIED: [&str; 16] = [
+    "--unshare-all",
+    "--ro-bind",
+    "/",
+    "/",
+    "--proc",
+    "/proc",
+    "--dev",
+    "/dev",
+    "--size",
+    RUN_BYTES,
+    "--perms",
+    "0700",
+    "--tmpfs",
+    "/tmp",
+    "--",
+    "/bin/true",
+];
+
 /// Returns the path of the program if it works here; the error says why not.
 pub(crate) fn program() -> Result<PathBuf, String> {
     let paths = DIRECTORIES.map(|directory| Path::new(directory).join("bwrap"));
     let Some(program) = paths.into_iter().find(|path| path.exists()) else {
         return Err("`bwrap` is not installed".to_owned());
     };
-    let tried = Command::new(&program)
-        .args([
-            "--unshare-all",
-            "--ro-bind",
-            "/",
-            "/",
-            "--proc",
-            "/proc",
-            "--dev",
-            "/dev",
-            "/bin/true",
-        ])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .output();
+    let tried =
+        Command::new(&program).args(TRIED).stdin(Stdio::null()).stdout(Stdio::null()).output();
     match tried {
         Ok(output) if output.status.success() => {
             Root::open().map(|_| program).map_err(|error| error.to_string())
@@ -63,13 +73,39 @@ pub(crate) fn program() -> Result<PathBuf, String> {
 }
 
 /// Confines what [`command`] returns, as far as that is not the other program's to do. Returns in the
-/// process that is to become the command; the one that was called ends as it does.
-pub(crate) fn confine(profile: &Profile) -> io::Result<()> {
+/// process that is to become the command; the one that was called ends as it does. Returns once more when the program
+/// has made no sandbox: it works by names, and fails where a file has gone since. The result is the file for the
+/// program's messages, which people see of the last attempt.
+pub(crate) fn confine(profile: &Profile, report: &File) -> io::Result<File> {
     // Not `no new privileges`: where users may not make namespaces, bwrap is a set-user-id program.
     privileges::limit(privileges::beside_others(profile.limits)).naming("limits")?;
     sys::leave_terminal();
+    let mut messages = File::from(memfd_create("messages", MemfdFlags::CLOEXEC)?);
+    let (report, mut left) = (Report::new(report.try_clone()?), MAX_ATTEMPTS);
     // It ends with its parent, which must therefore not be a thread of the agent's.
-    sys::continue_in_copy()
+    sys::continue_in_copies(|| {
+        left -= 1;
+        if !report.is_without_sandbox() {
+            return false;
+        }
+        let is_tried_again = left > 0 && messages.set_len(0).is_ok();
+        if messages.rewind().is_ok() && !is_tried_again {
+            // If standard error is closed there is nobody to tell.
+            let _ = io::copy(&mut messages, &mut io::stderr());
+        }
+        is_tried_again
+    })?;
+    Ok(messages)
+}
+
+/// Parts of a command, and files that are open for it.
+pub(crate) struct CommandParts<'p> {
+    pub(crate) words: &'p [OsString],
+    /// Variables that this program must not be started with itself.
+    pub(crate) variables: Vec<(OsString, OsString)>,
+    pub(crate) report: &'p File,
+    /// The file for the program's messages.
+    pub(crate) messages: &'p File,
 }
 
 /// Arguments of the program that say where files are, and what must have come of them.
@@ -204,16 +240,12 @@ pub(crate) fn check(expected: &[Expected]) -> io::Result<()> {
 pub(crate) fn command(
     program: &Path,
     profile: &Profile,
-    words: &[OsString],
-    variables: Vec<(OsString, OsString)>,
-    report: &File,
+    parts: CommandParts<'_>,
 ) -> io::Result<(Command, Vec<OwnedFd>)> {
+    let CommandParts { words, variables, report, messages } = parts;
     let mut command = Command::new(program);
-    report::begin_bubblewrap(report)?;
-    // Two descriptors of one report: bubblewrap closes its own before it starts the second helper, which reports
-    // as well.
-    let (status, continued) = (report::shared(report)?, report::shared(report)?);
-    command.arg("--json-status-fd").arg(status.as_raw_fd().to_string());
+    command.stderr(messages.try_clone()?);
+    let (continued, errors) = (report::shared(report)?, dup(io::stderr())?);
     // What root runs would keep all capabilities, and could write the machine's settings in /proc.
     command.args(["--unshare-all", "--die-with-parent", "--cap-drop", "ALL"]);
     command.args(["--ro-bind", "/", "/"]);
@@ -235,10 +267,13 @@ pub(crate) fn command(
         expected,
         variables,
         report: continued.as_raw_fd(),
+        errors: errors.as_raw_fd(),
     })?)?;
     command.arg("--").arg(format!("/proc/self/fd/{}", own.as_raw_fd()));
     command.arg(HELPER).arg(order.as_raw_fd().to_string()).args(words);
-    open.extend([own, order, status, continued]);
+    open.extend([own, order, continued, errors]);
+    // From here on, a failure is bubblewrap's.
+    report::begin_bubblewrap(report)?;
     Ok((command, open))
 }
 

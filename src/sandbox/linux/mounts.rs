@@ -104,10 +104,10 @@ impl Parts {
             for path in profile.readable_in_home() {
                 // Files that are not there any more, or lie behind a link by now, are not seen.
                 let Ok(found) = root.find(path) else { continue };
-                home.push((
-                    confined(&found, true).naming(path.to_string_lossy())?,
-                    path.to_owned(),
-                ));
+                match confined(&found, true) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    part => home.push((part.naming(path.to_string_lossy())?, path.to_owned())),
+                }
             }
         }
         if let Some(place) = profile.temporary_directory() {
@@ -175,7 +175,15 @@ fn put_guard(root: &Root, path: &Path, guard: Guard) -> io::Result<()> {
     let Some(Guarded { opened, guard, .. }) = root.find_guarded(path, guard)? else {
         return Ok(());
     };
-    put(confined(&opened, guard == Guard::ReadOnly)?, &opened)
+    unless_gone(confined(&opened, guard == Guard::ReadOnly).and_then(|part| put(part, &opened)))
+}
+
+/// Takes the end of a file that was open for success: a file that has gone needs nothing mounted.
+fn unless_gone(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
 }
 
 /// Puts an empty directory that nobody can read in the place of each directory, and an empty file in that
@@ -199,7 +207,7 @@ fn hide(root: &Root, profile: &Profile) -> io::Result<()> {
             Some(nothing) => tree(nothing)?,
             None => memory(&[("mode", "0000"), ("size", "4k")], MountAttrFlags::MOUNT_ATTR_RDONLY)?,
         };
-        put(&part, &point).naming(path.to_string_lossy())?;
+        unless_gone(put(&part, &point)).naming(path.to_string_lossy())?;
         if is_directory {
             nothing.get_or_insert(part);
         }

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::process::exit;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 
 use crate::mechanism::NOT_SANDBOXED;
 use crate::profile::Limits;
@@ -38,14 +38,25 @@ const ENDING: [c_int; 6] =
 /// Returns in a copy of this process, which must have one thread. This process waits for it and ends as it
 /// does.
 pub(crate) fn continue_in_copy() -> io::Result<()> {
-    // One that comes before this process leaves signals to the copy would end this process alone.
-    hold_signals(true);
-    let forked = fork();
-    if let Ok(Fork::Parent(child)) = forked {
-        end_like(child);
+    continue_in_copies(|| false)
+}
+
+/// Does the same, and returns in another copy when one has ended by itself and `is_tried_again` says so.
+pub(crate) fn continue_in_copies(mut is_tried_again: impl FnMut() -> bool) -> io::Result<()> {
+    loop {
+        // One that comes before this process leaves signals to the copy would end this process alone.
+        hold_signals(true);
+        let forked = fork();
+        let Ok(Fork::Parent(child)) = forked else {
+            hold_signals(false);
+            return forked.map(|_| ());
+        };
+        let status = wait_for(child);
+        if status.exited() && is_tried_again() {
+            continue;
+        }
+        end_like(status);
     }
-    hold_signals(false);
-    forked.map(|_| ())
 }
 
 /// Has the signals that end a process wait, or lets them through again.
@@ -62,12 +73,10 @@ fn hold_signals(hold: bool) {
     }
 }
 
-/// Waits for a child and ends as it did. Signals that end a process are left to the child, which
-/// gets them too: it is in the same process group. Those that were held are let through.
-fn end_like(child: Pid) -> ! {
-    for signal in ENDING {
-        set_signal(signal, libc::SIG_IGN);
-    }
+/// Waits for a child. Signals that end a process are left to the child, which gets them too: it is in the same process
+/// group. Those that were held are let through.
+fn wait_for(child: Pid) -> WaitStatus {
+    let before = ENDING.map(|signal| (signal, set_signal(signal, libc::SIG_IGN)));
     hold_signals(false);
     let status = loop {
         match waitpid(Some(child), WaitOptions::empty()) {
@@ -76,6 +85,14 @@ fn end_like(child: Pid) -> ! {
             Err(_) => end(NOT_SANDBOXED),
         }
     };
+    for (signal, action) in before {
+        set_signal(signal, action);
+    }
+    status
+}
+
+/// Ends as a child did.
+fn end_like(status: WaitStatus) -> ! {
     if let Some(signal) = status.terminating_signal() {
         set_signal(signal, libc::SIG_DFL);
         // SAFETY: ends this process, or does nothing.
@@ -85,9 +102,10 @@ fn end_like(child: Pid) -> ! {
     end(status.exit_status().unwrap_or(NOT_SANDBOXED))
 }
 
-fn set_signal(signal: c_int, action: libc::sighandler_t) {
+/// Returns the action before.
+fn set_signal(signal: c_int, action: libc::sighandler_t) -> libc::sighandler_t {
     // SAFETY: the action is one of the two that are no functions.
-    unsafe { libc::signal(signal, action) };
+    unsafe { libc::signal(signal, action) }
 }
 
 /// Lets the kernel collect the children that end, and those of others that are left to this process.

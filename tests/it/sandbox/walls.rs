@@ -199,6 +199,38 @@ fn a_socket_in_a_hidden_directory_keeps_no_command_from_running() {
 }
 
 #[test]
+fn files_that_go_away_while_the_sandbox_is_made_keep_no_command_from_running() {
+    let arena = Arena::new();
+    for number in 0..100 {
+        arena.file(&format!("workspace/keys/{number}.pem"), "canary\n");
+    }
+    let (keys, moved) = (arena.workspace().join("keys"), arena.workspace().join("moved"));
+    for (mechanism, mode) in
+        mounting().into_iter().flat_map(|it| [(it, "read-only"), (it, "workspace-write")])
+    {
+        let command = || arena.sandboxed(mechanism, mode, &["/bin/echo", "ran"]);
+        let begin = Instant::now();
+        assert!(command().output().unwrap().status.success());
+        let whole = begin.elapsed();
+        for part in 0..20 {
+            // At another moment for each command, from its beginning to its end.
+            let (delay, begin) = (whole * part / 20, Instant::now());
+            let child = command().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            while begin.elapsed() < delay {
+                thread::yield_now();
+            }
+            fs::rename(&keys, &moved).unwrap();
+            let output = child.wait_with_output().unwrap();
+            let said = (text(&output), String::from_utf8_lossy(&output.stderr).into_owned());
+            assert_eq!(said, ("ran\n".to_owned(), String::new()), "{mechanism}, {mode}, {delay:?}");
+            // bubblewrap may have made mount points of their names.
+            let _ = fs::remove_dir_all(&keys);
+            fs::rename(&moved, &keys).unwrap();
+        }
+    }
+}
+
+#[test]
 fn a_directory_that_cannot_be_listed_is_not_written() {
     let Some((arena, _)) = ordinary() else { return };
     // Root could list it, and so could the others that ran there before.
