@@ -9,6 +9,7 @@ mod lookalike;
 mod mode;
 mod network;
 pub mod policy;
+mod reads;
 pub mod risk;
 pub(crate) mod sandbox_mark;
 mod saved;

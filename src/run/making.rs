@@ -236,7 +236,7 @@ impl Making {
         let executables = move || [look().executables(&project), own.executables()].concat();
         let consent = config::consent(env, workspace.root(), executables);
         let host = Host::new(workspace, terminals, scratch, limits.tools);
-        let host = parts::equipped(host, settings, sandbox);
+        let host = parts::equipped(host, settings, self.env().home(), sandbox);
         let servers = self.hub(settings, &host, again);
         let (load, agreed) = (Arc::new(move || agents::of(&named())), Arc::clone(&consent));
         let agents = Agents::new(agents::of(settings), load, limits.agents, move || agreed.given());

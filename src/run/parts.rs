@@ -39,8 +39,14 @@ pub(super) fn tools(
 }
 
 /// Returns a host whose commands run where the settings say: in a sandbox, or in a client's terminals.
-pub(super) fn equipped(host: Host, settings: &Settings, sandbox: Option<SandboxSetup>) -> Host {
-    let host = host.sandboxed(sandbox);
+pub(super) fn equipped(
+    host: Host,
+    settings: &Settings,
+    home: Option<PathBuf>,
+    sandbox: Option<SandboxSetup>,
+) -> Host {
+    let readable = settings.tools.sandbox_readable_paths.clone();
+    let host = host.of_user(home, readable).sandboxed(sandbox);
     if !settings.acp.client_terminals {
         return host;
     }

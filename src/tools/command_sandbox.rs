@@ -611,8 +611,8 @@ impl CommandSandbox {
         self.proxy.get_or_init(start).as_ref().map(NetworkProxy::register)
     }
 
-    /// Returns the files outside of the workspace that commands read without a question; `None` if commands are asked
-    /// about, as there is no sandbox.
+    /// Returns the files outside of the workspace, of which those are read without a question that commands read; `None`
+    /// if commands are asked about, as there is no sandbox.
     pub(super) async fn files_outside(self: &Arc<Self>) -> Option<FilesOutside> {
         let probe = self.probe().await;
         if probe.sandbox.is_none() || self.refusal(&probe).is_some() {
@@ -621,7 +621,8 @@ impl CommandSandbox {
         let sandbox = Arc::clone(self);
         let found = off_thread(move || {
             let home = sandbox.home.as_ref().and_then(HomeFiles::find);
-            FilesOutside::new(home, sandbox.known_secrets())
+            let (known, secrets) = (sandbox.known_secrets(), sandbox.workspace.secrets().clone());
+            FilesOutside::sandboxed(sandbox.setup.home.clone(), home, secrets, known)
                 .map_err(|error| unavailable(&error.to_string()))
         });
         found.await.ok()
@@ -714,12 +715,7 @@ impl CommandSandbox {
 
     /// Returns the files and directories of the machine and of the home that are known to hold secrets, real paths.
     fn known_secrets(&self) -> Vec<PathBuf> {
-        let secrets = self.workspace.secrets();
-        let mut known = secrets.existing_in(Path::new("/"));
-        known.extend(self.setup.home.iter().flat_map(|home| secrets.existing_in(home)));
-        let mut known: Vec<_> = known.iter().filter_map(|it| it.canonicalize().ok()).collect();
-        known.sort();
-        known.dedup();
+        let mut known = self.workspace.secrets().known(self.setup.home.as_deref());
         // A workspace in a secret directory is shown. In a workspace that is the home, keys stay hidden.
         known.retain(|path| !self.roots.iter().any(|root| root.path().starts_with(path)));
         known

@@ -83,13 +83,15 @@ impl Tool for Glob {
             Some(dir) => Some(PathTarget::look_up(cx, dir, args.filtering.respect()).await),
             None => None,
         };
+        let outside = target.iter().filter_map(|target| target.outside.clone()).collect();
         let patterns = move |cx: &ToolContext| Ok(patterns(cx, &args, target.as_ref()));
         let (label, patterns) = blocking(cx, patterns).await?;
         let summary = Summary::new(&label);
         Ok(match patterns {
             Ok(patterns) => {
                 let paths = patterns.iter().map(|pattern| pattern.dir().to_owned()).collect();
-                Invocation::new(summary, Access::ReadFiles { paths }, move |cx| async move {
+                let access = Access::ReadFiles { paths, outside };
+                Invocation::new(summary, access, move |cx| async move {
                     blocking(&cx, move |cx| find(cx, &label, &patterns)).await
                 })
             }

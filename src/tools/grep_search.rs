@@ -28,7 +28,7 @@ use super::root::is_moved;
 use super::shorten::one_line;
 use super::target::{LABEL_CHARS, PathTarget};
 use super::tool::{Tool, ToolKind, ToolSpec};
-use super::workspace::Respect;
+use super::workspace::{OutsideFile, Respect};
 
 /// Matches, if the model does not say how many.
 const MATCHES: usize = 100;
@@ -103,8 +103,8 @@ impl Tool for GrepSearch {
 }
 
 /// The search itself happens here, because the call is announced with the files that it hit;
-/// running it only hands over what was found. Not so where secrets are: nothing is looked at there
-/// before it is allowed.
+/// running it only hands over what was found. Not so where a person is asked first, as there are secrets, or it is
+/// outside of the workspace: nothing is looked at there before it is allowed.
 fn prepare(
     args: GrepArgs,
     target: Option<PathTarget>,
@@ -116,8 +116,9 @@ fn prepare(
         Ok(place) => place,
         Err(error) => return Ok(Invocation::failing(summary, error)),
     };
-    if place.is_secret(cx) {
-        let access = Access::ReadFiles { paths: place.paths().cloned().collect() };
+    if place.is_secret(cx) || place.outside.is_some() {
+        let paths = place.paths().cloned().collect();
+        let access = Access::ReadFiles { paths, outside: place.outside.iter().cloned().collect() };
         return Ok(Invocation::new(summary, access, move |cx| async move {
             blocking(&cx, move |cx| Ok(run(cx, &args, &place)?.1)).await
         }));
@@ -234,9 +235,16 @@ struct SearchScope {
     file: Option<PathBuf>,
     /// `true` if the place is long output that is kept for the model.
     kept: bool,
+    /// The place, if it is outside of the workspace and a person has to agree.
+    outside: Option<OutsideFile>,
 }
 
 impl SearchScope {
+    fn named(name: &str) -> Self {
+        let (dirs, file, kept, outside) = Default::default();
+        Self { name: name.to_owned(), dirs, file, kept, outside }
+    }
+
     fn paths(&self) -> impl Iterator<Item = &PathBuf> {
         self.dirs.iter().chain(&self.file)
     }
@@ -260,20 +268,24 @@ fn place(
     }
     let Some(target) = target else {
         let dirs = cx.host.workspace.trees().cloned().collect();
-        return (label, Ok(SearchScope { name: ".".to_owned(), dirs, file: None, kept: false }));
+        let scope = SearchScope { dirs, ..SearchScope::named(".") };
+        return (label, Ok(scope));
     };
     let kept = target.is_kept();
-    let PathTarget { label: name, path, found, .. } = target;
+    let PathTarget { label: name, path, outside, found, .. } = target;
     if name != "." {
         let _ = write!(label, " within {name}");
     }
-    let place = found.and_then(|found| match found {
-        FileKind::Directory => Ok(SearchScope { name, dirs: vec![path], file: None, kept }),
-        FileKind::File => Ok(SearchScope { name, dirs: Vec::new(), file: Some(path), kept }),
-        FileKind::Other => Err(ToolError::new(
-            "not_a_regular_file",
-            format!("{} is neither a file nor a directory.", path.display()),
-        )),
+    let place = found.and_then(|found| {
+        let scope = SearchScope { kept, outside, ..SearchScope::named(&name) };
+        match found {
+            FileKind::Directory => Ok(SearchScope { dirs: vec![path], ..scope }),
+            FileKind::File => Ok(SearchScope { file: Some(path), ..scope }),
+            FileKind::Other => Err(ToolError::new(
+                "not_a_regular_file",
+                format!("{} is neither a file nor a directory.", path.display()),
+            )),
+        }
     });
     (label, place)
 }

@@ -17,7 +17,7 @@ use super::preimages::Preimages;
 use super::scratch::Scratch;
 use super::session_files::{OpenEditors, SessionFiles};
 use super::terminals::Terminals;
-use super::workspace::{OUTSIDE, Workspace};
+use super::workspace::{FilesOutside, OUTSIDE, PathToRead, Workspace};
 
 /// Files, commands and limits of one session. Two sessions in two folders share nothing of them:
 /// each host is made from the settings of its own folder.
@@ -48,6 +48,10 @@ pub struct Host {
     pub sandbox: Option<Arc<CommandSandbox>>,
     /// `true` if the sandbox gives way to a client whose terminals commands run in.
     pub sandbox_gives_way: bool,
+    /// The user's home, of which no question about a file offers to read all.
+    pub home: Option<PathBuf>,
+    /// Files outside of the workspace that the user lets the session read without a question.
+    pub readable: Vec<PathBuf>,
     /// Bounds of what tools do.
     pub limits: ToolLimits,
 }
@@ -84,6 +88,8 @@ impl Host {
             client_terminals: None,
             sandbox: None,
             sandbox_gives_way: false,
+            home: None,
+            readable: Vec::new(),
             limits,
         }
     }
@@ -92,6 +98,12 @@ impl Host {
     #[must_use]
     pub fn sandboxed(self, setup: Option<SandboxSetup>) -> Self {
         Self { sandbox: setup.map(|setup| self.sandbox_of(setup)), ..self }
+    }
+
+    /// The same for a user with this home, who lets the session read some files outside of the workspace.
+    #[must_use]
+    pub fn of_user(self, home: Option<PathBuf>, readable: Vec<PathBuf>) -> Self {
+        Self { home, readable, ..self }
     }
 
     /// Returns a sandbox for programs that work on this host.
@@ -126,9 +138,8 @@ impl Host {
         off_thread(move || workspace.resolve(&path)).await
     }
 
-    /// The same for a path that is only read, which may be one in the session's own `/tmp`, or one that commands in the
-    /// sandbox read.
-    pub(super) async fn resolve_to_read(&self, path: &str) -> Result<PathBuf, ToolError> {
+    /// The same for a path that is only read, which may be one in the session's own `/tmp`, or one outside.
+    pub(super) async fn resolve_to_read(&self, path: &str) -> Result<PathToRead, ToolError> {
         if Workspace::may_be_temporary(path)
             && let Some(sandbox) = &self.sandbox
             && let Some(directory) = sandbox.own_temporary().await
@@ -140,14 +151,31 @@ impl Host {
             off_thread(move || workspace.resolve_to_read(&path))
         };
         let resolved = resolve().await;
-        if let (Err(error), Some(sandbox)) = (&resolved, &self.sandbox)
-            && error.kind == OUTSIDE
-            && !self.sandbox_has_given_way()
+        // The files outside may have become others since they were last looked at.
+        let is_open = match &resolved {
+            Ok(path) => !path.is_asked,
+            Err(error) => error.kind != OUTSIDE,
+        };
+        if is_open {
+            return resolved;
+        }
+        self.workspace.set_files_outside(self.files_outside().await?);
+        resolve().await
+    }
+
+    /// Returns the files outside of the workspace.
+    async fn files_outside(&self) -> Result<FilesOutside, ToolError> {
+        if let Some(sandbox) = self.sandbox.as_ref().filter(|_| !self.sandbox_has_given_way())
             && let Some(files) = sandbox.files_outside().await
         {
-            self.workspace.set_files_outside(files);
-            return resolve().await;
+            return Ok(files);
         }
-        resolved
+        let (home, readable) = (self.home.clone(), self.readable.clone());
+        let secrets = self.workspace.secrets().clone();
+        off_thread(move || {
+            FilesOutside::unsandboxed(home, &readable, secrets)
+                .map_err(|error| ToolError::new(OUTSIDE, error.to_string()))
+        })
+        .await
     }
 }

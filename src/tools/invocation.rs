@@ -9,6 +9,7 @@ use tandem_sandbox::SandboxMode;
 
 use super::context::ToolContext;
 use super::output::{FileDiff, ToolError, ToolOutput};
+use super::workspace::OutsideFile;
 
 /// A call that is ready to run.
 pub struct Invocation {
@@ -111,10 +112,13 @@ pub enum Access {
     /// Reads what anybody may know: what a search engine says, or files of the workspace that
     /// it found and that have no secrets in them.
     Read,
-    /// Reads these files of the workspace, or what is in these directories.
+    /// Reads these files, or what is in these directories.
     ReadFiles {
         /// Those that are named one by one; absolute.
         paths: Vec<PathBuf>,
+        /// Those of them outside of the workspace that are read if a person agrees.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        outside: Vec<OutsideFile>,
     },
     /// Changes a file of the workspace.
     Edit {

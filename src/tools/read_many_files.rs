@@ -3,6 +3,7 @@
 mod find;
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -75,21 +76,21 @@ impl Tool for ReadManyFiles {
     }
 
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
-        let args: ReadManyArgs = parse(args)?;
+        let args: Arc<ReadManyArgs> = Arc::new(parse(args)?);
         if args.include.is_empty() && args.excerpts.is_empty() {
             return Err(ToolError::invalid_args("`include`: names nothing"));
         }
         let label = label(&args);
         // The files are looked for here, because the call is announced with them.
-        let plan = stoppable(cx, plan(cx, args)).await?;
+        let plan = stoppable(cx, plan(cx, &args)).await?;
         let files = plan.files.iter().take(MAX_NAMED);
         let summary = files.fold(Summary::new(label), |summary, file| {
             let line = file.lines.and_then(|lines| u32::try_from(lines.first).ok());
             summary.at(&file.path, line)
         });
-        let named = plan.files.iter().filter(|file| file.named);
-        let access = Access::ReadFiles { paths: named.map(|file| file.path.clone()).collect() };
-        Ok(Invocation::new(summary, access, move |cx| async move {
+        let (paths, outside) = (plan.named().cloned().collect(), plan.outside.clone());
+        Ok(Invocation::new(summary, Access::ReadFiles { paths, outside }, move |cx| async move {
+            let plan = blocking(&cx, move |cx| plan.open(cx, &args)).await?;
             stoppable(&cx, read(&cx, plan)).await
         }))
     }

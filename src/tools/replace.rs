@@ -119,7 +119,7 @@ async fn prepare(args: ReplaceArgs, cx: &ToolContext) -> Result<Invocation, Tool
             // The error may say what is in the file.
             Err(error) => {
                 let mut invocation = failing(label, Some(&path), error);
-                invocation.access = Access::ReadFiles { paths: vec![path] };
+                invocation.access = Access::ReadFiles { paths: vec![path], outside: Vec::new() };
                 invocation
             }
         }

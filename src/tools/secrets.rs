@@ -75,9 +75,20 @@ impl Secrets {
         named && !lists.public.names(path, is_directory) || own()
     }
 
+    /// Returns the secret files and directories of the machine and of this home that are listed by their paths, and the
+    /// agent's own: real paths, in order. Blocks.
+    pub(super) fn known(&self, home: Option<&Path>) -> Vec<PathBuf> {
+        let mut known = self.existing_in(Path::new("/"));
+        known.extend(home.into_iter().flat_map(|home| self.existing_in(home)));
+        let mut known: Vec<_> = known.iter().filter_map(|it| it.canonicalize().ok()).collect();
+        known.sort();
+        known.dedup();
+        known
+    }
+
     /// Returns the secret files and directories that are listed by their path from a directory, such as
     /// the user's home, and the agent's own.
-    pub(super) fn existing_in(&self, directory: &Path) -> Vec<PathBuf> {
+    fn existing_in(&self, directory: &Path) -> Vec<PathBuf> {
         let lists = &*LISTS;
         let mut existing = lists.secret.existing_in(directory);
         existing.retain(|path| !lists.public.names(path, path.is_dir()));

@@ -10,7 +10,7 @@ use super::invocation::{Access, Summary};
 use super::off_thread::off_thread;
 use super::output::ToolError;
 use super::shorten::one_line;
-use super::workspace::Respect;
+use super::workspace::{OutsideFile, PathToRead, Respect};
 use tandem_content::visible::visible_line;
 
 /// Characters of a path or pattern in a label.
@@ -20,8 +20,10 @@ pub(super) const LABEL_CHARS: usize = 200;
 pub(super) struct PathTarget {
     /// Relative where it can be.
     pub(super) label: String,
-    /// The real path, if it is inside the workspace or the session's own `/tmp`; it need not exist.
+    /// The real path, if it may be read; it need not exist.
     pub(super) path: PathBuf,
+    /// The same path if it is outside of the workspace, and a person has to agree that it is read.
+    pub(super) outside: Option<OutsideFile>,
     /// `true` if the path is of long output that is kept for the model.
     kept: bool,
     /// The kind of what is there, or the reason for which it cannot be used.
@@ -32,15 +34,22 @@ impl PathTarget {
     /// Looks a path up that is only read. What is ignored cannot be used.
     pub(super) async fn look_up(cx: &ToolContext, path: &str, respect: Respect) -> Self {
         match cx.host.resolve_to_read(path).await {
-            Ok(real) => {
+            Ok(PathToRead { real, is_asked }) => {
                 let relative = cx.host.workspace.relative(&real);
                 let label = one_line(&visible_line(&relative), LABEL_CHARS);
+                // What it is the question has to tell, and nobody else is told before the answer.
+                let permit = is_asked.then(|| cx.host.workspace.permit(vec![real.clone()]));
                 let found = check(cx, &real, respect).await;
-                Self { label, path: real, kept: false, found }
+                drop(permit);
+                let is_directory = matches!(found, Ok(FileKind::Directory));
+                let asked_about = || cx.host.workspace.asked_about(&real, is_directory);
+                let outside = if is_asked { asked_about() } else { None };
+                Self { label, path: real, outside, kept: false, found }
             }
             Err(error) => {
                 let label = one_line(&visible_line(path), LABEL_CHARS);
-                Self { label, path: PathBuf::new(), kept: false, found: Err(error) }
+                let path = PathBuf::new();
+                Self { label, path, outside: None, kept: false, found: Err(error) }
             }
         }
     }
@@ -57,7 +66,8 @@ impl PathTarget {
                 format!("{path} cannot be read from where sessions are stored: {err}"),
             )),
         };
-        Self { label: one_line(&visible_line(path), LABEL_CHARS), path: kept, kept: true, found }
+        let label = one_line(&visible_line(path), LABEL_CHARS);
+        Self { label, path: kept, outside: None, kept: true, found }
     }
 
     /// The label, and the place if it is inside.
@@ -76,7 +86,11 @@ impl PathTarget {
 
     /// Returns the access of a call that reads the target.
     pub(super) fn access(&self) -> Access {
-        if self.kept { Access::Read } else { Access::ReadFiles { paths: vec![self.path.clone()] } }
+        if self.kept {
+            return Access::Read;
+        }
+        let (paths, outside) = (vec![self.path.clone()], self.outside.iter().cloned().collect());
+        Access::ReadFiles { paths, outside }
     }
 
     /// The path of a directory.

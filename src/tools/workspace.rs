@@ -13,7 +13,8 @@ use std::sync::{Arc, OnceLock};
 
 pub(super) use self::ignores::Ignores;
 pub use self::ignores::{IgnoreSettings, Respect};
-pub use self::outside::FilesOutside;
+pub use self::outside::{FilesOutside, OutsideFile, ReadPermit};
+use self::outside::{ReadPermits, Reading};
 pub use self::walk::{Walk, WalkEntry};
 use parking_lot::RwLock;
 
@@ -45,8 +46,18 @@ pub struct Workspace {
     secrets: Secrets,
     /// The directory that the session's commands know as `/tmp`, if that is their own.
     temporary: OnceLock<Arc<Root>>,
-    /// The files outside that commands in the sandbox read, as they were when one was last asked for.
+    /// The files outside, as they were when one was last asked for.
     outside: RwLock<Option<Arc<FilesOutside>>>,
+    /// Permits to read some of these.
+    permits: ReadPermits,
+}
+
+/// A path that is to be read.
+pub(super) struct PathToRead {
+    /// Real path.
+    pub(super) real: PathBuf,
+    /// `true` if a person has to agree.
+    pub(super) is_asked: bool,
 }
 
 impl Workspace {
@@ -71,8 +82,8 @@ impl Workspace {
     fn of(opened: Vec<Root>) -> Self {
         let roots = opened.iter().map(|root| root.path().to_owned()).collect();
         let opened = opened.into_iter().map(Arc::new).collect();
-        let (filtering, secrets, temporary, outside) = Default::default();
-        Self { roots, opened, filtering, secrets, temporary, outside }
+        let (filtering, secrets, temporary, outside, permits) = Default::default();
+        Self { roots, opened, filtering, secrets, temporary, outside, permits }
     }
 
     /// Returns a workspace of a directory that a peer names: one of the roots, or one below. It is the directory that
@@ -127,9 +138,9 @@ impl Workspace {
     }
 
     /// The same for a path that is only read: it may be one in the session's own `/tmp`, where links lead
-    /// as the session's commands see them, or one outside that commands read. What links lead to elsewhere is judged
-    /// like any other path.
-    pub(super) fn resolve_to_read(&self, path: &str) -> Result<PathBuf, ToolError> {
+    /// as the session's commands see them, or one outside that is read, with a question or without. What links lead to
+    /// elsewhere is judged like any other path.
+    pub(super) fn resolve_to_read(&self, path: &str) -> Result<PathToRead, ToolError> {
         let asked = self.asked(path)?;
         let own = self.in_temporary(&asked);
         let target = |target: PathBuf| match own {
@@ -139,13 +150,29 @@ impl Workspace {
         let known = self.temporary_path().filter(|_| own.is_some());
         let real = real_path_with(own.as_ref().unwrap_or(&asked), known, target);
         let real = real.map_err(|err| not_looked_up(&asked, &err))?;
-        let is_read = self.contains(&real)
-            || own.is_some() && self.is_temporary(&real)
-            || self.files_outside().is_some_and(|files| files.has(&real));
-        if is_read { Ok(real) } else { Err(self.outside(&asked, &real)) }
+        let is_inside = self.contains(&real) || own.is_some() && self.is_temporary(&real);
+        let reading = match self.files_outside() {
+            _ if is_inside => Reading::Unasked,
+            Some(files) => files.reading(&real),
+            None => Reading::Never,
+        };
+        match reading {
+            Reading::Never => Err(self.outside(&asked, &real)),
+            reading => Ok(PathToRead { real, is_asked: reading == Reading::Asked }),
+        }
     }
 
-    /// Takes note of the files outside that commands in the sandbox read.
+    /// Returns a file or directory outside, by its real path, as a person is asked about it.
+    pub(super) fn asked_about(&self, real: &Path, is_directory: bool) -> Option<OutsideFile> {
+        Some(self.files_outside()?.asked(real, is_directory))
+    }
+
+    /// Permits that these files outside, real paths, and what is below them, are read until the permit is dropped.
+    pub fn permit(&self, paths: Vec<PathBuf>) -> ReadPermit {
+        self.permits.permit(paths)
+    }
+
+    /// Takes note of the files outside.
     pub(super) fn set_files_outside(&self, files: FilesOutside) {
         *self.outside.write() = Some(Arc::new(files));
     }
@@ -242,7 +269,7 @@ impl Workspace {
         if let Some(root) = root {
             return Ok(RootedPath::new(Arc::clone(root), real));
         }
-        let outside = self.files_outside().and_then(|files| files.rooted(real));
+        let outside = self.files_outside().and_then(|files| files.rooted(real, &self.permits));
         outside.ok_or_else(|| io::Error::other("it is outside the workspace"))
     }
 
@@ -299,10 +326,11 @@ impl Workspace {
         let temporary = self.temporary_path().map(Path::to_owned);
         let outside =
             self.files_outside().filter(|_| !self.contains(dir) && !self.is_temporary(dir));
+        let permits = self.permits.now();
         Walk::new(self.rooted(dir), move |entry| {
             let is_dir = entry.is_dir();
             entry.file_name() != ".git"
-                && outside.as_ref().is_none_or(|files| files.has(entry.path()))
+                && outside.as_ref().is_none_or(|files| files.is_read(entry.path(), &permits))
                 && keep(entry)
                 && !(is_dir && secrets.as_ref().is_some_and(|it| it.hides(entry.path(), true)))
                 && ignores.cover_entry(entry.path(), is_dir).is_none()

@@ -20,6 +20,7 @@ use tandem_agent::session::{
 use tandem_content::media::Media;
 use tandem_model::{Call, Error, FinishReason, Native, Part, Retry, Usage};
 use tandem_tools::preimages::{ContentId, FileChange, Preimage};
+use tandem_tools::workspace::OutsideFile;
 use tandem_tools::{Hints, ToolError};
 
 use crate::fakes::{Fake, is_end, other, session, text, until};
@@ -138,6 +139,7 @@ fn scopes() -> Vec<Scope> {
         Scope::Repetition,
         Scope::Outside(names("git commit")),
         Scope::Connections(names("example.org")),
+        Scope::Reads(vec!["/home/me/notes".into()]),
         Scope::Agent("a".to_owned()),
         Scope::AgentTool { agent: "a".to_owned(), tool: "t".to_owned() },
     ];
@@ -152,6 +154,7 @@ fn scopes() -> Vec<Scope> {
             | Scope::Server(_)
             | Scope::Outside(_)
             | Scope::Connections(_)
+            | Scope::Reads(_)
             | Scope::Agent(_)
             | Scope::AgentTool { .. }
             | Scope::Repetition => {}
@@ -322,7 +325,14 @@ fn accesses() -> Vec<Access> {
     let all = vec![
         Access::Nothing,
         Access::Read,
-        Access::ReadFiles { paths: vec!["/p/a".into()] },
+        Access::ReadFiles { paths: vec!["/p/a".into()], outside: Vec::new() },
+        Access::ReadFiles {
+            paths: vec!["/home/me/notes/x".into()],
+            outside: vec![OutsideFile {
+                path: "/home/me/notes/x".into(),
+                folder: Some("/home/me/notes".into()),
+            }],
+        },
         Access::Edit { path: "/p/a".into() },
         Access::Execute { command: "ls".to_owned(), directory: "/p".into(), sandbox: None },
         Access::Fetch { urls: vec!["https://example.org".to_owned()], allowed: Vec::new() },

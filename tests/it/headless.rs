@@ -442,3 +442,32 @@ async fn a_conversation_that_is_compressed_on_the_way_is_said_beside_the_answer(
     assert!(ran.stderr.contains("\ntandem: context compressed from 1"), "{}", ran.stderr);
     assert!(ran.status.success());
 }
+
+fn reads_notes() -> Setup {
+    let args = json!({ "file_path": "../notes/diary.md" });
+    let read = json!({ "call": { "name": "read_file", "args": args } });
+    Setup::answers(json!([[read], [{ "text": "done" }]]))
+        .without_sandbox()
+        .file("../notes/diary.md", "Dear diary\n")
+}
+
+#[tokio::test]
+async fn a_file_of_the_home_is_not_read_without_a_person_unless_the_settings_name_it() {
+    let refused = ran(reads_notes(), "go").await;
+    assert!(refused.stderr.contains("`tools.sandboxReadablePaths`"), "{}", refused.stderr);
+    for end in both_ends(reads_notes(), 0).await {
+        assert_eq!(end["permission_denials"][0]["rules"], json!(["built-in rule reads"]));
+    }
+    // Who allows the tool means the workspace.
+    for end in both_ends(reads_notes().arg("--allowed-tools").arg("read_file"), 0).await {
+        assert_eq!(end["permission_denials"].as_array().unwrap().len(), 1);
+    }
+    let settings = json!({ "tools": { "sandboxReadablePaths": ["~/notes"] } }).to_string();
+    let named = reads_notes().file("../.gemini/settings.json", &settings);
+    for end in both_ends(named, 0).await {
+        assert_eq!(end["permission_denials"], json!([]));
+    }
+    for end in both_ends(reads_notes().arg("-y"), 0).await {
+        assert_eq!(end["permission_denials"], json!([]));
+    }
+}

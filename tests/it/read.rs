@@ -81,7 +81,7 @@ impl Project {
         ToolContext { cancel: self.cancel.clone(), ..context(workspace, self.limits.clone()) }
     }
 
-    /// Prepares a call and runs it.
+    /// Prepares a call and runs it, unless a person has to be asked first.
     fn call(&self, tool: &str, args: Value) -> Called {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let cx = self.context();
@@ -92,8 +92,12 @@ impl Project {
                         invocation.access,
                         Access::Read | Access::ReadFiles { .. } | Access::Nothing
                     ));
-                    let summary = invocation.summary.clone();
-                    Called { summary: Some(summary), result: invocation.run(cx, None).await }
+                    let summary = Some(invocation.summary.clone());
+                    let result = match asked_about(&invocation.access) {
+                        Some(asked) => Err(asked),
+                        None => invocation.run(cx, None).await,
+                    };
+                    Called { summary, result }
                 }
                 Err(error) => Called { summary: None, result: Err(error) },
             }
@@ -157,6 +161,13 @@ impl Called {
             None => None,
         }
     }
+}
+
+/// Returns an error that names the files outside of the workspace about which a person is asked, if there are any.
+fn asked_about(access: &Access) -> Option<ToolError> {
+    let Access::ReadFiles { outside, .. } = access else { return None };
+    let paths: Vec<_> = outside.iter().map(|file| file.path.display().to_string()).collect();
+    (!paths.is_empty()).then(|| ToolError::new("asked", paths.join(", ")))
 }
 
 impl fmt::Display for Called {

@@ -1,6 +1,6 @@
 //! Scopes that the user always allows, and the part of a command that they remember.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::risk::{AssessedCommand, ProjectContent};
 use super::scope::{CONTENT, Scope};
@@ -80,6 +80,20 @@ impl Always {
 
     pub(super) fn covers_connection(&self, to: &String) -> bool {
         self.0.iter().any(|scope| matches!(scope, Scope::Connections(hosts) if hosts.contains(to)))
+    }
+
+    /// Returns whether they cover the reading of a file outside of the workspace, a real path.
+    pub(super) fn covers_reading(&self, path: &Path) -> bool {
+        self.readable().any(|place| path.starts_with(place))
+    }
+
+    /// Returns the files and directories outside of the workspace whose reading they cover.
+    pub(super) fn readable(&self) -> impl Iterator<Item = &PathBuf> {
+        let places = self.0.iter().map(|scope| match scope {
+            Scope::Reads(places) => places.as_slice(),
+            _ => &[],
+        });
+        places.flatten()
     }
 
     pub(super) fn covers_host(&self, host: &String) -> bool {

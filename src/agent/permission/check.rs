@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::always::Always;
 use super::mode::Mode;
 use super::policy::{PolicyRequest, Rank, Rule, RuleEffect, RuleSet, Ruling, Situation, Subject};
+use super::reads;
 use super::risk::{self, Environment};
 use super::scope::Scope;
 use super::verdict::{Question, RuleName, Verdict};
@@ -69,8 +70,9 @@ impl Check<'_> {
                 rules: vec![rule.name.clone()],
                 ..Question::default()
             }),
+            // Who allows a tool that reads means the workspace.
             (RuleEffect::Allow, Verdict::Ask(asked))
-                if asked.every_time() && rule.rank < Rank::EVERY_TIME =>
+                if (asked.every_time() || reads::asks(asked)) && rule.rank < Rank::EVERY_TIME =>
             {
                 built_in
             }
@@ -89,10 +91,17 @@ impl Check<'_> {
             return Verdict::Allow;
         }
         let whole = Scope::Tool(tool.to_owned());
-        if let Access::ReadFiles { paths } = access {
-            return match paths.iter().find_map(|path| self.secret(path)) {
-                Some(why) => ask(risk::SECRETS, why, Vec::new()),
-                None => Verdict::Allow,
+        if let Access::ReadFiles { paths, outside } = access {
+            let outside = reads::question(&self.always, outside);
+            return match (paths.iter().find_map(|path| self.secret(path)), outside) {
+                (None, None) => Verdict::Allow,
+                (None, Some(outside)) => Verdict::Ask(outside),
+                (Some(why), None) => ask(risk::SECRETS, why, Vec::new()),
+                // One answer is for both, and a secret is asked about every time.
+                (Some(why), Some(outside)) => {
+                    let secret = RuleName::BuiltIn(risk::SECRETS.to_owned());
+                    Verdict::Ask(outside.with(&why, secret))
+                }
             };
         }
         if mode == Mode::Plan {

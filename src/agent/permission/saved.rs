@@ -86,6 +86,7 @@ mod tests {
             Scope::Outside(vec!["git commit".to_owned()]),
             Scope::Hosts(vec!["a.test:80".to_owned()]),
             Scope::Connections(vec!["a.test".to_owned()]),
+            Scope::Reads(vec!["/home/me/notes".into()]),
             Scope::Tool("mcp_a_b".to_owned()),
             Scope::Server("a".to_owned()),
             Scope::Agent("a".to_owned()),

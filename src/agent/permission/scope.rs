@@ -32,6 +32,9 @@ pub enum Scope {
     Hosts(Vec<String>),
     /// Connections to these hosts, of commands in the sandbox and of `web_fetch`.
     Connections(Vec<String>),
+    /// Reading these files outside of the workspace and what is below these directories, real paths: by tools, and by
+    /// commands in the sandbox.
+    Reads(Vec<PathBuf>),
     /// Everything that one tool does.
     Tool(String),
     /// Every tool of one MCP server.
@@ -75,6 +78,10 @@ impl fmt::Display for Scope {
             Self::Hosts(hosts) => write!(f, "fetching from {}", list(hosts)),
             Self::Connections(hosts) => {
                 write!(f, "connections to {}", list(hosts))
+            }
+            Self::Reads(paths) => {
+                let paths: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+                write!(f, "reading {}", list(&paths))
             }
             Self::Tool(tool) => write!(f, "every call of `{tool}`"),
             Self::Repetition => f.write_str("going on when the model repeats itself"),

@@ -127,6 +127,14 @@ pub struct Question {
 }
 
 impl Question {
+    /// The same with a reason and a rule before the others, which asks every time.
+    #[must_use]
+    pub(super) fn with(self, why: &str, rule: RuleName) -> Self {
+        let why = format!("{why}; {}", self.why);
+        let rules = [vec![rule], self.rules].concat();
+        Self { why, rules, scopes: Vec::new(), ..self }
+    }
+
     /// Returns whether "always" is no answer to it.
     pub fn every_time(&self) -> bool {
         self.scopes.is_empty()

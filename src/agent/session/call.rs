@@ -320,6 +320,14 @@ async fn execute(
     let connects = sandbox < SandboxMode::DangerFullAccess
         || matches!(invocation.access, Access::Fetch { .. });
     let connect = connects.then_some(connect);
+    // It runs, and so may read what was asked about.
+    let _permit = match &invocation.access {
+        Access::ReadFiles { outside, .. } => {
+            let paths = outside.iter().map(|file| file.path.clone());
+            Some(engine.host.workspace.permit(paths.collect()))
+        }
+        _ => None,
+    };
     let (questions, ask) = UserQuestions::of_call();
     let (variables, shown_secrets) = (variables.into(), secrets.into());
     let cx = ToolContext { variables, sandbox, shown_secrets, connect, ask, ..cx };

@@ -292,6 +292,7 @@ fn id(choice: &Choice) -> Option<&'static str> {
             | Scope::Outside(_)
             | Scope::Hosts(_)
             | Scope::Connections(_)
+            | Scope::Reads(_)
             | Scope::Agent(_)
             | Scope::AgentTool { .. }
             | Scope::Repetition => None,
@@ -324,7 +325,7 @@ fn details(started: &CallStarted) -> ConfirmationDetails {
         Access::Fetch { urls, .. } => {
             ConfirmationDetails::GenericDetails { description: urls.join("\n") }
         }
-        Access::ReadFiles { paths } => {
+        Access::ReadFiles { paths, .. } => {
             let paths = paths.iter().map(|path| path.display().to_string());
             let paths = paths.map(|path| visible_line(&path).into_owned());
             ConfirmationDetails::GenericDetails {

@@ -29,6 +29,9 @@ pub(super) fn allowing(question: &Question) -> Option<String> {
     if asks("network") {
         return Some("`sandbox.network.allowedDomains`".to_owned());
     }
+    if asks("reads") {
+        return Some("`tools.sandboxReadablePaths`".to_owned());
+    }
     let is_edit = asks("edits") || question.scopes.contains(&Scope::Edits);
     if is_edit {
         return Some("`--approval-mode auto_edit`".to_owned());

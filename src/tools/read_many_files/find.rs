@@ -17,7 +17,7 @@ use crate::read_file::excerpt::LineSpan;
 use crate::shorten::one_line;
 use crate::smallest::Smallest;
 use crate::target::{LABEL_CHARS, PathTarget};
-use crate::workspace::{Respect, Walk, WalkEntry};
+use crate::workspace::{OutsideFile, Respect, Walk, WalkEntry};
 
 /// Names of files that nobody wants to read who does not ask for them: made by programs, or no
 /// text.
@@ -64,6 +64,73 @@ pub(super) struct Plan {
     pub(super) skipped: Vec<(String, String)>,
     /// Number of further files.
     pub(super) more: usize,
+    /// Files and directories outside of the workspace that are read if a person agrees.
+    pub(super) outside: Vec<OutsideFile>,
+    /// Directories of those, in which nothing is looked for before.
+    closed: Vec<PathBuf>,
+}
+
+impl Plan {
+    /// Returns the files and directories that are named one by one.
+    pub(super) fn named(&self) -> impl Iterator<Item = &PathBuf> {
+        let named = self.files.iter().filter(|file| file.named).map(|file| &file.path);
+        named.chain(&self.closed)
+    }
+
+    /// Adds the files below the directories that may be read now. Blocks.
+    pub(super) fn open(mut self, cx: &ToolContext, args: &ReadManyArgs) -> Result<Self, ToolError> {
+        let closed = std::mem::take(&mut self.closed);
+        if closed.is_empty() {
+            return Ok(self);
+        }
+        let search = Finder::new(cx, args)?;
+        let mut found = BTreeMap::new();
+        for directory in closed {
+            match search.below(&directory) {
+                Ok(matched) => self.add(matched, &mut found),
+                Err(error) => self.skipped.push((directory.display().to_string(), error.message)),
+            }
+            search.until.check()?;
+        }
+        self.take(cx, &search.until, found);
+        self.limit(cx);
+        Ok(self)
+    }
+
+    /// Adds what a directory or a glob stands for to the files that were found, and counts what it leaves out.
+    fn add(&mut self, matched: Matched, found: &mut BTreeMap<PathBuf, bool>) {
+        if let Matched::Files { paths, more } = matched {
+            self.more += more;
+            for (path, media) in paths {
+                *found.entry(path).or_default() |= media;
+            }
+        }
+    }
+
+    /// Takes files that were found over, each with `true` if it may be an image, but for those with secrets.
+    fn take(&mut self, cx: &ToolContext, until: &Deadline, mut found: BTreeMap<PathBuf, bool>) {
+        if until.timed_out() {
+            let seconds = cx.host.limits.search_time.as_secs();
+            let why = format!("not looked for any more after {seconds} s");
+            self.skipped.push(("other files".to_owned(), why));
+        }
+        let known: HashSet<_> = self.files.iter().map(|file| file.path.clone()).collect();
+        found.retain(|path, _| !known.contains(path));
+        let secrets = cx.host.workspace.secrets();
+        let secret: Vec<_> = found.extract_if(.., |path, _| secrets.why(path).is_some()).collect();
+        self.skipped.extend(secret.iter().map(|(path, _)| {
+            let name = one_line(&cx.host.workspace.relative(path), LABEL_CHARS);
+            (name, "may hold secrets: name it, and the user is asked".to_owned())
+        }));
+        let file = |(path, media)| PlannedFile { path, named: false, media, lines: None };
+        self.files.extend(found.into_iter().map(file));
+    }
+
+    /// Leaves out what is more than is read at once.
+    fn limit(&mut self, cx: &ToolContext) {
+        self.more += self.files.len().saturating_sub(cx.host.limits.files);
+        self.files.truncate(cx.host.limits.files);
+    }
 }
 
 /// A file to read.
@@ -111,8 +178,8 @@ impl ReadManyArgs {
 }
 
 /// Finds the files that are meant.
-pub(super) async fn plan(cx: &ToolContext, args: ReadManyArgs) -> Result<Plan, ToolError> {
-    let respect = args.respect();
+pub(super) async fn plan(cx: &ToolContext, args: &Arc<ReadManyArgs>) -> Result<Plan, ToolError> {
+    let (args, respect) = (Arc::clone(args), args.respect());
     let mut included = Vec::new();
     for entry in &args.include {
         included.push(PathTarget::look_up(cx, entry, respect).await);
@@ -131,61 +198,34 @@ fn find(
     included: Vec<PathTarget>,
     excerpts: Vec<PathTarget>,
 ) -> Result<Plan, ToolError> {
-    let search = Finder {
-        cx,
-        args,
-        until: Deadline::new(cx),
-        defaults: Arc::new(if args.use_default_excludes.unwrap_or(true) {
-            rules(DEFAULT_EXCLUDES)?
-        } else {
-            Gitignore::empty()
-        }),
-        exclude: Arc::new(rules(&args.exclude)?),
-    };
+    let search = Finder::new(cx, args)?;
     let mut plan = Plan::default();
     let mut named = BTreeMap::new();
     // By path: whether it may be an image.
     let mut found: BTreeMap<PathBuf, bool> = BTreeMap::new();
     for (entry, target) in args.include.iter().zip(included) {
+        plan.outside.extend(target.outside.clone());
         match search.entry(entry, target) {
             Ok(Matched::File(path)) => _ = named.insert(path, true),
-            Ok(Matched::Files { paths, more }) => {
-                plan.more += more;
-                for (path, media) in paths {
-                    *found.entry(path).or_default() |= media;
-                }
-            }
+            Ok(Matched::Closed(path)) => plan.closed.push(path),
+            Ok(matched) => plan.add(matched, &mut found),
             Err(error) => plan.skipped.push((one_line(entry, LABEL_CHARS), error.message)),
         }
         search.until.check()?;
     }
-    if search.until.timed_out() {
-        let seconds = cx.host.limits.search_time.as_secs();
-        let why = format!("not looked for any more after {seconds} s");
-        plan.skipped.push(("other files".to_owned(), why));
-    }
-    let known: HashSet<PathBuf> = named.keys().cloned().collect();
-    found.retain(|path, _| !known.contains(path));
-    let secrets = cx.host.workspace.secrets();
-    let secret: Vec<_> = found.extract_if(.., |path, _| secrets.why(path).is_some()).collect();
-    plan.skipped.extend(secret.iter().map(|(path, _)| {
-        let name = one_line(&cx.host.workspace.relative(path), LABEL_CHARS);
-        (name, "may hold secrets: name it, and the user is asked".to_owned())
-    }));
-    let whole = |named| {
-        move |(path, media): (PathBuf, bool)| PlannedFile { path, named, media, lines: None }
-    };
-    let files = named.into_iter().map(whole(true)).chain(found.into_iter().map(whole(false)));
-    plan.files = files.collect();
+    let file = |(path, media)| PlannedFile { path, named: true, media, lines: None };
+    plan.files = named.into_iter().map(file).collect();
+    plan.take(cx, &search.until, found);
     search.excerpts(&mut plan, excerpts);
-    plan.more += plan.files.len().saturating_sub(cx.host.limits.files);
-    plan.files.truncate(cx.host.limits.files);
+    plan.limit(cx);
     Ok(plan)
 }
 
 /// Files that one entry of the list stands for.
 enum Matched {
     File(PathBuf),
+    /// A directory outside of the workspace, which a person is asked about.
+    Closed(PathBuf),
     Files {
         /// With whether each may be an image.
         paths: Vec<(PathBuf, bool)>,
@@ -203,19 +243,31 @@ struct Finder<'a> {
     exclude: Arc<Gitignore>,
 }
 
-impl Finder<'_> {
+impl<'a> Finder<'a> {
+    fn new(cx: &'a ToolContext, args: &'a ReadManyArgs) -> Result<Self, ToolError> {
+        let defaults = if args.use_default_excludes.unwrap_or(true) {
+            rules(DEFAULT_EXCLUDES)?
+        } else {
+            Gitignore::empty()
+        };
+        let (defaults, exclude) = (Arc::new(defaults), Arc::new(rules(&args.exclude)?));
+        Ok(Self { cx, args, until: Deadline::new(cx), defaults, exclude })
+    }
+
     /// Adds the files of which only some lines are meant.
     fn excerpts(&self, plan: &mut Plan, targets: Vec<PathTarget>) {
         for (excerpt, target) in self.args.excerpts.iter().zip(targets) {
+            let outside = target.outside.clone();
             let why = match self.entry(&excerpt.path, target) {
                 Ok(Matched::File(path)) => {
                     let lines =
                         LineSpan { first: excerpt.start_line, last: Some(excerpt.end_line) };
                     let lines = Some(lines);
+                    plan.outside.extend(outside);
                     plan.files.push(PlannedFile { path, named: true, media: true, lines });
                     continue;
                 }
-                Ok(Matched::Files { .. }) => "no file".to_owned(),
+                Ok(Matched::Files { .. } | Matched::Closed(_)) => "no file".to_owned(),
                 Err(error) => error.message,
             };
             plan.skipped.push((one_line(&excerpt.path, LABEL_CHARS), why));
@@ -224,19 +276,22 @@ impl Finder<'_> {
 
     /// Returns the files that an entry stands for; an error if it is nothing that can be read.
     fn entry(&self, entry: &str, target: PathTarget) -> Result<Matched, ToolError> {
-        let workspace = &self.cx.host.workspace;
-        let respect = self.args.respect();
         match target.found {
-            Ok(FileKind::Directory) => {
-                let walk = workspace.walk_where(&target.path, respect, self.keep());
-                let walk = walk.max_depth((self.args.recursive == Some(false)).then_some(1));
-                self.collect(walk, |_| true, |_| false)
-            }
+            Ok(FileKind::Directory) if target.outside.is_some() => Ok(Matched::Closed(target.path)),
+            Ok(FileKind::Directory) => self.below(&target.path),
             Ok(_) if self.excluded(&target.path) => Err(excluded()),
             Ok(_) => Ok(Matched::File(target.path)),
             Err(error) if error.kind == "file_ignored" || !is_glob(entry) => Err(error),
             Err(_) => self.glob(entry),
         }
+    }
+
+    /// Returns the files below a directory.
+    fn below(&self, directory: &Path) -> Result<Matched, ToolError> {
+        let workspace = &self.cx.host.workspace;
+        let walk = workspace.walk_where(directory, self.args.respect(), self.keep());
+        let walk = walk.max_depth((self.args.recursive == Some(false)).then_some(1));
+        self.collect(walk, |_| true, |_| false)
     }
 
     fn glob(&self, glob: &str) -> Result<Matched, ToolError> {

@@ -1,43 +1,244 @@
-//! Files outside of the workspace that are read without a question, because commands in the sandbox read them.
+//! Files outside of the workspace: those that are read without a question, those that a person is asked about, and those
+//! that stay closed.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use tandem_sandbox::{Home, RUN_DIRECTORIES, TEMPORARY_DIRECTORIES};
 
 use crate::root::{Root, RootedPath};
+use crate::secrets::Secrets;
 
 /// Directories that are no files of the machine's: commands have others in their place.
 const OTHERS: [&str; 3] = ["/dev", "/proc", "/sys"];
 
-/// Files outside of the workspace that can be read.
+/// A file or directory outside of the workspace that is read if a person agrees.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutsideFile {
+    /// Real path.
+    pub path: PathBuf,
+    /// Place that an "always" covers: the folder, or the file alone if the folder is the home or above it. `None` if
+    /// that place would be the home.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<PathBuf>,
+}
+
+/// Files outside of the workspace.
 #[derive(Debug)]
 pub struct FilesOutside {
     root: Arc<Root>,
-    /// The home, if it is hidden but for a part.
-    home: Option<Home>,
-    /// Real paths of directories in which commands see other files, and of what is hidden from them.
-    unseen: Vec<PathBuf>,
+    /// Real path of the user's home, which no "always" covers as a whole.
+    home: Option<PathBuf>,
+    unasked: UnaskedFiles,
+    /// Real paths of what is read in no case: known stores of secrets, and what is no file of the machine's.
+    closed: Vec<PathBuf>,
+    secrets: Secrets,
+}
+
+/// Files that are read without a question.
+#[derive(Debug)]
+enum UnaskedFiles {
+    /// Those that commands in the sandbox read: all but the hidden part of the home, if that is hidden.
+    Sandboxed(Option<Home>),
+    /// Those that a person has named, by their real paths.
+    Named(Vec<PathBuf>),
+}
+
+/// Condition on which a file outside of the workspace is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// Without a question.
+    Unasked,
+    /// If a person agrees.
+    Asked,
+    /// In no case.
+    Never,
 }
 
 impl FilesOutside {
-    /// Opens the root of the machine's files, from which they are reached through no link. Blocks.
-    pub(crate) fn new(home: Option<Home>, hidden: Vec<PathBuf>) -> io::Result<Self> {
+    /// The files where commands run in a sandbox that hides this home but for a part. `known`: real paths of stores of
+    /// secrets. Opens the root of the machine's files, from which they are reached through no link. Blocks.
+    pub(crate) fn sandboxed(
+        home: Option<PathBuf>,
+        seen: Option<Home>,
+        secrets: Secrets,
+        known: Vec<PathBuf>,
+    ) -> io::Result<Self> {
         let replaced = TEMPORARY_DIRECTORIES.iter().chain(&RUN_DIRECTORIES).chain(&OTHERS);
-        let replaced = replaced.filter_map(|path| Path::new(path).canonicalize().ok());
-        let unseen = hidden.into_iter().chain(replaced).collect();
-        Ok(Self { root: Arc::new(Root::open(Path::new("/"))?), home, unseen })
+        Self::new(home, UnaskedFiles::Sandboxed(seen), secrets, (known, replaced))
     }
 
-    /// Returns whether a file or directory, by its real path, can be read.
-    pub(super) fn has(&self, real: &Path) -> bool {
-        let is_hidden = self.home.as_ref().is_some_and(|home| home.hides(real));
-        !is_hidden && !self.unseen.iter().any(|path| real.starts_with(path))
+    /// The files where commands run without a sandbox. `readable`: those that a person lets the session read. Blocks.
+    pub(crate) fn unsandboxed(
+        home: Option<PathBuf>,
+        readable: &[PathBuf],
+        secrets: Secrets,
+    ) -> io::Result<Self> {
+        let readable = readable.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        let known = secrets.known(home.as_deref());
+        let others = RUN_DIRECTORIES.iter().chain(&OTHERS);
+        Self::new(home, UnaskedFiles::Named(readable), secrets, (known, others))
     }
 
-    /// Returns the place of a real path below the descriptor of the root, if it can be read.
-    pub(super) fn rooted(&self, real: &Path) -> Option<RootedPath> {
-        self.has(real).then(|| RootedPath::new(Arc::clone(&self.root), real))
+    fn new<'n>(
+        home: Option<PathBuf>,
+        unasked: UnaskedFiles,
+        secrets: Secrets,
+        (known, others): (Vec<PathBuf>, impl Iterator<Item = &'n &'n str>),
+    ) -> io::Result<Self> {
+        let others = others.filter_map(|path| Path::new(path).canonicalize().ok());
+        let closed = known.into_iter().chain(others).collect();
+        let home = home.and_then(|home| home.canonicalize().ok());
+        Ok(Self { root: Arc::new(Root::open(Path::new("/"))?), home, unasked, closed, secrets })
+    }
+
+    /// Returns the condition on which a file or directory, by its real path, is read.
+    pub(super) fn reading(&self, real: &Path) -> Reading {
+        if self.closed.iter().any(|path| real.starts_with(path)) {
+            return Reading::Never;
+        }
+        let is_unasked = match &self.unasked {
+            UnaskedFiles::Sandboxed(home) => !home.as_ref().is_some_and(|home| home.hides(real)),
+            UnaskedFiles::Named(paths) => paths.iter().any(|path| real.starts_with(path)),
+        };
+        match is_unasked {
+            true => Reading::Unasked,
+            false if self.secrets.why(real).is_some() => Reading::Never,
+            false => Reading::Asked,
+        }
+    }
+
+    /// Returns a file or directory, by its real path, as a person is asked about it.
+    pub(super) fn asked(&self, real: &Path, is_directory: bool) -> OutsideFile {
+        let is_narrow = |path: &&Path| {
+            let has_home = |home: &PathBuf| home.starts_with(path);
+            path.parent().is_some() && !self.home.as_ref().is_some_and(has_home)
+        };
+        let folder = if is_directory { Some(real) } else { real.parent() };
+        let folder = folder.filter(is_narrow).or((!is_directory).then_some(real));
+        OutsideFile { path: real.to_owned(), folder: folder.map(Path::to_owned) }
+    }
+
+    /// Returns the place of a real path below the descriptor of the root, if it can be read with these permits.
+    pub(super) fn rooted(&self, real: &Path, permits: &ReadPermits) -> Option<RootedPath> {
+        let is_read = self.is_read(real, |real| permits.cover(real));
+        is_read.then(|| RootedPath::new(Arc::clone(&self.root), real))
+    }
+
+    /// Returns whether a file can be read, of those that are asked about if `permits` says so.
+    pub(super) fn is_read(&self, real: &Path, permits: impl FnOnce(&Path) -> bool) -> bool {
+        match self.reading(real) {
+            Reading::Unasked => true,
+            Reading::Asked => permits(real),
+            Reading::Never => false,
+        }
+    }
+}
+
+/// Permits of the calls that run now, real paths: what lies below one can be read. One path may be there more than once.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ReadPermits(Arc<Mutex<Vec<PathBuf>>>);
+
+impl ReadPermits {
+    /// Permits that these files, and what is below them, are read until the permit is dropped.
+    pub(super) fn permit(&self, paths: Vec<PathBuf>) -> ReadPermit {
+        self.0.lock().extend(paths.iter().cloned());
+        ReadPermit { permits: self.clone(), paths }
+    }
+
+    fn cover(&self, real: &Path) -> bool {
+        self.0.lock().iter().any(|path| real.starts_with(path))
+    }
+
+    /// Returns the permits as they are now.
+    pub(super) fn now(&self) -> impl Fn(&Path) -> bool + Send + Sync + 'static {
+        let permits = self.0.lock().clone();
+        move |real| permits.iter().any(|path| real.starts_with(path))
+    }
+}
+
+/// Permit to read files outside of the workspace, until it is dropped.
+#[must_use]
+pub struct ReadPermit {
+    permits: ReadPermits,
+    paths: Vec<PathBuf>,
+}
+
+impl Drop for ReadPermit {
+    fn drop(&mut self) {
+        let mut permits = self.permits.0.lock();
+        for path in &self.paths {
+            if let Some(at) = permits.iter().position(|it| it == path) {
+                permits.swap_remove(at);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The files for a person with the home `/home/me`, of which commands read `.cargo/bin`.
+    fn files() -> FilesOutside {
+        let (path, readable) = (PathBuf::from("/home/me"), vec!["/home/me/.cargo/bin".into()]);
+        let home = Home { path: path.clone(), readable, links: Vec::new() };
+        let known = vec![PathBuf::from("/home/me/dotfiles/keys")];
+        let files = FilesOutside::sandboxed(None, Some(home), Secrets::default(), known).unwrap();
+        FilesOutside { home: Some(path), ..files }
+    }
+
+    #[track_caller]
+    fn check(path: &str, expected: Reading) {
+        assert_eq!(files().reading(Path::new(path)), expected, "{path}");
+    }
+
+    #[test]
+    fn of_the_home_what_is_hidden_is_asked_about_and_secrets_stay_closed() {
+        check("/usr/include/stdio.h", Reading::Unasked);
+        check("/home/me/.cargo/bin/tool", Reading::Unasked);
+        check("/home/me/notes/x", Reading::Asked);
+        check("/home/me", Reading::Asked);
+        check("/home/me/other/.env", Reading::Never);
+        check("/home/me/.ssh/config", Reading::Never);
+        check("/home/me/dotfiles/keys/a", Reading::Never);
+        check("/proc/self/environ", Reading::Never);
+        check("/tmp/x", Reading::Never);
+    }
+
+    #[track_caller]
+    fn covers(path: &str, is_directory: bool, folder: Option<&str>) {
+        let asked = files().asked(Path::new(path), is_directory);
+        assert_eq!(asked.folder.as_deref(), folder.map(Path::new), "{path}");
+    }
+
+    #[test]
+    fn an_always_covers_the_folder_and_never_the_home() {
+        covers("/home/me/notes/x", false, Some("/home/me/notes"));
+        covers("/home/me/notes", true, Some("/home/me/notes"));
+        covers("/home/me/todo.md", false, Some("/home/me/todo.md"));
+        covers("/home/me", true, None);
+        covers("/home", true, None);
+        covers("/", true, None);
+        covers("/file", false, Some("/file"));
+        covers("/srv/data", true, Some("/srv/data"));
+    }
+
+    #[test]
+    fn a_permit_ends_with_its_call() {
+        let (files, permits) = (files(), ReadPermits::default());
+        let is_read = |path: &str| files.rooted(Path::new(path), &permits).is_some();
+        assert!(!is_read("/home/me/notes/x"));
+        let permit = permits.permit(vec!["/home/me/notes".into(), "/home/me/other".into()]);
+        let same = permits.permit(vec!["/home/me/notes".into()]);
+        assert!(is_read("/home/me/notes/x") && !is_read("/home/me/notes2"));
+        assert!(is_read("/home/me/other/a") && !is_read("/home/me/other/.env"));
+        drop(permit);
+        assert!(is_read("/home/me/notes/x") && !is_read("/home/me/other/a"));
+        drop(same);
+        assert!(!is_read("/home/me/notes/x"));
     }
 }

@@ -57,6 +57,23 @@ async fn always_is_offered_in_several_scopes_with_the_rule_that_asks() {
 }
 
 #[tokio::test]
+async fn a_file_of_the_home_is_asked_about_with_an_always_for_its_folder() {
+    let read = json!({ "call": { "name": "read_file", "args": { "file_path": "../notes/a.md" } } });
+    let setup = Setup::answers(json!([[read], [{ "text": "done" }]])).without_sandbox();
+    let it = serve(&setup.file("../notes/a.md", "Dear diary\n")).await;
+    let (task, asked) = question(&it).await;
+    assert_eq!(ids(&asked), ["proceed_once", "proceed_always", "cancel"]);
+    let path = it.home.path().canonicalize().unwrap().join("notes/a.md");
+    let request = asked["confirmation_request"].to_string();
+    assert!(request.contains(path.to_str().unwrap()), "{request}");
+    let say = within(&task, answer(&asked["tool_call_id"], "proceed_always"));
+    let events = it.client.stream("message/stream", say).await.rest().await;
+    assert_eq!(text(&events), "done");
+    let again = it.client.stream("message/stream", within(&task, prompt("go"))).await.rest().await;
+    assert!(!again.iter().any(asks));
+}
+
+#[tokio::test]
 async fn after_every_answer_that_allows_the_call_is_said_to_run() {
     for option in ["proceed_once", "proceed_always", "proceed_always_tool", "proceed_always_exact"]
     {

@@ -13,6 +13,16 @@ fn writes() -> Setup {
     Setup::answers(json!([[call], [{ "text": "done" }]]))
 }
 
+fn reads_notes() -> Setup {
+    let read =
+        |name: &str| json!({ "call": { "name": "read_file", "args": { "file_path": name } } });
+    let (diary, list) = (read("../notes/diary.md"), read("../notes/list.md"));
+    Setup::answers(json!([[diary], [list], [{ "text": "done" }]]))
+        .without_sandbox()
+        .file("../notes/diary.md", "Dear diary\n")
+        .file("../notes/list.md", "Milk\n")
+}
+
 /// Runs a prompt whose call is asked about; the question, and all that was read.
 async fn asked(editor: &mut Editor, option: &str) -> (Value, Vec<Value>) {
     let session = editor.session().await;
@@ -75,6 +85,29 @@ pub(super) async fn always_is_not_asked_again() {
     let read = editor.ask(&session, "again").await;
     let question = read.iter().find(|it| it["method"] == "session/request_permission");
     assert!(question.is_none());
+}
+
+#[tokio::test]
+async fn a_file_of_the_home_is_asked_about_by_its_path_and_an_always_is_for_its_folder() {
+    for (option, questions, statuses) in [
+        ("once", 2, ["completed", "completed"]),
+        ("always:0", 1, ["completed", "completed"]),
+        ("reject", 2, ["failed", "failed"]),
+    ] {
+        let mut editor = Editor::start(&reads_notes()).await;
+        let (question, read) = asked(&mut editor, option).await;
+        let notes = editor.cwd().parent().unwrap().join("notes");
+        let said = question["toolCall"].to_string();
+        assert!(said.contains(notes.join("diary.md").to_str().unwrap()), "{said}");
+        assert_eq!(kinds(&question), ["allow_once", "allow_always", "reject_once"]);
+        let always = question["options"][1]["name"].as_str().unwrap();
+        assert!(always.contains(&format!("reading `{}`", notes.display())), "{always}");
+        let is_question = |it: &&Value| it["method"] == "session/request_permission";
+        assert_eq!(read.iter().filter(is_question).count(), questions, "{option}");
+        let ended = updates(&read, "tool_call_update").into_iter();
+        let ended = ended.filter(|it| it["status"] == "completed" || it["status"] == "failed");
+        assert_eq!(ended.map(|it| it["status"].clone()).collect::<Vec<_>>(), statuses, "{option}");
+    }
 }
 
 #[tokio::test]

@@ -87,12 +87,12 @@ fn sessions(state: &Path) -> usize {
 #[tokio::test]
 async fn only_what_was_kept_can_be_read_outside_the_workspace() {
     let state = tempfile::tempdir().unwrap();
-    let secret = state.path().join("secret.txt");
+    let secret = state.path().join("secret.pem");
     fs::write(&secret, "secret").unwrap();
     let model = Says::new(None, move |prompt| match prompt.messages.len() {
         1 => calls("run_shell_command", json!({ "command": "seq 1 20000" })),
         3 => {
-            let beside = kept_in(&last_result(prompt)).parent().unwrap().join("../../secret.txt");
+            let beside = kept_in(&last_result(prompt)).parent().unwrap().join("../../secret.pem");
             calls("read_file", json!({ "file_path": beside }))
         }
         5 => {

@@ -6,6 +6,7 @@ use std::path::Path;
 use tandem_agent::permission::{Mode, SandboxSituation, Verdict};
 use tandem_sandbox::SandboxMode;
 use tandem_tools::Access;
+use tandem_tools::workspace::OutsideFile;
 
 use super::questions::{Session, call};
 use super::sandbox::{WHOLE, check};
@@ -24,11 +25,13 @@ enum Call {
     Line(&'static str),
     Edit(&'static str),
     Read(&'static str),
+    /// Of a file outside of the workspace, with its folder for an "always".
+    ReadOutside(&'static str),
 }
 
-use Call::{Edit, Line, Read};
+use Call::{Edit, Line, Read, ReadOutside};
 
-const FINDINGS: [Finding; 17] = [
+const FINDINGS: [Finding; 18] = [
     Finding {
         name: "only reads the workspace",
         calls: &[Line("git status"), Line("grep x README.md | head"), Line("cd src && ls")],
@@ -90,6 +93,10 @@ const FINDINGS: [Finding; 17] = [
     Finding { name: "edits a file with a tool", calls: &[Edit("src/main.rs"), Edit("Makefile")] },
     Finding { name: "reads a secret with a tool", calls: &[Read(".env"), Read("src/.npmrc")] },
     Finding {
+        name: "reads a file of the hidden home with a tool",
+        calls: &[ReadOutside("~/notes/x"), ReadOutside("/home/me/.bashrc")],
+    },
+    Finding {
         name: "edits one that takes effect by itself, or a secret",
         calls: &[Edit("package.json"), Edit("src/.envrc"), Edit(".env")],
     },
@@ -109,8 +116,15 @@ fn verdict(
         }
         Edit(path) => unsandboxed(session.edit(path)),
         Read(path) => {
-            let paths = vec![session.workspace.root.join(path)];
-            unsandboxed(call(&session.permissions, "read_file", &Access::ReadFiles { paths }))
+            let (paths, outside) = (vec![session.workspace.root.join(path)], Vec::new());
+            let access = Access::ReadFiles { paths, outside };
+            unsandboxed(call(&session.permissions, "read_file", &access))
+        }
+        ReadOutside(path) => {
+            let folder = Path::new(path).parent().map(Path::to_owned);
+            let outside = vec![OutsideFile { path: path.into(), folder }];
+            let access = Access::ReadFiles { paths: vec![path.into()], outside };
+            unsandboxed(call(&session.permissions, "read_file", &access))
         }
     }
 }
@@ -142,7 +156,7 @@ fn shown(call: &Call) -> String {
     match call {
         Line(line) => format!("`{}`", line.replace('|', "\\|")),
         Edit(path) => format!("`write_file`, `{path}`"),
-        Read(path) => format!("`read_file`, `{path}`"),
+        Read(path) | ReadOutside(path) => format!("`read_file`, `{path}`"),
     }
 }
 

@@ -45,7 +45,8 @@ fn check_read(path: &str, expected: &str) {
     let read = |session: &Session| {
         let paths =
             vec![session.workspace.root.join("README.md"), session.workspace.root.join(path)];
-        call(&session.permissions, "read_many_files", &Access::ReadFiles { paths })
+        let outside = Vec::new();
+        call(&session.permissions, "read_many_files", &Access::ReadFiles { paths, outside })
     };
     check(path, read, expected);
 }
@@ -221,7 +222,7 @@ fn what_the_agent_keeps_is_secret_wherever_it_is() {
     let setup = PolicySetup { secrets, ..PolicySetup::default() };
     let permissions = Permissions::new(Mode::AutoEdit, setup, std::slice::from_ref(&root));
     let read = |path: &Path| {
-        let access = Access::ReadFiles { paths: vec![path.to_owned()] };
+        let access = Access::ReadFiles { paths: vec![path.to_owned()], outside: Vec::new() };
         call(&permissions, "read_file", &access)
     };
     question(read(&root.join("mine/keys")));

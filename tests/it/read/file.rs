@@ -196,11 +196,15 @@ fn what_cannot_be_read_says_why() {
         at: $ROOT/program
         binary_file: $ROOT/program is a binary file of a kind that cannot be read. A command may tell more about it."#]].assert_eq(&see("program"));
     expect![[r#"
-        label: link
-        path_not_in_workspace: $ROOT/link (that is $OUTSIDE/file) is outside the workspace: $ROOT"#]].assert_eq(&see("link"));
+        label: $OUTSIDE/file
+        at: $OUTSIDE/file
+        asked: $OUTSIDE/file"#]]
+    .assert_eq(&see("link"));
     expect![[r#"
-        label: ../outside/file
-        path_not_in_workspace: $ROOT/../outside/file (that is $OUTSIDE/file) is outside the workspace: $ROOT"#]].assert_eq(&see("../outside/file"));
+        label: $OUTSIDE/file
+        at: $OUTSIDE/file
+        asked: $OUTSIDE/file"#]]
+    .assert_eq(&see("../outside/file"));
     expect![[r#"
         label: a␀b
         invalid_path: "a\0b" has a NUL byte in it"#]]

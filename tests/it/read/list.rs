@@ -185,8 +185,11 @@ fn what_cannot_be_listed_says_why() {
     let check = |args: Value, expected: &str| check_error(&project, args, expected);
     check(json!({ "dir_path": "nope" }), "directory_not_found: Directory not found: $ROOT/nope");
     check(json!({ "dir_path": "file" }), "not_a_directory: $ROOT/file is not a directory.");
-    let outside = "path_not_in_workspace: / is outside the workspace: $ROOT";
-    check(json!({ "dir_path": "/" }), outside);
+    check(json!({ "dir_path": "/" }), "asked: /");
+    check(
+        json!({ "dir_path": "/proc" }),
+        "path_not_in_workspace: /proc is outside the workspace: $ROOT",
+    );
     let globs = json!({ "dir_path": ".", "ignore": ["{a"] });
     check(
         globs,

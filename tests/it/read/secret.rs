@@ -26,7 +26,7 @@ fn touched(project: &Project, tool: &str, args: Value) -> (Vec<String>, usize) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let cx = project.context();
     let invocation = runtime.block_on(tool_named(tool).prepare(args, &cx)).unwrap();
-    let Access::ReadFiles { paths } = invocation.access else { return (Vec::new(), 0) };
+    let Access::ReadFiles { paths, .. } = invocation.access else { return (Vec::new(), 0) };
     let root = project.root();
     let names = paths.iter().map(|path| path.strip_prefix(&root).unwrap().display().to_string());
     (names.collect(), invocation.summary.locations.len())

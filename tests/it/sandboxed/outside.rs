@@ -1,12 +1,13 @@
-//! Files outside of the workspace, as the tools that read see them: those that commands read without a question.
+//! Files outside of the workspace, as the tools that read see them: those that are read without a question, as commands
+//! read them, those that are asked about, and those that stay closed.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tandem_agent::permission::Mode;
-use tandem_agent::session::Answer;
+use tandem_agent::permission::{Mode, Question, Scope};
+use tandem_agent::session::{Answer, ToolOutcome};
 use tandem_tools::command_sandbox::SandboxSetup;
 use tandem_tools::home::tool_chains;
 use tempfile::TempDir;
@@ -45,11 +46,15 @@ fn home() -> TempDir {
     home
 }
 
+/// A session in a home, whose tool chains commands read.
+fn in_home(home: TempDir, mode: Mode, calls: &[Value]) -> Stage {
+    let chains = tool_chains(home.path(), |_| None);
+    Stage::in_home(home, mode, calls, |setup| SandboxSetup { tool_chains: chains, ..setup })
+}
+
 /// Returns what came of calls in a mode; a question is answered with no.
 async fn made(home: TempDir, mode: Mode, calls: &[Value]) -> (Stage, Vec<Made>) {
-    let chains = tool_chains(home.path(), |_| None);
-    let change = |setup| SandboxSetup { tool_chains: chains, ..setup };
-    let mut stage = Stage::in_home(home, mode, calls, change);
+    let mut stage = in_home(home, mode, calls);
     let outcomes = stage.go(Answer::Reject).await;
     assert_eq!(outcomes.len(), calls.len());
     (stage, outcomes)
@@ -84,31 +89,175 @@ async fn sources_of_dependencies_and_files_of_the_system_are_read_unasked() {
     }
 }
 
+/// Calls of each tool that reads, all for the folder `notes` of a home.
+fn of_notes(home: &Path) -> [Value; 6] {
+    let notes = home.join("notes");
+    [
+        reads(&notes.join("diary.md")),
+        call("read_many_files", &json!({ "include": [notes.join("diary.md")] })),
+        call("read_many_files", &json!({ "include": [&notes] })),
+        call("list_directory", &json!({ "dir_path": &notes })),
+        call("glob", &json!({ "pattern": "**/*.md", "dir_path": &notes })),
+        call("grep_search", &json!({ "pattern": "needle", "dir_path": &notes })),
+    ]
+}
+
+const ONCE: Answer = Answer::Once { edited: None };
+
+/// Answers a question with the first "always" that it offers.
+fn always(question: &Question) -> Answer {
+    Answer::Always(question.scopes.first().expect("there is no \"always\"").clone())
+}
+
 #[tokio::test]
-async fn what_commands_do_not_read_outside_the_tools_do_not_read_either() {
+async fn what_commands_do_not_read_of_the_home_is_asked_about_once_a_call() {
     if lacking(Need::Sandbox) {
         return;
     }
-    for mode in [Mode::Default, Mode::Yolo] {
+    for mode in [Mode::Default, Mode::AutoEdit, Mode::Plan] {
+        for (answer, is_read) in [(ONCE, true), (Answer::Reject, false)] {
+            let home = home();
+            let calls = of_notes(home.path());
+            let notes = home.path().join("notes");
+            let mut stage = in_home(home, mode, &calls);
+            let made = stage.go(answer).await;
+            for made in &made {
+                let label = &made.started.summary.label;
+                let question = made.started.question.as_ref();
+                let question = question.unwrap_or_else(|| panic!("{mode}: {label}: unasked"));
+                assert!(question.why.contains(&*notes.to_string_lossy()), "{}", question.why);
+                assert_eq!(question.scopes, [Scope::Reads(vec![notes.clone()])], "{label}");
+                assert!(made.started.summary.locations.len() <= 1, "{label}");
+                if is_read {
+                    let told = made.told();
+                    assert!(
+                        told.contains("needle") || told.contains("diary.md"),
+                        "{label}: {told}"
+                    );
+                } else {
+                    assert_eq!(made.outcome, ToolOutcome::Rejected, "{mode}: {label}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_always_is_for_the_folder_and_ends_with_the_session() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    let home = home();
+    fs::write(home.path().join("notes2"), "canary\n").unwrap();
+    let beside = [reads(&home.path().join("notes2")), reads(&home.path().join("notes/.env"))];
+    fs::write(home.path().join("notes/.env"), "canary\n").unwrap();
+    let calls = [of_notes(home.path()).to_vec(), beside.to_vec()].concat();
+    let mut stage = in_home(home, Mode::Default, &calls);
+    let made = stage
+        .go_with(
+            |question| if is_about(question, "notes2") { Answer::Reject } else { always(question) },
+        )
+        .await;
+    let asked: Vec<_> = made.iter().map(super::Made::is_asked).collect();
+    assert_eq!(asked, [true, false, false, false, false, false, true, false]);
+    assert!(made[..6].iter().all(super::Made::is_done));
+    assert!(made[5].told().contains("needle"), "{}", made[5].told());
+    assert_eq!(made[6].outcome, ToolOutcome::Rejected);
+    assert!(!made[7].is_done() && !made[7].told().contains("canary"), "{}", made[7].told());
+}
+
+fn is_about(question: &Question, name: &str) -> bool {
+    question.why.contains(name)
+}
+
+#[tokio::test]
+async fn a_yes_is_for_one_call_and_names_where_a_link_leads() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    let home = home();
+    let (link, diary) = (home.path().join("project/link"), home.path().join("notes/diary.md"));
+    fs::create_dir(home.path().join("project")).unwrap();
+    symlink(&diary, &link).unwrap();
+    symlink(home.path().join("notes"), home.path().join(".cargo/registry/link")).unwrap();
+    let calls = [
+        reads(&link),
+        reads(&home.path().join(".cargo/registry/link/diary.md")),
+        reads(&home.path().join(".cargo/registry/../../notes/diary.md")),
+    ];
+    let mut stage = in_home(home, Mode::Default, &calls);
+    for made in stage.go(ONCE).await {
+        assert!(made.why().contains(&format!("`{}`", diary.display())), "{}", made.why());
+        assert!(made.told().contains("needle"), "{}", made.told());
+    }
+}
+
+#[tokio::test]
+async fn several_files_of_one_call_are_one_question_and_the_home_as_a_whole_has_no_always() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    let home = home();
+    let path = |name: &str| home.path().join(name);
+    for file in ["todo.md", "papers/a.md"] {
+        fs::create_dir_all(path(file).parent().unwrap()).unwrap();
+        fs::write(path(file), "needle\n").unwrap();
+    }
+    let all = [path("todo.md"), path("papers/a.md"), path("notes/diary.md"), path("notes")];
+    let expected = vec![path("notes"), path("papers"), path("todo.md")];
+    let list = call("list_directory", &json!({ "dir_path": home.path() }));
+    let calls = [call("read_many_files", &json!({ "include": all })), list];
+    let mut stage = in_home(home, Mode::Default, &calls);
+    let made = stage.go(ONCE).await;
+    let question = made[0].started.question.as_ref().unwrap();
+    for name in ["todo.md`", "papers/a.md`", "notes`"] {
+        assert!(question.why.contains(name), "{}", question.why);
+    }
+    assert_eq!(question.scopes, [Scope::Reads(expected)]);
+    assert_eq!(made[0].told().matches("needle").count(), 3, "{}", made[0].told());
+    assert!(made[1].started.question.as_ref().unwrap().every_time());
+    assert!(made[1].told().contains("notes"), "{}", made[1].told());
+}
+
+#[tokio::test]
+async fn what_is_allowed_in_the_mode_without_questions_is_read_unasked() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    let home = home();
+    let calls = of_notes(home.path());
+    let mut stage = in_home(home, Mode::Yolo, &calls);
+    for made in stage.go(Answer::Reject).await {
+        let label = &made.started.summary.label;
+        assert!(!made.is_asked() && made.is_done(), "{label}: {}", made.told());
+    }
+}
+
+#[tokio::test]
+async fn stores_of_secrets_and_what_is_no_file_of_the_machine_stay_closed_in_every_mode() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    for mode in [Mode::Default, Mode::AutoEdit, Mode::Plan, Mode::Yolo] {
         let home = home();
         let path = |name: &str| home.path().join(name);
-        symlink(path("notes"), path(".cargo/registry/link")).unwrap();
+        fs::create_dir_all(path("other")).unwrap();
+        fs::write(path("other/.env"), "canary\n").unwrap();
         let calls = [
             // What is read first opens nothing else.
             reads(&path(".cargo/registry/src/a-1.0.0/src/lib.rs")),
-            reads(&path("notes/diary.md")),
-            reads(&path(".cargo/registry/link/diary.md")),
-            reads(&path(".cargo/registry/../../notes/diary.md")),
             reads(&path(".cargo/credentials.toml")),
             reads(&path(".config/git/credentials")),
             reads(&path(".ssh/id_rsa")),
+            reads(&path("other/.env")),
             reads(&path(".local/share/tandem/sessions/a/log.jsonl")),
+            call("read_many_files", &json!({ "include": [path(".ssh")] })),
+            call("grep_search", &json!({ "pattern": "canary", "dir_path": path(".ssh") })),
+            reads(&path("notes/none")),
             reads(Path::new("/etc/shadow")),
             reads(Path::new("/proc/self/environ")),
             reads(Path::new("/dev/null")),
-            call("list_directory", &json!({ "dir_path": home.path() })),
-            call("grep_search", &json!({ "pattern": "canary", "dir_path": home.path() })),
-            call("glob", &json!({ "pattern": "**/*", "dir_path": path("notes") })),
+            reads(Path::new("/tmp/none")),
         ];
         let (_stage, made) = made(home, mode, &calls).await;
         assert!(made[0].is_done(), "{}", made[0].told());
@@ -116,6 +265,32 @@ async fn what_commands_do_not_read_outside_the_tools_do_not_read_either() {
             let label = &made.started.summary.label;
             assert!(!made.is_done() && !made.is_asked(), "{mode}: {label}: {}", made.told());
             assert!(!made.told().contains("canary"), "{mode}: {label}: {}", made.told());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_search_of_the_home_meets_no_secrets() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    let home = home();
+    fs::create_dir_all(home.path().join("other")).unwrap();
+    fs::write(home.path().join("other/.env"), "canary needle\n").unwrap();
+    let calls = [
+        call(
+            "grep_search",
+            &json!({ "pattern": "needle", "dir_path": home.path(), "names_only": true }),
+        ),
+        call("glob", &json!({ "pattern": "**/*", "dir_path": home.path() })),
+        call("read_many_files", &json!({ "include": [home.path()] })),
+    ];
+    let mut stage = in_home(home, Mode::Default, &calls);
+    for made in stage.go(ONCE).await {
+        let told = made.told();
+        assert!(made.is_asked() && told.contains("diary.md"), "{told}");
+        for secret in ["id_rsa", "log.jsonl", ".env", "credentials"] {
+            assert!(!told.contains(secret), "{secret}: {told}");
         }
     }
 }

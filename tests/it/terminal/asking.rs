@@ -70,3 +70,24 @@ fn the_models_reason_to_leave_the_sandbox_is_shown() {
     assert!(words.contains("outside the sandbox; the model says:"), "{asked}");
     assert!(words.contains(REASON), "{asked}");
 }
+
+#[test]
+fn a_file_of_the_home_is_asked_about_by_its_path() {
+    let args = json!({ "file_path": "../notes/diary.md" });
+    let read = json!({ "call": { "name": "read_file", "args": args } });
+    let answers = json!([[read], [{ "text": "It is read." }]]);
+    let without = "--sandbox danger-full-access";
+    let Some(terminal) = Terminal::start(answers, without) else { return };
+    std::fs::create_dir(terminal.home.path().join("notes")).unwrap();
+    std::fs::write(terminal.home.path().join("notes/diary.md"), "Dear diary\n").unwrap();
+    terminal.line("go");
+    let asked = terminal.until("Yes, this once");
+    let words = asked.split_whitespace().collect::<String>();
+    assert!(
+        words.contains("notes/diary.md") && words.contains("whilethissessionisopen:reading"),
+        "{asked}"
+    );
+    Terminal::wait_for_grace();
+    terminal.text("y");
+    terminal.until("It is read.");
+}

@@ -73,7 +73,7 @@ pub(super) fn confirmation<'a>(
             ),
         },
         // The reason names one file only.
-        Access::ReadFiles { paths } => {
+        Access::ReadFiles { paths, .. } => {
             let paths: String = paths.iter().map(|path| shown_path(path) + "\n").collect();
             let description = format!("{paths}\n{}", because(question));
             ToolCallConfirmation::Other { description }

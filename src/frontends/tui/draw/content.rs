@@ -97,7 +97,7 @@ impl ContentRows {
                 | Access::AgentQuestion { description, .. },
                 None,
             ) => self.text(description, Style::new()),
-            (Access::ReadFiles { paths }, None) => {
+            (Access::ReadFiles { paths, .. }, None) => {
                 for path in paths {
                     self.name("", &path.display().to_string());
                 }

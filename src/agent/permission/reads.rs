@@ -1,0 +1,49 @@
+//! The policy on files outside of the workspace that neither tools nor commands in the sandbox read without a question.
+
+use std::path::PathBuf;
+
+use super::always::Always;
+use super::scope::Scope;
+use super::verdict::{Question, RuleName};
+use tandem_content::visible::visible_line;
+use tandem_tools::workspace::OutsideFile;
+
+/// Name of the rule that asks about them.
+const READS: &str = "reads";
+
+/// Returns the question about files that are to be read; `None` if an "always" covers all of them.
+pub(super) fn question(always: &Always, files: &[OutsideFile]) -> Option<Question> {
+    let files = files.iter().filter(|file| !always.covers_reading(&file.path));
+    let files: Vec<_> = files.collect();
+    if files.is_empty() {
+        return None;
+    }
+    let paths = outermost(files.iter().map(|file| file.path.clone()));
+    let name = |path: &PathBuf| format!("`{}`", visible_line(&path.display().to_string()));
+    let names: Vec<_> = paths.iter().map(name).collect();
+    let are = if names.len() == 1 { "is" } else { "are" };
+    let why =
+        format!("{} {are} outside the workspace, in no place that may be read", names.join(", "));
+    // Without a folder for one of them, no "always" would cover the call.
+    let folders: Option<Vec<_>> = files.iter().map(|file| file.folder.clone()).collect();
+    let scopes = folders.map(|folders| Scope::Reads(outermost(folders.into_iter())));
+    Some(Question {
+        why,
+        rules: vec![RuleName::BuiltIn(READS.to_owned())],
+        scopes: scopes.into_iter().collect(),
+        ..Question::default()
+    })
+}
+
+/// Returns whether a question is about such files.
+pub(super) fn asks(question: &Question) -> bool {
+    question.rules.contains(&RuleName::BuiltIn(READS.to_owned()))
+}
+
+/// Returns the paths without those below another, in order.
+fn outermost(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
+    let mut paths: Vec<_> = paths.collect();
+    paths.sort();
+    paths.dedup_by(|path, above| path.starts_with(above));
+    paths
+}
