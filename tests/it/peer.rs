@@ -168,7 +168,7 @@ async fn a_cancellation_is_of_one_open_request() {
     let whole = r#"{"jsonrpc":"2.0","id":"1","result":"whole"}"#;
     let (work, finish) = (r#"{"id":"1","method":"work"}"#, r#"{"method":"finish"}"#);
     check_answers(true, &[work, CANCEL_1, finish], &[whole]).await;
-    let nobody = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found","data":{"details":"x"}}}"#;
+    let nobody = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found","data":{"details":"there is no method `x`"}}}"#;
     check_answers(true, &[r#"{"id":1,"method":"x"}"#, CANCEL_1], &[nobody]).await;
     check_answers(true, &[CANCEL_1, r#"{"id":1,"method":"x"}"#], &[nobody]).await;
 }
