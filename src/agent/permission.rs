@@ -191,7 +191,7 @@ impl Permissions {
             secrets: &self.setup.secrets,
             environment,
         };
-        let LineVerdict { verdict, only_reads, sandbox, secrets } = match request.access {
+        let LineVerdict { verdict, only_reads, sandbox, shown } = match request.access {
             Access::Execute { command, directory, sandbox } => {
                 command_line::verdict(&check, command, directory, sandbox.as_ref())
             }
@@ -213,7 +213,7 @@ impl Permissions {
         };
         // With a question, too: a yes to reading is no yes to the hooks of a repository.
         let variables = if only_reads { environment.of_reading() } else { Vec::new() };
-        Checked { verdict, variables, sandbox, secrets, only_reads }
+        Checked { verdict, variables, sandbox, shown, only_reads }
     }
 
     /// Returns the sandbox mode in which commands run without a question, if they have a sandbox;

@@ -15,7 +15,7 @@ use super::printing::print;
 use crate::cli::SandboxArgs;
 use tandem_sandbox::SandboxMode;
 use tandem_settings::{Credentials, policy, read_settings};
-use tandem_tools::command_sandbox::{CommandSandbox, Confinement, SandboxSetup};
+use tandem_tools::command_sandbox::{CommandSandbox, Confinement, SandboxSetup, ShownFiles};
 use tandem_tools::network::BlockedHost;
 use tandem_tools::workspace::Workspace;
 use tokio::process::Command;
@@ -43,10 +43,12 @@ pub(crate) async fn sandbox(args: &SandboxArgs) -> anyhow::Result<ExitReason> {
         let _ = writeln!(stderr(), "tandem: {news}");
     });
     let probe = sandbox.probe().await;
-    let confinement = sandbox.confine(args.mode, &[]).await.map_err(|error| {
-        let why = probe.passed_over.iter().map(|it| format!("\n  {}: {}", it.mechanism, it.why));
-        anyhow!("{}{}", error.message, why.collect::<String>())
-    })?;
+    let confinement =
+        sandbox.confine(args.mode, &ShownFiles::default()).await.map_err(|error| {
+            let why =
+                probe.passed_over.iter().map(|it| format!("\n  {}: {}", it.mechanism, it.why));
+            anyhow!("{}{}", error.message, why.collect::<String>())
+        })?;
     let mut command = confinement.command(&args.command)?;
     let hidden = environment(&Credentials::new(env.clone()), &settings);
     for (name, value) in std::env::vars_os() {

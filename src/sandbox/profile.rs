@@ -121,6 +121,13 @@ pub struct HomeLink {
 }
 
 impl Home {
+    /// Adds files and directories in it, real paths, to those that can be read.
+    pub fn show(&mut self, paths: Vec<PathBuf>) {
+        self.readable.extend(paths);
+        self.readable.sort();
+        self.readable.dedup_by(|path, above| path.starts_with(above));
+    }
+
     /// Returns whether a path, a real one, lies in the home and in nothing of it that can be read.
     pub fn hides(&self, path: &Path) -> bool {
         path.starts_with(&self.path) && !self.readable.iter().any(|place| path.starts_with(place))

@@ -21,7 +21,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use parking_lot::Mutex;
 use rustix::fs::{Access, access};
 use tandem_sandbox::{
-    KnownPath, Limits, Mechanism, PROXY_PORT, PassedOver, Probe, Profile, Report, Sandbox,
+    Home, KnownPath, Limits, Mechanism, PROXY_PORT, PassedOver, Probe, Profile, Report, Sandbox,
     SandboxMode, TEMPORARY_DIRECTORIES, Temporary, probe, steers_loader,
 };
 use tokio::sync::OnceCell;
@@ -140,10 +140,29 @@ pub struct CommandSandbox {
     secret_files: SecretFiles,
     /// The home, if the user has one.
     home: Option<HomeFiles>,
+    /// The look at the home with which the next command was judged: the profile of that command has the same.
+    judged: Mutex<Option<LookedUp>>,
+    /// The walk through what is shown of the hidden home.
+    shown_walk: Mutex<WorkspaceWalk>,
     /// Tells people and the model.
     news: OnceLock<Box<Tell>>,
     /// `true` if people know that there is no sandbox.
     complained: AtomicBool,
+}
+
+/// Files that one command sees besides those that every command sees, real paths.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ShownFiles {
+    /// Files with secrets.
+    pub secrets: Vec<PathBuf>,
+    /// Files and directories of the hidden home.
+    pub of_home: Vec<PathBuf>,
+}
+
+/// The home, and the known stores of secrets, as they were when a command line was judged.
+struct LookedUp {
+    home: Option<Home>,
+    secrets: Vec<PathBuf>,
 }
 
 type Tell = dyn Fn(String) + Send + Sync;
@@ -312,6 +331,7 @@ impl CommandSandbox {
         let (probe, proxy, temporary, looks) = Default::default();
         let (secret_files, news, complained) = Default::default();
         let (walk, protected, unclear, told_unclear) = Default::default();
+        let (judged, shown_walk) = Default::default();
         let (roots, writable) = (places(workspace.roots()), places(&setup.writable));
         let home = setup.home.as_ref().map(|home| {
             let (named, tool_chains) = (setup.readable.clone(), setup.tool_chains.clone());
@@ -333,6 +353,8 @@ impl CommandSandbox {
             looks,
             secret_files,
             home,
+            judged,
+            shown_walk,
             news,
             complained,
         }
@@ -381,7 +403,8 @@ impl CommandSandbox {
         }
         let sandbox = Arc::clone(self);
         let profile = off_thread(move || {
-            sandbox.profile(mode, &[]).map_err(|error| unavailable(&error.to_string()))
+            let shown = ShownFiles::default();
+            sandbox.profile(mode, &shown).map_err(|error| unavailable(&error.to_string()))
         });
         let profile = profile.await?;
         let list = |paths: &[&Path]| {
@@ -483,24 +506,23 @@ impl CommandSandbox {
     /// chosen for all. The error says why there is none.
     pub async fn confine_server(self: &Arc<Self>) -> Result<Confinement, ToolError> {
         let mode = self.setup.mode.unwrap_or(SandboxMode::WorkspaceWrite);
-        let confinement = self.confine(mode, &[]).await?;
+        let confinement = self.confine(mode, &ShownFiles::default()).await?;
         // Its environment may hold what commands must not see.
         let profile = Profile { apart: true, ..Profile::clone(&confinement.profile) };
         Ok(Confinement { profile: Arc::new(profile), ..confinement })
     }
 
-    /// Prepares the sandbox for a command that may see these files with secrets, real paths. The error says why
-    /// there is none.
+    /// Prepares the sandbox for a command that sees these files besides. The error says why there is none.
     pub async fn confine(
         self: &Arc<Self>,
         mode: SandboxMode,
-        shown: &[PathBuf],
+        shown: &ShownFiles,
     ) -> Result<Confinement, ToolError> {
         let probe = self.probe().await;
         if let Some(why) = self.refusal(&probe) {
             return Err(unavailable(&why));
         }
-        let (sandbox, shown) = (Arc::clone(self), shown.to_owned());
+        let (sandbox, shown) = (Arc::clone(self), shown.clone());
         let network = self.network(&probe);
         let confined = off_thread(move || {
             if probe.sandbox.is_none() {
@@ -620,12 +642,44 @@ impl CommandSandbox {
         }
         let sandbox = Arc::clone(self);
         let found = off_thread(move || {
-            let home = sandbox.home.as_ref().and_then(HomeFiles::find);
-            let (known, secrets) = (sandbox.known_secrets(), sandbox.workspace.secrets().clone());
-            FilesOutside::sandboxed(sandbox.setup.home.clone(), home, secrets, known)
-                .map_err(|error| unavailable(&error.to_string()))
+            let found = sandbox.files_seen_with(sandbox.look_up());
+            found.map_err(|error| unavailable(&error.to_string()))
         });
         found.await.ok()
+    }
+
+    /// Returns the files outside as the next command is judged with them, whose profile has the same look at the home.
+    /// Blocks.
+    pub(super) fn files_outside_to_judge(&self) -> io::Result<FilesOutside> {
+        let LookedUp { home, secrets } = self.look_up();
+        let judged = LookedUp { home: home.clone(), secrets: secrets.clone() };
+        *self.judged.lock() = Some(judged);
+        self.files_seen_with(LookedUp { home, secrets })
+    }
+
+    /// Forgets the look at the home of a command that was judged and has not run.
+    pub(super) fn forget_judged(&self) {
+        *self.judged.lock() = None;
+    }
+
+    /// Returns the user's home, if there is one, whether it is hidden or not.
+    pub(super) fn home(&self) -> Option<&Path> {
+        self.setup.home.as_deref()
+    }
+
+    /// Returns whether a real path is inside the workspace.
+    pub(super) fn is_in_roots(&self, real: &Path) -> bool {
+        self.workspace.contains(real)
+    }
+
+    fn files_seen_with(&self, LookedUp { home, secrets }: LookedUp) -> io::Result<FilesOutside> {
+        let named = self.workspace.secrets().clone();
+        FilesOutside::sandboxed(self.setup.home.clone(), home, named, secrets)
+    }
+
+    fn look_up(&self) -> LookedUp {
+        let home = self.home.as_ref().and_then(HomeFiles::find);
+        LookedUp { home, secrets: self.known_secrets() }
     }
 
     /// Opens the directory that commands know as `/tmp`, if that is the session's own and a command has run.
@@ -666,8 +720,8 @@ impl CommandSandbox {
         Ok(Temporary::Directory(place))
     }
 
-    /// Returns what a command may do in a mode that may see these files with secrets, real paths.
-    pub fn profile(&self, mode: SandboxMode, shown: &[PathBuf]) -> io::Result<Profile> {
+    /// Returns what a command may do in a mode that sees these files besides.
+    fn profile(&self, mode: SandboxMode, shown: &ShownFiles) -> io::Result<Profile> {
         if let Some(root) = self.roots.iter().find(|root| !root.is_there()) {
             let why = "another directory has taken its place; begin a new session";
             return Err(io::Error::other(format!("{}: {why}", root.path().display())));
@@ -680,7 +734,11 @@ impl CommandSandbox {
         } else {
             Default::default()
         };
-        let mut hidden = self.known_secrets();
+        let LookedUp { mut home, secrets: mut hidden } =
+            self.judged.lock().take().unwrap_or_else(|| self.look_up());
+        if let Some(home) = &mut home {
+            hidden.extend(self.show_of_home(home, &shown.of_home));
+        }
         let roots = self.workspace.roots();
         hidden.extend(self.secret_files.hidden(roots, found.secrets, found.unsearched));
         // A file that the settings let commands read or write was named by a person, who means it to be read. A link is
@@ -690,7 +748,7 @@ impl CommandSandbox {
         let named = named.chain(asked.map(PathBuf::as_path));
         let is_file = |path: &&Path| path.symlink_metadata().is_ok_and(|data| data.is_file());
         let named = named.filter(is_file).map(Path::to_owned);
-        let shown: BTreeSet<_> = named.chain(shown.iter().cloned()).collect();
+        let shown: BTreeSet<_> = named.chain(shown.secrets.iter().cloned()).collect();
         let hidden: BTreeSet<_> =
             hidden.into_iter().flat_map(|path| hidden_but(path, &shown)).collect();
         let mut profile = Profile {
@@ -700,7 +758,7 @@ impl CommandSandbox {
             writable,
             protected,
             hidden: Vec::new(),
-            home: self.home.as_ref().and_then(HomeFiles::find),
+            home,
             network: self.setup.network,
             apart: false,
             limits: self.setup.limits,
@@ -711,6 +769,24 @@ impl CommandSandbox {
         let hidden = hidden.into_iter().filter(|path| !profile.hides_in_home(path));
         profile.hidden = hidden.collect();
         Ok(profile)
+    }
+
+    /// Adds files and directories of the home to those that can be read. Returns what stays hidden of them, as it may hold
+    /// secrets. A directory that cannot be searched for secrets is not added.
+    fn show_of_home(&self, home: &mut Home, shown: &[PathBuf]) -> Vec<PathBuf> {
+        let shown: Vec<_> = shown.iter().filter(|path| home.hides(path)).cloned().collect();
+        let (directories, mut files): (Vec<_>, Vec<_>) =
+            shown.into_iter().partition(|path| path.symlink_metadata().is_ok_and(|it| it.is_dir()));
+        let rules = NameRules { is_protected: &|_| false, secrets: self.workspace.secrets() };
+        let mut hidden = Vec::new();
+        if !directories.is_empty()
+            && let Ok(found) = self.shown_walk.lock().walk(&directories, &rules)
+        {
+            hidden = secret_files::named(&directories, found.secrets, found.unsearched);
+            files.extend(directories);
+        }
+        home.show(files);
+        hidden
     }
 
     /// Returns the files and directories of the machine and of the home that are known to hold secrets, real paths.

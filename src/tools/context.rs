@@ -1,6 +1,5 @@
 //! The context of one call.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -8,6 +7,7 @@ use tandem_sandbox::SandboxMode;
 use tokio_util::sync::CancellationToken;
 
 use super::background::Job;
+use super::command_sandbox::ShownFiles;
 use super::host::Host;
 use super::network::Connect;
 use super::output::ToolError;
@@ -31,8 +31,8 @@ pub struct ToolContext {
     pub variables: Arc<[(String, String)]>,
     /// Mode of the sandbox that a command runs in.
     pub sandbox: SandboxMode,
-    /// Files with secrets that a command may see in the sandbox, real paths.
-    pub shown_secrets: Arc<[PathBuf]>,
+    /// Files that a command sees in the sandbox besides those that every command sees.
+    pub shown: Arc<ShownFiles>,
     /// Decides on hosts that a command in the sandbox, or a redirection of the web, leads to; `None`: the
     /// settings alone do.
     pub connect: Option<Connect>,

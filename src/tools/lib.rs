@@ -11,6 +11,7 @@ pub mod command_sandbox;
 pub mod command_times;
 pub mod disk;
 pub mod files;
+pub mod hidden_home;
 pub mod home;
 pub mod network;
 pub mod outputs;

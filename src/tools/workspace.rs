@@ -13,8 +13,9 @@ use std::sync::{Arc, OnceLock};
 
 pub(super) use self::ignores::Ignores;
 pub use self::ignores::{IgnoreSettings, Respect};
+use self::outside::ReadPermits;
+pub(super) use self::outside::Reading;
 pub use self::outside::{FilesOutside, OutsideFile, ReadPermit};
-use self::outside::{ReadPermits, Reading};
 pub use self::walk::{Walk, WalkEntry};
 use parking_lot::RwLock;
 

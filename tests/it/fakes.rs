@@ -137,7 +137,7 @@ pub(crate) fn context(workspace: Workspace, limits: ToolLimits) -> ToolContext {
         host: Arc::new(host_with(workspace, limits)),
         variables: Arc::from([]),
         sandbox: SandboxMode::DangerFullAccess,
-        shown_secrets: Arc::default(),
+        shown: Arc::default(),
         connect: None,
         cancel: CancellationToken::new(),
         progress: Arc::new(|_| ()),

@@ -2,19 +2,21 @@
 
 use std::collections::HashSet;
 use std::hash::Hash;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::always::{self, program, remembered};
 use super::check::{Check, ask, denied, not_in_plan};
 use super::confined::Confined;
 use super::mode::Mode;
 use super::policy::{Rank, Rule, RuleEffect, Ruling, Subject};
+use super::reads;
 use super::risk::{self, AssessedCommand, ProjectContent, Risk, SECRETS};
 use super::scope::Scope;
 use super::verdict::{Question, RuleName, Verdict};
 use tandem_sandbox::SandboxMode;
 use tandem_shell::brief;
 use tandem_tools::SandboxRequest;
+use tandem_tools::command_sandbox::ShownFiles;
 
 /// Verdict on one command.
 enum CommandVerdict<'a> {
@@ -47,15 +49,15 @@ pub(super) struct LineVerdict {
     pub(super) only_reads: bool,
     /// Mode of the sandbox that it runs in.
     pub(super) sandbox: SandboxMode,
-    /// Files with secrets that it names, real paths.
-    pub(super) secrets: Vec<PathBuf>,
+    /// Files that it sees in the sandbox besides.
+    pub(super) shown: ShownFiles,
 }
 
 impl LineVerdict {
     /// A verdict on what runs without a sandbox.
     pub(super) fn outside(verdict: Verdict, only_reads: bool) -> Self {
         let sandbox = SandboxMode::DangerFullAccess;
-        Self { verdict, only_reads, sandbox, secrets: Vec::new() }
+        Self { verdict, only_reads, sandbox, shown: ShownFiles::default() }
     }
 }
 
@@ -77,21 +79,55 @@ pub(super) fn verdict(
     if let Some(Ruling { rule, effect: RuleEffect::Deny }) = whole {
         return LineVerdict::outside(denied(rule, &brief(line)), false);
     }
-    let (verdict, only_reads, confined, secrets) = match assess() {
+    let (verdict, only_reads, confined, mut shown) = match assess() {
         Ok(commands) => {
             let always = check.always.covers_line(&always::line(line, &commands), directory);
             let confined = Confined::new(check, &commands, always, request);
             let verdict = assessed(check, (line, directory), &commands, whole, confined);
             let secrets = commands.iter().flat_map(|command| command.secrets.iter().cloned());
-            (verdict, only_read(&commands), confined, secrets.collect())
+            let mut shown = ShownFiles { secrets: secrets.collect(), ..ShownFiles::default() };
+            let verdict = match confined {
+                Some(confined) if confined.shows_hidden(check) => {
+                    about_hidden(check, verdict, &commands, &mut shown)
+                }
+                _ => verdict,
+            };
+            (verdict, only_read(&commands), confined, shown)
         }
         Err(why) => {
             let confined = Confined::unclear(check, line, request);
-            (unclear(check, line, why, confined), false, confined, Vec::new())
+            (unclear(check, line, why, confined), false, confined, ShownFiles::default())
         }
     };
     let sandbox = confined.map_or(SandboxMode::DangerFullAccess, |confined| confined.mode);
-    LineVerdict { verdict, only_reads, sandbox, secrets }
+    shown.of_home.extend(check.always.readable().cloned());
+    LineVerdict { verdict, only_reads, sandbox, shown }
+}
+
+/// Adds the question about files of the hidden home that the commands name, and shows these to them.
+fn about_hidden(
+    check: &Check<'_>,
+    verdict: Verdict,
+    commands: &[AssessedCommand],
+    shown: &mut ShownFiles,
+) -> Verdict {
+    let hidden: Vec<_> = commands.iter().flat_map(|command| command.hidden.clone()).collect();
+    shown.of_home = hidden.iter().map(|file| file.path.clone()).collect();
+    let Some(question) = reads::question(&check.always, &hidden) else { return verdict };
+    let names = commands.iter().filter(|command| !command.hidden.is_empty());
+    let names = names.map(|command| command.name.clone());
+    match verdict {
+        Verdict::Allow => Verdict::Ask(Question { commands: unique(names), ..question }),
+        // One answer is for both: no "always" that is meant for one of them.
+        Verdict::Ask(asked) => Verdict::Ask(Question {
+            why: format!("{}; {}", asked.why, question.why),
+            rules: [asked.rules, question.rules].concat(),
+            commands: unique(asked.commands.into_iter().chain(names)),
+            scopes: Vec::new(),
+            ..question
+        }),
+        denied @ Verdict::Deny { .. } => denied,
+    }
 }
 
 /// Returns the verdict on a line with these commands; `whole`: the ruling on the line as written.

@@ -92,6 +92,12 @@ impl<'a> Confined<'a> {
         self.mode == SandboxMode::DangerFullAccess
     }
 
+    /// Returns whether the line sees files of the hidden home that it names, at once or after a yes. A mode that asks about
+    /// nothing shows none: what they hold would not have been asked about.
+    pub(super) fn shows_hidden(&self, check: &Check<'_>) -> bool {
+        !self.is_outside() && check.mode() != Mode::Yolo
+    }
+
     /// Returns whether a line that cannot be made out runs without a question.
     pub(super) fn runs_unclear(&self, check: &Check<'_>) -> bool {
         self.unasked || self.runs_all(check)

@@ -22,8 +22,10 @@ pub(super) fn question(always: &Always, files: &[OutsideFile]) -> Option<Questio
     let name = |path: &PathBuf| format!("`{}`", visible_line(&path.display().to_string()));
     let names: Vec<_> = paths.iter().map(name).collect();
     let are = if names.len() == 1 { "is" } else { "are" };
-    let why =
-        format!("{} {are} outside the workspace, in no place that may be read", names.join(", "));
+    let why = format!(
+        "{} {are} outside the workspace, and not read without a question",
+        names.join(", ")
+    );
     // Without a folder for one of them, no "always" would cover the call.
     let folders: Option<Vec<_>> = files.iter().map(|file| file.folder.clone()).collect();
     let scopes = folders.map(|folders| Scope::Reads(outermost(folders.into_iter())));

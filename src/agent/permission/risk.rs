@@ -46,7 +46,8 @@ pub fn assess(
     let mut wrappers = Vec::new();
     let steps = shell::parse(line)?;
     let mut loops = Loops::new(line, &steps);
-    let secrets = SecretFinder::new(secrets, Variables::new(environment, &steps), roots);
+    let variables = Variables::new(environment, &steps);
+    let secrets = SecretFinder::new(secrets, variables, environment.hidden(), roots);
     let mut steps = steps.into_iter().peekable();
     while let Some(step) = steps.next() {
         match step {
@@ -154,6 +155,7 @@ fn assess_looped(
     if reads || (!variants.is_empty() && variants.iter().all(is_harmless)) {
         part.clear();
     }
+    part.hidden.extend(variants.iter().flat_map(|variant| secrets.hidden(variant, cwd)));
     Some(part)
 }
 
@@ -201,12 +203,13 @@ fn assess_one(
             writes,
             overwrites,
             secrets: files,
+            hidden: secrets.hidden(command, cwd),
             tells_secrets: is_certain,
             plants: writes::plants(command, cwd),
             ..AssessedCommand::nameless(name, Risk::None, "read-only")
         };
         let part = part.with([assignment, redirect, secret]);
-        return (part.risk != Risk::None).then_some(part);
+        return (part.risk != Risk::None || !part.hidden.is_empty()).then_some(part);
     };
     let (risk, rule) = own_risk(command, cwd);
     let name = match command.name() {
@@ -233,6 +236,7 @@ fn assess_one(
         rule,
         also: Vec::new(),
         secrets: files,
+        hidden: secrets.hidden(command, cwd),
         tells_secrets: is_certain,
         writes,
         overwrites,

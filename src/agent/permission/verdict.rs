@@ -1,13 +1,13 @@
 //! Verdicts on calls, and the questions that some of them are.
 
 use std::fmt;
-use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use super::scope::Scope;
 use tandem_sandbox::SandboxMode;
 use tandem_tools::Access;
+use tandem_tools::command_sandbox::ShownFiles;
 
 /// Verdict of the policy on a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,9 +35,9 @@ pub struct Checked {
     pub variables: Vec<(String, String)>,
     /// Mode of the sandbox that a command line runs in, at once or after a yes.
     pub sandbox: SandboxMode,
-    /// Files with secrets that a command line names, real paths: it sees them in the sandbox, at once or after
-    /// a yes.
-    pub secrets: Vec<PathBuf>,
+    /// Files that a command line sees in the sandbox besides, at once or after a yes, as it names them or an "always"
+    /// covers them.
+    pub shown: ShownFiles,
     /// `true` if a command line is known to only read.
     pub only_reads: bool,
 }
@@ -70,7 +70,8 @@ impl Checked {
 impl From<Verdict> for Checked {
     fn from(verdict: Verdict) -> Self {
         let sandbox = SandboxMode::DangerFullAccess;
-        Self { verdict, variables: Vec::new(), sandbox, secrets: Vec::new(), only_reads: false }
+        let (variables, shown) = Default::default();
+        Self { verdict, variables, sandbox, shown, only_reads: false }
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,11 +19,14 @@ use super::log::Log;
 use super::spans;
 use super::user_questions::UserQuestions;
 use crate::permission::{
-    Checked, Environment, Mode, PolicyRequest, RuleName, SandboxSituation, Verdict, sandbox_mark,
+    Checked, Environment, Mode, PolicyRequest, RuleName, SandboxSituation, Scope, Verdict,
+    sandbox_mark,
 };
 use tandem_model::{Call, tokens};
 use tandem_sandbox::SandboxMode;
 use tandem_tools::background::Job;
+use tandem_tools::command_sandbox::ShownFiles;
+use tandem_tools::hidden_home::HiddenHome;
 use tandem_tools::{
     Access, Host, Invocation, Summary, ToolContext, ToolError, ToolKind, ToolOutput, UserAnswer,
 };
@@ -140,7 +142,7 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
     };
     // What begins after a cancel is not announced.
     let checked = checked.filter(|_| !cancel.is_cancelled());
-    let Some(Checked { verdict, variables, sandbox, secrets, .. }) = checked else {
+    let Some(Checked { verdict, variables, sandbox, shown: mut seen, .. }) = checked else {
         return engine.calls.finish(id, ToolOutcome::Cancelled);
     };
     let invocation = invocation.unwrap_or_else(|error| Invocation::failing(brief(&call), error));
@@ -155,7 +157,7 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
             announce(started(None));
             match shown.passed(cancel).await {
                 Ok(()) => {
-                    let grant = Grant { edited: None, variables, sandbox, secrets };
+                    let grant = Grant { edited: None, variables, sandbox, seen };
                     execute(engine, (&id, kind), invocation, grant, cancel).await
                 }
                 Err(outcome) => outcome,
@@ -171,7 +173,12 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
             let answer = engine.approvals.ask(started(Some(question)), cancel).await;
             match engine.approvals.obey(answer.as_ref(), cancel).await {
                 Ok(edited) => {
-                    let grant = Grant { edited, variables, sandbox, secrets };
+                    // Of an "always" about a file the command sees all that it covers.
+                    let scope = answer.as_ref().and_then(|answer| answer.decision().scope());
+                    if let Some(Scope::Reads(places)) = scope {
+                        seen.of_home.extend(places.iter().cloned());
+                    }
+                    let grant = Grant { edited, variables, sandbox, seen };
                     execute(engine, (&id, kind), invocation, grant, cancel).await
                 }
                 Err(outcome) => outcome,
@@ -246,6 +253,11 @@ async fn apply_policy(
             return Checked::from(Verdict::Deny { why, rule });
         }
     };
+    let hidden = engine.host.sandbox.as_ref().filter(|_| sandbox.is_some());
+    let environment = match hidden {
+        Some(hidden) => environment.hiding(HiddenHome::new(Arc::clone(hidden))),
+        None => environment,
+    };
     let environment = environment.sandboxed(sandbox);
     let (args, access) = (args.clone(), access.clone());
     let check = tokio::task::spawn_blocking(move || {
@@ -295,15 +307,15 @@ struct Grant {
     variables: Vec<(String, String)>,
     /// Mode of the sandbox that a command runs in.
     sandbox: SandboxMode,
-    /// Files with secrets that a command may see there.
-    secrets: Vec<PathBuf>,
+    /// Files that a command sees there besides.
+    seen: ShownFiles,
 }
 
 async fn execute(
     engine: &Engine,
     (id, kind): (&str, ToolKind),
     invocation: Invocation,
-    Grant { edited, variables, sandbox, secrets }: Grant,
+    Grant { edited, variables, sandbox, seen }: Grant,
     cancel: &CancellationToken,
 ) -> ToolOutcome {
     if !kind.only_reads() {
@@ -329,8 +341,8 @@ async fn execute(
         _ => None,
     };
     let (questions, ask) = UserQuestions::of_call();
-    let (variables, shown_secrets) = (variables.into(), secrets.into());
-    let cx = ToolContext { variables, sandbox, shown_secrets, connect, ask, ..cx };
+    let (variables, shown) = (variables.into(), Arc::new(seen));
+    let cx = ToolContext { variables, sandbox, shown, connect, ask, ..cx };
     let mut run = Box::pin(AssertUnwindSafe(invocation.run(cx, edited)).catch_unwind());
     let over = CancellationToken::new();
     let run = async {
@@ -418,7 +430,7 @@ fn context(
         host: Arc::clone(&engine.host),
         variables: Arc::default(),
         sandbox: SandboxMode::DangerFullAccess,
-        shown_secrets: Arc::default(),
+        shown: Arc::default(),
         connect: None,
         cancel: cancel.clone(),
         progress: Arc::new(progress),

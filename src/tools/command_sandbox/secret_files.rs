@@ -37,22 +37,42 @@ impl SecretFiles {
         let repositories = repositories.get_or_insert_with(|| Repositories::of(roots));
         let paths = candidates.iter().map(|candidate| candidate.path.clone()).collect();
         let tracked = repositories.tracked(&paths);
-        let (mut found, mut hidden) = (Vec::new(), unsearched);
-        for Candidate { path, is_link } in candidates {
-            if !is_link {
-                found.extend(hidden_but(path, &tracked));
-            } else if !tracked.contains(&path) {
-                found.extend(target(&path, roots));
-            }
-        }
-        // Files come in the order of their depth: of the deepest, which exceed the limit, the directories are hidden.
-        for path in found.drain(found.len().min(MAX_HIDDEN)..) {
-            let directory = path.parent().filter(|directory| !is_above_root(directory, roots));
-            hidden.push(directory.map_or_else(|| path.clone(), Path::to_owned));
-        }
-        hidden.extend(found);
-        hidden
+        hidden_of(roots, candidates, unsearched, &tracked)
     }
+}
+
+/// Returns the files and directories to hide of what a walk through directories has found, whether git tracks them or
+/// not. Blocks.
+pub(super) fn named(
+    directories: &[PathBuf],
+    candidates: Vec<Candidate>,
+    unsearched: Vec<PathBuf>,
+) -> Vec<PathBuf> {
+    hidden_of(directories, candidates, unsearched, &BTreeSet::new())
+}
+
+/// Returns what to hide of what a walk has found, but for files that git tracks.
+fn hidden_of(
+    roots: &[PathBuf],
+    candidates: Vec<Candidate>,
+    unsearched: Vec<PathBuf>,
+    tracked: &BTreeSet<PathBuf>,
+) -> Vec<PathBuf> {
+    let (mut found, mut hidden) = (Vec::new(), unsearched);
+    for Candidate { path, is_link } in candidates {
+        if !is_link {
+            found.extend(hidden_but(path, tracked));
+        } else if !tracked.contains(&path) {
+            found.extend(target(&path, roots));
+        }
+    }
+    // Files come in the order of their depth: of the deepest, which exceed the limit, the directories are hidden.
+    for path in found.drain(found.len().min(MAX_HIDDEN)..) {
+        let directory = path.parent().filter(|directory| !is_above_root(directory, roots));
+        hidden.push(directory.map_or_else(|| path.clone(), Path::to_owned));
+    }
+    hidden.extend(found);
+    hidden
 }
 
 /// Returns what of a hidden file or directory stays hidden if these are shown.

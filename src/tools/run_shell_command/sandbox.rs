@@ -31,7 +31,8 @@ pub(super) fn describe(spec: &mut ToolSpec) {
     spec.description.push_str(
         " It runs in a sandbox: it can read the workspace, the system, and of the home \
          directory tool chains and package caches, as read_file, glob, grep_search and list_directory \
-         can; it can write /tmp and, as the user's settings have it, the workspace. What git keeps (`.git`) and files that editors and agents run by \
+         can; the rest of the home is hidden unless the command line names a file there and the user agrees; it \
+         can write /tmp and, as the user's settings have it, the workspace. What git keeps (`.git`) and files that editors and agents run by \
          themselves cannot be written there. Files with secrets that git does not track (`.env`, keys) are \
          hidden, unless the command line names them and the user agrees. If a command fails for that, or \
          is bound to (`git commit`), say in `sandbox` what it needs, and why in `justification`: the \
@@ -63,7 +64,7 @@ pub(super) fn describe(spec: &mut ToolSpec) {
 pub(super) async fn confinement(cx: &ToolContext) -> Result<Option<Confinement>, ToolError> {
     match &cx.host.sandbox {
         Some(sandbox) if cx.sandbox != SandboxMode::DangerFullAccess => {
-            let confinement = sandbox.confine(cx.sandbox, &cx.shown_secrets).await?;
+            let confinement = sandbox.confine(cx.sandbox, &cx.shown).await?;
             if let (Some(network), Some(connect)) = (confinement.network(), &cx.connect) {
                 network.decide_by(Arc::clone(connect));
             }
@@ -255,8 +256,9 @@ impl SandboxNotes {
     pub(super) fn about_home(self, profile: &Profile, texts: [&str; 2]) -> Self {
         let home = hidden_in_home(profile, texts).map(|path| {
             format!(
-                "\n[Hidden by the sandbox, as it is in the home directory: {}. If the command must read it, \
-                 call again with `sandbox` (`{OUTSIDE}`) and `justification`.]",
+                "\n[Hidden by the sandbox, as it is in the home directory: {}. The user is asked about it where \
+                 read_file, or a command line such as `cat`, names it; a program that has to read it by itself \
+                 can be called again with `sandbox` (`{OUTSIDE}`) and `justification`.]",
                 path.display()
             )
         });

@@ -49,7 +49,7 @@ enum UnaskedFiles {
 
 /// Condition on which a file outside of the workspace is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reading {
+pub(crate) enum Reading {
     /// Without a question.
     Unasked,
     /// If a person agrees.
@@ -96,7 +96,7 @@ impl FilesOutside {
     }
 
     /// Returns the condition on which a file or directory, by its real path, is read.
-    pub(super) fn reading(&self, real: &Path) -> Reading {
+    pub(crate) fn reading(&self, real: &Path) -> Reading {
         if self.closed.iter().any(|path| real.starts_with(path)) {
             return Reading::Never;
         }
@@ -112,7 +112,7 @@ impl FilesOutside {
     }
 
     /// Returns a file or directory, by its real path, as a person is asked about it.
-    pub(super) fn asked(&self, real: &Path, is_directory: bool) -> OutsideFile {
+    pub(crate) fn asked(&self, real: &Path, is_directory: bool) -> OutsideFile {
         let is_narrow = |path: &&Path| {
             let has_home = |home: &PathBuf| home.starts_with(path);
             path.parent().is_some() && !self.home.as_ref().is_some_and(has_home)

@@ -142,7 +142,7 @@ fn the_files_of_a_question_are_all_that_the_command_names() {
         let request = PolicyRequest { tool: SHELL, aliases: &[], args: &args, access: &access };
         let checked = session.permissions.check(&request, &own_environment());
         let inside = |path: &PathBuf| path.strip_prefix(&root).unwrap().display().to_string();
-        checked.secrets.iter().map(inside).collect::<Vec<_>>()
+        checked.shown.secrets.iter().map(inside).collect::<Vec<_>>()
     };
     assert_eq!(secrets("cat .env keys/*.pem"), [".env", "keys/server.pem"]);
     assert_eq!(secrets("f=harmless; cat $f; source sub/.env"), [".env", "sub/.env"]);

@@ -8,7 +8,7 @@ use std::process::Output;
 use std::sync::Arc;
 
 use tandem_sandbox::{Mechanism, SandboxMode};
-use tandem_tools::command_sandbox::{CommandSandbox, SandboxSetup};
+use tandem_tools::command_sandbox::{CommandSandbox, SandboxSetup, ShownFiles};
 use tandem_tools::workspace::Workspace;
 use tempfile::TempDir;
 
@@ -49,7 +49,11 @@ impl Home {
     }
 
     async fn bash(&self, line: &str) -> Output {
-        let confinement = self.sandbox.confine(SandboxMode::WorkspaceWrite, &[]).await.unwrap();
+        let confinement = self
+            .sandbox
+            .confine(SandboxMode::WorkspaceWrite, &ShownFiles::default())
+            .await
+            .unwrap();
         let words = ["/bin/bash", "-c", line].map(OsString::from);
         confinement.command(&words).unwrap().current_dir(self.path("")).output().unwrap()
     }
@@ -108,6 +112,11 @@ async fn another_directory_in_the_place_of_the_workspace_is_not_written() {
     let home = Home::new("workspace", "cache");
     assert!(home.bash("echo new > workspace/new").await.status.success());
     home.replace("workspace", &home.path(".ssh"));
-    let refused = home.sandbox.confine(SandboxMode::WorkspaceWrite, &[]).await.err().unwrap();
+    let refused = home
+        .sandbox
+        .confine(SandboxMode::WorkspaceWrite, &ShownFiles::default())
+        .await
+        .err()
+        .unwrap();
     assert!(refused.message.contains("begin a new session"), "{}", refused.message);
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tandem_agent::permission::Mode;
 use tandem_agent::session::Answer;
 use tandem_sandbox::{Limits, SandboxMode};
-use tandem_tools::command_sandbox::{CommandSandbox, SandboxSetup};
+use tandem_tools::command_sandbox::{CommandSandbox, SandboxSetup, ShownFiles};
 use tandem_tools::workspace::Workspace;
 
 use super::{Made, Stage, run, sandbox_setup};
@@ -152,7 +152,8 @@ async fn nothing_of_it_is_left_when_the_session_has_ended() {
         let sandbox = Arc::new(CommandSandbox::new(setup, workspace));
         let on_disk = || fs::read_dir(home.path().join("state")).into_iter().flatten().count();
         for line in [r#"echo hello > "$TMPDIR/x""#, r#"cat "$TMPDIR/x""#] {
-            let confinement = sandbox.confine(SandboxMode::ReadOnly, &[]).await.unwrap();
+            let confinement =
+                sandbox.confine(SandboxMode::ReadOnly, &ShownFiles::default()).await.unwrap();
             let words = ["/bin/bash", "-c", line].map(OsString::from);
             let mut command = confinement.command(&words).unwrap();
             // The test itself may work below `/tmp`, which commands see another one of.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use tandem_shell::Word;
 
 use super::project::ProjectContent;
+use tandem_tools::workspace::OutsideFile;
 
 /// One command of a command line, with its risk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct AssessedCommand {
     pub also: Vec<Finding>,
     /// Files with secrets that it names, real paths.
     pub secrets: Vec<PathBuf>,
+    /// Files of the hidden home that it names to read.
+    pub hidden: Vec<OutsideFile>,
     /// `true` if it reads or changes secrets, and not only may.
     pub tells_secrets: bool,
     /// Files of the workspace that it writes by redirections, for people.
@@ -101,6 +104,7 @@ impl AssessedCommand {
             rule,
             also: Vec::new(),
             secrets: Vec::new(),
+            hidden: Vec::new(),
             tells_secrets: false,
             writes: None,
             overwrites: None,

@@ -4,12 +4,14 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::assessed::Risk;
 use super::cwd::Cwd;
 use tandem_sandbox::SandboxMode;
 use tandem_shell::environment::{self, Value};
 use tandem_shell::{SimpleCommand, Word, brief};
+use tandem_tools::hidden_home::HiddenHome;
 
 /// Directories where programs are looked for if nobody names any: bash's own default.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin:.";
@@ -19,6 +21,7 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/b
 pub struct Environment {
     variables: Vec<(String, String)>,
     sandbox: Option<SandboxSituation>,
+    hidden: Option<Arc<HiddenHome>>,
 }
 
 /// The sandbox that commands can have.
@@ -59,13 +62,24 @@ impl Environment {
     pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let text = |text: OsString| text.to_string_lossy().into_owned();
         let variables = variables.into_iter().map(|(name, value)| (text(name), text(value)));
-        Self { variables: variables.collect(), sandbox: None }
+        Self { variables: variables.collect(), sandbox: None, hidden: None }
     }
 
     /// The same with a sandbox for commands.
     #[must_use]
     pub fn sandboxed(self, sandbox: Option<SandboxSituation>) -> Self {
         Self { sandbox, ..self }
+    }
+
+    /// The same where the home is hidden from commands in the sandbox.
+    #[must_use]
+    pub fn hiding(self, home: HiddenHome) -> Self {
+        Self { hidden: Some(Arc::new(home)), ..self }
+    }
+
+    /// Returns the home that is hidden from commands.
+    pub(super) fn hidden(&self) -> Option<&HiddenHome> {
+        self.hidden.as_deref()
     }
 
     /// Returns the sandbox that commands can have.

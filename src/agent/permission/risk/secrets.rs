@@ -10,7 +10,9 @@ use super::variables::Variables;
 use tandem_content::bounded;
 use tandem_shell::options::value;
 use tandem_shell::{Dynamic, RedirectKind, SimpleCommand, Word, brief, reading};
+use tandem_tools::hidden_home::HiddenHome;
 use tandem_tools::secrets::Secrets;
+use tandem_tools::workspace::OutsideFile;
 
 /// In more than so many directories and files, secrets are not looked for.
 const MAX_ENTRIES: usize = 50_000;
@@ -40,6 +42,7 @@ impl SecretFinding {
 pub(super) struct SecretFinder<'a> {
     secrets: &'a Secrets,
     variables: Variables<'a>,
+    hidden: Option<&'a HiddenHome>,
     roots: &'a [PathBuf],
     /// A secret of the workspace, if there is one, once searched for.
     any: OnceCell<Option<PathBuf>>,
@@ -55,9 +58,23 @@ impl<'a> SecretFinder<'a> {
     pub(super) fn new(
         secrets: &'a Secrets,
         variables: Variables<'a>,
+        hidden: Option<&'a HiddenHome>,
         roots: &'a [PathBuf],
     ) -> Self {
-        Self { secrets, variables, roots, any: OnceCell::new() }
+        Self { secrets, variables, hidden, roots, any: OnceCell::new() }
+    }
+
+    /// Returns the files of the hidden home that a command names, but for those that it only writes to.
+    pub(super) fn hidden(&self, command: &SimpleCommand, cwd: &Cwd<'_>) -> Vec<OutsideFile> {
+        let Some(hidden) = self.hidden else { return Vec::new() };
+        // Later commands of the line read where `cd` has gone.
+        let looks_at_names = |name| name != "cd" && reading::looks_at_names(name);
+        let is_read = !command.name().is_some_and(looks_at_names);
+        let words = command.words.iter().filter(|_| is_read);
+        let read = command.redirects.iter().filter(|it| it.kind == RedirectKind::Read);
+        let words = words.chain(read.map(|redirect| &redirect.target));
+        let files = words.flat_map(|word| self.files(word, cwd).files);
+        files.filter_map(|path| hidden.asked_about(&path)).collect()
     }
 
     /// Returns the secrets that a command may read or change, to be asked about.

@@ -1,0 +1,45 @@
+//! The hidden part of the home, as the policy asks about it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use super::command_sandbox::CommandSandbox;
+use super::workspace::{FilesOutside, OutsideFile, Reading};
+
+/// The hidden part of a user's home while one command line is judged. It is looked at when the line names a file of the home,
+/// and the command that runs then has the same look.
+pub struct HiddenHome {
+    sandbox: Arc<CommandSandbox>,
+    home: OnceLock<Option<PathBuf>>,
+    files: OnceLock<Option<FilesOutside>>,
+}
+
+impl HiddenHome {
+    /// The home that is hidden from commands in a sandbox. Nothing is looked up yet.
+    pub fn new(sandbox: Arc<CommandSandbox>) -> Self {
+        sandbox.forget_judged();
+        Self { sandbox, home: OnceLock::new(), files: OnceLock::new() }
+    }
+
+    /// Returns a file or directory, by its real path, as a person is asked about it; `None` if there is none, or if it is not
+    /// hidden, or in no case read. The home as a whole is never asked about: commands see an empty one. Blocks.
+    pub fn asked_about(&self, real: &Path) -> Option<OutsideFile> {
+        let home = || self.sandbox.home()?.canonicalize().ok();
+        let home = self.home.get_or_init(home).as_deref()?;
+        if !real.starts_with(home) || real == home || self.sandbox.is_in_roots(real) {
+            return None;
+        }
+        let found = real.symlink_metadata().ok()?;
+        let files = || self.sandbox.files_outside_to_judge().ok();
+        let files = self.files.get_or_init(files).as_ref()?;
+        let is_asked = files.reading(real) == Reading::Asked;
+        is_asked.then(|| files.asked(real, found.is_dir()))
+    }
+}
+
+impl fmt::Debug for HiddenHome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HiddenHome").finish_non_exhaustive()
+    }
+}

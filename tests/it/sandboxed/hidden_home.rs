@@ -1,0 +1,240 @@
+//! Commands that name files of the hidden home: a person is asked, and after a yes they are there, read-only.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use serde_json::Value;
+use tandem_agent::permission::{Mode, Question, Scope};
+use tandem_agent::session::{Answer, ToolOutcome};
+use tempfile::TempDir;
+
+use super::{Made, Stage, outside, run};
+use crate::needs::{Need, lacking};
+use crate::places::seen_in_sandbox;
+
+const ONCE: Answer = Answer::Once { edited: None };
+
+/// A home outside of `/tmp`, which commands see another one of.
+fn home() -> TempDir {
+    let home = seen_in_sandbox();
+    for (file, content) in [
+        ("notes/diary.md", "needle\n"),
+        ("notes/deep/list.md", "milk\n"),
+        ("notes/.env", "canary\n"),
+        ("notes/keys/server.pem", "canary\n"),
+        ("other/x", "straw\n"),
+        (".ssh/id_rsa", "canary\n"),
+        ("todo.md", "needle\n"),
+        ("tool.sh", "echo needle\n"),
+    ] {
+        let path = home.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    home
+}
+
+/// A session in a home, with commands in which `~` stands for it.
+fn stage(mode: Mode, lines: &[&str]) -> Stage {
+    let home = home();
+    let calls: Vec<Value> = lines.iter().map(|line| run(&named(home.path(), line))).collect();
+    Stage::in_home(home, mode, &calls, |setup| setup)
+}
+
+fn named(home: &Path, line: &str) -> String {
+    line.replace('~', &home.display().to_string())
+}
+
+/// Returns what people are asked about a command that is answered with a yes for once, and what it prints.
+async fn asked(mode: Mode, line: &str) -> (Option<String>, String) {
+    let mut stage = stage(mode, &[line]);
+    let home = stage.home.path().display().to_string();
+    let made = stage.go(ONCE).await.remove(0);
+    let why = made.started.question.as_ref().map(|question| question.why.replace(&home, "~"));
+    (why, made.told().to_owned())
+}
+
+/// Answers a question with the first "always" that it offers.
+fn always(question: &Question) -> Answer {
+    Answer::Always(question.scopes.first().expect("there is no \"always\"").clone())
+}
+
+fn questions(made: &[Made]) -> Vec<bool> {
+    made.iter().map(Made::is_asked).collect()
+}
+
+#[tokio::test]
+async fn a_command_that_names_a_file_of_the_home_is_asked_about_and_sees_it() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    for mode in [Mode::Default, Mode::AutoEdit] {
+        for (line, paths) in [
+            ("cat ~/notes/diary.md", "`~/notes/diary.md` is"),
+            ("grep needle < ~/notes/diary.md", "`~/notes/diary.md` is"),
+            ("cat ~/notes/*.md", "`~/notes` is"),
+            ("cat ~/todo.md ~/notes/diary.md", "`~/notes/diary.md`, `~/todo.md` are"),
+            ("cd ~/notes && cat diary.md", "`~/notes` is"),
+            ("cd ~ && cat todo.md", "`~/todo.md` is"),
+            ("bash ~/tool.sh", "`~/tool.sh` is"),
+            ("for name in diary; do cat ~/notes/$name.md; done", "`~/notes/diary.md` is"),
+            ("grep -r needle ~/notes", "`~/notes` is"),
+            (
+                "python3 -c 'print(open(input()).read())' <<< ~/todo.md || cat ~/todo.md",
+                "`~/todo.md` is",
+            ),
+        ] {
+            let (why, told) = asked(mode, line).await;
+            let why = why.unwrap_or_else(|| panic!("{mode}: {line}: {told}"));
+            assert!(why.starts_with(paths), "{mode}: {line}: {why}");
+            assert!(told.contains("needle") && !told.contains("canary"), "{mode}: {line}: {told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_asked_about_what_is_not_there_or_not_hidden() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    for line in
+        ["cat ~/none", "ls ~", "cat ~/project/a.txt", "cat /etc/passwd", "echo ~/notes/diary.md"]
+    {
+        let (why, told) = asked(Mode::Default, line).await;
+        assert_eq!(why, None, "{line}");
+        assert!(!told.contains("needle"), "{line}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_yes_the_command_does_not_run_and_a_yes_is_for_one_command() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    let lines = [
+        "touch /tmp/ran; cat ~/notes/diary.md",
+        "ls /tmp",
+        "cat ~/other/x",
+        "cat ~/notes/diary.md",
+    ];
+    let mut stage = stage(Mode::Default, &lines);
+    let made = stage
+        .go_with(|question| if question.why.contains("diary") { Answer::Reject } else { ONCE })
+        .await;
+    assert_eq!(questions(&made), [true, false, true, true]);
+    assert_eq!(made[0].outcome, ToolOutcome::Rejected);
+    assert!(!made[1].told().contains("ran"), "{}", made[1].told());
+    assert!(made[2].told().contains("straw"), "{}", made[2].told());
+    assert_eq!(made[3].outcome, ToolOutcome::Rejected);
+}
+
+#[tokio::test]
+async fn an_always_lays_the_folder_into_later_commands_without_its_secrets_and_read_only() {
+    if lacking(Need::ProtectingSandbox) {
+        return;
+    }
+    let lines = [
+        "cat ~/notes/diary.md; cat deep/list.md 2>/dev/null; bash peek.sh",
+        "cat ~/notes/deep/list.md && bash peek.sh",
+        "bash peek.sh; echo x > ~/notes/new; echo x >> ~/notes/diary.md",
+        "cat ~/other/x",
+    ];
+    let mut stage = stage(Mode::AutoEdit, &lines);
+    let notes = stage.home.path().join("notes");
+    let peek = named(
+        stage.home.path(),
+        "cat ~/notes/deep/list.md ~/notes/.env ~/notes/keys/server.pem ~/.ssh/id_rsa ~/todo.md\n",
+    );
+    fs::write(stage.path("peek.sh"), peek).unwrap();
+    let made = stage
+        .go_with(|question| {
+            if question.why.contains("other") {
+                return Answer::Reject;
+            }
+            assert_eq!(question.scopes, [Scope::Reads(vec![notes.clone()])]);
+            always(question)
+        })
+        .await;
+    assert_eq!(questions(&made), [true, false, false, true]);
+    for made in &made[..3] {
+        assert!(made.told().contains("milk"), "{}", made.told());
+        assert!(!made.told().contains("canary"), "{}", made.told());
+    }
+    assert!(!made[1].told().contains("needle"), "{}", made[1].told());
+    assert!(!notes.join("new").exists());
+    assert_eq!(fs::read_to_string(notes.join("diary.md")).unwrap(), "needle\n");
+}
+
+#[tokio::test]
+async fn an_always_of_a_tool_counts_for_commands_and_that_of_a_command_for_tools() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    let home = home();
+    let read = |name: &str| {
+        let args = serde_json::json!({ "file_path": home.path().join(name) });
+        serde_json::json!({ "call": { "name": "read_file", "args": args } })
+    };
+    let cat = |name: &str| run(&format!("cat {}", home.path().join(name).display()));
+    let calls =
+        [read("notes/diary.md"), cat("notes/deep/list.md"), cat("other/x"), read("other/x")];
+    let mut stage = Stage::in_home(home, Mode::Default, &calls, |setup| setup);
+    let made = stage.go_with(always).await;
+    assert_eq!(questions(&made), [true, false, true, false]);
+    let told: Vec<_> = made.iter().map(|made| made.told().trim()).collect();
+    assert!(told[0].contains("needle") && told[1].contains("milk"), "{told:?}");
+    assert!(told[2].contains("straw") && told[3].contains("straw"), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_link_is_asked_about_by_the_file_that_it_leads_to() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    let home = home();
+    let (project, notes) = (home.path().join("project"), home.path().join("notes"));
+    fs::create_dir(&project).unwrap();
+    symlink(notes.join("diary.md"), project.join("link")).unwrap();
+    let mut stage = Stage::in_home(home, Mode::Default, &[run("cat link")], |setup| setup);
+    let made = stage.go(ONCE).await.remove(0);
+    let path = notes.join("diary.md");
+    assert!(made.why().contains(&format!("`{}`", path.display())), "{}", made.why());
+    assert!(made.told().contains("needle"), "{}", made.told());
+}
+
+#[tokio::test]
+async fn secrets_of_the_home_and_modes_that_show_nothing_are_as_strict_as_before() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    // A yes to a secret of the hidden home shows it to no command.
+    for line in ["cat ~/.ssh/id_rsa", "cat ~/notes/.env"] {
+        let (why, told) = asked(Mode::Default, line).await;
+        assert!(why.unwrap().contains("may hold secrets"), "{line}");
+        assert!(!told.contains("canary"), "{line}: {told}");
+    }
+    let lines = ["cat ~/notes/diary.md", "cat ~/notes/.env ~/.ssh/id_rsa"];
+    let mut unasked = stage(Mode::Yolo, &lines);
+    for made in unasked.go(Answer::Reject).await {
+        assert!(!made.is_asked(), "{}", made.told());
+        assert!(!made.told().contains("needle") && !made.told().contains("canary"));
+    }
+    let mut plan = stage(Mode::Plan, &["cat ~/notes/diary.md"]);
+    let made = plan.go(ONCE).await.remove(0);
+    assert!(!made.is_asked() && made.told().contains("Plan mode"), "{}", made.told());
+}
+
+#[tokio::test]
+async fn a_command_that_is_to_leave_the_sandbox_is_one_question_about_that() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    let home = home();
+    let line = named(home.path(), "cat ~/notes/diary.md");
+    let mut stage = Stage::in_home(home, Mode::Default, &[outside(&line)], |setup| setup);
+    let made = stage.go(ONCE).await.remove(0);
+    assert!(made.why().contains("outside the sandbox"), "{}", made.why());
+    assert!(!made.why().contains("not read without a question"), "{}", made.why());
+    assert!(made.told().contains("needle"), "{}", made.told());
+}
