@@ -39,6 +39,7 @@ mod grep_search;
 mod host;
 mod invocation;
 mod limits;
+mod line_numbers;
 mod list_background_processes;
 mod list_directory;
 mod name_list;

@@ -1,10 +1,11 @@
-//! `replace`: one text for another in a file, also where the model has it slightly wrong.
+//! `replace`: one text for another in a file, also where the model has its white space wrong.
 
-mod fuzzy;
 mod merge;
 mod nearest;
 mod sequence;
 mod strategies;
+
+use std::borrow::Cow;
 
 use async_trait::async_trait;
 use serde::Deserialize;
@@ -18,7 +19,10 @@ use super::context::ToolContext;
 use super::invocation::{Access, Invocation, Summary};
 use super::output::ToolError;
 use super::tool::{Tool, ToolKind, ToolSpec};
-use super::{omission, text};
+use super::{line_numbers, omission, text};
+
+/// End of an error about a text that was not found, where a line of it begins like a line number.
+const LINE_NUMBERS_HINT: &str = " If old_string has line numbers, leave them out.";
 
 /// Characters of the texts that a label shows.
 const LABEL: usize = 30;
@@ -68,9 +72,9 @@ impl Tool for Replace {
             aliases: &[],
             description: "Replaces text in a file. `old_string` must occur in the file exactly \
                 once, so include enough lines around the change, just as they are in the file \
-                (read it first); set `allow_multiple` to change every occurrence. Differences in \
-                white space and slight errors are forgiven where the place is clear. An empty \
-                `old_string` creates a file. Encoding and line endings are kept. The user may edit \
+                (read it first), without line numbers; set `allow_multiple` to change every \
+                occurrence. Differences in white space are forgiven where the place is clear, but \
+                not in indentation. An empty `old_string` creates a file. Encoding and line endings are kept. The user may edit \
                 the result before it is written; you are told."
                 .to_owned(),
             parameters: json!({
@@ -144,18 +148,19 @@ fn propose(
         );
         return Err(ToolError::new("file_not_found", message));
     }
+    let normal = text::normalise(&original.text);
+    let (old, new) = (text::normalise(&args.old_string), text::normalise(&args.new_string));
+    let (old, new) = without_line_numbers(&normal, old, new, relative)?;
     let wanted = EditRequest {
-        old: &text::normalise(&args.old_string),
-        new: &text::normalise(&args.new_string),
+        old: &old,
+        new: &new,
         count: args.count(),
         max_bytes: usize::try_from(cx.host.limits.file_bytes).unwrap_or(usize::MAX),
-        cancel: &cx.cancel,
     };
     if wanted.old == wanted.new {
         return Err(no_change("old_string and new_string are the same"));
     }
     omission::check(wanted.old, wanted.new)?;
-    let normal = text::normalise(&original.text);
     let found = strategies::find(&normal, &wanted)
         .map_err(|miss| missed(miss, &normal, &wanted, relative))?;
     let new = text::splice(&original.text, &found.edits);
@@ -165,6 +170,49 @@ fn propose(
     let done = done(found.strategy, found.edits.len(), relative);
     let line = first_change(&original.text, &new);
     Ok((Proposal { original, new: new.into(), done }, line))
+}
+
+/// Takes line numbers, as the model was shown them, off a text that is in the file without them, and
+/// off its replacement.
+fn without_line_numbers<'a>(
+    text: &str,
+    old: Cow<'a, str>,
+    new: Cow<'a, str>,
+    relative: &str,
+) -> Result<(Cow<'a, str>, Cow<'a, str>), ToolError> {
+    let refused = |why: String| {
+        let message = format!(
+            "Nothing was changed: {why} Give the lines of old_string and of new_string without \
+             line numbers."
+        );
+        Err(ToolError::new("edit_line_numbers", message))
+    };
+    if text.contains(&*old) {
+        return Ok((old, new));
+    }
+    let readings = line_numbers::unnumbered(&old);
+    // What was numbered are lines from their beginnings.
+    let begins = |at: usize| at == 0 || text.as_bytes()[at - 1] == b'\n';
+    let is_there = |lines: &str| {
+        !lines.trim().is_empty() && text.match_indices(lines).any(|(at, _)| begins(at))
+    };
+    if let Some(unnumbered) = readings.iter().find(|reading| is_there(&reading.text)) {
+        return match unnumbered.replacement(&new) {
+            Some(new) => Ok((unnumbered.text.clone().into(), new.into())),
+            None => refused(
+                "old_string begins its lines with line numbers, and new_string some of its lines."
+                    .to_owned(),
+            ),
+        };
+    }
+    match readings.first() {
+        None => Ok((old, new)),
+        Some(unnumbered) => refused(format!(
+            "old_string begins its lines with line numbers, and without them it is not in \
+             {relative} exactly. {}",
+            nearest::describe(text, &unnumbered.text, &new)
+        )),
+    }
 }
 
 fn create(
@@ -190,11 +238,8 @@ fn create(
 fn done(strategy: Strategy, count: usize, relative: &str) -> String {
     let how = match strategy {
         Strategy::Exact => "",
-        Strategy::Flexible => " (the indentation of old_string was not that of the file)",
-        Strategy::Tokens => " (the white space of old_string was not that of the file)",
-        Strategy::Fuzzy => {
-            " (old_string is not in the file; what was replaced is very much like it. Check that \
-             it is what you meant)"
+        Strategy::LineEnds | Strategy::Tokens => {
+            " (the white space of old_string was not that of the file)"
         }
     };
     let occurrences = if count == 1 { "occurrence" } else { "occurrences" };
@@ -206,16 +251,38 @@ fn missed(miss: NoMatch, text: &str, wanted: &EditRequest<'_>, relative: &str) -
         NoMatch::Nothing => ToolError::new(
             "edit_no_occurrence_found",
             format!(
-                "Nothing was changed: old_string was not found in {relative}. {}",
-                nearest::describe(text, wanted)
+                "Nothing was changed: old_string was not found in {relative}. {}{}",
+                nearest::describe(text, wanted.old, wanted.new),
+                if line_numbers::some(wanted.old) { LINE_NUMBERS_HINT } else { "" },
             ),
         ),
         NoMatch::Count { found, lines } => mismatch(&found, &lines, wanted, relative),
+        NoMatch::Indentation { line, mismatch } => {
+            let message = format!(
+                "Nothing was changed: old_string is in {relative}, but indented otherwise. Line \
+                 {line} begins there with {}, in old_string with {}. Give old_string and \
+                 new_string with the indentation of the file.",
+                describe_indent(&mismatch.in_file),
+                describe_indent(&mismatch.believed)
+            );
+            ToolError::new("edit_indentation_mismatch", message)
+        }
         NoMatch::TooLarge => {
             let message = format!("Nothing was changed: {relative} would become too large.");
             ToolError::new("file_too_large", message)
         }
-        NoMatch::Cancelled => ToolError::cancelled(),
+    }
+}
+
+/// Indentation in words.
+fn describe_indent(indent: &str) -> String {
+    let count = indent.chars().count();
+    let plural = if count == 1 { "" } else { "s" };
+    match indent.chars().next() {
+        None => "no indentation".to_owned(),
+        Some(' ') if indent.chars().all(|c| c == ' ') => format!("{count} space{plural}"),
+        Some('\t') if indent.chars().all(|c| c == '\t') => format!("{count} tab{plural}"),
+        Some(_) => format!("{indent:?}"),
     }
 }
 

@@ -1,7 +1,7 @@
-//! An edit where the file is not quite what the model believes: its change is made, and what it
-//! did not mean to change stays as it is in the file.
+//! An edit where the file has other white space than the model believes: its change is made, and
+//! what it did not mean to change stays as it is in the file. New lines are written as the model
+//! gave them, and so only where its indentation is the file's.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -13,15 +13,30 @@ use crate::text::TextEdit;
 /// Time to compare lines.
 const COMPARING: Duration = Duration::from_secs(1);
 
-/// A longer indentation is not carried over to other lines.
-const MAX_INDENT: usize = 256;
+/// First line that the file indents otherwise than the model believes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct IndentMismatch {
+    /// Lines between it and the beginning of what was found.
+    pub(super) line: usize,
+    pub(super) believed: String,
+    pub(super) in_file: String,
+}
 
-/// Puts `new` in place of what was found for `old` at `range`.
-pub(super) fn edit(text: &str, range: Range<usize>, old: &str, new: &str) -> TextEdit<'static> {
+/// Puts `new` in place of what was found for `old` at `range`, white space aside.
+pub(super) fn edit(
+    text: &str,
+    range: Range<usize>,
+    old: &str,
+    new: &str,
+) -> Result<TextEdit<'static>, IndentMismatch> {
     let in_line = |c: char| c.is_whitespace() && c != '\n';
     let before = text[..range.start].trim_end_matches(in_line);
     let after = text[range.end..].trim_start_matches(in_line);
-    let whole_lines = (before.is_empty() || before.ends_with('\n'))
+    // A text that begins after the indentation of its line leaves that to the file.
+    let indented = before.len() == range.start
+        || lines(old).find(|line| !is_blank(line)).is_some_and(|line| !indent(line).is_empty());
+    let whole_lines = indented
+        && (before.is_empty() || before.ends_with('\n'))
         && (after.is_empty() || after.starts_with('\n'));
     if whole_lines {
         let end = text.len() - after.len();
@@ -33,11 +48,16 @@ pub(super) fn edit(text: &str, range: Range<usize>, old: &str, new: &str) -> Tex
     let (head, tail) = (&old[..at], &old[at + core.len()..]);
     let new = new.strip_prefix(head).unwrap_or_else(|| new.trim_start());
     let new = new.strip_suffix(tail).unwrap_or_else(|| new.trim_end());
-    let merged = merge(&split(core), &split(&text[range.clone()]), &split(new));
-    TextEdit { range, new: merged.join("\n").into() }
+    let merged = merge(&split(core), &split(&text[range.clone()]), &split(new))?;
+    Ok(TextEdit { range, new: merged.join("\n").into() })
 }
 
-fn edit_lines(text: &str, mut range: Range<usize>, old: &str, new: &str) -> TextEdit<'static> {
+fn edit_lines(
+    text: &str,
+    mut range: Range<usize>,
+    old: &str,
+    new: &str,
+) -> Result<TextEdit<'static>, IndentMismatch> {
     let ours = split(&text[range.clone()]);
     let (base, theirs): (Vec<_>, Vec<_>) = (lines(old).collect(), lines(new).collect());
     let (more_base, more_theirs) = surplus(ours.first(), base.iter(), theirs.iter());
@@ -45,7 +65,7 @@ fn edit_lines(text: &str, mut range: Range<usize>, old: &str, new: &str) -> Text
     let (more_base, more_theirs) = surplus(ours.last(), base.iter().rev(), theirs.iter().rev());
     let base = &base[..base.len() - more_base];
     let theirs = &theirs[..theirs.len() - more_theirs];
-    let lines = merge(base, &ours, theirs);
+    let lines = merge(base, &ours, theirs)?;
     let mut merged = lines.join("\n");
     if !old.ends_with('\n') {
         // What follows in the file is the rest of its last line.
@@ -55,7 +75,7 @@ fn edit_lines(text: &str, mut range: Range<usize>, old: &str, new: &str) -> Text
         range.end += 1;
         merged.push_str(if lines.is_empty() { "" } else { "\n" });
     }
-    TextEdit { range, new: merged.into() }
+    Ok(TextEdit { range, new: merged.into() })
 }
 
 /// The lines of a text, without their ends.
@@ -75,11 +95,11 @@ fn surplus<'a>(
     base: impl Iterator<Item = &'a &'a str>,
     theirs: impl Iterator<Item = &'a &'a str>,
 ) -> (usize, usize) {
-    if ours.is_none_or(|line| line.trim().is_empty()) {
+    if ours.is_none_or(|line| is_blank(line)) {
         return (0, 0);
     }
-    let more = base.take_while(|line| line.trim().is_empty()).count();
-    (more, theirs.take(more).take_while(|line| line.trim().is_empty()).count())
+    let more = base.take_while(|line| is_blank(line)).count();
+    (more, theirs.take(more).take_while(|line| is_blank(line)).count())
 }
 
 /// Lines of what the model believes, and what the file has there.
@@ -91,13 +111,16 @@ struct AlignedBlock {
 }
 
 /// The lines of the file (`ours`) with the change that leads from `base` to `theirs`.
-fn merge(base: &[&str], ours: &[&str], theirs: &[&str]) -> Vec<String> {
+fn merge<'t>(
+    base: &[&str],
+    ours: &[&'t str],
+    theirs: &[&'t str],
+) -> Result<Vec<&'t str>, IndentMismatch> {
     let ops = compare(base, theirs);
     let blocks = blocks(base, ours, &kept_lines(base.len(), &ops));
-    let mut indents = HashMap::new();
     let mut stays = vec![false; base.len()];
-    for block in blocks.iter().rev() {
-        learn_indent(&mut indents, block, base, ours);
+    for block in &blocks {
+        check_indent(block, base, ours)?;
         stays[block.base.clone()].fill(block.kept);
     }
     let mut merged = Vec::new();
@@ -106,25 +129,25 @@ fn merge(base: &[&str], ours: &[&str], theirs: &[&str]) -> Vec<String> {
         let mut added = op.new_range();
         for line in op.old_range() {
             while let Some(block) = rest.next_if(|block| block.base.start <= line) {
-                learn_indent(&mut indents, block, base, ours);
-                merged.extend(from_file(block, ours));
+                merged.extend_from_slice(from_file(block, ours));
             }
             if let DiffOp::Equal { .. } = op
                 && let Some(same) = added.next()
                 && !stays[line]
             {
-                merged.push(reindent(theirs[same], &indents));
+                merged.push(theirs[same]);
             }
         }
-        merged.extend(added.map(|line| reindent(theirs[line], &indents)));
+        merged.extend(added.map(|line| theirs[line]));
     }
-    merged.extend(rest.flat_map(|block| from_file(block, ours)));
-    merged
+    for block in rest {
+        merged.extend_from_slice(from_file(block, ours));
+    }
+    Ok(merged)
 }
 
-fn from_file(block: &AlignedBlock, ours: &[&str]) -> impl Iterator<Item = String> {
-    let lines = if block.kept { block.ours.clone() } else { 0..0 };
-    ours[lines].iter().map(|line| (*line).to_owned())
+fn from_file<'a, 't>(block: &AlignedBlock, ours: &'a [&'t str]) -> &'a [&'t str] {
+    if block.kept { &ours[block.ours.clone()] } else { &[] }
 }
 
 fn compare<T: Ord + Hash>(old: &[T], new: &[T]) -> Vec<DiffOp> {
@@ -176,55 +199,26 @@ fn blocks(base: &[&str], ours: &[&str], kept: &[Option<usize>]) -> Vec<AlignedBl
     blocks.into_iter().map(block).collect()
 }
 
-/// Remembers how the file indents what the model indents otherwise.
-fn learn_indent<'a>(
-    indents: &mut HashMap<&'a str, &'a str>,
-    block: &AlignedBlock,
-    base: &[&'a str],
-    ours: &[&'a str],
-) {
-    let (Some(base), Some(ours)) =
+/// Refuses lines that the file indents otherwise than the model believes: where new lines would
+/// belong, nobody said.
+fn check_indent(block: &AlignedBlock, base: &[&str], ours: &[&str]) -> Result<(), IndentMismatch> {
+    let (Some(base), Some(found)) =
         (base[block.base.clone()].first(), ours[block.ours.clone()].first())
     else {
-        return;
+        return Ok(());
     };
-    let blank = base.trim().is_empty() || ours.trim().is_empty();
-    if !blank && indent(base).len().max(indent(ours).len()) <= MAX_INDENT {
-        indents.insert(indent(base), indent(ours));
+    if is_blank(base) || is_blank(found) || indent(base) == indent(found) {
+        return Ok(());
     }
+    Err(IndentMismatch {
+        line: block.ours.start,
+        believed: indent(base).to_owned(),
+        in_file: indent(found).to_owned(),
+    })
 }
 
-/// A line of the model's, indented as the file is.
-fn reindent(line: &str, indents: &HashMap<&str, &str>) -> String {
-    let own = indent(line);
-    if own.len() == line.len() || own.len() > MAX_INDENT {
-        return line.to_owned();
-    }
-    let said = &line[own.len()..];
-    let known = |end: usize| own.get(..end).and_then(|key| indents.get_key_value(key));
-    if let Some((key, file)) = (0..=own.len()).rev().find_map(known) {
-        return format!("{file}{}{said}", translate(&own[key.len()..], key, file));
-    }
-    // Less indented than anything that is known.
-    let deeper = indents.iter().filter(|(key, _)| key.starts_with(own));
-    let less = deeper.min_by_key(|(key, _)| (key.len(), **key)).and_then(|(key, file)| {
-        file.strip_suffix(translate(&key[own.len()..], key, file).as_str())
-    });
-    format!("{}{said}", less.unwrap_or(own))
-}
-
-/// More indentation in the file's characters: `key` of the model's is `file` of the file's.
-fn translate(more: &str, key: &str, file: &str) -> String {
-    let only = |text: &str, c: char| text.chars().all(|other| other == c);
-    let (Some(from), Some(to)) = (key.chars().next(), file.chars().next()) else {
-        return more.to_owned();
-    };
-    let uniform = only(key, from) && only(more, from) && only(file, to);
-    let wide = more.len() * file.len();
-    if from == to || !uniform || !wide.is_multiple_of(key.len()) {
-        return more.to_owned();
-    }
-    String::from(to).repeat(wide / key.len())
+fn is_blank(line: &str) -> bool {
+    line.trim().is_empty()
 }
 
 fn indent(line: &str) -> &str {
@@ -236,34 +230,53 @@ mod tests {
     use super::*;
 
     /// `found` is what the file has where the model believes `old` to be.
-    fn check(found: &str, old: &str, new: &str, expected: &str) {
-        let edit = edit(found, 0..found.trim_end_matches('\n').len(), old, new);
+    fn edited(found: &str, old: &str, new: &str) -> Result<String, IndentMismatch> {
+        let end = found.trim_end_matches('\n').len();
+        let start = found.len() - found.trim_start_matches([' ', '\t']).len();
+        let edit = edit(found, start..end, old, new)?;
         let rest = &found[edit.range.end..];
-        assert_eq!(format!("{}{}{rest}", &found[..edit.range.start], edit.new), expected);
+        Ok(format!("{}{}{rest}", &found[..edit.range.start], edit.new))
+    }
+
+    fn check(found: &str, old: &str, new: &str, expected: &str) {
+        assert_eq!(edited(found, old, new), Ok(expected.to_owned()));
+    }
+
+    fn check_refused(found: &str, old: &str, line: usize, believed: &str, in_file: &str) {
+        let (believed, in_file) = (believed.to_owned(), in_file.to_owned());
+        let mismatch = IndentMismatch { line, believed, in_file };
+        for new in ["", "x\n", "  x\n\ty\n", old] {
+            let new = format!("{old}{new}");
+            assert_eq!(edited(found, old, &new).as_ref(), Err(&mismatch));
+        }
     }
 
     #[test]
-    fn new_lines_are_indented_like_the_file() {
-        check("\t\ta();\n", "a();\n", "a();\nb();\n", "\t\ta();\n\t\tb();\n");
-        check("  a {\n  }\n", "a {\n}\n", "a {\n  b\n}\n", "  a {\n    b\n  }\n");
-        check("a {\n}\n", "    a {\n    }\n", "    a {\n      b\n    }\nc\n", "a {\n  b\n}\nc\n");
+    fn lines_with_another_indentation_are_refused() {
+        check_refused("\t\ta();\n\t\tb( );\n", "a();\nb();\n", 1, "", "\t\t");
+        check_refused("  a {\n  }\n", "    a {\n    }\n", 0, "    ", "  ");
+        check_refused("\tif a {\n\t}\n", "    if a {\n    }\n", 0, "    ", "\t");
+        check_refused("if a:\n    b\n    c\n", "if a:\n    b\nc\n", 2, "", "    ");
+        check_refused("a(\n    b )\n", "a(\n  b)\n", 1, "  ", "    ");
     }
 
     #[test]
-    fn spaces_become_tabs_where_the_file_has_tabs() {
-        check(
-            "\tif a {\n\t}\n",
-            "    if a {\n    }\n",
-            "    if a {\n        b\n    }\n",
-            "\tif a {\n\t\tb\n\t}\n",
-        );
-        check("    a\n", "\ta\n", "\ta\n\t\tb\nc\n", "    a\n        b\nc\n");
+    fn new_lines_are_written_as_they_were_given() {
+        check("\ta( );\n", "\ta();\n", "\ta();\n    b();\n", "\ta( );\n    b();\n");
+        check("  a {\n  }  \n", "  a {\n  }\n", "  a {\n\tb\n  }\n", "  a {\n\tb\n  }  \n");
+    }
+
+    #[test]
+    fn a_text_without_the_indentation_of_its_first_line_leaves_that_to_the_file() {
+        check("\t\ta( );\n", "a();", "b();", "\t\tb();\n");
+        check("  a( );\n", "a();\n", "b();\n", "  b();\n");
+        check("  a( );\n  b();\n", "a();\n  b();\n", "c();\n  d();\n", "  c();\n  d();\n");
     }
 
     #[test]
     fn lines_that_the_model_leaves_alone_stay_as_the_file_has_them() {
-        check("  a  \n\tb\nc\n", "a\nb\nc\n", "a\nb\nd\n", "  a  \n\tb\nd\n");
-        check("one(1)\ntwo()\n", "one(2)\ntwo()\n", "one(2)\nthree()\n", "one(1)\nthree()\n");
+        check("  a  \n\tb\nc\n", "  a\n\tb\nc\n", "  a\n\tb\nd\n", "  a  \n\tb\nd\n");
+        check("one( 1 )\ntwo()\n", "one(1)\ntwo()\n", "one(1)\nthree()\n", "one( 1 )\nthree()\n");
     }
 
     #[test]
@@ -276,7 +289,7 @@ mod tests {
     #[test]
     fn lines_that_only_the_model_has_do_not_come_into_the_file() {
         check("a\nb\n", "a\n\nb\n", "a\n\nc\n", "a\nc\n");
-        check("  f( a )\n", "\nf(a)\n\n", "\ng(a)\n\n", "  g(a)\n");
+        check("  f( a )\n", "\n  f(a)\n\n", "\n  g(a)\n\n", "  g(a)\n");
     }
 
     #[test]
@@ -292,19 +305,19 @@ mod tests {
 
     #[test]
     fn whole_lines_stay_whole_lines() {
-        check(" a\nb\n", "a\nb\n", "", "");
-        check(" a\n", "a\n", "c", " c\n");
-        check(" a", "a\n", "c\n", " c");
-        check(" a\n", "a", "c\n", " c\n\n");
+        check(" a\nb\n", " a\nb\n", "", "");
+        check("\ta \n", "\ta\n", "\tc", "\tc\n");
+        check(" a", " a\n", " c\n", " c");
+        check(" a \n", " a", " c\n", " c\n\n");
         let text = " a\n\nb\n";
-        let edit = edit(text, 0..3, "a\n\n", "c\n\n");
+        let edit = edit(text, 0..3, " a\n\n", " c\n\n").unwrap();
         assert_eq!((edit.range, edit.new.as_ref()), (0..4, " c\n\n"));
     }
 
     #[test]
     fn a_part_of_a_line_is_replaced_within_the_line() {
         let text = "x = f( a ) + 1;\n";
-        let made = |old, new| edit(text, 4..10, old, new).new.into_owned();
+        let made = |old, new| edit(text, 4..10, old, new).unwrap().new.into_owned();
         assert_eq!(made("f(a)", "g(a)"), "g(a)");
         assert_eq!(made(" f(a) ", " g(a) "), "g(a)");
         assert_eq!(made("f(a)\n", "g(a,\n  b)\n"), "g(a,\n  b)");

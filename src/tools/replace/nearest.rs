@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use memchr::memmem;
 
 use super::sequence::{lines, words};
-use super::strategies::EditRequest;
 use crate::diff::cut;
+use crate::line_numbers::numbered;
 
 /// Lines that are shown at most.
 const SHOWN: usize = 20;
@@ -22,21 +22,21 @@ const WORDS: usize = 100_000;
 const LINE: usize = 200;
 
 /// Returns advice about a text that was not found.
-pub(super) fn describe(text: &str, wanted: &EditRequest<'_>) -> String {
+pub(super) fn describe(text: &str, old: &str, new: &str) -> String {
     let mut said = String::new();
-    if let Some(at) = memmem::find(text.as_bytes(), wanted.new.trim().as_bytes())
-        && !wanted.new.trim().is_empty()
+    if let Some(at) = memmem::find(text.as_bytes(), new.trim().as_bytes())
+        && !new.trim().is_empty()
     {
         let line = memchr::memchr_iter(b'\n', &text.as_bytes()[..at]).count() + 1;
         let _ = write!(said, "But new_string is there, at line {line}: was it made already? ");
     }
-    let Some((first, shown)) = nearest(text, wanted.old) else {
+    let Some((first, shown)) = nearest(text, old) else {
         return said + "Nothing in the file is like it. Read the file again with read_file.";
     };
     let last = first + shown.len().saturating_sub(1);
     let _ = writeln!(said, "Most like it are lines {first} to {last}:");
     for (number, line) in (first..).zip(shown) {
-        let _ = writeln!(said, "{number:>6}  {}", cut(line, LINE));
+        let _ = writeln!(said, "{}", numbered(number, cut(line, LINE)));
     }
     said + "Copy old_string from the file exactly, white space included."
 }
