@@ -226,8 +226,6 @@ fn assess_one(
         program = Some(there);
     }
     let forms = forms(command, repository.as_deref());
-    let relies = relies(command, cwd);
-    let hides = every_time::hides_commands(command);
     let part = AssessedCommand {
         name,
         prefix,
@@ -242,8 +240,8 @@ fn assess_one(
         overwrites,
         forms,
         own: false,
-        relies,
-        hides,
+        relies: relies(command, cwd),
+        hides: every_time::hides_commands(command),
         destroys: every_time::destroys(command),
         plants: writes::plants(command, cwd),
         content: ProjectContent::None,

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use tracing::{Instrument as _, Span};
 
 use super::connections::Connections;
 use super::engine::{CurrentTurn, Engine};
-use super::event::{CallStarted, Caller, Event, Origin, ToolOutcome};
+use super::event::{Answer, CallStarted, Caller, Event, Origin, ToolOutcome};
 use super::instructions;
 use super::log::Log;
 use super::spans;
@@ -127,8 +128,7 @@ async fn prepare(engine: &Engine, call: Call, cancel: &CancellationToken) -> Rea
 
 /// Runs one call; the model is told at most `room` characters of what comes of it.
 async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Caller, room: usize) {
-    let CurrentTurn { origin, cancel } = turn;
-    let Ready { call, kind, tool, invocation } = ready;
+    let (CurrentTurn { origin, cancel }, Ready { call, kind, tool, invocation }) = (turn, ready);
     let (id, name) = (call.id.clone(), call.name.clone());
     let checked = {
         let access = invocation.as_ref().map_or(&Access::Nothing, |invocation| &invocation.access);
@@ -173,11 +173,7 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
             let answer = engine.approvals.ask(started(Some(question)), cancel).await;
             match engine.approvals.obey(answer.as_ref(), cancel).await {
                 Ok(edited) => {
-                    // Of an "always" about a file the command sees all that it covers.
-                    let scope = answer.as_ref().and_then(|answer| answer.decision().scope());
-                    if let Some(Scope::Reads(places)) = scope {
-                        seen.of_home.extend(places.iter().cloned());
-                    }
+                    seen.of_home.extend(answer.iter().flat_map(places_to_read));
                     let grant = Grant { edited, variables, sandbox, seen };
                     execute(engine, (&id, kind), invocation, grant, cancel).await
                 }
@@ -191,6 +187,14 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
     }
     spans::tool_ended(&outcome);
     engine.calls.finish(id, outcome);
+}
+
+/// Returns the places whose reading an answer allows from now on: the command that was asked about sees all of them.
+fn places_to_read(answer: &Answer) -> Vec<PathBuf> {
+    match answer.decision().scope() {
+        Some(Scope::Reads(places)) => places.clone(),
+        _ => Vec::new(),
+    }
 }
 
 /// Returns the summary of a call for people, who also see whether its command is in the sandbox.
