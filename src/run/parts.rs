@@ -82,6 +82,7 @@ pub(super) fn sandbox_setup(settings: &Settings, env: &Env, limits: &ToolLimits)
         home: env.home(),
         readable: settings.tools.sandbox_readable_paths.clone(),
         writable: settings.tools.sandbox_allowed_paths.clone(),
+        sockets: settings.tools.sandbox_sockets.clone(),
         network: settings.tools.sandbox_network_access,
         hosts: hosts(&settings.sandbox.network),
         protected: &PROTECTED,

@@ -11,7 +11,6 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use crate::linux::beneath::drop_replaced;
 use crate::linux::bubblewrap::{self, CommandParts};
 use crate::linux::namespaces::{self, Entered, Shared, TemporaryFiles};
-use crate::linux::plan::hide_sockets;
 use crate::linux::{landlock, sys};
 use crate::mechanism::NOT_SANDBOXED;
 use crate::order::{HELPER, Means, Order, SharedNumbers};
@@ -70,9 +69,6 @@ fn run(
             // Other commands see this process before it has become one, with what it has open.
             set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
             drop_replaced(&mut profile)?;
-            if !matches!(means, Means::Landlock) {
-                hide_sockets(&mut profile);
-            }
             become_command(&profile, means, &words, variables, own)
         }
         Order::Check { expected, variables, report: whole, errors } => {

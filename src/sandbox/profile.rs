@@ -73,6 +73,12 @@ pub struct Profile {
     pub hidden: Vec<PathBuf>,
     /// The user's home directory, if it is hidden but for a part.
     pub home: Option<Home>,
+    /// Sockets of programs outside that the command cannot connect to, and directories of such. Mechanisms that mount
+    /// hold them; the others refuse all connections, or none.
+    pub foreign_sockets: Vec<PathBuf>,
+    /// Sockets of programs outside that the command can connect to, wherever they are. One whose path leads to another
+    /// one now counts for nothing.
+    pub reachable_sockets: Vec<KnownPath>,
     /// `true` if the command can use the machine's network.
     pub network: bool,
     /// `true` if the command and those that are not apart see nothing of each other's processes.
@@ -82,6 +88,12 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// Returns whether a place is among those that the command can write.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn writes(&self, place: &KnownPath) -> bool {
+        (self.writes_roots && self.roots.contains(place)) || self.writable.contains(place)
+    }
+
     /// Returns the directory of temporary files on the disk, if they are there.
     pub fn temporary_directory(&self) -> Option<&KnownPath> {
         match self.temporary.as_ref()? {

@@ -98,6 +98,7 @@ pub(super) const KEYS: &[Key] = &[
     key("tools.sandboxNetworkAccess", &["tools.sandbox.networkAccess"], Replace, If(off)),
     key("tools.sandboxAllowedPaths", &["tools.sandbox.allowedPaths"], Add, No),
     key("tools.sandboxReadablePaths", &[], Add, No),
+    key("tools.sandboxSockets", &[], Add, No),
     key("tools.sandboxExcludedServers", &[], Add, No),
     key("sandbox.network.allowedDomains", &[], Add, No),
     key(DENIED_DOMAINS, &[], Add, Counts),

@@ -358,6 +358,7 @@ impl<'a> Merger<'a> {
             .iter_mut()
             .chain(&mut settings.tools.sandbox_allowed_paths)
             .chain(&mut settings.tools.sandbox_readable_paths)
+            .chain(&mut settings.tools.sandbox_sockets)
             .chain(&mut settings.policy_paths)
             .chain(&mut settings.admin_policy_paths);
         for path in paths {

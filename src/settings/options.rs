@@ -296,6 +296,8 @@ pub struct ToolsSettings {
     pub sandbox_allowed_paths: Vec<PathBuf>,
     /// Files and directories of the home that commands in the sandbox can read.
     pub sandbox_readable_paths: Vec<PathBuf>,
+    /// Sockets of programs outside that commands in the sandbox can connect to.
+    pub sandbox_sockets: Vec<PathBuf>,
     /// MCP servers that run without it, although a project names them.
     pub sandbox_excluded_servers: Vec<String>,
     /// Reading the web.

@@ -5,6 +5,7 @@ mod looks;
 mod moving;
 mod search;
 mod secret_files;
+mod sockets;
 mod walk;
 
 use std::collections::BTreeSet;
@@ -12,7 +13,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::mem::take;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,8 +31,9 @@ pub use self::looks::RunsOn;
 use self::looks::{Identity, Looks, ProtectedFiles};
 use self::search::{HeldFiles, SearchResult, with_targets};
 use self::secret_files::{SecretFiles, hidden_but};
+use self::sockets::{ForeignSockets, SocketScope};
 use self::walk::{NameRules, WalkResult, WorkspaceWalk};
-use super::home::HomeFiles;
+use super::home::{HomeFiles, follow};
 use super::name_list::NameList;
 use super::network::{HostLists, HostPattern, NetworkAccess, NetworkProxy, NetworkSetup};
 use super::off_thread::off_thread;
@@ -88,6 +90,8 @@ pub struct SandboxSetup {
     pub readable: Vec<PathBuf>,
     /// Directories outside the workspace that commands which may write the workspace can write, too.
     pub writable: Vec<PathBuf>,
+    /// Sockets of programs outside that commands may connect to. They need not exist.
+    pub sockets: Vec<PathBuf>,
     /// `true` if commands can use the machine's network.
     pub network: bool,
     /// Hosts that commands can connect to where they cannot use the machine's network.
@@ -125,6 +129,8 @@ pub struct CommandSandbox {
     /// what has their names later counts for nothing.
     roots: Vec<KnownPath>,
     writable: Vec<KnownPath>,
+    /// Real paths, as they were when the session began, of sockets that commands may connect to.
+    reachable_sockets: Vec<PathBuf>,
     /// The directory for temporary files, once it is there.
     temporary: Mutex<Option<KnownPath>>,
     /// The walk through the workspace. Held while it is made: not to be locked on the runtime's thread.
@@ -138,6 +144,8 @@ pub struct CommandSandbox {
     looks: Arc<Looks>,
     /// Files of the workspace with secrets, which are hidden.
     secret_files: SecretFiles,
+    /// Sockets of programs outside, which are out of reach.
+    foreign_sockets: ForeignSockets,
     /// The home, if the user has one.
     home: Option<HomeFiles>,
     /// The look at the home with which the next command was judged: the profile of that command has the same.
@@ -329,7 +337,7 @@ impl CommandSandbox {
             paths.iter().filter_map(|path| KnownPath::at(path).ok()).collect()
         };
         let (probe, proxy, temporary, looks) = Default::default();
-        let (secret_files, news, complained) = Default::default();
+        let (secret_files, foreign_sockets, news, complained) = Default::default();
         let (walk, protected, unclear, told_unclear) = Default::default();
         let (judged, shown_walk) = Default::default();
         let (roots, writable) = (places(workspace.roots()), places(&setup.writable));
@@ -337,6 +345,11 @@ impl CommandSandbox {
             let (named, tool_chains) = (setup.readable.clone(), setup.tool_chains.clone());
             HomeFiles::new(home.clone(), named, tool_chains, &roots, &writable)
         });
+        let changed = roots.iter().chain(&writable).map(|place| place.path().to_owned());
+        let changed: Vec<_> = changed.collect();
+        let sockets = setup.sockets.iter();
+        let reachable_sockets =
+            sockets.filter_map(|path| follow(path, &changed, &mut Vec::new()).ok()).collect();
         Self {
             scratch: Scratch::new(setup.temporary.clone()),
             setup,
@@ -345,6 +358,7 @@ impl CommandSandbox {
             proxy,
             roots,
             writable,
+            reachable_sockets,
             temporary,
             walk,
             protected,
@@ -352,6 +366,7 @@ impl CommandSandbox {
             told_unclear,
             looks,
             secret_files,
+            foreign_sockets,
             home,
             judged,
             shown_walk,
@@ -435,6 +450,10 @@ impl CommandSandbox {
             let title = format!("Readable in {}, besides these", home.path.display());
             section(&title, home.readable.iter().map(PathBuf::as_path).collect());
         }
+        let sockets = profile.reachable_sockets.iter().map(KnownPath::path);
+        section("Sockets of programs outside that can be connected to", sockets.collect());
+        let sockets = profile.foreign_sockets.iter().map(PathBuf::as_path);
+        section("Sockets of programs outside that cannot", sockets.collect());
         section("Not readable", profile.hidden.iter().map(|path| &**path).collect());
         text.push_str(&self.describe_network(&probe));
         Ok(text)
@@ -530,6 +549,9 @@ impl CommandSandbox {
             }
             let profile = sandbox.profile(mode, &shown);
             let profile = profile.map_err(|error| unavailable(&error.to_string()))?;
+            if profile.writes_roots {
+                sandbox.foreign_sockets.begin();
+            }
             let found = Arc::clone(&sandbox.protected.lock());
             let before = Before { files: identified(&found.files), found };
             let (profile, before) = (Arc::new(profile), Arc::new(before));
@@ -751,6 +773,7 @@ impl CommandSandbox {
         let shown: BTreeSet<_> = named.chain(shown.secrets.iter().cloned()).collect();
         let hidden: BTreeSet<_> =
             hidden.into_iter().flat_map(|path| hidden_but(path, &shown)).collect();
+        let (foreign_sockets, reachable_sockets) = self.sockets(found.sockets);
         let mut profile = Profile {
             roots: self.roots.clone(),
             writes_roots,
@@ -759,6 +782,8 @@ impl CommandSandbox {
             protected,
             hidden: Vec::new(),
             home,
+            foreign_sockets,
+            reachable_sockets,
             network: self.setup.network,
             apart: false,
             limits: self.setup.limits,
@@ -768,6 +793,8 @@ impl CommandSandbox {
         }
         let hidden = hidden.into_iter().filter(|path| !profile.hides_in_home(path));
         profile.hidden = hidden.collect();
+        let foreign = take(&mut profile.foreign_sockets).into_iter();
+        profile.foreign_sockets = foreign.filter(|path| !profile.hides_in_home(path)).collect();
         Ok(profile)
     }
 
@@ -787,6 +814,31 @@ impl CommandSandbox {
         }
         home.show(files);
         hidden
+    }
+
+    /// Returns the sockets that commands must not connect to, of those that the walk has found in the workspace and of
+    /// others; and those that they may connect to, as they are now. Blocks.
+    fn sockets(&self, in_workspace: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<KnownPath>) {
+        let sandbox = self.probe.get().and_then(|probe| probe.sandbox.as_ref());
+        // The others refuse all connections, or none.
+        if !sandbox.is_some_and(|sandbox| has_own_temporary(sandbox.mechanism())) {
+            return Default::default();
+        }
+        let written: Vec<_> =
+            self.roots.iter().chain(&self.writable).map(KnownPath::path).collect();
+        let scope = SocketScope {
+            written: &written,
+            reachable: &self.reachable_sockets,
+            shares_network: self.setup.network,
+        };
+        let foreign = self.foreign_sockets.masked(in_workspace, &scope);
+        // A link that has come up on the way leads wherever a command wants.
+        let reachable = self.reachable_sockets.iter().filter_map(|path| {
+            let known = KnownPath::at(path).ok().filter(|known| known.path() == path)?;
+            let is_socket = path.symlink_metadata().ok()?.file_type().is_socket();
+            is_socket.then_some(known)
+        });
+        (foreign, reachable.collect())
     }
 
     /// Returns the files and directories of the machine and of the home that are known to hold secrets, real paths.

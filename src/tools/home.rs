@@ -120,23 +120,32 @@ impl HomeFiles {
         // Most rows name files that are not there.
         path.symlink_metadata().ok()?;
         let mut followed = Vec::new();
-        let real = walk(path, |path| match fs::symlink_metadata(path) {
-            Ok(found) if found.is_symlink() => {
-                if self.changed.iter().any(|directory| path.starts_with(directory)) {
-                    return Err(io::ErrorKind::PermissionDenied.into());
-                }
-                let target = fs::read_link(path)?;
-                followed.push((path.to_owned(), target.clone()));
-                Ok(ComponentKind::Link(target))
-            }
-            Ok(_) => Ok(ComponentKind::Present),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(ComponentKind::Missing),
-            Err(error) => Err(error),
-        });
-        let real = real.ok()?;
+        let real = follow(path, &self.changed, &mut followed).ok()?;
         links.extend(followed.into_iter().filter(|(path, _)| path.starts_with(home)));
         Some(real)
     }
+}
+
+/// Returns the file that a path leads to, which need not exist, and adds links that were followed, each with its target.
+/// A link below a directory that commands change is an error: a command may have made it.
+pub(super) fn follow(
+    path: &Path,
+    changed: &[PathBuf],
+    followed: &mut Vec<(PathBuf, PathBuf)>,
+) -> io::Result<PathBuf> {
+    walk(path, |path| match fs::symlink_metadata(path) {
+        Ok(found) if found.is_symlink() => {
+            if changed.iter().any(|directory| path.starts_with(directory)) {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+            let target = fs::read_link(path)?;
+            followed.push((path.to_owned(), target.clone()));
+            Ok(ComponentKind::Link(target))
+        }
+        Ok(_) => Ok(ComponentKind::Present),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(ComponentKind::Missing),
+        Err(error) => Err(error),
+    })
 }
 
 /// Returns what git reads for directories that are worked in, outside of them: the repository that each is in, and

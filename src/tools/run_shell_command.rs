@@ -212,6 +212,7 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
                 .await
                 .about_hidden(&confinement.hidden_in_workspace(), command, &written)
                 .about_home(confinement.profile(), [command, &written])
+                .about_sockets(confinement.profile(), [command, &written])
         }
         (None, Some(sandbox)) => {
             // It may have made repositories.
@@ -383,6 +384,7 @@ fn report(
         text.extend(notes.blocked.as_deref());
         text.extend(notes.limits.as_deref());
         text.extend(notes.home.as_deref());
+        text.extend(notes.sockets.as_deref());
     }
     text.extend(notes.hosts.as_deref());
     text.extend(notes.taken.as_deref());

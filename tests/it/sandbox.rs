@@ -6,6 +6,7 @@ mod home;
 mod limits;
 mod lines;
 mod network;
+mod sockets;
 mod walls;
 mod work;
 

@@ -12,6 +12,7 @@ mod outside;
 #[cfg(target_os = "linux")]
 mod registries;
 mod secrets;
+mod sockets;
 mod temporary;
 
 use std::fs::{self, Permissions};
@@ -84,6 +85,7 @@ fn sandbox_setup(home: &Path) -> SandboxSetup {
         tool_chains: Vec::new(),
         readable: Vec::new(),
         writable: Vec::new(),
+        sockets: Vec::new(),
         network: false,
         hosts: NetworkSetup::default(),
         protected: &PROTECTED,

@@ -148,10 +148,12 @@ impl Opened {
     }
 }
 
-/// Takes writable paths that lead to other files than when the session began out of a profile.
+/// Takes writable paths that lead to other files than when the session began, and sockets that have gone, out of a
+/// profile.
 pub(crate) fn drop_replaced(profile: &mut Profile) -> io::Result<()> {
     let root = Root::open()?;
     profile.writable.retain(|place| root.find_place(place).is_ok());
+    profile.reachable_sockets.retain(|place| root.find_place(place).is_ok());
     Ok(())
 }
 

@@ -178,8 +178,7 @@ impl Arguments {
 fn arguments(profile: &Profile) -> io::Result<Arguments> {
     let mut made = Arguments { root: Root::open()?, words: Vec::new(), expected: Vec::new() };
     let Layout { seen, unseen } = Layout::of(profile);
-    let is_writable = |place: &KnownPath| profile.writes_roots || !profile.roots.contains(place);
-    let option = |place: &KnownPath| if is_writable(place) { "--bind" } else { "--ro-bind" };
+    let option = |place: &KnownPath| if profile.writes(place) { "--bind" } else { "--ro-bind" };
     for place in seen {
         made.bind(option(place), place.clone(), place.path());
     }

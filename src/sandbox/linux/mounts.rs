@@ -88,11 +88,9 @@ pub(super) fn build(profile: &Profile, temporary: Vec<Part>) -> io::Result<()> {
 
 impl Parts {
     fn take(root: &Root, profile: &Profile, mut temporary: Vec<Part>) -> io::Result<Self> {
-        let is_writable =
-            |place: &KnownPath| profile.writes_roots || !profile.roots.contains(place);
         let take = |places: Vec<&KnownPath>| -> io::Result<Vec<_>> {
             let taken = places.into_iter().map(|place| {
-                let part = confined(&root.find_place(place)?, !is_writable(place));
+                let part = confined(&root.find_place(place)?, !profile.writes(place));
                 Ok((part.naming(place.path().to_string_lossy())?, place.clone()))
             });
             taken.collect()

@@ -1,8 +1,6 @@
 //! The plan of the files that a command sees: what is put where, whatever puts it there.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::os::unix::fs::FileTypeExt as _;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::beneath::Guard;
@@ -53,7 +51,8 @@ pub(super) struct Layout<'p> {
 
 impl<'p> Layout<'p> {
     pub(super) fn of(profile: &'p Profile) -> Self {
-        let mut places: Vec<_> = profile.roots.iter().chain(&profile.writable).collect();
+        let places = profile.roots.iter().chain(&profile.writable);
+        let mut places: Vec<_> = places.chain(&profile.reachable_sockets).collect();
         places.sort_by_key(|place| place.path());
         let mut replaced = replaced_directories(profile);
         replaced.extend(replaced_home(profile).map(|home| home.path.clone()));
@@ -80,7 +79,8 @@ pub(super) fn guards(profile: &Profile) -> BTreeMap<PathBuf, Guard> {
         .into_iter()
         .chain(writable.iter().copied());
     let own: Vec<_> = own.filter(is_below).collect();
-    let others = profile.protected.iter().chain(&profile.hidden).map(PathBuf::as_path);
+    let others = profile.protected.iter().chain(&profile.hidden).chain(&profile.foreign_sockets);
+    let others = others.map(PathBuf::as_path);
     let above = others.chain(own.iter().copied()).flat_map(|path| path.ancestors().skip(1));
     let pinned = above.filter(is_below).chain(own.iter().copied());
     let mut guards: BTreeMap<_, _> = pinned.map(|path| (path.to_owned(), Guard::Pinned)).collect();
@@ -107,29 +107,8 @@ pub(super) fn drop_held<T>(guards: &mut BTreeMap<PathBuf, T>, is_read_only: impl
 
 /// Returns what is hidden, but for what lies below something else that is hidden.
 pub(super) fn outermost_hidden(profile: &Profile) -> Vec<&PathBuf> {
-    let mut hidden: Vec<_> = profile.hidden.iter().collect();
+    let mut hidden: Vec<_> = profile.hidden.iter().chain(&profile.foreign_sockets).collect();
     hidden.sort();
     hidden.dedup_by(|path, above| path.starts_with(above));
     hidden
-}
-
-/// Returns the sockets that programs outside listen on, so far as their paths are known here: neither a
-/// network of the command's own nor a read-only mount keeps it from connecting to them. To be called in
-/// the machine's network. Those in the workspace are left to it.
-fn sockets(profile: &Profile) -> BTreeSet<PathBuf> {
-    let list = fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    let roots = profile.roots.iter().map(|root| root.path().to_owned()).collect();
-    let others = [run_directories(), temporary_directories(), roots].concat();
-    let paths = list.lines().filter_map(|line| line.split_once(" /"));
-    let paths = paths.map(|(_, path)| Path::new("/").join(path));
-    let is_socket =
-        |path: &PathBuf| path.symlink_metadata().is_ok_and(|data| data.file_type().is_socket());
-    let real = paths.filter(is_socket).filter_map(|path| path.canonicalize().ok());
-    let is_seen = |path: &PathBuf| !others.iter().any(|other| path.starts_with(other));
-    real.filter(is_seen).collect()
-}
-
-/// Adds what a command can see of the files, but must not, to what is hidden.
-pub(crate) fn hide_sockets(profile: &mut Profile) {
-    profile.hidden.extend(sockets(profile));
 }

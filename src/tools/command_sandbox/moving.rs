@@ -147,6 +147,7 @@ mod tests {
             tool_chains: Vec::new(),
             readable: Vec::new(),
             writable: Vec::new(),
+            sockets: Vec::new(),
             network: false,
             hosts: NetworkSetup::default(),
             protected: &PROTECTED,

@@ -49,6 +49,8 @@ pub(super) struct WalkResult {
     pub(super) secrets: Vec<Candidate>,
     /// Directories in which files with secrets could not be looked for.
     pub(super) unsearched: Vec<PathBuf>,
+    /// Sockets.
+    pub(super) sockets: Vec<PathBuf>,
 }
 
 /// A file with secrets, by its name.
@@ -112,6 +114,7 @@ impl WorkspaceWalk {
                 }
             };
             left -= listing.count;
+            found.sockets.extend(listing.sockets.iter().map(|name| directory.join(name)));
             if sought.protected {
                 found.directories.insert(directory.clone());
                 found.protected.extend(listing.protected.iter().map(|name| directory.join(name)));
@@ -189,6 +192,8 @@ struct Listing {
     protected: Vec<OsString>,
     /// Names of secrets, and whether each is a link.
     secrets: Vec<(OsString, bool)>,
+    /// Names of sockets.
+    sockets: Vec<OsString>,
 }
 
 impl Listing {
@@ -222,10 +227,14 @@ impl Listing {
             directories: Vec::new(),
             protected: Vec::new(),
             secrets: Vec::new(),
+            sockets: Vec::new(),
         };
         for entry in entries.take(most.saturating_add(1)) {
             let (name, kind) = entry?;
             listing.count += 1;
+            if kind.is_socket() {
+                listing.sockets.push(name.clone());
+            }
             let path = directory.join(&name);
             let is_protected = (wanted.is_protected)(&path);
             let hides = |is_directory| wanted.secrets.hides(&path, is_directory);
@@ -329,6 +338,7 @@ mod tests {
             directories: Vec::new(),
             protected: Vec::new(),
             secrets: vec![("earlier".into(), false)],
+            sockets: Vec::new(),
         };
         let wanted = NameRules { is_protected: &|_| false, secrets: &Secrets::default() };
         let listed = Listing::of(&root, Some(earlier()), 10, &wanted).unwrap();

@@ -127,6 +127,8 @@ pub(super) struct SandboxNotes {
     pub(super) hidden: Option<String>,
     /// Of a file in the hidden part of the home, should the command have failed.
     pub(super) home: Option<String>,
+    /// Of a socket that cannot be connected to, should the command have failed.
+    pub(super) sockets: Option<String>,
 }
 
 /// Words of the system and of programs, in lower case: C's library and Go's write the same words with other
@@ -263,6 +265,22 @@ impl SandboxNotes {
             )
         });
         Self { home, ..self }
+    }
+
+    /// Adds a note on a masked socket whose name a command line, or what it wrote, has.
+    pub(super) fn about_sockets(self, profile: &Profile, texts: [&str; 2]) -> Self {
+        let is_named = |path: &&PathBuf| {
+            let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+            texts.iter().any(|text| text.contains(&*name))
+        };
+        let sockets = profile.foreign_sockets.iter().find(is_named).map(|path| {
+            format!(
+                "\n[Masked by the sandbox, as a program outside has bound it: the socket {}. If the command must \
+                 connect to it, the user can name it in the setting `tools.sandboxSockets`.]",
+                path.display()
+            )
+        });
+        Self { sockets, ..self }
     }
 
     /// Adds a note on those of the hidden files whose names a command line, or what it wrote, has.

@@ -36,6 +36,7 @@ fn demanding(
         tool_chains: Vec::new(),
         readable: Vec::new(),
         writable: Vec::new(),
+        sockets: Vec::new(),
         network: false,
         hosts: NetworkSetup::default(),
         protected: &NO_NAMES,

@@ -37,6 +37,7 @@ pub(super) fn broken() -> SandboxSetup {
         tool_chains: Vec::new(),
         readable: Vec::new(),
         writable: Vec::new(),
+        sockets: Vec::new(),
         network: false,
         hosts: NetworkSetup::default(),
         protected: &NO_NAMES,

@@ -1,0 +1,99 @@
+//! Sockets of programs outside, and the session's own.
+
+use std::fs;
+use std::io::Read as _;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use super::{Arena, mechanisms, python};
+
+/// Listens in a directory, whose path may be too long for the address of a socket.
+fn listen(directory: &Path, name: &str) -> UnixListener {
+    fs::create_dir_all(directory).unwrap();
+    let opened = fs::File::open(directory).unwrap();
+    let by_descriptor = format!("/proc/self/fd/{}/{name}", opened.as_raw_fd());
+    let listener = UnixListener::bind(directory.join(name));
+    let listener = listener.or_else(|_| UnixListener::bind(by_descriptor)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    listener
+}
+
+fn mounting() -> Vec<&'static str> {
+    mechanisms().into_iter().filter(|mechanism| *mechanism != "landlock").collect()
+}
+
+/// A line that connects to a socket and writes to it, in Python, from the directory that the socket is in.
+fn connecting(path: &Path, python: &str) -> String {
+    let (directory, name) = (path.parent().unwrap().display(), path.file_name().unwrap().display());
+    format!(
+        "cd '{directory}' && {python} -c 'import socket; s = socket.socket(socket.AF_UNIX); \
+         s.connect(\"{name}\"); s.send(b\"reached\")' 2>&1; echo $?"
+    )
+}
+
+#[track_caller]
+fn reached(listener: &UnixListener) -> bool {
+    let Ok((mut stream, _)) = listener.accept() else { return false };
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text == "reached"
+}
+
+#[test]
+fn a_socket_that_the_settings_name_is_reached_and_its_neighbour_is_not() {
+    let Some(python) = python() else { return };
+    let arena = Arena::new();
+    let temporary = tempfile::tempdir_in("/tmp").unwrap();
+    let mut places: Vec<PathBuf> = vec![
+        arena.workspace().join("named"),
+        arena.home().join("hidden/named"),
+        temporary.path().join("named"),
+    ];
+    let outside = arena.path().join("outside/named");
+    // The kernel's list has no longer path than the address of a socket.
+    places.extend((outside.as_os_str().len() < 108).then_some(outside));
+    let settings = serde_json::json!({ "tools": { "sandboxSockets": &places } });
+    arena.file(".gemini/settings.json", &settings.to_string());
+    for path in &places {
+        let directory = path.parent().unwrap();
+        let (named, other) = (listen(directory, "named"), listen(directory, "other"));
+        for mechanism in mounting() {
+            for mode in ["read-only", "workspace-write"] {
+                let output = arena.bash(mechanism, mode, &connecting(path, python));
+                assert!(reached(&named), "{mechanism}, {mode}, {}: {output:?}", path.display());
+                let neighbour = path.with_file_name("other");
+                let output = arena.bash(mechanism, mode, &connecting(&neighbour, python));
+                assert!(!reached(&other), "{mechanism}, {mode}, {}", neighbour.display());
+                assert!(!output.stdout.ends_with(b"\n0\n"), "{mechanism}, {mode}: {output:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_link_in_the_place_of_a_named_socket_leads_to_no_other() {
+    let Some(python) = python() else { return };
+    let arena = Arena::new();
+    let path = arena.workspace().join("named");
+    let settings = serde_json::json!({ "tools": { "sandboxSockets": [&path] } });
+    arena.file(".gemini/settings.json", &settings.to_string());
+    let directory = arena.home().join("hidden");
+    let foreign = listen(&directory, "foreign");
+    for mechanism in mounting() {
+        arena.outside("rm -f named; mkdir -p a; ln -s ../hidden/foreign named");
+        let output = arena.bash(mechanism, "workspace-write", &connecting(&path, python));
+        // A command of an earlier session may have made the link.
+        assert!(!reached(&foreign), "{mechanism}: {output:?}");
+    }
+}
+
+#[test]
+fn a_socket_that_nobody_listens_at_is_removed_by_a_server_that_begins_again() {
+    let arena = Arena::new();
+    for mechanism in mounting() {
+        drop(listen(&arena.workspace(), "stale"));
+        let output = arena.bash(mechanism, "workspace-write", "rm stale && test ! -e stale");
+        assert!(output.status.success(), "{mechanism}: {output:?}");
+    }
+}
