@@ -96,10 +96,15 @@ struct MemoryReader<'a> {
 impl MemoryReader<'_> {
     /// Reads what is in a directory of a project, or above one.
     fn add_trusted(&mut self, directory: &Path, of_project: bool, allowed: &[PathBuf]) {
+        let files = self.memory.places.in_directory(directory, of_project);
+        // The judgement resolves the whole path of the directory, which may be one of very many.
+        if of_project && files.is_empty() {
+            return;
+        }
         if (self.memory.trusts)(directory) {
             return self.add(directory, of_project, allowed);
         }
-        for path in self.memory.places.in_directory(directory, of_project) {
+        for path in files {
             let content = Err("you have said not to trust its folder".to_owned());
             self.files.push(MemoryFile { path, content });
         }
@@ -157,7 +162,8 @@ impl MemoryReader<'_> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use std::os::unix::fs::symlink;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::thread;
 
     use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -166,6 +172,25 @@ mod tests {
 
     /// Number of times that the files are read: without the repair, some of so few are outside.
     const ROUNDS: usize = 1000;
+
+    #[test]
+    fn trust_is_looked_up_only_for_directories_that_have_a_memory_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let below: Vec<_> = (1..=100).map(|depth| root.join("d/".repeat(depth))).collect();
+        fs::create_dir_all(&below[99]).unwrap();
+        fs::write(below[41].join("AGENTS.md"), "words\n").unwrap();
+        let looked_up = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&looked_up);
+        let workspace = Workspace::new(&root, &[]).unwrap();
+        let memory = Memory::new(Places::default(), move |_| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            true
+        });
+        let files = memory.read(&workspace, &below);
+        assert_eq!(files.len(), 1, "{files:?}");
+        assert_eq!(looked_up.load(Ordering::Relaxed), 1);
+    }
 
     #[test]
     fn no_memory_file_outside_is_read_while_a_directory_and_a_link_change_places() {
