@@ -66,7 +66,7 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
         end = drained(&input_ended, agent.drain_timeout) => end,
         signal = signals.next() => ExitReason::Signal(signal),
     };
-    // An editor may close its pipes in either order when nothing runs: no answer is lost then.
+    // An editor that stops reading while no turn runs has lost no answer: that is a normal end.
     let is_busy = || sessions.list().iter().any(|session| session.busy);
     let end = if end == ExitReason::Unread && !is_busy() { ExitReason::Done } else { end };
     let mut answering = matches!(end, ExitReason::Signal(_) | ExitReason::TimedOut);

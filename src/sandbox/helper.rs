@@ -76,7 +76,8 @@ fn run(
             let whole = &*report.insert(File::from(sys::inherited(whole)?));
             bubblewrap::check(&expected)?;
             report::add_started(whole)?;
-            // Until here, messages were bubblewrap's, which may be started again.
+            // Standard error was a file for bubblewrap's messages, as bubblewrap may be started again. The command gets
+            // the real one.
             rustix::stdio::dup2_stderr(sys::inherited(errors)?)?;
             become_program(&words, &variables)
         }

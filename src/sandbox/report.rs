@@ -66,7 +66,7 @@ mod writing {
 
     use super::{BUBBLEWRAP, FAILED, STARTED};
 
-    /// Begins the report, in the file of an order that has been read, or anew.
+    /// Empties the file for the report, which held the order or an earlier report.
     pub(crate) fn begin(mut file: &File) -> io::Result<()> {
         file.set_len(0)?;
         file.rewind()

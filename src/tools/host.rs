@@ -151,7 +151,7 @@ impl Host {
             off_thread(move || workspace.resolve_to_read(&path))
         };
         let resolved = resolve().await;
-        // The files outside may have become others since they were last looked at.
+        // The list of files outside may be out of date: a path that it does not open is looked up with a new list.
         let is_open = match &resolved {
             Ok(path) => !path.is_asked,
             Err(error) => error.kind != OUTSIDE,

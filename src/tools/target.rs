@@ -37,7 +37,7 @@ impl PathTarget {
             Ok(PathToRead { real, is_asked }) => {
                 let relative = cx.host.workspace.relative(&real);
                 let label = one_line(&visible_line(&relative), LABEL_CHARS);
-                // What it is the question has to tell, and nobody else is told before the answer.
+                // The question has to say whether the path is a directory. The permit is for this look alone.
                 let permit = is_asked.then(|| cx.host.workspace.permit(vec![real.clone()]));
                 let found = check(cx, &real, respect).await;
                 drop(permit);

@@ -200,7 +200,7 @@ impl Commands for Registry {
         if let Some(file) = own.iter().find(|file| file.name == name) {
             return command(CommandOfPrompt::Own { file: file.clone(), args: args.to_owned() });
         }
-        // It may be a file's path that the model is to be told.
+        // A first word that is the path of a file is meant for the model.
         let is_unknown = is_name(name) && !Path::new(first).exists();
         let built_in = self.commands.iter().map(|command| command.name.to_owned());
         let own = own.into_iter().map(|file| file.name);

@@ -70,7 +70,8 @@ impl Check<'_> {
                 rules: vec![rule.name.clone()],
                 ..Question::default()
             }),
-            // Who allows a tool that reads means the workspace.
+            // A rule that allows a tool which reads was written for the workspace: it answers no question about files
+            // outside.
             (RuleEffect::Allow, Verdict::Ask(asked))
                 if (asked.every_time() || reads::asks(asked)) && rule.rank < Rank::EVERY_TIME =>
             {
@@ -97,7 +98,8 @@ impl Check<'_> {
                 (None, None) => Verdict::Allow,
                 (None, Some(outside)) => Verdict::Ask(outside),
                 (Some(why), None) => ask(risk::SECRETS, why, Vec::new()),
-                // One answer is for both, and a secret is asked about every time.
+                // One question covers the secret and the files outside. A secret is asked about every time, so no "always"
+                // is offered.
                 (Some(why), Some(outside)) => {
                     let secret = RuleName::BuiltIn(risk::SECRETS.to_owned());
                     Verdict::Ask(outside.with(&why, secret))

@@ -49,7 +49,7 @@ pub(super) struct LineVerdict {
     pub(super) only_reads: bool,
     /// Mode of the sandbox that it runs in.
     pub(super) sandbox: SandboxMode,
-    /// Files that it sees in the sandbox besides.
+    /// Files that the command line sees in the sandbox beside those that every command sees.
     pub(super) shown: ShownFiles,
 }
 
@@ -118,7 +118,7 @@ fn about_hidden(
     let names = names.map(|command| command.name.clone());
     match verdict {
         Verdict::Allow => Verdict::Ask(Question { commands: unique(names), ..question }),
-        // One answer is for both: no "always" that is meant for one of them.
+        // One answer is for the command and the hidden files together: an "always" would be meant for one of the two.
         Verdict::Ask(asked) => Verdict::Ask(Question {
             why: format!("{}; {}", asked.why, question.why),
             rules: [asked.rules, question.rules].concat(),

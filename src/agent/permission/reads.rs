@@ -26,7 +26,7 @@ pub(super) fn question(always: &Always, files: &[OutsideFile]) -> Option<Questio
         "{} {are} outside the workspace, and not read without a question",
         names.join(", ")
     );
-    // Without a folder for one of them, no "always" would cover the call.
+    // If one of the files has no folder, no "always" is offered: none could cover the whole call.
     let folders: Option<Vec<_>> = files.iter().map(|file| file.folder.clone()).collect();
     let scopes = folders.map(|folders| Scope::Reads(outermost(folders.into_iter())));
     Some(Question {

@@ -336,7 +336,7 @@ async fn execute(
     let connects = sandbox < SandboxMode::DangerFullAccess
         || matches!(invocation.access, Access::Fetch { .. });
     let connect = connects.then_some(connect);
-    // It runs, and so may read what was asked about.
+    // The call is allowed to run, so it may read the files outside the workspace that the question was about.
     let _permit = match &invocation.access {
         Access::ReadFiles { outside, .. } => {
             let paths = outside.iter().map(|file| file.path.clone());

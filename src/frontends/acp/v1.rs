@@ -83,8 +83,8 @@ impl Editor {
         let Err(error) = self.check_ready(opened.session()) else {
             return opened.client.prompt(opened.session(), prompt, responder);
         };
-        // A command works without a model, and may be what helps. To know one, files may be read: the requests
-        // about the session that come after this one wait for that, and no others.
+        // A slash command works without a model, and may be the way to get one. To recognise a command, files may be
+        // read: only later requests about this session wait for that.
         let lock = self.lock(&opened.client.id);
         tokio::spawn(async move {
             let session = Arc::clone(opened.session());

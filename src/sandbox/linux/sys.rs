@@ -44,7 +44,8 @@ pub(crate) fn continue_in_copy() -> io::Result<()> {
 /// Does the same, and returns in another copy when one has ended by itself and `is_tried_again` says so.
 pub(crate) fn continue_in_copies(mut is_tried_again: impl FnMut() -> bool) -> io::Result<()> {
     loop {
-        // One that comes before this process leaves signals to the copy would end this process alone.
+        // Signals are held until this process ignores them: a signal that came earlier would end this process and not
+        // the copy.
         hold_signals(true);
         let forked = fork();
         let Ok(Fork::Parent(child)) = forked else {

@@ -41,8 +41,8 @@ impl SecretFiles {
     }
 }
 
-/// Returns the files and directories to hide of what a walk through directories has found, whether git tracks them or
-/// not. Blocks.
+/// Returns the files and directories to hide, selected from the result of a walk through directories. Files that git
+/// tracks are among them. Blocks.
 pub(super) fn named(
     directories: &[PathBuf],
     candidates: Vec<Candidate>,
@@ -66,7 +66,8 @@ fn hidden_of(
             found.extend(target(&path, roots));
         }
     }
-    // Files come in the order of their depth: of the deepest, which exceed the limit, the directories are hidden.
+    // The files are sorted by depth. In place of the files beyond the limit, the deepest ones, their directories are
+    // hidden.
     for path in found.drain(found.len().min(MAX_HIDDEN)..) {
         let directory = path.parent().filter(|directory| !is_above_root(directory, roots));
         hidden.push(directory.map_or_else(|| path.clone(), Path::to_owned));

@@ -66,7 +66,7 @@ pub(super) struct Plan {
     pub(super) more: usize,
     /// Files and directories outside of the workspace that are read if a person agrees.
     pub(super) outside: Vec<OutsideFile>,
-    /// Directories of those, in which nothing is looked for before.
+    /// Directories in `outside`, which are searched only after a person has agreed.
     closed: Vec<PathBuf>,
 }
 

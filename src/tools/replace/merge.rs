@@ -1,6 +1,5 @@
-//! An edit where the file has other white space than the model believes: its change is made, and
-//! what it did not mean to change stays as it is in the file. New lines are written as the model
-//! gave them, and so only where its indentation is the file's.
+//! Edits of a file whose white space differs from the model's text. The model's change is made, and all other text
+//! stays as it is in the file. New lines keep the model's indentation, so they are accepted only where it is the file's.
 
 use std::hash::Hash;
 use std::ops::Range;
@@ -22,7 +21,7 @@ pub(super) struct IndentMismatch {
     pub(super) in_file: String,
 }
 
-/// Puts `new` in place of what was found for `old` at `range`, white space aside.
+/// Replaces `range`, which matches `old` if white space is ignored, by `new`.
 pub(super) fn edit(
     text: &str,
     range: Range<usize>,
@@ -32,7 +31,7 @@ pub(super) fn edit(
     let in_line = |c: char| c.is_whitespace() && c != '\n';
     let before = text[..range.start].trim_end_matches(in_line);
     let after = text[range.end..].trim_start_matches(in_line);
-    // A text that begins after the indentation of its line leaves that to the file.
+    // If the old text begins after the indentation of its line, the file's indentation stays.
     let indented = before.len() == range.start
         || lines(old).find(|line| !is_blank(line)).is_some_and(|line| !indent(line).is_empty());
     let whole_lines = indented

@@ -94,10 +94,10 @@ pub struct InitializeParams {
     client_capabilities: Option<ClientCapabilities>,
     #[serde(deserialize_with = "lenient")]
     client_info: Option<ClientInfo>,
-    /// Capabilities under the name that version 2 has for them.
+    /// The client's capabilities, in the field that version 2 of the protocol has for them.
     #[serde(deserialize_with = "lenient")]
     capabilities: Option<ClientCapabilities>,
-    /// Name of the program under the name that version 2 has for it.
+    /// The client's program, in the field that version 2 of the protocol has for it.
     #[serde(deserialize_with = "lenient")]
     info: Option<ClientInfo>,
 }

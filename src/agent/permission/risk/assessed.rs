@@ -26,7 +26,7 @@ pub struct AssessedCommand {
     pub also: Vec<Finding>,
     /// Files with secrets that it names, real paths.
     pub secrets: Vec<PathBuf>,
-    /// Files of the hidden home that it names to read.
+    /// Files of the hidden home that the command names and reads.
     pub hidden: Vec<OutsideFile>,
     /// `true` if it reads or changes secrets, and not only may.
     pub tells_secrets: bool,

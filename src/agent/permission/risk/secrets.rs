@@ -67,7 +67,7 @@ impl<'a> SecretFinder<'a> {
     /// Returns the files of the hidden home that a command names, but for those that it only writes to.
     pub(super) fn hidden(&self, command: &SimpleCommand, cwd: &Cwd<'_>) -> Vec<OutsideFile> {
         let Some(hidden) = self.hidden else { return Vec::new() };
-        // Later commands of the line read where `cd` has gone.
+        // `cd` counts as a command that reads: later commands of the line can read the directory that it enters.
         let looks_at_names = |name| name != "cd" && reading::looks_at_names(name);
         let is_read = !command.name().is_some_and(looks_at_names);
         let words = command.words.iter().filter(|_| is_read);

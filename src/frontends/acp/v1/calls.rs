@@ -170,8 +170,8 @@ impl Calls {
     }
 }
 
-/// Returns the content of a call that has ended. A call that looks at the workspace shows all that the model is
-/// given of it, texts and images.
+/// Returns the content of a call that has ended. Of a call that reads the workspace, the content is all text and all
+/// images that the model gets.
 fn result<'a>(started: &CallStarted, end: &'a ToolOutcome) -> Option<Vec<ToolCallContent<'a>>> {
     let shown = outcome(end).map(content);
     // The text beside attached media only names them.

@@ -26,7 +26,7 @@ impl Ui {
         let Some(session) = self.session.session().filter(|_| self.login.is_some()) else {
             return false;
         };
-        // Files may be read to know a command: only where there is no key.
+        // Last comes the check that may read files to recognise a command: it counts only if there is no key.
         matches!(session.ready(), Err(ModelError::NotAuthenticated(_)))
             && !matches!(prompt, [PromptPart::Shell(_)])
             && session.needs_model(prompt)
