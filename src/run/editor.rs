@@ -15,7 +15,7 @@ use crate::record;
 use tandem_a2a::CLOSING;
 use tandem_acp::{self as acp, OwnSession};
 use tandem_agent::session::Store;
-use tandem_agent::sessions::{MakeSession, WantedSession};
+use tandem_agent::sessions::{MakeSession, Sessions, WantedSession};
 use tandem_settings::Settings;
 use tandem_wire::{rpc, stdio};
 
@@ -61,14 +61,11 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     let served = acp::serve(service, stdio::input(), stdio::output(), options);
     tokio::pin!(served);
     let end = tokio::select! {
-        served = &mut served => hung_up(served),
-        () = stdio::reader_gone() => ExitReason::Unread,
+        served = &mut served => hung_up(served, &sessions),
+        () = stdio::reader_gone() => unread(&sessions),
         end = drained(&input_ended, agent.drain_timeout) => end,
         signal = signals.next() => ExitReason::Signal(signal),
     };
-    // An editor that stops reading while no turn runs has lost no answer: that is a normal end.
-    let is_busy = || sessions.list().iter().any(|session| session.busy);
-    let end = if end == ExitReason::Unread && !is_busy() { ExitReason::Done } else { end };
     let mut answering = matches!(end, ExitReason::Signal(_) | ExitReason::TimedOut);
     if matches!(end, ExitReason::Signal(_)) {
         // The editor is answered all the while.
@@ -110,8 +107,14 @@ fn cleaning(
     (make, cleanup)
 }
 
+/// Returns how a run ended whose answers nobody reads any more. An editor that leaves while no turn runs has lost none.
+fn unread(sessions: &Sessions) -> ExitReason {
+    let is_busy = sessions.list().iter().any(|session| session.busy);
+    if is_busy { ExitReason::Unread } else { ExitReason::Done }
+}
+
 /// Returns how a connection ended that was served to its end.
-fn hung_up(served: anyhow::Result<()>) -> ExitReason {
+fn hung_up(served: anyhow::Result<()>, sessions: &Sessions) -> ExitReason {
     match served {
         Ok(()) => ExitReason::Done,
         Err(err) if err.is::<rpc::NoMessages>() => {
@@ -121,7 +124,7 @@ fn hung_up(served: anyhow::Result<()>) -> ExitReason {
         }
         Err(err) => {
             tracing::warn!("{err:#}");
-            ExitReason::Unread
+            unread(sessions)
         }
     }
 }

@@ -50,9 +50,9 @@ fn named(home: &Path, line: &str) -> String {
 async fn asked(mode: Mode, line: &str) -> (Option<String>, String) {
     let mut stage = stage(mode, &[line]);
     let home = stage.home.path().display().to_string();
-    let made = stage.go(ONCE).await.remove(0);
-    let why = made.started.question.as_ref().map(|question| question.why.replace(&home, "~"));
-    (why, made.told().to_owned())
+    let call = stage.go(ONCE).await.remove(0);
+    let why = call.started.question.as_ref().map(|question| question.why.replace(&home, "~"));
+    (why, call.told().to_owned())
 }
 
 /// Answers a question with the first "always" that it offers.

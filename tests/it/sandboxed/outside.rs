@@ -109,6 +109,12 @@ fn always(question: &Question) -> Answer {
     Answer::Always(question.scopes.first().expect("there is no \"always\"").clone())
 }
 
+/// Returns `true` if a call has read something of the notes.
+fn tells_of_notes(outcome: &ToolOutcome) -> bool {
+    let ToolOutcome::Done(output) = outcome else { return false };
+    ["needle", "diary.md"].iter().any(|words| output.text.contains(words))
+}
+
 #[tokio::test]
 async fn what_commands_do_not_read_of_the_home_is_asked_about_once_a_call() {
     if lacking(Need::Sandbox) {
@@ -128,15 +134,9 @@ async fn what_commands_do_not_read_of_the_home_is_asked_about_once_a_call() {
                 assert!(question.why.contains(&*notes.to_string_lossy()), "{}", question.why);
                 assert_eq!(question.scopes, [Scope::Reads(vec![notes.clone()])], "{label}");
                 assert!(made.started.summary.locations.len() <= 1, "{label}");
-                if is_read {
-                    let told = made.told();
-                    assert!(
-                        told.contains("needle") || told.contains("diary.md"),
-                        "{label}: {told}"
-                    );
-                } else {
-                    assert_eq!(made.outcome, ToolOutcome::Rejected, "{mode}: {label}");
-                }
+                assert_eq!(tells_of_notes(&made.outcome), is_read, "{mode}: {label}");
+                let is_rejected = made.outcome == ToolOutcome::Rejected;
+                assert_eq!(is_rejected, !is_read, "{mode}: {label}");
             }
         }
     }
