@@ -86,7 +86,7 @@ impl ForeignSockets {
                 && is_below_any(&path, scope.written)
                 && (scope.shares_network || !bound.machine.contains(&path));
             if !is_listened_at(&path) {
-                // A file like any other, which a server that begins again removes.
+                // A server that starts again removes the file of its last run, which it could not if the file were masked.
                 seen.known.remove(&id);
             } else if !*seen.known.entry(id).or_insert(may_be_own) {
                 masked.push(path);
@@ -113,7 +113,7 @@ fn sockets_in(directory: &Path, scope: &SocketScope<'_>) -> Vec<PathBuf> {
     if replaced.any(|it| directory.starts_with(it)) && !is_below_any(directory, scope.written) {
         return Vec::new();
     }
-    // What cannot be listed has only the sockets that the lists name.
+    // Of a directory that cannot be listed, no socket is known.
     let entries = Entries::at(directory).into_iter().flatten().flatten();
     let sockets = entries.filter(|(_, kind)| kind.is_socket());
     sockets.map(|(name, _)| directory.join(name)).collect()
@@ -180,7 +180,7 @@ impl BoundNames {
         let is_number = |name: &OsStr| name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
         let processes = processes.filter(|entry| is_number(&entry.file_name()));
         for process in processes.map(|entry| entry.path()).chain([PathBuf::from("/proc/self")]) {
-            // Those of others cannot be looked at.
+            // Processes of other users cannot be looked at.
             let Ok(namespace) = fs::read_link(process.join("ns/net")) else { continue };
             let names = namespaces.entry(namespace).or_insert_with(|| NamespaceNames::of(&process));
             names.processes.push(process);
