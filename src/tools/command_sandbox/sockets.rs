@@ -48,6 +48,15 @@ pub(super) struct SocketScope<'s> {
     pub(super) shares_network: bool,
 }
 
+impl SocketScope<'_> {
+    /// Returns `true` if commands see the machine's files in a directory.
+    fn sees(&self, directory: &Path) -> bool {
+        let mut replaced =
+            RUN_DIRECTORIES.iter().chain(&TEMPORARY_DIRECTORIES).chain(&OTHERS_REPLACED);
+        !replaced.any(|it| directory.starts_with(it)) || is_below_any(directory, self.written)
+    }
+}
+
 /// The sockets that one session has seen.
 #[derive(Default)]
 pub(super) struct ForeignSockets(Mutex<SocketsSeen>);
@@ -75,7 +84,11 @@ impl ForeignSockets {
     ) -> Vec<PathBuf> {
         let bound = BoundNames::read();
         let mut found: BTreeSet<_> = in_workspace.into_iter().collect();
-        found.extend(bound.directories().into_iter().flat_map(|it| sockets_in(&it, scope)));
+        let directories = bound.directories().into_iter().filter(|it| scope.sees(it));
+        found.extend(directories.flat_map(|it| sockets_in(&it)));
+        // A directory that cannot be listed has no other sockets that are known.
+        let is_seen = |path: &&PathBuf| path.parent().is_some_and(|it| scope.sees(it));
+        found.extend(bound.machine.iter().chain(&bound.others).filter(is_seen).cloned());
         let mut seen = self.0.lock();
         let mut masked = Vec::new();
         for path in found {
@@ -107,13 +120,8 @@ fn is_below_any(path: &Path, directories: &[&Path]) -> bool {
     directories.iter().any(|directory| path.starts_with(directory))
 }
 
-/// Returns the sockets in a directory, if commands see the machine's files there.
-fn sockets_in(directory: &Path, scope: &SocketScope<'_>) -> Vec<PathBuf> {
-    let mut replaced = RUN_DIRECTORIES.iter().chain(&TEMPORARY_DIRECTORIES).chain(&OTHERS_REPLACED);
-    if replaced.any(|it| directory.starts_with(it)) && !is_below_any(directory, scope.written) {
-        return Vec::new();
-    }
-    // Of a directory that cannot be listed, no socket is known.
+/// Returns the sockets in a directory; none if it cannot be listed.
+fn sockets_in(directory: &Path) -> Vec<PathBuf> {
     let entries = Entries::at(directory).into_iter().flatten().flatten();
     let sockets = entries.filter(|(_, kind)| kind.is_socket());
     sockets.map(|(name, _)| directory.join(name)).collect()

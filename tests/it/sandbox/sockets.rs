@@ -1,8 +1,9 @@
 //! Sockets of programs outside, and the session's own.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::Read as _;
 use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -69,6 +70,27 @@ fn a_socket_that_the_settings_name_is_reached_and_its_neighbour_is_not() {
             }
         }
     }
+}
+
+#[test]
+fn a_socket_in_a_directory_that_cannot_be_listed_is_not_reached() {
+    let Some(python) = python() else { return };
+    let arena = Arena::new();
+    let directory = arena.path().join("outside/closed");
+    let path = directory.join("socket");
+    // The kernel's list has no longer path than the address of a socket.
+    if path.as_os_str().len() >= 108 {
+        return;
+    }
+    let listener = listen(&directory, "socket");
+    // To root, each directory can be listed.
+    fs::set_permissions(&directory, Permissions::from_mode(0o311)).unwrap();
+    for mechanism in mounting() {
+        let output = arena.bash(mechanism, "read-only", &connecting(&path, python));
+        assert!(!reached(&listener), "{mechanism}: {output:?}");
+        assert!(!output.stdout.ends_with(b"\n0\n"), "{mechanism}: {output:?}");
+    }
+    fs::set_permissions(&directory, Permissions::from_mode(0o755)).unwrap();
 }
 
 #[test]
