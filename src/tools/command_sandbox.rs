@@ -148,8 +148,6 @@ pub struct CommandSandbox {
     foreign_sockets: ForeignSockets,
     /// The home, if the user has one.
     home: Option<HomeFiles>,
-    /// The look at the home with which the next command was judged: the profile of that command has the same.
-    judged: Mutex<Option<LookedUp>>,
     /// The walk through what is shown of the hidden home.
     shown_walk: Mutex<WorkspaceWalk>,
     /// Tells people and the model.
@@ -165,12 +163,6 @@ pub struct ShownFiles {
     pub secrets: Vec<PathBuf>,
     /// Files and directories of the hidden home.
     pub of_home: Vec<PathBuf>,
-}
-
-/// The home, and the known stores of secrets, as they were when a command line was judged.
-struct LookedUp {
-    home: Option<Home>,
-    secrets: Vec<PathBuf>,
 }
 
 type Tell = dyn Fn(String) + Send + Sync;
@@ -339,7 +331,7 @@ impl CommandSandbox {
         let (probe, proxy, temporary, looks) = Default::default();
         let (secret_files, foreign_sockets, news, complained) = Default::default();
         let (walk, protected, unclear, told_unclear) = Default::default();
-        let (judged, shown_walk) = Default::default();
+        let shown_walk = Mutex::default();
         let (roots, writable) = (places(workspace.roots()), places(&setup.writable));
         let home = setup.home.as_ref().map(|home| {
             let (named, tool_chains) = (setup.readable.clone(), setup.tool_chains.clone());
@@ -368,7 +360,6 @@ impl CommandSandbox {
             secret_files,
             foreign_sockets,
             home,
-            judged,
             shown_walk,
             news,
             complained,
@@ -664,24 +655,16 @@ impl CommandSandbox {
         }
         let sandbox = Arc::clone(self);
         let found = off_thread(move || {
-            let found = sandbox.files_seen_with(sandbox.look_up());
+            let found = sandbox.files_outside_now();
             found.map_err(|error| unavailable(&error.to_string()))
         });
         found.await.ok()
     }
 
-    /// Returns the files outside as the next command is judged with them, whose profile has the same look at the home.
-    /// Blocks.
-    pub(super) fn files_outside_to_judge(&self) -> io::Result<FilesOutside> {
-        let LookedUp { home, secrets } = self.look_up();
-        let judged = LookedUp { home: home.clone(), secrets: secrets.clone() };
-        *self.judged.lock() = Some(judged);
-        self.files_seen_with(LookedUp { home, secrets })
-    }
-
-    /// Forgets the look at the home of a command that was judged and has not run.
-    pub(super) fn forget_judged(&self) {
-        *self.judged.lock() = None;
+    /// The same where commands have a sandbox. Blocks.
+    pub(super) fn files_outside_now(&self) -> io::Result<FilesOutside> {
+        let (home, named) = (self.setup.home.clone(), self.workspace.secrets().clone());
+        FilesOutside::sandboxed(home, self.visible_home(), named, self.known_secrets())
     }
 
     /// Returns the user's home, if there is one, whether it is hidden or not.
@@ -694,14 +677,9 @@ impl CommandSandbox {
         self.workspace.contains(real)
     }
 
-    fn files_seen_with(&self, LookedUp { home, secrets }: LookedUp) -> io::Result<FilesOutside> {
-        let named = self.workspace.secrets().clone();
-        FilesOutside::sandboxed(self.setup.home.clone(), home, named, secrets)
-    }
-
-    fn look_up(&self) -> LookedUp {
-        let home = self.home.as_ref().and_then(HomeFiles::find);
-        LookedUp { home, secrets: self.known_secrets() }
+    /// Returns the part of the home that commands see, if the rest is hidden.
+    fn visible_home(&self) -> Option<Home> {
+        self.home.as_ref().and_then(HomeFiles::find)
     }
 
     /// Opens the directory that commands know as `/tmp`, if that is the session's own and a command has run.
@@ -756,8 +734,8 @@ impl CommandSandbox {
         } else {
             Default::default()
         };
-        let LookedUp { mut home, secrets: mut hidden } =
-            self.judged.lock().take().unwrap_or_else(|| self.look_up());
+        // Looked up anew: a store of secrets may have come up while a person was asked about the command.
+        let (mut home, mut hidden) = (self.visible_home(), self.known_secrets());
         if let Some(home) = &mut home {
             hidden.extend(self.show_of_home(home, &shown.of_home));
         }

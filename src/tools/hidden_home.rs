@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use super::command_sandbox::CommandSandbox;
 use super::workspace::{FilesOutside, OutsideFile, Reading};
 
-/// The hidden part of a user's home while one command line is judged. It is looked at when the line names a file of the home,
-/// and the command that runs then has the same look.
+/// The hidden part of a user's home while one command line is judged. It is looked at when the line names a file of the
+/// home.
 pub struct HiddenHome {
     sandbox: Arc<CommandSandbox>,
     home: OnceLock<Option<PathBuf>>,
@@ -18,7 +18,6 @@ pub struct HiddenHome {
 impl HiddenHome {
     /// The home that is hidden from commands in a sandbox. Nothing is looked up yet.
     pub fn new(sandbox: Arc<CommandSandbox>) -> Self {
-        sandbox.forget_judged();
         Self { sandbox, home: OnceLock::new(), files: OnceLock::new() }
     }
 
@@ -31,7 +30,7 @@ impl HiddenHome {
             return None;
         }
         let found = real.symlink_metadata().ok()?;
-        let files = || self.sandbox.files_outside_to_judge().ok();
+        let files = || self.sandbox.files_outside_now().ok();
         let files = self.files.get_or_init(files).as_ref()?;
         let is_asked = files.reading(real) == Reading::Asked;
         is_asked.then(|| files.asked(real, found.is_dir()))

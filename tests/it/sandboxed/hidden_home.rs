@@ -9,7 +9,7 @@ use tandem_agent::permission::{Mode, Question, Scope};
 use tandem_agent::session::{Answer, ToolOutcome};
 use tempfile::TempDir;
 
-use super::{Made, Stage, outside, run};
+use super::{Made, SandboxSetup, Stage, outside, run};
 use crate::needs::{Need, lacking};
 use crate::places::seen_in_sandbox;
 
@@ -237,4 +237,28 @@ async fn a_command_that_is_to_leave_the_sandbox_is_one_question_about_that() {
     assert!(made.why().contains("outside the sandbox"), "{}", made.why());
     assert!(!made.why().contains("not read without a question"), "{}", made.why());
     assert!(made.told().contains("needle"), "{}", made.told());
+}
+
+#[tokio::test]
+async fn a_store_of_secrets_that_comes_up_during_the_question_is_hidden_from_the_command() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    let line = "cat ~/notes/diary.md; cat ~/.cargo/config.toml; ls ~/.cargo; cat ~/.cargo/cred*";
+    let home = home();
+    fs::create_dir_all(home.path().join(".cargo")).unwrap();
+    fs::write(home.path().join(".cargo/config.toml"), "straw\n").unwrap();
+    let store = home.path().join(".cargo/credentials.toml");
+    let call = run(&named(home.path(), line));
+    let readable = vec![home.path().join(".cargo")];
+    let set = |setup| SandboxSetup { readable, ..setup };
+    let mut stage = Stage::in_home(home, Mode::Default, &[call], set);
+    let logs_in = |_: &Question| {
+        fs::write(&store, "canary\n").unwrap();
+        ONCE
+    };
+    let call = stage.go_with(logs_in).await.remove(0);
+    assert!(call.is_asked() && store.exists());
+    assert!(call.told().contains("needle") && call.told().contains("straw"), "{}", call.told());
+    assert!(!call.told().contains("canary"), "{}", call.told());
 }
