@@ -50,7 +50,7 @@ impl Unnumbered {
         }
         let lines = split(new, self.separator).filter(|_| !numbered(&self.text))?;
         let range = self.first..=self.last;
-        // Models give inserted lines the number of the line before.
+        // Models give inserted lines the number of the line before, so equal numbers are allowed.
         let rising = lines.is_sorted_by(|(number, _), (next, _)| number <= next);
         let (first, _) = lines.first()?;
         (rising && range.contains(first)).then(|| join(&lines, new))

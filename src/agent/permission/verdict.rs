@@ -35,8 +35,8 @@ pub struct Checked {
     pub variables: Vec<(String, String)>,
     /// Mode of the sandbox that a command line runs in, at once or after a yes.
     pub sandbox: SandboxMode,
-    /// Files that a command line sees in the sandbox besides, at once or after a yes, as it names them or an "always"
-    /// covers them.
+    /// Files that a command line sees in the sandbox beside those that every command sees, at once or after a yes: the
+    /// command line names them, or an "always" covers them.
     pub shown: ShownFiles,
     /// `true` if a command line is known to only read.
     pub only_reads: bool,

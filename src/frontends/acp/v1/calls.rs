@@ -139,7 +139,8 @@ impl Calls {
             CallStatus::Succeeded => ToolCallStatus::Completed,
             _ => ToolCallStatus::Failed,
         };
-        let (ended, read) = (result(started, end), text_read(started, end));
+        let read = text_read(started, end);
+        let ended = result(started, end, read.as_deref());
         let Some(mut open) = self.open.remove(id) else {
             if self.replays {
                 let call = ToolCall { content: ended, raw_output: read, ..whole(started, status) };
@@ -171,13 +172,17 @@ impl Calls {
 }
 
 /// Returns the content of a call that has ended. Of a call that reads the workspace, the content is all text and all
-/// images that the model gets.
-fn result<'a>(started: &CallStarted, end: &'a ToolOutcome) -> Option<Vec<ToolCallContent<'a>>> {
+/// images that the model gets; `read`: that text.
+fn result<'a>(
+    started: &CallStarted,
+    end: &'a ToolOutcome,
+    read: Option<&str>,
+) -> Option<Vec<ToolCallContent<'a>>> {
     let shown = outcome(end).map(content);
+    let media = media_read(started, end);
     // The text beside attached media only names them.
-    let read = text_read(started, end).filter(|_| media_read(started, end).is_empty());
-    let read = read.map(|read| text(fence(&read, "")));
-    let images = media_read(started, end).iter().filter(|media| media.kind() == "image");
+    let read = read.filter(|_| media.is_empty()).map(|read| text(fence(read, "")));
+    let images = media.iter().filter(|media| media.kind() == "image");
     let images = images.map(|Media { mime_type, data }| ToolCallContent::Content {
         content: ResultBlock::Image { data, mime_type },
     });
