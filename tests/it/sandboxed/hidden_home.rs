@@ -42,8 +42,9 @@ fn stage(mode: Mode, lines: &[&str]) -> Stage {
     Stage::in_home(home, mode, &calls, |setup| setup)
 }
 
+/// Puts the path of a home, which may have a space in it, in the place of each `~`.
 fn named(home: &Path, line: &str) -> String {
-    line.replace('~', &home.display().to_string())
+    line.replace('~', &format!("'{}'", home.display()))
 }
 
 /// Returns what people are asked about a command that is answered with a yes for once, and what it prints.
@@ -176,7 +177,7 @@ async fn an_always_of_a_tool_counts_for_commands_and_that_of_a_command_for_tools
         let args = serde_json::json!({ "file_path": home.path().join(name) });
         serde_json::json!({ "call": { "name": "read_file", "args": args } })
     };
-    let cat = |name: &str| run(&format!("cat {}", home.path().join(name).display()));
+    let cat = |name: &str| run(&format!("cat '{}'", home.path().join(name).display()));
     let calls =
         [read("notes/diary.md"), cat("notes/deep/list.md"), cat("other/x"), read("other/x")];
     let mut stage = Stage::in_home(home, Mode::Default, &calls, |setup| setup);
