@@ -60,9 +60,9 @@ pub(super) fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D:
 #[serde(default)]
 pub(super) struct FilterArgs {
     #[serde(deserialize_with = "flag")]
-    respect_git_ignore: Option<bool>,
+    pub(super) respect_git_ignore: Option<bool>,
     #[serde(deserialize_with = "flag")]
-    respect_gemini_ignore: Option<bool>,
+    pub(super) respect_gemini_ignore: Option<bool>,
 }
 
 impl FilterArgs {

@@ -67,6 +67,11 @@ impl Original {
         Ok(Self { path, bytes: Some(bytes), text: text.into(), format })
     }
 
+    /// Returns the real path of the file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Returns whether there is no such file yet.
     pub(super) fn is_new(&self) -> bool {
         self.bytes.is_none()

@@ -21,6 +21,7 @@ use super::shorten::one_line;
 use super::smallest::Smallest;
 use super::target::{LABEL_CHARS, PathTarget};
 use super::tool::{Tool, ToolKind, ToolSpec};
+use super::workspace::Respect;
 
 /// Files that changed since then come first.
 const RECENT: Duration = Duration::from_hours(24);
@@ -29,14 +30,24 @@ const RECENT: Duration = Duration::from_hours(24);
 pub(super) struct Glob;
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct GlobArgs {
     pattern: String,
-    #[serde(default, alias = "path")]
     dir_path: Option<String>,
     #[serde(default, deserialize_with = "args::flag")]
     case_sensitive: Option<bool>,
-    #[serde(flatten)]
-    filtering: FilterArgs,
+    #[serde(default, deserialize_with = "args::flag")]
+    respect_git_ignore: Option<bool>,
+    #[serde(default, deserialize_with = "args::flag")]
+    respect_gemini_ignore: Option<bool>,
+}
+
+impl GlobArgs {
+    fn respect(&self) -> Respect {
+        let (respect_git_ignore, respect_gemini_ignore) =
+            (self.respect_git_ignore, self.respect_gemini_ignore);
+        FilterArgs { respect_git_ignore, respect_gemini_ignore }.respect()
+    }
 }
 
 #[async_trait]
@@ -80,7 +91,7 @@ impl Tool for Glob {
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
         let args: GlobArgs = parse(args)?;
         let target = match &args.dir_path {
-            Some(dir) => Some(PathTarget::look_up(cx, dir, args.filtering.respect()).await),
+            Some(dir) => Some(PathTarget::look_up(cx, dir, args.respect()).await),
             None => None,
         };
         let outside = target.iter().filter_map(|target| target.outside.clone()).collect();
@@ -107,7 +118,7 @@ fn patterns(
     target: Option<&PathTarget>,
 ) -> (String, Result<Vec<GlobPattern>, ToolError>) {
     let workspace = &cx.host.workspace;
-    let respect = args.filtering.respect();
+    let respect = args.respect();
     // Writing to a string cannot fail.
     let mut label = format!("'{}'", one_line(&args.pattern, LABEL_CHARS));
     let dirs = match target {

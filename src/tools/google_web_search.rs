@@ -45,6 +45,7 @@ pub(super) struct GoogleWebSearch {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct WebSearchArgs {
     query: String,
 }

@@ -49,11 +49,10 @@ const MAX_LOCATIONS: usize = 100;
 pub(super) struct GrepSearch;
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct GrepArgs {
     pattern: String,
-    #[serde(default, alias = "path")]
     dir_path: Option<String>,
-    #[serde(default, alias = "include")]
     include_pattern: Option<String>,
     #[serde(default)]
     exclude_pattern: Option<String>,

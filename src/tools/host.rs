@@ -1,5 +1,6 @@
 //! The host of a session: its files, commands and limits.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -48,7 +49,7 @@ pub struct Host {
     pub sandbox: Option<Arc<CommandSandbox>>,
     /// `true` if the sandbox gives way to a client whose terminals commands run in.
     pub sandbox_gives_way: bool,
-    /// The user's home, of which no question about a file offers to read all.
+    /// The user's home, which `~` stands for and of which no question about a file offers to read all.
     pub home: Option<PathBuf>,
     /// Files outside of the workspace that the user lets the session read without a question.
     pub readable: Vec<PathBuf>,
@@ -134,12 +135,13 @@ impl Host {
     /// Returns the real path that a path from the model leads to, if that is inside the workspace:
     /// see [`Workspace::resolve`].
     pub async fn resolve(&self, path: &str) -> Result<PathBuf, ToolError> {
-        let (workspace, path) = (Arc::clone(&self.workspace), path.to_owned());
+        let (workspace, path) = (Arc::clone(&self.workspace), self.with_home(path).into_owned());
         off_thread(move || workspace.resolve(&path)).await
     }
 
     /// The same for a path that is only read, which may be one in the session's own `/tmp`, or one outside.
     pub(super) async fn resolve_to_read(&self, path: &str) -> Result<PathToRead, ToolError> {
+        let path = &*self.with_home(path);
         if Workspace::may_be_temporary(path)
             && let Some(sandbox) = &self.sandbox
             && let Some(directory) = sandbox.own_temporary().await
@@ -161,6 +163,18 @@ impl Host {
         }
         self.workspace.set_files_outside(self.files_outside().await?);
         resolve().await
+    }
+
+    /// Puts the user's home in the place of a `~` that a path begins with, as a shell does.
+    fn with_home<'p>(&self, path: &'p str) -> Cow<'p, str> {
+        let Some(home) = self.home.as_ref().and_then(|home| home.to_str()) else {
+            return path.into();
+        };
+        match path.strip_prefix('~') {
+            Some("") => Cow::Owned(home.to_owned()),
+            Some(below) if below.starts_with('/') => Cow::Owned(format!("{home}{below}")),
+            _ => path.into(),
+        }
     }
 
     /// Returns the files outside of the workspace.

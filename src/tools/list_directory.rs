@@ -24,8 +24,9 @@ use super::workspace::{OUTSIDE, Respect, Workspace};
 pub(super) struct ListDirectory;
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct ListDirectoryArgs {
-    #[serde(default = "here", alias = "path")]
+    #[serde(default = "here")]
     dir_path: String,
     #[serde(default, deserialize_with = "args::list")]
     ignore: Vec<String>,

@@ -26,6 +26,7 @@ const LONGEST: Duration = Duration::from_mins(5);
 pub(super) struct ReadBackgroundOutput;
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct ReadBackgroundArgs {
     #[serde(deserialize_with = "args::number")]
     pid: Option<usize>,

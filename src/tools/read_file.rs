@@ -29,8 +29,8 @@ const SVG_BYTES: u64 = 1 << 20;
 pub(super) struct ReadFile;
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct ReadFileArgs {
-    #[serde(alias = "absolute_path", alias = "path")]
     file_path: String,
     #[serde(default, deserialize_with = "args::number")]
     start_line: Option<usize>,
@@ -70,8 +70,9 @@ impl Tool for ReadFile {
         ToolSpec {
             name: "read_file".to_owned(),
             aliases: &[],
-            description: "Reads a file of the workspace. Of a text, at most 2000 lines at once; \
-                when there is more, the answer says so and how to read on. Images, PDF files, \
+            description: "Reads a file of the workspace. Of a text, at most 2000 lines at once, \
+                each after its number and a tab, which are not part of the file; when there is \
+                more, the answer says so and how to read on. Images, PDF files, \
                 audio and video are attached for you to look at or listen to. Other binary files \
                 and ignored files cannot be read."
                 .to_owned(),

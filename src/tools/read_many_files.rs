@@ -183,7 +183,7 @@ impl Collector {
                 }
                 if file.lines.is_some() {
                     let _ = write!(heading, ", lines {first}-{last} of {total}");
-                    excerpt.into_lines()
+                    excerpt.numbered()
                 } else {
                     excerpt.into_text(&cx.host.limits)
                 }

@@ -6,9 +6,12 @@ mod sequence;
 mod strategies;
 
 use std::borrow::Cow;
+use std::mem;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Number, Value, json};
 
 use self::strategies::{EditRequest, ExpectedCount, NoMatch, Strategy};
@@ -18,11 +21,15 @@ use super::change::{Original, Proposal, created, failing};
 use super::context::ToolContext;
 use super::invocation::{Access, Invocation, Summary};
 use super::output::ToolError;
+use super::similar_paths::similar_paths;
 use super::tool::{Tool, ToolKind, ToolSpec};
 use super::{line_numbers, omission, text};
 
 /// End of an error about a text that was not found, where a line of it begins like a line number.
 const LINE_NUMBERS_HINT: &str = " If old_string has line numbers, leave them out.";
+
+/// Edits of one call.
+const MAX_EDITS: usize = 200;
 
 /// Characters of the texts that a label shows.
 const LABEL: usize = 30;
@@ -30,18 +37,58 @@ const LABEL: usize = 30;
 /// The tool.
 pub(super) struct Replace;
 
-/// `instruction`, too, is among the arguments: what the model writes there is for itself.
+/// Arguments: of one edit or, as some models give them, of several edits in a list.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct ReplaceArgs {
     file_path: String,
+    /// For the model itself.
+    #[serde(rename = "instruction")]
+    _instruction: Option<IgnoredAny>,
+    old_string: Option<String>,
+    new_string: Option<String>,
+    allow_multiple: Option<bool>,
+    /// Count that older models send instead.
+    expected_replacements: Option<Number>,
+    edits: Option<Vec<Edit>>,
+}
+
+/// One text for another.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Edit {
     old_string: String,
     new_string: String,
     allow_multiple: Option<bool>,
-    /// Count that older models send instead.
     expected_replacements: Option<Number>,
 }
 
 impl ReplaceArgs {
+    /// Returns the edits, at least one.
+    fn edits(self) -> Result<Vec<Edit>, ToolError> {
+        let Self { old_string, new_string, allow_multiple, expected_replacements, .. } = self;
+        let missing = |name| ToolError::invalid_args(format_args!("missing field `{name}`"));
+        match self.edits {
+            Some(edits) if old_string.is_none() && new_string.is_none() => match edits.len() {
+                0 => Err(ToolError::invalid_args("`edits`: names nothing")),
+                1..=MAX_EDITS => Ok(edits),
+                n => Err(ToolError::invalid_args(format_args!(
+                    "`edits`: {n} edits, and at most {MAX_EDITS} can be made at once"
+                ))),
+            },
+            Some(_) => Err(ToolError::invalid_args(
+                "give either `edits`, or `old_string` and `new_string`",
+            )),
+            None => {
+                let old_string = old_string.ok_or_else(|| missing("old_string"))?;
+                let new_string = new_string.ok_or_else(|| missing("new_string"))?;
+                Ok(vec![Edit { old_string, new_string, allow_multiple, expected_replacements }])
+            }
+        }
+    }
+}
+
+impl Edit {
     fn count(&self) -> ExpectedCount {
         let number = |number: &Number| {
             number.as_u64().or_else(|| number.to_string().strip_suffix(".0")?.parse().ok())
@@ -60,6 +107,15 @@ impl ReplaceArgs {
             return format!("Create {path}");
         }
         format!("{path}: {} => {}", first_line(&self.old_string), first_line(&self.new_string))
+    }
+}
+
+/// Returns the label of the edits of a file.
+fn label(edits: &[Edit], path: &str) -> String {
+    match edits {
+        [one] => one.label(path),
+        [first, rest @ ..] => format!("{} and {} more", first.label(path), rest.len()),
+        [] => path.to_owned(),
     }
 }
 
@@ -101,21 +157,26 @@ impl Tool for Replace {
     }
 
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
-        let args: ReplaceArgs = parse(args)?;
-        stoppable(cx, prepare(args, cx)).await
+        let mut args: ReplaceArgs = parse(args)?;
+        let path = mem::take(&mut args.file_path);
+        stoppable(cx, prepare(path, args.edits()?, cx)).await
     }
 }
 
-async fn prepare(args: ReplaceArgs, cx: &ToolContext) -> Result<Invocation, ToolError> {
-    let path = match cx.host.resolve(&args.file_path).await {
+async fn prepare(
+    file_path: String,
+    edits: Vec<Edit>,
+    cx: &ToolContext,
+) -> Result<Invocation, ToolError> {
+    let path = match cx.host.resolve(&file_path).await {
         Ok(path) => path,
-        Err(error) => return Ok(failing(args.label(&args.file_path), None, error)),
+        Err(error) => return Ok(failing(label(&edits, &file_path), None, error)),
     };
     let relative = cx.host.workspace.relative(&path);
-    let label = args.label(&relative);
+    let label = label(&edits, &relative);
     let original = Original::read(&path, cx).await;
     let invocation = move |cx: &ToolContext| {
-        match original.and_then(|original| propose(&args, original, &relative, cx)) {
+        match original.and_then(|original| propose(&edits, original, &relative, cx)) {
             Ok((proposal, line)) => {
                 let summary = Summary::new(label).at(&path, Some(line));
                 proposal.into_invocation(summary, &cx.host.limits)
@@ -133,28 +194,72 @@ async fn prepare(args: ReplaceArgs, cx: &ToolContext) -> Result<Invocation, Tool
 
 /// Returns what would be written, and the first line that changes.
 fn propose(
-    args: &ReplaceArgs,
+    edits: &[Edit],
     original: Original,
     relative: &str,
     cx: &ToolContext,
 ) -> Result<(Proposal, u32), ToolError> {
-    if args.old_string.is_empty() {
-        return create(args, original, relative);
+    if let [edit] = edits
+        && edit.old_string.is_empty()
+    {
+        return create(edit, original, relative);
     }
     if original.is_new() {
+        let similar = similar_paths(&cx.host.workspace, original.path());
+        let similar = match similar.as_slice() {
+            [] => "Look for the right path with glob".to_owned(),
+            similar => format!("Did you mean {}", similar.join(", ")),
+        };
         let message = format!(
-            "{relative} does not exist. Look for the right path with glob; to create the file, \
-             leave old_string empty."
+            "{relative} does not exist. {similar}; to create the file, leave old_string empty."
         );
         return Err(ToolError::new("file_not_found", message));
     }
-    let normal = text::normalise(&original.text);
-    let (old, new) = (text::normalise(&args.old_string), text::normalise(&args.new_string));
+    let mut new = Arc::clone(&original.text);
+    let mut done = Vec::new();
+    for (n, edit) in edits.iter().enumerate() {
+        let made = apply(edit, &new, relative, cx).map_err(|error| match edits.len() {
+            1 => error,
+            // None is made unless all can be.
+            all => {
+                let message = format!("Edit {} of {all}: {}", n + 1, error.message);
+                ToolError { message, ..error }
+            }
+        })?;
+        new = made.text;
+        done.push(made.done);
+    }
+    if *new == *original.text {
+        return Err(no_change("the file says already what it would say after this"));
+    }
+    let line = first_change(&original.text, &new);
+    Ok((Proposal { original, new, done: done.join("\n") }, line))
+}
+
+/// A text after an edit.
+struct Edited {
+    text: Arc<str>,
+    /// For the model: a sentence.
+    done: String,
+}
+
+/// Makes an edit in a text.
+fn apply(
+    edit: &Edit,
+    original: &str,
+    relative: &str,
+    cx: &ToolContext,
+) -> Result<Edited, ToolError> {
+    if edit.old_string.is_empty() {
+        return Err(ToolError::invalid_args("`old_string`: is empty in one of several edits"));
+    }
+    let normal = text::normalise(original);
+    let (old, new) = (text::normalise(&edit.old_string), text::normalise(&edit.new_string));
     let (old, new) = without_line_numbers(&normal, old, new, relative)?;
     let wanted = EditRequest {
         old: &old,
         new: &new,
-        count: args.count(),
+        count: edit.count(),
         max_bytes: usize::try_from(cx.host.limits.file_bytes).unwrap_or(usize::MAX),
     };
     if wanted.old == wanted.new {
@@ -163,13 +268,8 @@ fn propose(
     omission::check(wanted.old, wanted.new)?;
     let found = strategies::find(&normal, &wanted)
         .map_err(|miss| missed(miss, &normal, &wanted, relative))?;
-    let new = text::splice(&original.text, &found.edits);
-    if *new == *original.text {
-        return Err(no_change("the file says already what it would say after this"));
-    }
-    let done = done(found.strategy, found.edits.len(), relative);
-    let line = first_change(&original.text, &new);
-    Ok((Proposal { original, new: new.into(), done }, line))
+    let text = text::splice(original, &found.edits).into();
+    Ok(Edited { text, done: done(found.strategy, found.edits.len(), relative) })
 }
 
 /// Takes line numbers, as the model was shown them, off a text that is in the file without them, and
@@ -215,11 +315,7 @@ fn without_line_numbers<'a>(
     }
 }
 
-fn create(
-    args: &ReplaceArgs,
-    original: Original,
-    relative: &str,
-) -> Result<(Proposal, u32), ToolError> {
+fn create(edit: &Edit, original: Original, relative: &str) -> Result<(Proposal, u32), ToolError> {
     if !original.text.is_empty() {
         let message = format!(
             "{relative} exists and is not empty, so it cannot be created with an empty \
@@ -227,10 +323,10 @@ fn create(
         );
         return Err(ToolError::new("attempt_to_create_existing_file", message));
     }
-    if !original.is_new() && args.new_string.is_empty() {
+    if !original.is_new() && edit.new_string.is_empty() {
         return Err(no_change("the file is empty already"));
     }
-    let new = args.new_string.clone();
+    let new = edit.new_string.clone();
     let done = created(relative, &new);
     Ok((Proposal { original, new: new.into(), done }, 1))
 }

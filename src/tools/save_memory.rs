@@ -33,6 +33,7 @@ pub(super) struct SaveMemory {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct SaveMemoryArgs {
     fact: String,
 }

@@ -22,6 +22,7 @@ const LABEL_CHARS: usize = 80;
 pub(super) struct StopBackgroundCommand;
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct StopBackgroundArgs {
     #[serde(deserialize_with = "args::number")]
     pid: Option<usize>,

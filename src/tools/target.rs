@@ -10,11 +10,15 @@ use super::invocation::{Access, Summary};
 use super::off_thread::off_thread;
 use super::output::ToolError;
 use super::shorten::one_line;
+use super::similar_paths::similar_paths;
 use super::workspace::{OutsideFile, PathToRead, Respect};
 use tandem_content::visible::visible_line;
 
 /// Characters of a path or pattern in a label.
 pub(super) const LABEL_CHARS: usize = 200;
+
+/// Characters of the paths that an error suggests.
+const SIMILAR_CHARS: usize = 600;
 
 /// A path, looked up.
 pub(super) struct PathTarget {
@@ -103,7 +107,7 @@ impl PathTarget {
             )),
             Err(error) if error.kind == "file_not_found" => Err(ToolError::new(
                 "directory_not_found",
-                format!("Directory not found: {}", self.path.display()),
+                error.message.replacen("File not found", "Directory not found", 1),
             )),
             Err(error) => Err(error.clone()),
         }
@@ -111,13 +115,28 @@ impl PathTarget {
 }
 
 async fn check(cx: &ToolContext, real: &Path, respect: Respect) -> Result<FileKind, ToolError> {
-    let found = kind(cx, real).await?;
+    let found = match kind(cx, real).await {
+        Err(error) if error.kind == "file_not_found" => return Err(suggest(cx, real, error).await),
+        found => found?,
+    };
     let (workspace, path) = (Arc::clone(&cx.host.workspace), real.to_owned());
     off_thread(move || match workspace.ignored_by(&path, respect) {
         Some(rules) => Err(ignored(&path, rules)),
         None => Ok(found),
     })
     .await
+}
+
+/// Adds the paths that may have been meant to the error about one at which there is nothing.
+async fn suggest(cx: &ToolContext, real: &Path, error: ToolError) -> ToolError {
+    let (workspace, path) = (Arc::clone(&cx.host.workspace), real.to_owned());
+    let similar = off_thread(move || Ok::<_, ToolError>(similar_paths(&workspace, &path)));
+    let similar = match similar.await {
+        Ok(similar) if !similar.is_empty() => similar,
+        _ => return error,
+    };
+    let similar = one_line(&visible_line(&similar.join(", ")), SIMILAR_CHARS);
+    ToolError { message: format!("{}. Did you mean {similar}?", error.message), ..error }
 }
 
 async fn kind(cx: &ToolContext, real: &Path) -> Result<FileKind, ToolError> {

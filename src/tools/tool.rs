@@ -47,6 +47,13 @@ pub struct ToolSpec {
     pub kind: ToolKind,
 }
 
+impl ToolSpec {
+    /// Returns whether the name is that of the tool, current or older.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.name == name || self.aliases.contains(&name)
+    }
+}
+
 /// Kind of thing that a tool does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToolKind {

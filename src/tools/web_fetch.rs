@@ -46,10 +46,11 @@ impl WebFetch {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct WebFetchArgs {
     #[serde(default)]
     prompt: String,
-    #[serde(default, alias = "urls", deserialize_with = "args::list")]
+    #[serde(default, deserialize_with = "args::list")]
     url: Vec<String>,
 }
 

@@ -17,6 +17,7 @@ use super::{omission, text};
 pub(super) struct WriteFile;
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct WriteArgs {
     file_path: String,
     content: String,

@@ -13,6 +13,7 @@ use super::tool::{Tool, ToolKind, ToolSpec};
 pub(super) struct WriteTodos;
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct TodosArgs {
     todos: Vec<Todo>,
 }

@@ -57,6 +57,7 @@ mod needs;
 mod network;
 mod ollama;
 mod openai;
+mod other_agents;
 mod peer;
 mod places;
 mod policy;

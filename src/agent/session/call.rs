@@ -47,7 +47,8 @@ const LEAST: usize = 2000;
 /// Runs the calls of one answer: neighbours that only read together, all else one by one.
 pub(super) async fn run_all(engine: &Engine, turn: CurrentTurn<'_>, calls: Vec<Call>) {
     let room = room_for(engine, calls.len());
-    let mut rest = VecDeque::from(calls);
+    let translate = |call| engine.tools.translated(call);
+    let mut rest: VecDeque<Call> = calls.into_iter().map(translate).collect();
     while !rest.is_empty() {
         if turn.cancel.is_cancelled() {
             for call in rest {

@@ -10,7 +10,8 @@ use serde_json::Value;
 use crate::permission::{LoadedRules, Permissions, PolicyRequest};
 use parking_lot::Mutex;
 use tandem_mcp::Hub;
-use tandem_model::ToolDeclaration;
+use tandem_model::{Call, ToolDeclaration};
+use tandem_tools::other_agents::{self, BuiltInCall};
 use tandem_tools::{Access, Tool, ToolSpec};
 
 /// The tools of a session.
@@ -49,10 +50,33 @@ impl Toolbox {
     pub(super) fn find(&self, name: &str) -> Option<(Arc<dyn Tool>, Arc<ToolSpec>)> {
         let known = self.known();
         let specs = &known.specs;
-        let is_it = |spec: &Arc<ToolSpec>| spec.name == name || spec.aliases.contains(&name);
+        let is_it = |spec: &Arc<ToolSpec>| spec.is_named(name);
         let without_dots = |spec: &Arc<ToolSpec>| spec.name.replace('.', "_") == name;
         let found = specs.iter().position(is_it).or_else(|| specs.iter().position(without_dots))?;
         Some((Arc::clone(&known.tools[found]), Arc::clone(&specs[found])))
+    }
+
+    /// Returns a call under the names of the tool that it means and of that tool's arguments: models also use the
+    /// names of other agents' tools. Calls of tools of servers stay as they are.
+    pub(super) fn translated(&self, mut call: Call) -> Call {
+        if self.find(&call.name).is_none() {
+            let bare = other_agents::without_prefix(&call.name).to_owned();
+            if self.find(&bare).is_some() {
+                call.name = bare;
+            } else if let Some(BuiltInCall { tool, args }) =
+                other_agents::translate(&call.name, call.args.clone())
+                && self.find(tool).is_some()
+            {
+                (call.name, call.args) = (tool.to_owned(), args);
+                return call;
+            }
+        }
+        let known = self.known();
+        let built_in = known.specs[..known.offered].iter().find(|spec| spec.is_named(&call.name));
+        if let Some(spec) = built_in {
+            call.args = other_agents::arguments(&spec.name, call.args);
+        }
+        call
     }
 
     /// Returns the error for the model when it calls a tool that does not exist.

@@ -3,6 +3,7 @@
 use memchr::memchr_iter;
 
 use crate::limits::ToolLimits;
+use crate::line_numbers::numbered;
 
 /// Mark of a line whose end is missing.
 const CUT: &str = "... [truncated]";
@@ -31,6 +32,8 @@ pub(crate) struct Excerpt {
     pub(crate) total: usize,
     /// Number of lines that lack their end.
     pub(crate) cut: usize,
+    /// `true` if lines that are wanted are missing at the end.
+    is_short: bool,
 }
 
 impl Excerpt {
@@ -38,8 +41,8 @@ impl Excerpt {
     /// at most `max_chars` characters.
     pub(crate) fn new(text: &str, lines: LineSpan, limits: &ToolLimits, max_chars: usize) -> Self {
         let first = lines.first.max(1);
-        let mut excerpt =
-            Self { text: String::new(), first, last: first - 1, total: count(text), cut: 0 };
+        let (last, total) = (first - 1, count(text));
+        let mut excerpt = Self { text: String::new(), first, last, total, cut: 0, is_short: false };
         let end = lines.last.unwrap_or(usize::MAX).min(first.saturating_add(limits.read_lines) - 1);
         let mut left = max_chars;
         for line in text.split_inclusive('\n').skip(first - 1) {
@@ -60,6 +63,7 @@ impl Excerpt {
             excerpt.text.push_str(CUT);
             excerpt.text.push_str(&line[body.len()..]);
         }
+        excerpt.is_short = excerpt.last < lines.last.unwrap_or(usize::MAX).min(excerpt.total);
         excerpt
     }
 
@@ -68,24 +72,24 @@ impl Excerpt {
         self.first == 1 && self.last == self.total && self.cut == 0
     }
 
-    /// The text alone.
-    pub(crate) fn into_lines(self) -> String {
-        self.text
+    /// Returns the lines with their numbers.
+    pub(crate) fn numbered(&self) -> String {
+        let lines = self.text.split_inclusive('\n').zip(self.first..);
+        lines.map(|(line, number)| numbered(number, line).to_string()).collect()
     }
 
-    /// The text; if something is missing, with a heading that says what, and how to go on.
+    /// Returns the lines with their numbers; if lines of the file are missing, after a heading that says which ones
+    /// there are and, if some that are wanted are missing, how to go on.
     pub(crate) fn into_text(self, limits: &ToolLimits) -> String {
+        let lines = self.numbered();
         if self.is_whole() {
-            return self.text;
+            return lines;
         }
-        let Self { text, first, last, total, cut } = self;
-        let go_on = match (last < total, first > 1) {
-            (true, _) => format!(" To read on, call read_file with start_line {}.", last + 1),
-            (false, true) => {
-                " The file ends here; to read what comes before, set start_line and end_line."
-                    .to_owned()
-            }
-            (false, false) => String::new(),
+        let Self { first, last, total, cut, is_short, .. } = self;
+        let go_on = if is_short {
+            format!(" To read on, call read_file with start_line {}.", last + 1)
+        } else {
+            String::new()
         };
         let search = match cut {
             0 => String::new(),
@@ -95,11 +99,7 @@ impl Excerpt {
                 limits.line_chars
             ),
         };
-        format!(
-            "IMPORTANT: The file content has been truncated. \
-             Status: Showing lines {first}-{last} of {total} total lines. \
-             Action:{go_on}{search}\n\n{text}"
-        )
+        format!("[Lines {first}-{last} of {total}.{go_on}{search}]\n\n{lines}")
     }
 }
 

@@ -147,8 +147,9 @@ pub(super) struct PlannedFile {
 
 /// Arguments of the tool.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct ReadManyArgs {
-    #[serde(deserialize_with = "args::list", alias = "paths")]
+    #[serde(deserialize_with = "args::list")]
     pub(super) include: Vec<String>,
     #[serde(default, deserialize_with = "args::list")]
     pub(super) exclude: Vec<String>,

@@ -132,7 +132,9 @@ impl Desk {
 
     fn read(&self) -> String {
         let args = json!({ "file_path": "a.txt" });
-        self.place.call("read_file", args).unwrap().text
+        let read = self.place.call("read_file", args).unwrap().text;
+        // Without the numbers of the lines.
+        read.split_inclusive('\n').map(|line| line.split_once('\t').unwrap().1).collect()
     }
 
     fn runs(&self, command: &str) {
@@ -151,7 +153,7 @@ fn a_read_gives_the_model_what_is_in_the_editor() {
     let desk = Desk::unsaved(Editor::default());
     assert_eq!(desk.read(), "unsaved\n");
     let read = desk.place.call("read_many_files", json!({ "include": ["a.txt"] })).unwrap().text;
-    assert_eq!(read, "--- a.txt ---\n\nunsaved\n\n\n--- End of content ---");
+    assert_eq!(read, "--- a.txt ---\n\n     1\tunsaved\n\n\n--- End of content ---");
 }
 
 #[test]
@@ -170,7 +172,7 @@ fn a_file_that_is_only_in_the_editor_can_be_read_and_edited() {
     let path = desk.place.path("new.txt");
     desk.editor.set(&path, "new\n");
     let args = json!({ "file_path": "new.txt" });
-    assert_eq!(desk.place.call("read_file", args).unwrap().text, "new\n");
+    assert_eq!(desk.place.call("read_file", args).unwrap().text, "     1\tnew\n");
     let args = json!({ "file_path": "new.txt", "content": "newer\n" });
     let output = desk.place.call("write_file", args).unwrap();
     assert_eq!(shown(&output), (Some("new\n"), "newer\n"));

@@ -206,8 +206,10 @@ fn a_change_by_somebody_else_meanwhile_is_not_lost() {
     for tool in ["write_file", "replace"] {
         for theirs in ["two\n", "one\ntwo\n", ""] {
             fs::write(place.path("a.txt"), "one\n").unwrap();
-            let mut args = replace_args("one", "1");
-            args["content"] = json!("1\n");
+            let args = match tool {
+                "replace" => replace_args("one", "1"),
+                _ => json!({ "file_path": "a.txt", "content": "1\n" }),
+            };
             let call = place.prepare(tool, args).unwrap();
             fs::write(place.path("a.txt"), theirs).unwrap();
             let error = place.run(call, Some("mine\n")).unwrap_err();

@@ -22,22 +22,22 @@ fn a_whole_file_is_read_as_it_is() {
     let same = [
         json!({ "file_path": "sub/four.txt" }),
         json!({ "file_path": absolute }),
-        json!({ "absolute_path": absolute }),
+        json!({ "file_path": absolute }),
         json!({ "file_path": "./sub/../sub/four.txt" }),
     ];
     expect![[r#"
         label: sub/four.txt
         at: $ROOT/sub/four.txt
         ---
-        one
-        two
-        three
-        four
+             1	one
+             2	two
+             3	three
+             4	four
     "#]]
     .assert_eq(&project.see_same("read_file", &same));
     let text = |path: &str| project.call("read_file", json!({ "file_path": path })).text();
     assert_eq!(text("void"), "void is empty.");
-    assert_eq!(text("crlf.txt"), "a\r\nb");
+    assert_eq!(text("crlf.txt"), "     1\ta\r\n     2\tb");
 }
 
 #[test]
@@ -84,28 +84,30 @@ fn some_lines_of_a_file_are_read() {
         at: $ROOT/four.txt:2
         shown: Read lines 2-2 of 4 from four.txt
         ---
-        IMPORTANT: The file content has been truncated. Status: Showing lines 2-2 of 4 total lines. Action: To read on, call read_file with start_line 3.
+        [Lines 2-2 of 4.]
 
-        two
-    "#]].assert_eq(&see(json!({ "start_line": 2, "end_line": 2 })));
+             2	two
+    "#]]
+    .assert_eq(&see(json!({ "start_line": 2, "end_line": 2 })));
     expect![[r#"
         label: four.txt
         at: $ROOT/four.txt:3
         shown: Read lines 3-4 of 4 from four.txt
         ---
-        IMPORTANT: The file content has been truncated. Status: Showing lines 3-4 of 4 total lines. Action: The file ends here; to read what comes before, set start_line and end_line.
+        [Lines 3-4 of 4.]
 
-        three
-        four
-    "#]].assert_eq(&see(json!({ "start_line": 3 })));
+             3	three
+             4	four
+    "#]]
+    .assert_eq(&see(json!({ "start_line": 3 })));
     expect![[r#"
         label: four.txt
         at: $ROOT/four.txt:1
         ---
-        one
-        two
-        three
-        four
+             1	one
+             2	two
+             3	three
+             4	four
     "#]]
     .assert_eq(&see(json!({ "start_line": 1, "end_line": 9 })));
     expect![[r#"
@@ -113,20 +115,22 @@ fn some_lines_of_a_file_are_read() {
         at: $ROOT/four.txt:1
         shown: Read lines 1-1 of 4 from four.txt
         ---
-        IMPORTANT: The file content has been truncated. Status: Showing lines 1-1 of 4 total lines. Action: To read on, call read_file with start_line 2.
+        [Lines 1-1 of 4.]
 
-        one
-    "#]].assert_eq(&see(json!({ "end_line": 1 })));
+             1	one
+    "#]]
+    .assert_eq(&see(json!({ "end_line": 1 })));
     expect![[r#"
         label: four.txt
         at: $ROOT/four.txt:2
         shown: Read lines 2-3 of 4 from four.txt
         ---
-        IMPORTANT: The file content has been truncated. Status: Showing lines 2-3 of 4 total lines. Action: To read on, call read_file with start_line 4.
+        [Lines 2-3 of 4.]
 
-        two
-        three
-    "#]].assert_eq(&see(json!({ "offset": 1, "limit": 2 })));
+             2	two
+             3	three
+    "#]]
+    .assert_eq(&see(json!({ "offset": 1, "limit": 2 })));
     assert_eq!(
         see(json!({ "start_line": "2", "end_line": 3.0 })),
         see(json!({ "start_line": 2, "end_line": 3 })),
@@ -252,14 +256,14 @@ fn images_and_the_like_are_attached() {
         label: drawing.svg
         at: $ROOT/drawing.svg
         ---
-        <svg/>
+             1	<svg/>
     "#]]
     .assert_eq(&see("drawing.svg"));
     expect![[r#"
         label: pointer.png
         at: $ROOT/pointer.png
         ---
-        version https://git-lfs.github.com/spec/v1
+             1	version https://git-lfs.github.com/spec/v1
     "#]]
     .assert_eq(&see("pointer.png"));
     expect![[r#"
@@ -278,7 +282,7 @@ fn text_may_be_in_utf_16() {
     let bytes: Vec<u8> = "\u{feff}häß\nzwei\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
     project.write("utf16.txt", bytes);
     let text = project.call("read_file", json!({ "file_path": "utf16.txt" })).text();
-    assert_eq!(text, "häß\nzwei\n");
+    assert_eq!(text, "     1\thäß\n     2\tzwei\n");
 }
 
 #[test]
@@ -290,18 +294,21 @@ fn a_long_file_is_read_in_parts() {
     assert_eq!(called.shown(), Some("Read lines 1-2000 of 1310720 from long.txt"));
     let text = called.text();
     let (heading, rest) = text.split_once("\n\n").unwrap();
-    expect!["IMPORTANT: The file content has been truncated. Status: Showing lines 1-2000 of 1310720 total lines. Action: To read on, call read_file with start_line 2001."].assert_eq(heading);
-    assert_eq!(rest, "0123456789abcde\n".repeat(2000));
+    expect!["[Lines 1-2000 of 1310720. To read on, call read_file with start_line 2001.]"]
+        .assert_eq(heading);
+    let numbered = |n| format!("{n:>6}\t0123456789abcde\n");
+    assert_eq!(rest, (1..=2000).map(numbered).collect::<String>());
     let last = json!({ "file_path": "long.txt", "start_line": 1_310_720 });
     expect![[r#"
         label: long.txt
         at: $ROOT/long.txt:1310720
         shown: Read lines 1310720-1310720 of 1310720 from long.txt
         ---
-        IMPORTANT: The file content has been truncated. Status: Showing lines 1310720-1310720 of 1310720 total lines. Action: The file ends here; to read what comes before, set start_line and end_line.
+        [Lines 1310720-1310720 of 1310720.]
 
-        0123456789abcde
-    "#]].assert_eq(&project.see("read_file", last));
+        1310720	0123456789abcde
+    "#]]
+    .assert_eq(&project.see("read_file", last));
     project.write("long.txt", "0".repeat((20 << 20) + 1));
     let longer = project.call("read_file", json!({ "file_path": "long.txt" }));
     assert_eq!(longer.result.unwrap_err().kind, "file_too_large");
@@ -316,11 +323,12 @@ fn no_more_is_read_than_a_model_can_take() {
         at: $ROOT/four.txt
         shown: Read lines 1-2 of 4 from four.txt
         ---
-        IMPORTANT: The file content has been truncated. Status: Showing lines 1-2 of 4 total lines. Action: To read on, call read_file with start_line 3.
+        [Lines 1-2 of 4. To read on, call read_file with start_line 3.]
 
-        one
-        two
-    "#]].assert_eq(&project.see("read_file", json!({ "file_path": "four.txt" })));
+             1	one
+             2	two
+    "#]]
+    .assert_eq(&project.see("read_file", json!({ "file_path": "four.txt" })));
 }
 
 #[test]
@@ -331,6 +339,6 @@ fn a_line_of_5_mb_is_cut() {
     assert_eq!(called.shown(), Some("Read lines 1-1 of 1 from line.txt (1 long line(s) cut)"));
     let text = called.text();
     let (heading, rest) = text.split_once("\n\n").unwrap();
-    expect!["IMPORTANT: The file content has been truncated. Status: Showing lines 1-1 of 1 total lines. Action: Lines of more than 2000 characters (1 here) end in `... [truncated]`; to see what is in the rest of them, search the file with grep_search."].assert_eq(heading);
-    assert_eq!(rest, format!("{}... [truncated]", "ä".repeat(2000)));
+    expect!["[Lines 1-1 of 1. Lines of more than 2000 characters (1 here) end in `... [truncated]`; to see what is in the rest of them, search the file with grep_search.]"].assert_eq(heading);
+    assert_eq!(rest, format!("     1\t{}... [truncated]", "ä".repeat(2000)));
 }

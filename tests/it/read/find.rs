@@ -61,7 +61,7 @@ fn files_are_found_by_name() {
     check(json!({ "pattern": "SUB/*", "case_sensitive": true }), &[]);
     check(json!({ "pattern": "./sub//s.t?t" }), &["sub/s.txt"]);
     check(json!({ "pattern": "sub/s.txt" }), &["sub/s.txt"]);
-    check(json!({ "pattern": "*.md", "path": "sub" }), &["sub/notes.md"]);
+    check(json!({ "pattern": "*.md", "dir_path": "sub" }), &["sub/notes.md"]);
     check(json!({ "pattern": "sub" }), &[]);
     check(json!({ "pattern": "*" }), &[".env", "README.md"]);
     check(json!({ "pattern": "sub/**" }), &["sub/deep/more.MD", "sub/notes.md", "sub/s.txt"]);

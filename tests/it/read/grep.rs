@@ -67,7 +67,7 @@ fn lines_are_found() {
         src/a.rs
         src/deep/c.rs"#]]
     .assert_eq(&see(json!({ "pattern": "line", "names_only": true })));
-    let there = json!({ "pattern": "^line$", "dir_path": "src", "include": "c*", "context": 0,
+    let there = json!({ "pattern": "^line$", "dir_path": "src", "include_pattern": "c*", "context": 0,
         "max_matches_per_file": 2 });
     expect![[r#"
         label: '^line$' in c* within src
@@ -207,11 +207,11 @@ fn what_is_left_out_of_a_long_answer_is_said() {
         "Found 60 matches; 60 lines; (30 file(s) have more: max_matches_per_file was reached.)",
     );
     check(
-        json!({ "pattern": "x", "total_max_matches": 30, "include": "00*" }),
+        json!({ "pattern": "x", "total_max_matches": 30, "include_pattern": "00*" }),
         "Found 30 matches; 30 lines; ---",
     );
     check(
-        json!({ "pattern": "x", "total_max_matches": 29, "include": "00*" }),
+        json!({ "pattern": "x", "total_max_matches": 29, "include_pattern": "00*" }),
         &format!("Found 29 matches (limited); 29 lines; {total}"),
     );
     check(

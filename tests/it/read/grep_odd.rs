@@ -147,7 +147,7 @@ fn a_pattern_that_cannot_be_used_says_where() {
     );
     check(json!({ "pattern": "" }), "invalid_pattern: `pattern` is empty.");
     check(
-        json!({ "pattern": "a", "include": "[" }),
+        json!({ "pattern": "a", "include_pattern": "[" }),
         "invalid_pattern: `include_pattern`: error parsing glob '[': \
          unclosed character class; missing ']'",
     );

@@ -17,7 +17,7 @@ fn directories_come_before_files() {
     let project = Project::new(&[("b.txt", "12345"), ("a/x", ""), ("c/y", ""), ("A.txt", "")]);
     let same = [
         json!({ "dir_path": "." }),
-        json!({ "path": "a/.." }),
+        json!({ "dir_path": "a/.." }),
         json!({}),
         json!({ "dir_path": project.root() }),
     ];

@@ -45,12 +45,12 @@ fn files_are_read_one_after_the_other() {
         ---
         --- README.md ---
 
-        # Title
+             1	# Title
 
 
         --- sub/s.txt ---
 
-        s
+             1	s
 
 
         --- End of content ---"#]]
@@ -195,7 +195,7 @@ fn images_are_attached_if_somebody_asks_for_them() {
         ---
         --- a.txt ---
 
-        a
+             1	a
 
 
         --- img/a.png ---
@@ -234,7 +234,7 @@ fn images_are_attached_if_somebody_asks_for_them() {
         ---
         --- a.txt ---
 
-        a
+             1	a
 
 
         --- img/a.png ---
@@ -257,24 +257,24 @@ fn no_more_is_read_than_a_model_can_take() {
         ("c.txt", "1\n"),
         ("d.txt", "1\n"),
     ]);
-    project.limits.read_chars = 24;
+    project.limits.read_chars = 52;
     let answer = |project: &Project, args: Value| project.call("read_many_files", args).told();
     expect![[r#"
         --- a.txt ---
 
-        1
-        2
-        3
+             1	1
+             2	2
+             3	3
 
 
         --- b.txt ---
 
-        1
-        2
-        3
-        4
-        5
-        6
+             1	1
+             2	2
+             3	3
+             4	4
+             5	5
+             6	6
 
 
         --- Not read ---
@@ -286,30 +286,31 @@ fn no_more_is_read_than_a_model_can_take() {
     expect![[r#"
         --- d.txt ---
 
-        1
+             1	1
 
 
         --- a.txt ---
 
-        1
-        2
-        3
+             1	1
+             2	2
+             3	3
 
 
         --- b.txt ---
 
-        IMPORTANT: The file content has been truncated. Status: Showing lines 1-3 of 6 total lines. Action: To read on, call read_file with start_line 4.
+        [Lines 1-3 of 6. To read on, call read_file with start_line 4.]
 
-        1
-        2
-        3
+             1	1
+             2	2
+             3	3
 
 
         --- Not read ---
 
         up to 1 more file(s): this answer holds no more
 
-        --- End of content ---"#]].assert_eq(&answer(&project, json!({ "include": ["**", "d.txt"] })));
+        --- End of content ---"#]]
+    .assert_eq(&answer(&project, json!({ "include": ["**", "d.txt"] })));
 }
 
 #[test]
@@ -320,12 +321,12 @@ fn no_more_files_are_read_than_are_allowed() {
     expect![[r#"
         --- d.txt ---
 
-        1
+             1	1
 
 
         --- a.txt ---
 
-        1
+             1	1
 
 
         --- Not read ---

@@ -67,12 +67,12 @@ fn many_files_are_read_without_the_secrets_among_them() {
     expect![[r#"
         --- .config/app/settings.ini ---
 
-        hush hush
+             1	hush hush
 
 
         --- notes.txt ---
 
-        hush
+             1	hush
 
 
         --- Not read ---

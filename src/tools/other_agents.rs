@@ -1,0 +1,458 @@
+//! Calls in the words of other agents, which models know from their training: the names of tools and of arguments,
+//! and the built-in tool and the arguments that mean the same.
+
+use serde_json::{Map, Value, json};
+
+/// Prefixes that some models put before the name of a tool.
+const PREFIXES: [&str; 2] = ["functions.", "default_api."];
+
+/// Names of tools of other agents, in small letters and without `_` and `-`, and the built-in tool that does the
+/// same.
+const TOOLS: &[(&str, &str)] = &[
+    ("bash", "run_shell_command"),
+    ("shell", "run_shell_command"),
+    ("shellcommand", "run_shell_command"),
+    ("localshell", "run_shell_command"),
+    ("execcommand", "run_shell_command"),
+    ("executecommand", "run_shell_command"),
+    ("runcommand", "run_shell_command"),
+    ("runterminalcmd", "run_shell_command"),
+    ("runinterminal", "run_shell_command"),
+    ("terminal", "run_shell_command"),
+    ("bashoutput", "read_background_output"),
+    ("killbash", "stop_background_command"),
+    ("killshell", "stop_background_command"),
+    ("read", "read_file"),
+    ("view", "read_file"),
+    ("openfile", "read_file"),
+    ("readmanyfiles", "read_many_files"),
+    ("ls", "list_directory"),
+    ("list", "list_directory"),
+    ("listdir", "list_directory"),
+    ("listfiles", "list_directory"),
+    ("findfiles", "glob"),
+    ("filesearch", "glob"),
+    ("globfilesearch", "glob"),
+    ("grep", "grep_search"),
+    ("search", "grep_search"),
+    ("searchfiles", "grep_search"),
+    ("ripgrep", "grep_search"),
+    ("write", "write_file"),
+    ("createfile", "write_file"),
+    ("writetofile", "write_file"),
+    ("edit", "replace"),
+    ("editfile", "replace"),
+    ("multiedit", "replace"),
+    ("strreplace", "replace"),
+    ("searchreplace", "replace"),
+    ("todowrite", "write_todos"),
+    ("updateplan", "write_todos"),
+    ("managetodolist", "write_todos"),
+    ("webfetch", "web_fetch"),
+    ("fetch", "web_fetch"),
+    ("websearch", "google_web_search"),
+];
+
+/// Tools of other agents that are several in one: an argument `command` says which one is meant.
+const EDITORS: [&str; 2] = ["strreplaceeditor", "strreplacebasededittool"];
+
+/// Commands of these, and the built-in tool that does the same. There is none for `insert` and `undo_edit`.
+const EDITOR_COMMANDS: &[(&str, &str)] = &[
+    ("view", "read_file"),
+    ("create", "write_file"),
+    ("str_replace", "replace"),
+    ("insert", "replace"),
+    ("undo_edit", "replace"),
+];
+
+/// Other names of the arguments of built-in tools.
+const ARGUMENTS: &[(&str, &[(&str, &str)])] = &[
+    (
+        "run_shell_command",
+        &[
+            ("cmd", "command"),
+            ("script", "command"),
+            ("workdir", "dir_path"),
+            ("cwd", "dir_path"),
+            ("directory", "dir_path"),
+            ("working_directory", "dir_path"),
+            ("run_in_background", "is_background"),
+            ("isBackground", "is_background"),
+            ("timeout_ms", "timeout"),
+            ("explanation", "description"),
+        ],
+    ),
+    ("read_background_output", &[("bash_id", "pid"), ("shell_id", "pid"), ("task_id", "pid")]),
+    ("stop_background_command", &[("bash_id", "pid"), ("shell_id", "pid"), ("task_id", "pid")]),
+    ("read_file", FILE),
+    (
+        "write_file",
+        &[FILE[0], FILE[1], FILE[2], FILE[3], ("file_text", "content"), ("contents", "content")],
+    ),
+    (
+        "replace",
+        &[
+            FILE[0],
+            FILE[1],
+            FILE[2],
+            FILE[3],
+            ("old_str", "old_string"),
+            ("oldString", "old_string"),
+            ("old_text", "old_string"),
+            ("new_str", "new_string"),
+            ("newString", "new_string"),
+            ("new_text", "new_string"),
+            ("replace_all", "allow_multiple"),
+            ("replaceAll", "allow_multiple"),
+        ],
+    ),
+    ("list_directory", DIRECTORY),
+    ("glob", &[DIRECTORY[0], DIRECTORY[1], DIRECTORY[2], ("glob_pattern", "pattern")]),
+    (
+        "grep_search",
+        &[
+            DIRECTORY[0],
+            DIRECTORY[1],
+            DIRECTORY[2],
+            ("query", "pattern"),
+            ("regex", "pattern"),
+            ("include", "include_pattern"),
+            ("glob", "include_pattern"),
+            ("file_pattern", "include_pattern"),
+            ("-A", "after"),
+            ("-B", "before"),
+            ("-C", "context"),
+            ("head_limit", "total_max_matches"),
+        ],
+    ),
+    ("read_many_files", &[("paths", "include"), ("files", "include")]),
+    ("write_todos", &[("plan", "todos"), ("todoList", "todos")]),
+    ("web_fetch", &[("urls", "url")]),
+];
+
+const FILE: &[(&str, &str)] = &[
+    ("path", "file_path"),
+    ("filePath", "file_path"),
+    ("absolute_path", "file_path"),
+    ("target_file", "file_path"),
+];
+
+const DIRECTORY: &[(&str, &str)] =
+    &[("path", "dir_path"), ("directory", "dir_path"), ("target_directory", "dir_path")];
+
+/// Arguments of other agents' tools that change nothing of what a call does.
+const IDLE_ARGUMENTS: &[(&str, &[&str])] = &[
+    (
+        "run_shell_command",
+        &["shell", "login", "tty", "yield_time_ms", "max_output_tokens", "requires_approval"],
+    ),
+    ("read_background_output", &["block", "filter"]),
+    ("grep_search", &["-n"]),
+    ("write_todos", &["explanation"]),
+    ("glob", &["explanation"]),
+    ("read_file", &["explanation"]),
+    ("list_directory", &["explanation"]),
+    ("write_file", &["explanation"]),
+    ("replace", &["explanation"]),
+];
+
+/// Other names of a todo's description.
+const TODO_DESCRIPTIONS: [&str; 3] = ["content", "step", "title"];
+
+/// A call of a built-in tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BuiltInCall {
+    /// Name of the tool.
+    pub tool: &'static str,
+    /// Its arguments.
+    pub args: Value,
+}
+
+/// Returns the call of a built-in tool that means the same as one of another agent's tool, if there is one.
+pub fn translate(name: &str, args: Value) -> Option<BuiltInCall> {
+    let bare = without_prefix(name);
+    let key = key(bare);
+    if EDITORS.contains(&key.as_str()) {
+        return editor_call(args);
+    }
+    let own = ARGUMENTS.iter().map(|(tool, _)| *tool).find(|tool| self::key(tool) == key);
+    let tool =
+        own.or_else(|| TOOLS.iter().find(|(other, _)| *other == key).map(|(_, tool)| *tool))?;
+    // The offset of the built-in `read_file` counts lines to skip; elsewhere it names the first line.
+    let args = if bare == tool { args } else { first_line(tool, args) };
+    Some(BuiltInCall { tool, args: arguments(tool, args) })
+}
+
+/// Returns the arguments of a call of a built-in tool under the names that the tool knows. Two names of one argument
+/// with different values are left as they are, so that the tool refuses them.
+pub fn arguments(tool: &str, args: Value) -> Value {
+    let Value::Object(mut args) = args else { return args };
+    for (other, own) in ARGUMENTS.iter().filter(|(of, _)| *of == tool).flat_map(|(_, names)| *names)
+    {
+        rename(&mut args, other, own);
+    }
+    for idle in IDLE_ARGUMENTS.iter().filter(|(of, _)| *of == tool).flat_map(|(_, names)| *names) {
+        args.remove(*idle);
+    }
+    match tool {
+        "run_shell_command" => join_command(&mut args),
+        "read_file" => view_range(&mut args),
+        "replace" => edits(&mut args),
+        "grep_search" => grep_flags(&mut args),
+        "write_todos" => todos(&mut args),
+        _ => {}
+    }
+    Value::Object(args)
+}
+
+/// Returns the name of a tool without the prefix that a model has put before it.
+pub fn without_prefix(name: &str) -> &str {
+    PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
+}
+
+/// Returns a name in small letters without `_` and `-`, so that `TodoWrite`, `todo_write` and `todo-write` are one.
+fn key(name: &str) -> String {
+    name.chars().filter(|c| !matches!(c, '_' | '-')).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+fn editor_call(args: Value) -> Option<BuiltInCall> {
+    let Value::Object(mut args) = args else { return None };
+    let command = args.remove("command")?;
+    let (_, tool) = EDITOR_COMMANDS.iter().find(|(other, _)| command == *other)?;
+    Some(BuiltInCall { tool, args: arguments(tool, Value::Object(args)) })
+}
+
+/// Gives an argument its own name, unless it is there already with another value.
+fn rename(args: &mut Map<String, Value>, other: &str, own: &str) {
+    let Some(value) = args.get(other) else { return };
+    match args.get(own) {
+        Some(same) if same == value || value.is_null() => _ = args.remove(other),
+        Some(Value::Null) | None => {
+            let value = args.remove(other).unwrap_or_default();
+            args.insert(own.to_owned(), value);
+        }
+        Some(_) => {}
+    }
+}
+
+/// Puts a number of lines to skip in the place of a number of the first line.
+fn first_line(tool: &str, args: Value) -> Value {
+    let Value::Object(mut args) = args else { return args };
+    if tool == "read_file"
+        && let Some(first) = args.get("offset").and_then(Value::as_u64)
+    {
+        args.insert("offset".to_owned(), json!(first.saturating_sub(1)));
+    }
+    Value::Object(args)
+}
+
+/// Makes a command line of a list of words. Of `["bash", "-lc", LINE]` only the line counts.
+fn join_command(args: &mut Map<String, Value>) {
+    let Some(Value::Array(words)) = args.get("command") else { return };
+    let Some(words) = words.iter().map(Value::as_str).collect::<Option<Vec<_>>>() else { return };
+    let line = match words[..] {
+        ["bash" | "sh" | "/bin/bash" | "/bin/sh", "-c" | "-lc", line] => line.to_owned(),
+        _ => words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+    };
+    args.insert("command".to_owned(), Value::String(line));
+}
+
+/// Returns a word as a shell reads it literally.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Reads `view_range`: the first line and the last one, -1 for the end.
+fn view_range(args: &mut Map<String, Value>) {
+    let Some(range) = args.get("view_range") else { return };
+    if let Some([Some(first), Some(last)]) =
+        range.as_array().map(|range| [0, 1].map(|at| range.get(at).and_then(Value::as_i64)))
+    {
+        args.insert("start_line".to_owned(), json!(first));
+        if last != -1 {
+            args.insert("end_line".to_owned(), json!(last));
+        }
+        args.remove("view_range");
+    }
+}
+
+/// Reads options of `grep`.
+fn grep_flags(args: &mut Map<String, Value>) {
+    if let Some(Value::Bool(ignores_case)) = args.get("-i") {
+        let is_sensitive = !ignores_case;
+        args.remove("-i");
+        args.entry("case_sensitive").or_insert(json!(is_sensitive));
+    }
+    let names_only = match args.get("output_mode").and_then(Value::as_str) {
+        Some("files_with_matches") => true,
+        Some("content") => false,
+        _ => return,
+    };
+    args.remove("output_mode");
+    args.entry("names_only").or_insert(json!(names_only));
+}
+
+/// Gives the arguments of each edit in a list of edits their own names.
+fn edits(args: &mut Map<String, Value>) {
+    let Some(Value::Array(edits)) = args.get_mut("edits") else { return };
+    for edit in edits {
+        *edit = arguments("replace", edit.take());
+    }
+}
+
+/// Leaves a description and a status of each todo: other agents have ids and priorities besides.
+fn todos(args: &mut Map<String, Value>) {
+    let Some(Value::Array(todos)) = args.get_mut("todos") else { return };
+    for todo in todos.iter_mut().filter_map(Value::as_object_mut) {
+        for other in TODO_DESCRIPTIONS {
+            rename(todo, other, "description");
+        }
+        todo.retain(|name, _| matches!(name.as_str(), "description" | "status"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{BuiltInCall, arguments, translate};
+
+    fn check(name: &str, args: Value, tool: &'static str, expected: Value) {
+        let call = translate(name, args);
+        assert_eq!(call, Some(BuiltInCall { tool, args: expected }), "{name}");
+    }
+
+    #[test]
+    fn commands_of_other_agents_are_commands() {
+        let line = || json!({ "command": "ls -a" });
+        check("Bash", line(), "run_shell_command", line());
+        check("functions.shell", line(), "run_shell_command", line());
+        check("exec_command", json!({ "cmd": "ls -a", "tty": false }), "run_shell_command", line());
+        check("shell", json!({ "command": ["bash", "-lc", "ls -a"] }), "run_shell_command", line());
+        check(
+            "shell",
+            json!({ "command": ["printf", "%s", "it's", ""], "workdir": "src" }),
+            "run_shell_command",
+            json!({ "command": r"printf %s 'it'\''s' ''", "dir_path": "src" }),
+        );
+        check(
+            "Bash",
+            json!({ "command": "serve", "timeout": 9, "run_in_background": true }),
+            "run_shell_command",
+            json!({ "command": "serve", "timeout": 9, "is_background": true }),
+        );
+    }
+
+    #[test]
+    fn reads_of_other_agents_count_lines_from_one() {
+        check(
+            "Read",
+            json!({ "file_path": "a", "offset": 10, "limit": 5 }),
+            "read_file",
+            json!({ "file_path": "a", "offset": 9, "limit": 5 }),
+        );
+        check("read", json!({ "filePath": "a" }), "read_file", json!({ "file_path": "a" }));
+        check(
+            "read_file",
+            json!({ "path": "a", "offset": 10 }),
+            "read_file",
+            json!({ "file_path": "a", "offset": 10 }),
+        );
+    }
+
+    #[test]
+    fn editors_with_commands_are_the_tool_that_the_command_names() {
+        check(
+            "str_replace_editor",
+            json!({ "command": "view", "path": "a", "view_range": [3, -1] }),
+            "read_file",
+            json!({ "file_path": "a", "start_line": 3 }),
+        );
+        check(
+            "str_replace_based_edit_tool",
+            json!({ "command": "str_replace", "path": "a", "old_str": "x", "new_str": "y" }),
+            "replace",
+            json!({ "file_path": "a", "old_string": "x", "new_string": "y" }),
+        );
+        check(
+            "str_replace_editor",
+            json!({ "command": "create", "path": "a", "file_text": "x" }),
+            "write_file",
+            json!({ "file_path": "a", "content": "x" }),
+        );
+        assert_eq!(translate("str_replace_editor", json!({ "command": "fly", "path": "a" })), None);
+    }
+
+    #[test]
+    fn several_edits_in_one_call_have_their_other_names() {
+        check(
+            "MultiEdit",
+            json!({ "file_path": "a", "edits": [{ "old_str": "x", "new_str": "y", "replace_all": true }] }),
+            "replace",
+            json!({
+                "file_path": "a",
+                "edits": [{ "old_string": "x", "new_string": "y", "allow_multiple": true }],
+            }),
+        );
+    }
+
+    #[test]
+    fn edits_searches_lists_and_todos_have_their_other_names() {
+        check(
+            "Edit",
+            json!({ "filePath": "a", "oldString": "x", "newString": "y", "replaceAll": true }),
+            "replace",
+            json!({ "file_path": "a", "old_string": "x", "new_string": "y", "allow_multiple": true }),
+        );
+        check(
+            "Write",
+            json!({ "path": "a", "content": "x" }),
+            "write_file",
+            json!({ "file_path": "a", "content": "x" }),
+        );
+        check("LS", json!({ "path": "src" }), "list_directory", json!({ "dir_path": "src" }));
+        check(
+            "Glob",
+            json!({ "pattern": "*", "path": "a" }),
+            "glob",
+            json!({ "pattern": "*", "dir_path": "a" }),
+        );
+        check(
+            "Grep",
+            json!({ "pattern": "x", "glob": "*.rs", "-i": true, "-n": true, "-C": 2, "output_mode": "content" }),
+            "grep_search",
+            json!({ "pattern": "x", "include_pattern": "*.rs", "case_sensitive": false, "context": 2, "names_only": false }),
+        );
+        check(
+            "TodoWrite",
+            json!({ "todos": [{ "content": "x", "status": "pending", "activeForm": "doing x" }] }),
+            "write_todos",
+            json!({ "todos": [{ "description": "x", "status": "pending" }] }),
+        );
+        check(
+            "update_plan",
+            json!({ "explanation": "so", "plan": [{ "step": "x", "status": "completed" }] }),
+            "write_todos",
+            json!({ "todos": [{ "description": "x", "status": "completed" }] }),
+        );
+    }
+
+    #[test]
+    fn one_argument_under_two_names_counts_once_if_the_values_are_the_same() {
+        let named = |args| arguments("read_file", args);
+        assert_eq!(named(json!({ "path": "a", "file_path": "a" })), json!({ "file_path": "a" }));
+        assert_eq!(named(json!({ "path": null, "file_path": "a" })), json!({ "file_path": "a" }));
+        let two = json!({ "path": "b", "file_path": "a" });
+        assert_eq!(named(two.clone()), two);
+    }
+
+    #[test]
+    fn a_tool_that_no_agent_has_stays_unknown() {
+        assert_eq!(translate("launch_rocket", json!({})), None);
+        assert_eq!(translate("apply_patch", json!({ "input": "x" })), None);
+    }
+}
