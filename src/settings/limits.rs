@@ -369,8 +369,13 @@ const NAMED: &[Named] = &[
         field: Field::Count(|limits| &mut limits.tools.web_requests),
     },
     Named {
+        name: "shell-seconds",
+        what: "a command before it goes to the background",
+        field: Field::Seconds(|limits| &mut limits.tools.shell_time),
+    },
+    Named {
         name: "shell-idle-seconds",
-        what: "silence of a command",
+        what: "silence of a command before it is ended",
         field: Field::Seconds(|limits| &mut limits.tools.shell_idle),
     },
     Named {

@@ -60,6 +60,26 @@ pub(super) struct JobEnd {
     pub(super) tell: Arc<dyn Fn(&Job) + Send + Sync>,
 }
 
+/// A command that was started, and waited for until now.
+pub(super) struct StartedCommand<'a> {
+    /// For `bash -c`.
+    pub(super) command: &'a str,
+    /// Working directory; absolute.
+    pub(super) directory: &'a Path,
+    /// The command, which runs on.
+    pub(super) running: RunningCommand,
+    /// Output so far.
+    pub(super) written: OutputBuffer,
+}
+
+/// A command that could not be taken over.
+pub(super) struct NotAdopted {
+    /// The command, which runs on.
+    pub(super) running: RunningCommand,
+    /// The reason.
+    pub(super) why: io::Error,
+}
+
 /// State of a command in the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobState {
@@ -142,6 +162,34 @@ impl Background {
         end: JobEnd,
     ) -> io::Result<Arc<Job>> {
         let mut jobs = self.jobs.lock();
+        self.check_room(&jobs)?;
+        let (running, output) = (start()?, OutputBuffer::new(self.max_bytes));
+        let job = Arc::new(self.job(command, directory, &running, output));
+        self.keep(&mut jobs, Arc::clone(&job), running, end);
+        Ok(job)
+    }
+
+    /// Takes over a command that runs, with what it has written so far. Somebody is told when it ends. The error
+    /// gives the command back, with the reason.
+    pub(super) fn adopt(
+        &self,
+        started: StartedCommand<'_>,
+        end: JobEnd,
+    ) -> Result<Arc<Job>, NotAdopted> {
+        let StartedCommand { command, directory, running, written } = started;
+        let mut jobs = self.jobs.lock();
+        if let Err(why) = self.check_room(&jobs) {
+            return Err(NotAdopted { running, why });
+        }
+        let job = self.job(command, directory, &running, written.shrunk(self.max_bytes));
+        job.status.send_modify(|status| status.tell = true);
+        let job = Arc::new(job);
+        self.keep(&mut jobs, Arc::clone(&job), running, end);
+        Ok(job)
+    }
+
+    /// Checks that one more command may run.
+    fn check_room(&self, jobs: &[Arc<Job>]) -> io::Result<()> {
         if self.ending.is_cancelled() {
             return Err(io::Error::other("the session is ending"));
         }
@@ -153,33 +201,45 @@ impl Background {
                  list_background_processes names them"
             )));
         }
-        let running = start()?;
-        let job = Arc::new(Job {
+        Ok(())
+    }
+
+    fn job(
+        &self,
+        command: &str,
+        directory: &Path,
+        running: &RunningCommand,
+        output: OutputBuffer,
+    ) -> Job {
+        Job {
             pid: running.group,
             command: command.to_owned(),
             directory: directory.to_owned(),
             began: Instant::now(),
-            output: Mutex::new(OutputBuffer::new(self.max_bytes)),
+            output: Mutex::new(output),
             status: watch::Sender::default(),
             stop: self.ending.child_token(),
-        });
+        }
+    }
+
+    /// Keeps a command among those of the session, and follows it to its end.
+    fn keep(&self, jobs: &mut Vec<Arc<Job>>, job: Arc<Job>, running: RunningCommand, end: JobEnd) {
         if jobs.len() >= 2 * self.most
             && let Some(oldest) = jobs.iter().position(|job| !job.runs())
         {
             jobs.remove(oldest);
         }
         jobs.push(Arc::clone(&job));
-        let (followed, ending) = (Arc::clone(&job), self.ending.clone());
+        let ending = self.ending.clone();
         tokio::spawn(async move {
-            let state = followed.follow(running).await;
+            let state = job.follow(running).await;
             if !ending.is_cancelled() {
                 end.look.await;
             }
-            if followed.ended(state) && !ending.is_cancelled() {
-                (end.tell)(&followed);
+            if job.ended(state) && !ending.is_cancelled() {
+                (end.tell)(&job);
             }
         });
-        Ok(job)
     }
 }
 

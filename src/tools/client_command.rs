@@ -31,6 +31,7 @@ pub(super) async fn run(
     client: &dyn ClientTerminals,
     line: &str,
     directory: &Path,
+    time: Option<Duration>,
     cx: &ToolContext,
 ) -> Result<(CommandEnd, String), ToolError> {
     let fixed = COMMAND_VARIABLES.map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -50,7 +51,7 @@ pub(super) async fn run(
         ToolError::new(FAILED, message)
     })?;
     let mut command =
-        FollowedCommand { terminal, cx, last: None, output_bytes: command.output_bytes };
+        FollowedCommand { terminal, cx, time, last: None, output_bytes: command.output_bytes };
     let end = command.follow().await?;
     Ok((end, command.text()))
 }
@@ -59,6 +60,8 @@ pub(super) async fn run(
 struct FollowedCommand<'a> {
     terminal: Box<dyn ClientTerminal>,
     cx: &'a ToolContext,
+    /// Time that it has.
+    time: Option<Duration>,
     /// Output that was seen last.
     last: Option<ClientOutput>,
     output_bytes: usize,
@@ -67,7 +70,8 @@ struct FollowedCommand<'a> {
 impl FollowedCommand<'_> {
     /// Waits until the command has ended, or ends it.
     async fn follow(&mut self) -> Result<CommandEnd, ToolError> {
-        let exit = match self.wait().await {
+        let deadline = self.time.map(|time| Instant::now() + time);
+        let exit = match self.wait(deadline).await {
             Some(Ok(exit)) => exit,
             Some(Err(why)) => {
                 let message = format!(
@@ -77,7 +81,11 @@ impl FollowedCommand<'_> {
                 );
                 return Err(ToolError::new(FAILED, message));
             }
-            None => return Ok(self.end().await),
+            None => {
+                let over = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+                let end = if over { CommandEnd::OutOfTime } else { CommandEnd::Silent };
+                return Ok(self.end(end).await);
+            }
         };
         let cx = self.cx;
         match cx.cancel.run_until_cancelled(in_time(cx, self.terminal.output())).await {
@@ -100,12 +108,13 @@ impl FollowedCommand<'_> {
 
     /// Waits until the command has ended by itself, and shows meanwhile what it writes. Returns `None`
     /// if the command has to be ended.
-    async fn wait(&mut self) -> Option<Result<CommandExit, String>> {
+    async fn wait(&mut self, deadline: Option<Instant>) -> Option<Result<CommandExit, String>> {
         let cx = self.cx;
         let mut exit = self.terminal.wait_for_exit();
         let mut idle = Instant::now() + cx.host.limits.shell_idle;
         loop {
-            let next = idle.min(Instant::now() + LOOK_EVERY);
+            let last = deadline.map_or(idle, |deadline| deadline.min(idle));
+            let next = last.min(Instant::now() + LOOK_EVERY);
             let look = async {
                 sleep_until(next).await;
                 in_time(cx, self.terminal.output()).await
@@ -133,14 +142,14 @@ impl FollowedCommand<'_> {
                 Ok(_) => {}
                 Err(why) => tracing::debug!(why, "the client does not say what a command writes"),
             }
-            if Instant::now() >= idle {
+            if Instant::now() >= deadline.map_or(idle, |deadline| deadline.min(idle)) {
                 return None;
             }
         }
     }
 
-    /// Ends the command, and shows what it has written.
-    async fn end(&mut self) -> CommandEnd {
+    /// Ends the command, for this reason or because the turn is cancelled, and shows what it has written.
+    async fn end(&mut self, end: CommandEnd) -> CommandEnd {
         let cx = self.cx;
         if let Err(why) = in_time(cx, self.terminal.kill()).await {
             // It is told again when the terminal is freed.
@@ -150,7 +159,7 @@ impl FollowedCommand<'_> {
             (cx.progress)(self.buffer(&output).live());
             self.last = Some(output);
         }
-        if cx.cancel.is_cancelled() { CommandEnd::Cancelled } else { CommandEnd::Silent }
+        if cx.cancel.is_cancelled() { CommandEnd::Cancelled } else { end }
     }
 
     fn buffer(&self, output: &ClientOutput) -> OutputBuffer {

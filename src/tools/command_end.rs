@@ -9,6 +9,8 @@ pub(super) enum CommandEnd {
     Exited(CommandExit),
     /// It has written nothing for too long.
     Silent,
+    /// It runs on when its time is over.
+    OutOfTime,
     /// The turn was cancelled.
     Cancelled,
 }

@@ -29,6 +29,8 @@ pub struct ToolContext {
     pub host: Arc<Host>,
     /// Environment variables that a command is given besides.
     pub variables: Arc<[(String, String)]>,
+    /// `true` if a command goes to the background when its time is over; `false` for one that a person has typed.
+    pub has_clock: bool,
     /// Mode of the sandbox that a command runs in.
     pub sandbox: SandboxMode,
     /// Files that a command sees in the sandbox besides those that every command sees.

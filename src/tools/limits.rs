@@ -35,6 +35,8 @@ pub struct ToolLimits {
     pub web_requests: usize,
     /// Time for a search.
     pub search_time: Duration,
+    /// Time of a command, unless the model names another, before it goes to the background.
+    pub shell_time: Duration,
     /// Time for which a command may be silent.
     pub shell_idle: Duration,
     /// Bytes of a command's output that are kept in memory.
@@ -75,7 +77,8 @@ impl Default for ToolLimits {
             web_time: Duration::from_secs(30),
             web_requests: 10,
             search_time: Duration::from_secs(30),
-            shell_idle: Duration::from_mins(5),
+            shell_time: Duration::from_mins(2),
+            shell_idle: Duration::from_hours(365 * 24),
             shell_bytes: 16 << 20,
             proxy: ProxyLimits::default(),
             background_commands: 16,

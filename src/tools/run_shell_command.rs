@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 use self::sandbox::SandboxNotes;
 use super::args;
 use super::args::parse;
-use super::background::{JobEnd, JobState};
+use super::background::{JobEnd, JobState, NotAdopted, StartedCommand};
 use super::client_command;
 use super::client_terminals::ClientTerminals;
 use super::command_end::{CommandEnd, CommandExit};
@@ -39,6 +39,12 @@ const SHOW_EVERY: Duration = Duration::from_millis(300);
 /// holds on to it.
 const DRAIN: Duration = Duration::from_millis(100);
 
+/// Time of a command that a model may name.
+const LONGEST_TIME: Duration = Duration::from_hours(1);
+
+/// Time between two looks whether a person still decides about a host, when a command's time is over.
+const ASKING_RECHECK: Duration = Duration::from_secs(1);
+
 /// Time to watch a command in the background: the default, and the maximum.
 const DELAY: Duration = Duration::from_millis(200);
 const LONGEST_DELAY: Duration = Duration::from_mins(1);
@@ -50,10 +56,13 @@ pub(super) struct RunShellCommand {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct ShellArgs {
     command: String,
     description: Option<String>,
     dir_path: Option<String>,
+    #[serde(default, deserialize_with = "args::number")]
+    timeout: Option<usize>,
     #[serde(default, deserialize_with = "args::flag")]
     is_background: Option<bool>,
     #[serde(default, deserialize_with = "args::number")]
@@ -70,7 +79,7 @@ impl Tool for RunShellCommand {
             aliases: &[],
             description: "Runs a command line with `bash -c` and returns what it wrote (standard \
                 output and error together) and its exit code if that is not 0. It gets no input. \
-                A command that is silent for minutes is ended. For what runs on, such as a server, \
+                After `timeout` it goes to the background. For what runs on, such as a server, \
                 say `is_background` (and no `&`): it then returns at once, read_background_output \
                 reads on, stop_background_command ends it, and the session's end does."
                 .to_owned(),
@@ -85,6 +94,11 @@ impl Tool for RunShellCommand {
                     "dir_path": {
                         "type": "string",
                         "description": "The directory to run it in. The workspace if left out."
+                    },
+                    "timeout": {
+                        "type": "integer",
+                        "description": "Milliseconds to wait for the command's end, at most an \
+                            hour; then it runs on in the background. Default: 120000."
                     },
                     "is_background": {
                         "type": "boolean",
@@ -113,7 +127,7 @@ impl Tool for RunShellCommand {
             let error = ToolError::invalid_args("The command is empty.");
             return Ok(Invocation::failing(summary, error));
         }
-        let directory = match cx.host.workspace.resolve(args.dir_path.as_deref().unwrap_or(".")) {
+        let directory = match cx.host.resolve(args.dir_path.as_deref().unwrap_or(".")).await {
             Ok(directory) if directory.is_dir() => directory,
             Ok(other) => {
                 let message = format!("{} is not a directory.", other.display());
@@ -123,6 +137,7 @@ impl Tool for RunShellCommand {
             Err(error) => return Ok(Invocation::failing(summary, error)),
         };
         let delay = args.is_background.unwrap_or(false).then(|| args.delay());
+        let time = args.time(&cx.host.limits);
         let sandbox = sandbox::request(args.sandbox.as_deref(), args.justification.as_deref());
         let sandbox = sandbox.map_err(ToolError::invalid_args);
         let sandbox = match sandbox {
@@ -133,15 +148,24 @@ impl Tool for RunShellCommand {
         let access =
             Access::Execute { command: command.clone(), directory: directory.clone(), sandbox };
         Ok(Invocation::new(summary, access, move |cx| async move {
-            match delay {
-                Some(delay) => leave_running(&command, &directory, delay, &cx).await,
-                None => run(&command, &directory, cx).await,
+            if let Some(delay) = delay {
+                return leave_running(&command, &directory, delay, &cx).await;
             }
+            let time = cx.has_clock.then_some(time);
+            run(CommandLine { line: &command, directory: &directory, time }, cx).await
         }))
     }
 }
 
 impl ShellArgs {
+    /// Returns the time after which the command goes to the background.
+    fn time(&self, limits: &ToolLimits) -> Duration {
+        let named = self.timeout.filter(|timeout| *timeout > 0);
+        named.map_or(limits.shell_time, |timeout| {
+            Duration::from_millis(timeout as u64).min(LONGEST_TIME)
+        })
+    }
+
     /// Returns the time to watch a command in the background before its call returns.
     fn delay(&self) -> Duration {
         self.delay_ms.map_or(DELAY, |delay| Duration::from_millis(delay as u64)).min(LONGEST_DELAY)
@@ -175,52 +199,69 @@ fn client_terminals(cx: &ToolContext) -> Option<Arc<dyn ClientTerminals>> {
     cx.host.client_terminals.as_ref().filter(|_| may)?.last()
 }
 
-async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+/// A command line that is waited for.
+struct CommandLine<'a> {
+    /// For `bash -c`.
+    line: &'a str,
+    /// Working directory; absolute.
+    directory: &'a Path,
+    /// Time after which the command goes to the background; `None` if it is waited for until it ends.
+    time: Option<Duration>,
+}
+
+/// Runs a command line to its end or, if it has none within the time, until it runs on in the background.
+async fn run(command: CommandLine<'_>, cx: ToolContext) -> Result<ToolOutput, ToolError> {
     if cx.cancel.run_until_cancelled(cx.host.terminals.find_programs()).await.is_none() {
         return Err(ToolError::cancelled());
     }
     let _timer = cx.host.commands.start();
-    let limits = &cx.host.limits;
-    if let Some(client) = client_terminals(&cx) {
-        let (end, written) = client_command::run(&*client, command, directory, &cx).await?;
-        return match end {
-            CommandEnd::Exited(exit) => {
-                report(&exit, &written, &SandboxNotes::default(), None, limits)
-            }
-            CommandEnd::Silent => Err(silent(&written, limits)),
-            CommandEnd::Cancelled => Err(ToolError::cancelled()),
-        };
+    match client_terminals(&cx) {
+        Some(client) => run_in_client(&*client, command, &cx).await,
+        None => run_here(command, &cx).await,
     }
-    let confinement = sandbox::confinement(&cx).await?;
+}
+
+/// Runs a command line in a terminal of a client.
+async fn run_in_client(
+    client: &dyn ClientTerminals,
+    CommandLine { line, directory, time }: CommandLine<'_>,
+    cx: &ToolContext,
+) -> Result<ToolOutput, ToolError> {
+    let limits = &cx.host.limits;
+    let (end, written) = client_command::run(client, line, directory, time, cx).await?;
+    match end {
+        CommandEnd::Exited(exit) => report(&exit, &written, &SandboxNotes::default(), None, limits),
+        CommandEnd::Silent => Err(silent(&written, limits)),
+        CommandEnd::OutOfTime => {
+            let why = "in a terminal of the editor it cannot run on in the background";
+            Err(out_of_time(time, why, &written))
+        }
+        CommandEnd::Cancelled => Err(ToolError::cancelled()),
+    }
+}
+
+async fn run_here(command: CommandLine<'_>, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+    let CommandLine { line, directory, time } = command;
+    let limits = &cx.host.limits;
+    let confinement = sandbox::confinement(cx).await?;
     let terminals = &cx.host.terminals;
-    check_in_place(&cx, directory).await?;
-    let running = terminals.start(command, directory, &cx.variables, confinement.as_ref());
+    check_in_place(cx, directory).await?;
+    let running = terminals.start(line, directory, &cx.variables, confinement.as_ref());
     let mut running = running.map_err(|err| not_started(&err, confinement.as_ref()))?;
     let mut output = OutputBuffer::new(limits.shell_bytes);
     let network = confinement.as_ref().and_then(Confinement::network);
     let is_asking = || network.is_some_and(|network| network.is_pending());
-    let end = follow(&mut running, &mut output, &cx, is_asking).await;
+    let end = follow(&mut running, &mut output, time, cx, is_asking).await;
+    if let CommandEnd::OutOfTime = end {
+        let started = StartedCommand { command: line, directory, running, written: output };
+        return runs_on(started, time, confinement.as_ref(), cx).await;
+    }
     if !matches!(end, CommandEnd::Exited(_)) {
         // Before the look at what it has made: it must not make more.
         running.end().await;
     }
     let written = output.text();
-    let notes = match (&confinement, &cx.host.sandbox) {
-        (Some(confinement), Some(sandbox)) => {
-            let taken = sandbox.take_back(confinement).await;
-            SandboxNotes::new(cx.sandbox, &taken, &written, directory, confinement)
-                .await
-                .about_hidden(&confinement.hidden_in_workspace(), command, &written)
-                .about_home(confinement.profile(), [command, &written])
-                .about_sockets(confinement.profile(), [command, &written])
-        }
-        (None, Some(sandbox)) => {
-            // It may have made repositories.
-            sandbox.search_again();
-            SandboxNotes::default()
-        }
-        _ => SandboxNotes::default(),
-    };
+    let notes = notes(&command, &written, confinement.as_ref(), cx).await;
     match end {
         CommandEnd::Exited(exit) => {
             let failed = exit.code.is_some_and(|code| code != 0);
@@ -231,9 +272,81 @@ async fn run(command: &str, directory: &Path, cx: ToolContext) -> Result<ToolOut
                 (None, None) => report(&exit, &written, &notes, Some(&running), limits),
             }
         }
-        CommandEnd::Silent => Err(silent(&written, limits)),
+        CommandEnd::Silent | CommandEnd::OutOfTime => Err(silent(&written, limits)),
         CommandEnd::Cancelled => Err(ToolError::cancelled()),
     }
+}
+
+/// Returns what the model is told of the sandbox after a command, whose plants are taken back.
+async fn notes(
+    &CommandLine { line, directory, .. }: &CommandLine<'_>,
+    written: &str,
+    confinement: Option<&Confinement>,
+    cx: &ToolContext,
+) -> SandboxNotes {
+    match (confinement, &cx.host.sandbox) {
+        (Some(confinement), Some(sandbox)) => {
+            let taken = sandbox.take_back(confinement).await;
+            SandboxNotes::new(cx.sandbox, &taken, written, directory, confinement)
+                .await
+                .about_hidden(&confinement.hidden_in_workspace(), line, written)
+                .about_home(confinement.profile(), [line, written])
+                .about_sockets(confinement.profile(), [line, written])
+        }
+        (None, Some(sandbox)) => {
+            // It may have made repositories.
+            sandbox.search_again();
+            SandboxNotes::default()
+        }
+        _ => SandboxNotes::default(),
+    }
+}
+
+/// Leaves a command to the background whose time is over, or ends it if no more may run there.
+async fn runs_on(
+    started: StartedCommand<'_>,
+    time: Option<Duration>,
+    confinement: Option<&Confinement>,
+    cx: &ToolContext,
+) -> Result<ToolOutput, ToolError> {
+    let written = started.written.text();
+    let look = sandbox::look_at_end(cx, started.command, confinement);
+    let end = JobEnd { look, tell: Arc::clone(&cx.background_ended) };
+    let job = match cx.host.background.adopt(started, end) {
+        Ok(job) => job,
+        Err(NotAdopted { mut running, why }) => {
+            running.end().await;
+            return Err(out_of_time(time, &why.to_string(), &written));
+        }
+    };
+    let written = if written.trim().is_empty() { "(empty)" } else { written.trim_end() };
+    let text = format!(
+        "The command has not ended within {} and runs on in the background as PID {}. \
+         read_background_output reads what it writes from now on, stop_background_command ends it; you are told when it \
+         ends.\nOutput so far: {written}",
+        in_words(time),
+        job.pid
+    );
+    let shown = shorten(&text, cx.host.limits.output_chars).into_owned();
+    Ok(ToolOutput { text, media: Vec::new(), shown: Some(ResultContent::Output(shown)) })
+}
+
+/// Returns a time in seconds or, below one, in milliseconds.
+fn in_words(time: Option<Duration>) -> String {
+    let time = time.unwrap_or_default();
+    match time.as_secs() {
+        0 => format!("{} ms", time.as_millis()),
+        seconds => format!("{seconds} s"),
+    }
+}
+
+/// Returns the error of a command that was ended because its time was over and it could not run on.
+fn out_of_time(time: Option<Duration>, why: &str, written: &str) -> ToolError {
+    let message = format!(
+        "The command was ended after {}: {why}. Give it a longer `timeout`.\nOutput: {written}",
+        in_words(time)
+    );
+    ToolError::new("shell_timeout", message)
 }
 
 /// Checks that a command would start in the directory that was asked about, and not where a link leads that has come
@@ -306,16 +419,18 @@ fn not_started(err: &io::Error, confinement: Option<&Confinement>) -> ToolError 
     ToolError::new("shell_execute_error", format!("The command could not be started: {err}"))
 }
 
-/// Reads the output until the command has ended, and shows it as it grows. While `is_asking`, the command
-/// may be silent: it waits for a person.
+/// Reads the output until the command has ended or its time is over, and shows it as it grows. While `is_asking`, the
+/// command waits for a person: it may be silent, and its time may be over.
 async fn follow(
     running: &mut RunningCommand,
     output: &mut OutputBuffer,
+    time: Option<Duration>,
     cx: &ToolContext,
     is_asking: impl Fn() -> bool,
 ) -> CommandEnd {
     let mut buffer = vec![0; 64 * 1024];
     let mut idle = Instant::now() + cx.host.limits.shell_idle;
+    let mut deadline = time.map(|time| Instant::now() + time);
     let mut show = None;
     let mut exited: Option<(Option<ExitStatus>, Instant)> = None;
     let mut open = true;
@@ -341,6 +456,12 @@ async fn follow(
             () = sleep_until(show.unwrap_or(idle)), if show.is_some() => {
                 show = None;
                 (cx.progress)(output.live());
+            }
+            () = sleep_until(deadline.unwrap_or(idle)), if deadline.is_some() && exited.is_none() => {
+                if !is_asking() {
+                    return CommandEnd::OutOfTime;
+                }
+                deadline = Some(Instant::now() + ASKING_RECHECK);
             }
             () = sleep_until(drained) => match exited {
                 Some((status, _)) => return CommandEnd::Exited(status.into()),

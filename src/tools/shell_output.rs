@@ -23,6 +23,15 @@ impl OutputBuffer {
         Self { head: Vec::new(), tail: VecDeque::new(), total: 0, half: max_bytes / 2 }
     }
 
+    /// Returns the output so far in a buffer of this size, or a smaller one.
+    pub(super) fn shrunk(mut self, max_bytes: usize) -> Self {
+        let mut shrunk = Self::new(max_bytes.min(2 * self.half));
+        shrunk.push(&self.head);
+        shrunk.push(self.tail.make_contiguous());
+        shrunk.total = self.total;
+        shrunk
+    }
+
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let (head, rest) = bytes.split_at(bytes.len().min(self.half - self.head.len()));
@@ -94,6 +103,16 @@ mod tests {
         check(8, &[b"123456789"], "1234\n[... 1 bytes left out ...]\n6789");
         check(8, &[b"12", b"3456", b"7", b"89abcdef"], "1234\n[... 7 bytes left out ...]\ncdef");
         check(8, &[b"1234", &[b'x'; 1000], b"tail"], "1234\n[... 1000 bytes left out ...]\ntail");
+    }
+
+    #[test]
+    fn a_smaller_buffer_has_the_beginning_and_the_end_of_all_that_was_written() {
+        let mut output = OutputBuffer::new(16);
+        output.push(b"12345678--------abcdefgh");
+        let mut shrunk = output.shrunk(8);
+        assert_eq!(shrunk.text(), "1234\n[... 16 bytes left out ...]\nefgh");
+        shrunk.push(b"ij");
+        assert_eq!(shrunk.text(), "1234\n[... 18 bytes left out ...]\nghij");
     }
 
     #[test]

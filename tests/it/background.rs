@@ -6,6 +6,7 @@ mod stop;
 use std::fs::OpenOptions;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -153,6 +154,49 @@ async fn a_pid_that_is_no_such_commands_is_not_read() {
     }
     let error = shell.call("read_background_output", json!({ "pid": null })).await.unwrap_err();
     assert_eq!(error.message, "`pid`: is missing");
+}
+
+#[tokio::test]
+async fn a_command_whose_time_is_over_runs_on_in_the_background() {
+    let shell = Shell::new(ToolLimits::default());
+    let args = json!({ "command": "echo one; cat go; echo two; exit 3", "timeout": 1 });
+    let said = shell.call("run_shell_command", args).await.unwrap();
+    let pid = said.strip_prefix(
+        "The command has not ended within 1 ms and runs on in the background as PID ",
+    );
+    let (pid, _) = pid.expect("no PID").split_once('.').unwrap();
+    shell.go().await;
+    let read = shell.read(json!({ "pid": pid, "delay_ms": 300_000 })).await;
+    assert_eq!(read, format!("PID {pid} has ended with exit code 3.\nOutput: one\ntwo"));
+}
+
+#[tokio::test]
+async fn the_limit_is_the_time_of_a_command_for_which_the_model_names_none() {
+    let limits = ToolLimits { shell_time: Duration::from_millis(1), ..ToolLimits::default() };
+    let shell = Shell::new(limits);
+    let said = shell.call("run_shell_command", json!({ "command": "cat go" })).await.unwrap();
+    assert!(said.contains("runs on in the background as PID "), "{said}");
+    shell.go().await;
+}
+
+#[tokio::test]
+async fn a_command_that_a_person_has_typed_has_no_clock() {
+    let shell = Shell::new(ToolLimits::default());
+    let shell = Shell { cx: ToolContext { has_clock: false, ..shell.cx.clone() }, dir: shell.dir };
+    let args = json!({ "command": "cat go; echo end", "timeout": 1 });
+    let (said, ()) = tokio::join!(shell.call("run_shell_command", args), shell.go());
+    assert_eq!(said.unwrap(), "Output: end");
+}
+
+#[tokio::test]
+async fn a_command_whose_time_is_over_ends_where_no_more_may_run_in_the_background() {
+    let shell = Shell::new(ToolLimits { background_commands: 0, ..ToolLimits::default() });
+    let family = pipe::OpenOptions::new().open_receiver(shell.path("family")).unwrap();
+    let args = json!({ "command": "exec 3>family; sleep 1000", "timeout": 1 });
+    let error = shell.call("run_shell_command", args).await.unwrap_err();
+    assert_eq!(error.kind, "shell_timeout");
+    expect!["The command was ended after 1 ms: 0 commands run in the background, and no more may; list_background_processes names them. Give it a longer `timeout`.\nOutput: "].assert_eq(&error.message);
+    is_gone(family).await;
 }
 
 #[tokio::test]

@@ -136,6 +136,7 @@ pub(crate) fn context(workspace: Workspace, limits: ToolLimits) -> ToolContext {
         call: Arc::from("call"),
         host: Arc::new(host_with(workspace, limits)),
         variables: Arc::from([]),
+        has_clock: true,
         sandbox: SandboxMode::DangerFullAccess,
         shown: Arc::default(),
         connect: None,

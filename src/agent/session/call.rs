@@ -147,7 +147,7 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
         return engine.calls.finish(id, ToolOutcome::Cancelled);
     };
     let invocation = invocation.unwrap_or_else(|error| Invocation::failing(brief(&call), error));
-    let places = instructions::places(kind, &invocation);
+    let (places, has_clock) = (instructions::places(kind, &invocation), caller != Caller::Prompt);
     let (summary, access) = (summary(&invocation, sandbox), invocation.access.clone());
     let started =
         |question| Arc::new(CallStarted { call, caller, kind, summary, access, question });
@@ -158,7 +158,7 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
             announce(started(None));
             match shown.passed(cancel).await {
                 Ok(()) => {
-                    let grant = Grant { edited: None, variables, sandbox, seen };
+                    let grant = Grant { edited: None, variables, sandbox, has_clock, seen };
                     execute(engine, (&id, kind), invocation, grant, cancel).await
                 }
                 Err(outcome) => outcome,
@@ -175,7 +175,7 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
             match engine.approvals.obey(answer.as_ref(), cancel).await {
                 Ok(edited) => {
                     seen.of_home.extend(answer.iter().flat_map(places_to_read));
-                    let grant = Grant { edited, variables, sandbox, seen };
+                    let grant = Grant { edited, variables, sandbox, has_clock, seen };
                     execute(engine, (&id, kind), invocation, grant, cancel).await
                 }
                 Err(outcome) => outcome,
@@ -312,6 +312,8 @@ struct Grant {
     variables: Vec<(String, String)>,
     /// Mode of the sandbox that a command runs in.
     sandbox: SandboxMode,
+    /// `true` if a command that takes long goes to the background.
+    has_clock: bool,
     /// Files that a command sees there besides.
     seen: ShownFiles,
 }
@@ -320,7 +322,7 @@ async fn execute(
     engine: &Engine,
     (id, kind): (&str, ToolKind),
     invocation: Invocation,
-    Grant { edited, variables, sandbox, seen }: Grant,
+    Grant { edited, variables, sandbox, has_clock, seen }: Grant,
     cancel: &CancellationToken,
 ) -> ToolOutcome {
     if !kind.only_reads() {
@@ -347,7 +349,7 @@ async fn execute(
     };
     let (questions, ask) = UserQuestions::of_call();
     let (variables, shown) = (variables.into(), Arc::new(seen));
-    let cx = ToolContext { variables, sandbox, shown, connect, ask, ..cx };
+    let cx = ToolContext { variables, has_clock, sandbox, shown, connect, ask, ..cx };
     let mut run = Box::pin(AssertUnwindSafe(invocation.run(cx, edited)).catch_unwind());
     let over = CancellationToken::new();
     let run = async {
@@ -434,6 +436,7 @@ fn context(
         call: id,
         host: Arc::clone(&engine.host),
         variables: Arc::default(),
+        has_clock: true,
         sandbox: SandboxMode::DangerFullAccess,
         shown: Arc::default(),
         connect: None,

@@ -300,6 +300,19 @@ async fn a_silent_command_is_ended() {
 }
 
 #[tokio::test]
+async fn a_command_whose_time_is_over_is_ended_in_a_terminal_of_the_editor() {
+    let setup = setup().arg("--limit").arg("shell-seconds=1");
+    let mut desk = Desk::new(&setup).await;
+    desk.output = json!({ "output": "", "truncated": false });
+    let (id, _) = desk.until_it_runs().await;
+    let end = end(&desk.until(id).await);
+    assert_eq!(desk.methods().last(), Some(&"terminal/release"));
+    assert_eq!(end["status"], "failed");
+    let why = end["content"][1]["content"]["text"].as_str().unwrap();
+    assert!(why.starts_with("The command was ended after 1 s: "), "{why}");
+}
+
+#[tokio::test]
 async fn a_command_of_an_editor_that_hangs_up_has_failed_in_the_stored_session() {
     let setup = setup();
     let mut desk = Desk::new(&setup).await;
