@@ -16,24 +16,23 @@ use super::{Call, Chunk, Finish, FinishReason, Prompt, names};
 use answer::ChatAnswer;
 use calls::FinishedCall;
 
-/// Judges an answer that has ended; `makes_calls` if the server is known to make calls of what its
-/// models write.
-pub(super) fn judge(answer: &ChatAnswer, prompt: &Prompt, makes_calls: bool) -> AnswerVerdict {
-    let after_results = follows_results(prompt);
-    finish::judge(
-        answer,
-        finish::Circumstances { tools: &prompt.tools, after_results, makes_calls },
-    )
+/// Judges an answer that has ended.
+pub(super) fn judge(answer: &ChatAnswer, prompt: &Prompt) -> AnswerVerdict {
+    finish::judge(answer, follows_results(prompt))
 }
 
-/// Ends a whole answer of a provider's model; returns its calls.
+/// Ends a whole answer of a provider's model; returns its calls, also those that the server has left in the text.
 pub(super) fn finish(
     answer: ChatAnswer,
     prompt: &Prompt,
     reason: FinishReason,
     said_by: (&str, &str),
 ) -> (Vec<Chunk>, Finish) {
-    let calls = answer.calls().finish().unwrap_or_default();
+    let calls = if answer.calls().is_empty() {
+        spoken::calls(answer.text(), &prompt.tools)
+    } else {
+        answer.calls().whole()
+    };
     let mut chunks = Vec::with_capacity(calls.len());
     let mut extras = Vec::with_capacity(calls.len());
     for FinishedCall { call, extra } in calls {

@@ -39,8 +39,6 @@ struct OllamaApi {
     think: Option<Value>,
     /// Facts on the model from the server.
     facts: Mutex<Option<Arc<Facts>>>,
-    /// `true` once Ollama has made a call of what the model wrote.
-    makes_calls: Mutex<bool>,
 }
 
 impl Ollama {
@@ -53,14 +51,8 @@ impl Ollama {
     ) -> Result<Self, Error> {
         let think = options.thinking.as_deref().map(|level| think(&model, level)).transpose()?;
         let name = Provider::Ollama.qualify(&model.id);
-        let (facts, makes_calls) = (Mutex::default(), Mutex::default());
-        let api = OllamaApi {
-            model,
-            client: ApiClient::new(connect, options),
-            think,
-            facts,
-            makes_calls,
-        };
+        let client = ApiClient::new(connect, options);
+        let api = OllamaApi { model, client, think, facts: Mutex::default() };
         Ok(Self { name, api: Arc::new(api) })
     }
 }
@@ -152,7 +144,7 @@ impl Api for OllamaApi {
     }
 
     fn judge(&self, OllamaAnswer(answer): &mut OllamaAnswer, prompt: &Prompt) -> AnswerVerdict {
-        chat::judge(answer, prompt, *self.makes_calls.lock())
+        chat::judge(answer, prompt)
     }
 
     fn finish(
@@ -161,9 +153,7 @@ impl Api for OllamaApi {
         prompt: &Prompt,
         reason: FinishReason,
     ) -> (Vec<Chunk>, Finish) {
-        let (calls, finish) = chat::finish(answer, prompt, reason, (BACKEND, &self.model.id));
-        *self.makes_calls.lock() |= !calls.is_empty();
-        (calls, finish)
+        chat::finish(answer, prompt, reason, (BACKEND, &self.model.id))
     }
 
     async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Error> {

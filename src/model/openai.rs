@@ -156,7 +156,7 @@ impl Api for OpenAiApi {
     }
 
     fn judge(&self, OpenAiAnswer(answer): &mut OpenAiAnswer, prompt: &Prompt) -> AnswerVerdict {
-        chat::judge(answer, prompt, self.server.lock().makes_calls)
+        chat::judge(answer, prompt)
     }
 
     fn finish(
@@ -165,9 +165,7 @@ impl Api for OpenAiApi {
         prompt: &Prompt,
         reason: FinishReason,
     ) -> (Vec<Chunk>, Finish) {
-        let (calls, finish) = chat::finish(answer, prompt, reason, (BACKEND, &self.model.id));
-        Arc::make_mut(&mut self.server.lock()).makes_calls |= !calls.is_empty();
-        (calls, finish)
+        chat::finish(answer, prompt, reason, (BACKEND, &self.model.id))
     }
 
     async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Error> {

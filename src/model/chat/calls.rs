@@ -85,6 +85,16 @@ impl Calls {
         self.begun.iter().all(PartialCall::is_complete)
     }
 
+    /// Returns whether a call has arguments that can be parsed.
+    pub(crate) fn has_whole(&self) -> bool {
+        self.begun.iter().enumerate().any(|(n, call)| call.finish(n).is_ok())
+    }
+
+    /// Returns the calls whose arguments can be parsed.
+    pub(crate) fn whole(&self) -> Vec<FinishedCall> {
+        self.begun.iter().enumerate().filter_map(|(n, call)| call.finish(n).ok()).collect()
+    }
+
     /// Returns all calls, if their arguments can be parsed.
     pub(crate) fn finish(&self) -> Result<Vec<FinishedCall>, Malformed> {
         self.begun.iter().enumerate().map(|(n, call)| call.finish(n)).collect()

@@ -2,23 +2,11 @@
 
 use super::answer::ChatAnswer;
 use super::calls::Malformed;
-use super::spoken;
-use crate::report::{LLAMA_CPP_FLAG, VLLM_FLAG};
 use crate::request_loop::AnswerVerdict;
 use crate::retry::{Advice, RequestFailure};
 use crate::unusable::{CUT_OFF, EMPTY, MALFORMED, THOUGHT_ONLY, UnusableAnswer};
 use crate::words::sentence;
-use crate::{Error, FinishReason, ToolDeclaration};
-
-/// Circumstances of an answer.
-#[derive(Clone, Copy)]
-pub(crate) struct Circumstances<'a> {
-    pub(crate) tools: &'a [ToolDeclaration],
-    /// `true` if the prompt ends with results of calls: an empty answer is one then.
-    pub(crate) after_results: bool,
-    /// `true` if this server is known to make calls of what the model writes.
-    pub(crate) makes_calls: bool,
-}
+use crate::{Error, FinishReason};
 
 const CUT_CALL: UnusableAnswer = UnusableAnswer {
     reason: "tool call cut at the output limit",
@@ -30,8 +18,8 @@ const CUT_CALL: UnusableAnswer = UnusableAnswer {
             at a time, or try another model.",
 };
 
-/// Judges an answer.
-pub(crate) fn judge(answer: &ChatAnswer, circumstances: Circumstances<'_>) -> AnswerVerdict {
+/// Judges an answer. After the results of calls, an empty answer is one: the work is done.
+pub(crate) fn judge(answer: &ChatAnswer, after_results: bool) -> AnswerVerdict {
     let reason = answer.finish().unwrap_or_default();
     if !answer.calls().is_empty() {
         return with_calls(answer, reason);
@@ -58,7 +46,7 @@ pub(crate) fn judge(answer: &ChatAnswer, circumstances: Circumstances<'_>) -> An
                 RequestFailure::passing("answer given up by the server", Error::Unavailable(why));
             failure.advised(Advice::Soon).into()
         }
-        _ => without_calls(answer, reason, circumstances),
+        _ => without_calls(answer, reason, after_results),
     }
 }
 
@@ -69,6 +57,10 @@ fn with_calls(answer: &ChatAnswer, reason: &str) -> AnswerVerdict {
     match answer.calls().finish() {
         Ok(_) if !ended => AnswerVerdict::Unusable(CUT_OFF),
         Ok(_) => AnswerVerdict::Whole(FinishReason::Stop),
+        // The call that is cut is left out, and those before it count.
+        Err(Malformed::Cut) if limit && answer.calls().has_whole() => {
+            AnswerVerdict::Whole(FinishReason::MaxTokens)
+        }
         Err(Malformed::Cut) if limit => AnswerVerdict::Unusable(CUT_CALL),
         Err(Malformed::Cut) if !ended => AnswerVerdict::Unusable(CUT_OFF),
         Err(_) => AnswerVerdict::Unusable(MALFORMED),
@@ -76,33 +68,12 @@ fn with_calls(answer: &ChatAnswer, reason: &str) -> AnswerVerdict {
 }
 
 /// Judges an answer without calls.
-fn without_calls(
-    answer: &ChatAnswer,
-    reason: &str,
-    circumstances: Circumstances<'_>,
-) -> AnswerVerdict {
+fn without_calls(answer: &ChatAnswer, reason: &str, after_results: bool) -> AnswerVerdict {
     if matches!(reason, "tool_calls" | "function_call") && !answer.has_text() {
         return AnswerVerdict::Unusable(MALFORMED);
     }
-    if let Some(tool) = spoken::called(answer.text(), circumstances.tools) {
-        return if circumstances.makes_calls {
-            // The server can do it: this time the model got it wrong.
-            AnswerVerdict::Unusable(MALFORMED)
-        } else {
-            AnswerVerdict::terminal(Error::BadAnswer(not_a_call(tool)))
-        };
-    }
-    if answer.has_text() || circumstances.after_results {
+    if answer.has_text() || after_results {
         return AnswerVerdict::Whole(FinishReason::Stop);
     }
     AnswerVerdict::Unusable(if answer.has_thoughts() { THOUGHT_ONLY } else { EMPTY })
-}
-
-fn not_a_call(tool: &str) -> String {
-    format!(
-        "The model called `{tool}`, but the server passed the call on as text, so it was not made. If \
-         the server is vLLM: {VLLM_FLAG} If it is llama.cpp: {LLAMA_CPP_FLAG} If it is Ollama, name \
-         the model as `ollama:MODEL`. For any other, look for an option to parse tool calls, or try a \
-         larger model."
-    )
 }

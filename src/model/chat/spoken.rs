@@ -1,14 +1,18 @@
-//! Finds tool calls in text: a server that does not know the model's format leaves them there.
+//! Reads tool calls out of a text: a server that does not know the model's format leaves them there.
+//!
+//! Whole calls at the end of a text count, outside of code. All else is text, also text about calls.
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
-use crate::ToolDeclaration;
+use super::calls::FinishedCall;
+use crate::{Call, ToolDeclaration, names};
 
-/// Marks that models put before a call.
+/// Marks that models put before their calls.
 const MARKS: &[&str] = &[
     "<tool_call>",
     "<|tool_call|>",
     "<|tool_call_begin|>",
+    "<\u{ff5c}tool\u{2581}calls\u{2581}begin\u{ff5c}>",
     "<\u{ff5c}tool\u{2581}call\u{2581}begin\u{ff5c}>",
     "<function_call>",
     "<function=",
@@ -18,40 +22,212 @@ const MARKS: &[&str] = &[
     "functools[",
     "to=functions.",
 ];
-/// Maximum number of bytes that are searched: a call is at the end of a text, or is all of it.
-const LOOKED_AT: usize = 64 * 1024;
 
-/// Returns the tool that a text calls, if any.
-pub(super) fn called<'a>(text: &str, tools: &'a [ToolDeclaration]) -> Option<&'a str> {
+/// Marks that say nothing more: they stand around calls and between them.
+const NOISE: &[&str] = &[
+    "<tool_call>",
+    "</tool_call>",
+    "<|tool_call|>",
+    "<|tool_call_begin|>",
+    "<|tool_call_end|>",
+    "<|tool_call_argument_begin|>",
+    "<\u{ff5c}tool\u{2581}calls\u{2581}begin\u{ff5c}>",
+    "<\u{ff5c}tool\u{2581}calls\u{2581}end\u{ff5c}>",
+    "<\u{ff5c}tool\u{2581}call\u{2581}begin\u{ff5c}>",
+    "<\u{ff5c}tool\u{2581}call\u{2581}end\u{ff5c}>",
+    "<\u{ff5c}tool\u{2581}sep\u{ff5c}>",
+    "<function_call>",
+    "</function_call>",
+    "<|python_tag|>",
+    "<|eom_id|>",
+    "<|call|>",
+    "[TOOL_CALLS]",
+    "[/TOOL_CALLS]",
+    "[ARGS]",
+    "functools",
+];
+
+/// End of the head of a call in the format of `gpt-oss`.
+const MESSAGE: &str = "<|message|>";
+
+/// Bytes at the end of a text that are searched.
+const MAX_SEARCHED: usize = 64 * 1024;
+
+/// Places of a text that are tried as the beginning of its calls.
+const MAX_TRIED: usize = 32;
+
+/// Returns the calls of these tools that a text ends with.
+pub(super) fn calls(text: &str, tools: &[ToolDeclaration]) -> Vec<FinishedCall> {
     let text = text.trim();
-    let begin = text.ceil_char_boundary(text.len().saturating_sub(LOOKED_AT));
-    let text = &text[begin..];
-    let names =
-        |text: &str| tools.iter().map(|tool| tool.name.as_str()).find(|name| is_named(text, name));
-    let mark = MARKS.iter().filter_map(|mark| text.find(mark).map(|at| at + mark.len())).min();
-    if let Some(after) = mark {
-        return names(&text[after..]);
+    let begin = text.ceil_char_boundary(text.len().saturating_sub(MAX_SEARCHED));
+    let searched = &text[begin..];
+    let all = if searched.starts_with(['{', '[']) { read(searched, tools) } else { None };
+    let calls = all.or_else(|| {
+        let mut starts: Vec<_> =
+            MARKS.iter().flat_map(|mark| searched.match_indices(mark)).map(|(at, _)| at).collect();
+        starts.sort_unstable();
+        let outside = starts.into_iter().filter(|at| !is_in_code(&text[..begin + at]));
+        outside.take(MAX_TRIED).find_map(|at| read(&searched[at..], tools))
+    });
+    calls
+        .unwrap_or_default()
+        .into_iter()
+        .enumerate()
+        .map(|(n, call)| FinishedCall {
+            call: Call { id: format!("call_{n}"), ..call },
+            extra: Map::new(),
+        })
+        .collect()
+}
+
+/// Returns whether a text ends inside of a fenced block or of code in a line.
+fn is_in_code(text: &str) -> bool {
+    let mut fence = None;
+    for line in text.lines() {
+        let line = line.trim_start();
+        let open = ["```", "~~~"].into_iter().find(|mark| line.starts_with(mark));
+        match (fence, open) {
+            (None, open) => fence = open,
+            (Some(begun), Some(end)) if begun == end => fence = None,
+            _ => {}
+        }
     }
-    let object = without_fence(text);
-    let call: Value = serde_json::from_str(object).ok()?;
-    let call = call.get(0).unwrap_or(&call);
-    let has_arguments = ["arguments", "parameters"].iter().any(|field| call.get(field).is_some());
-    let name = call.get("name")?.as_str().filter(|_| has_arguments)?;
-    tools.iter().map(|tool| tool.name.as_str()).find(|tool| *tool == name)
+    let last = text.rsplit('\n').next().unwrap_or_default();
+    fence.is_some() || last.matches('`').count() % 2 == 1
 }
 
-/// Returns whether a text has a name as a whole word.
-fn is_named(text: &str, name: &str) -> bool {
-    let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
-    text.match_indices(name)
-        .any(|(at, _)| !text[..at].ends_with(part) && !text[at + name.len()..].starts_with(part))
+/// Reads a text that is nothing but calls.
+fn read(text: &str, tools: &[ToolDeclaration]) -> Option<Vec<Call>> {
+    let mut rest = skip_noise(text);
+    let mut calls = Vec::new();
+    while !rest.is_empty() {
+        let (found, after) = segment(rest, tools)?;
+        calls.extend(found);
+        rest = skip_noise(after);
+    }
+    Some(calls).filter(|calls| !calls.is_empty())
 }
 
-/// Removes the fences of a text that is one code block.
-fn without_fence(text: &str) -> &str {
-    let inner = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
-    let inner = inner.map(|rest| rest.strip_prefix("json").unwrap_or(rest));
-    inner.unwrap_or(text).trim()
+fn skip_noise(mut text: &str) -> &str {
+    loop {
+        text = text.trim_start();
+        match NOISE.iter().find_map(|noise| text.strip_prefix(noise)) {
+            Some(rest) => text = rest,
+            None => return text,
+        }
+    }
+}
+
+/// Reads the calls that a text begins with, in any format; returns the calls and the rest.
+fn segment<'t>(text: &'t str, tools: &[ToolDeclaration]) -> Option<(Vec<Call>, &'t str)> {
+    if text.starts_with(['{', '[']) {
+        let (value, rest) = json_value(text)?;
+        let values = match value {
+            Value::Array(values) => values,
+            value => vec![value],
+        };
+        let calls = values.into_iter().map(|value| object(value, tools)).collect::<Option<_>>()?;
+        return Some((calls, rest));
+    }
+    if let Some(rest) = text.strip_prefix("<function=") {
+        return tagged(rest, '>', ("<parameter=", ">"), "</function>", tools);
+    }
+    if let Some(rest) = text.strip_prefix("<invoke name=\"") {
+        return tagged(rest, '"', ("<parameter name=\"", "\">"), "</invoke>", tools);
+    }
+    if let Some(rest) = text.strip_prefix("to=functions.") {
+        let (head, rest) = rest.split_once(MESSAGE)?;
+        let name = head.split(|c: char| c.is_whitespace() || c == '<').next()?;
+        return named(name, rest, tools);
+    }
+    let text = text.strip_prefix("function").map_or(text, skip_noise);
+    let end = text.find(|c: char| !(c.is_alphanumeric() || "_-.".contains(c)))?;
+    let (name, rest) = text.split_at(end);
+    let rest = skip_noise(rest);
+    match rest.strip_prefix("```json") {
+        Some(fenced) => {
+            let (calls, rest) = named(name, fenced, tools)?;
+            Some((calls, rest.trim_start().strip_prefix("```")?))
+        }
+        None => named(name, rest, tools),
+    }
+}
+
+/// Reads a call with a name and an object of arguments.
+fn named<'t>(
+    name: &str,
+    arguments: &'t str,
+    tools: &[ToolDeclaration],
+) -> Option<(Vec<Call>, &'t str)> {
+    let tool = known(name, tools)?;
+    let (args, rest) = json_value(arguments)?;
+    args.is_object().then(|| (vec![call(tool, args)], rest))
+}
+
+/// Reads a call whose arguments stand between tags, after its opening tag.
+fn tagged<'t>(
+    text: &'t str,
+    name_end: char,
+    (open, open_end): (&str, &str),
+    close: &str,
+    tools: &[ToolDeclaration],
+) -> Option<(Vec<Call>, &'t str)> {
+    let (name, rest) = text.split_once(name_end)?;
+    let tool = known(name, tools)?;
+    let (body, rest) = rest.split_once(close)?;
+    let mut args = Map::new();
+    let mut parts = body.split(open);
+    // Nothing but the end of the opening tag stands before the first parameter.
+    parts.next()?.trim().trim_start_matches('>').is_empty().then_some(())?;
+    for part in parts {
+        let (parameter, value) = part.split_once(open_end)?;
+        let (value, _) = value.rsplit_once("</parameter>")?;
+        let value = value.strip_prefix('\n').unwrap_or(value);
+        let value = value.strip_suffix('\n').unwrap_or(value);
+        args.insert(parameter.to_owned(), typed(value, parameter, tool));
+    }
+    Some((vec![call(tool, Value::Object(args))], rest))
+}
+
+/// Returns the value of an argument that was written as text: a string unless the tool wants another type.
+fn typed(text: &str, parameter: &str, tool: &ToolDeclaration) -> Value {
+    let wanted = &tool.parameters["properties"][parameter]["type"];
+    if wanted.is_null() || wanted == "string" {
+        return json!(text);
+    }
+    serde_json::from_str(text.trim()).unwrap_or_else(|_| json!(text))
+}
+
+/// Reads a call that is an object with a name and arguments.
+fn object(value: Value, tools: &[ToolDeclaration]) -> Option<Call> {
+    let Value::Object(mut fields) = value else { return None };
+    if let Some(Value::Object(function)) = fields.shift_remove("function") {
+        fields = function;
+    }
+    let args = fields.shift_remove("arguments").or_else(|| fields.shift_remove("parameters"))?;
+    let args = match args {
+        Value::String(text) => serde_json::from_str(&text).ok()?,
+        args => args,
+    };
+    let tool = known(fields.get("name")?.as_str()?, tools)?;
+    args.is_object().then(|| call(tool, args))
+}
+
+/// Reads a JSON value at the beginning of a text; returns the value and the rest.
+fn json_value(text: &str) -> Option<(Value, &str)> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let value = values.next()?.ok()?;
+    let end = values.byte_offset();
+    Some((value, &text[end..]))
+}
+
+fn known<'a>(name: &str, tools: &'a [ToolDeclaration]) -> Option<&'a ToolDeclaration> {
+    let own = names::original(name.trim(), tools);
+    tools.iter().find(|tool| tool.name == own)
+}
+
+fn call(tool: &ToolDeclaration, args: Value) -> Call {
+    Call { id: String::new(), name: tool.name.clone(), args }
 }
 
 #[cfg(test)]
@@ -59,35 +235,81 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(text: &str, expected: Option<&str>) {
+    fn check(text: &str, expected: &[(&str, Value)]) {
+        let parameters = json!({ "properties": { "pattern": { "type": "string" }, "deep": { "type": "boolean" } } });
         let tools = ["glob", "read_file"].map(|name| ToolDeclaration {
             name: name.to_owned(),
             description: String::new(),
-            parameters: Value::Null,
+            parameters: parameters.clone(),
         });
-        assert_eq!(called(text, &tools), expected, "{text}");
+        let found = calls(text, &tools);
+        let found: Vec<_> =
+            found.iter().map(|it| (it.call.name.as_str(), it.call.args.clone())).collect();
+        assert_eq!(found, expected, "{text}");
+    }
+
+    fn all() -> Value {
+        json!({ "pattern": "*" })
     }
 
     #[test]
-    fn a_call_that_came_as_text_is_found() {
-        check("<tool_call>\n{\"name\": \"glob\", \"arguments\": {}}\n</tool_call>", Some("glob"));
-        check("I look.\n<tool_call>{\"name\":\"read_file\",\"argum", Some("read_file"));
-        check("<function=glob><parameter=pattern>*</parameter></function>", Some("glob"));
-        check("[TOOL_CALLS][{\"name\": \"glob\", \"arguments\": {}}]", Some("glob"));
-        check("<|channel|>commentary to=functions.glob <|message|>{}", Some("glob"));
-        check("{\"name\": \"glob\", \"parameters\": {\"pattern\": \"*\"}}", Some("glob"));
-        check("```json\n{\"name\": \"glob\", \"arguments\": {}}\n```", Some("glob"));
-        check("[{\"name\": \"glob\", \"arguments\": {}}]", Some("glob"));
+    fn whole_calls_at_the_end_of_a_text_are_calls() {
+        check(
+            "<tool_call>\n{\"name\": \"glob\", \"arguments\": {}}\n</tool_call>",
+            &[("glob", json!({}))],
+        );
+        check(
+            "I look.\n<tool_call>{\"name\":\"glob\",\"arguments\":{\"pattern\":\"*\"}}</tool_call>\n\
+             <tool_call>{\"name\":\"read_file\",\"arguments\":{}}</tool_call>",
+            &[("glob", all()), ("read_file", json!({}))],
+        );
+        check(
+            "<tool_call>\n<function=glob>\n<parameter=pattern>\n*\n</parameter>\n<parameter=deep>\ntrue\n\
+             </parameter>\n</function>\n</tool_call>",
+            &[("glob", json!({ "pattern": "*", "deep": true }))],
+        );
+        check(
+            "<invoke name=\"glob\"><parameter name=\"pattern\">*</parameter></invoke>",
+            &[("glob", all())],
+        );
+        check("[TOOL_CALLS][{\"name\": \"glob\", \"arguments\": {}}]", &[("glob", json!({}))]);
+        check("[TOOL_CALLS]glob[ARGS]{\"pattern\": \"*\"}", &[("glob", all())]);
+        check(
+            "<|channel|>commentary to=functions.glob <|constrain|>json<|message|>{}",
+            &[("glob", json!({}))],
+        );
+        check("functools[{\"name\": \"glob\", \"arguments\": {}}]", &[("glob", json!({}))]);
+        check(
+            "<\u{ff5c}tool\u{2581}calls\u{2581}begin\u{ff5c}><\u{ff5c}tool\u{2581}call\u{2581}begin\u{ff5c}>function\
+             <\u{ff5c}tool\u{2581}sep\u{ff5c}>glob\n```json\n{\"pattern\": \"*\"}\n```<\u{ff5c}tool\u{2581}call\u{2581}end\u{ff5c}>",
+            &[("glob", all())],
+        );
+        check("{\"name\": \"glob\", \"parameters\": {\"pattern\": \"*\"}}", &[("glob", all())]);
+        check("[{\"name\": \"glob\", \"arguments\": \"{}\"}]", &[("glob", json!({}))]);
     }
 
     #[test]
     fn text_about_calls_is_text() {
-        check("Models write <tool_call>{\"name\": \"f\"}</tool_call>.", None);
-        check("Call glob with {\"pattern\": \"*\"}.", None);
-        check("{\"name\": \"glob\"}", None);
-        check("{\"name\": \"other\", \"arguments\": {}}", None);
-        check("<tool_call>{\"name\": \"my_glob\"}", None);
-        check("", None);
-        check(&"日本".repeat(LOOKED_AT), None);
+        let whole = "<tool_call>{\"name\": \"glob\", \"arguments\": {}}</tool_call>";
+        check(&format!("Models write {whole} to find files."), &[]);
+        check(&format!("An example:\n```\n{whole}\n```"), &[]);
+        check(&format!("An example:\n```\n{whole}"), &[]);
+        check(&format!("Write `{whole}`"), &[]);
+        check("```json\n{\"name\": \"glob\", \"arguments\": {}}\n```", &[]);
+        check("Call glob with {\"pattern\": \"*\"}.", &[]);
+        check("`<tool_call>` stands before read_file.", &[]);
+        check("{\"name\": \"glob\"}", &[]);
+        check("", &[]);
+    }
+
+    #[test]
+    fn half_calls_and_calls_of_no_tool_are_text() {
+        check("I look.\n<tool_call>{\"name\":\"read_file\",\"argum", &[]);
+        check("<function=glob><parameter=pattern>*", &[]);
+        check("{\"name\": \"other\", \"arguments\": {}}", &[]);
+        check("<tool_call>{\"name\": \"my_glob\", \"arguments\": {}}", &[]);
+        check("<tool_call>{\"name\": \"glob\", \"arguments\": 5}</tool_call>", &[]);
+        check(&"日本".repeat(MAX_SEARCHED), &[]);
+        check(&"<tool_call>{".repeat(20_000), &[]);
     }
 }

@@ -38,8 +38,6 @@ pub(super) struct ServerQuirks {
     quirks: BTreeSet<Quirk>,
     /// Quirks that have been toggled; each at most once.
     tried: BTreeSet<Quirk>,
-    /// `true` once the server has made a call of what a model wrote.
-    pub(super) makes_calls: bool,
 }
 
 /// Features of a prompt that a server may refuse.

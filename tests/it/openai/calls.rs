@@ -194,26 +194,37 @@ async fn a_call_that_is_cut_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_call_that_came_as_text_is_an_error_that_names_the_servers_option() {
-    let said = "<tool_call>\n{\"name\": \"glob\", \"arguments\": {}}\n</tool_call>";
+async fn a_whole_call_at_the_end_of_a_text_is_made_and_the_text_stays() {
+    let said = "I look.\n<tool_call>\n{\"name\": \"glob\", \"arguments\": {}}\n</tool_call>";
     let (lines, server) = play(vec![text(said)]).await;
     assert_eq!(server.asked().len(), 1);
-    let error = &lines[1];
-    for named in ["BadAnswer", "`glob`", "--enable-auto-tool-choice", "--jinja", "ollama:"] {
-        assert!(error.contains(named), "{error}");
+    assert_lines(&lines, &[&format!("text: {said}"), "call: glob({}) call_0", STOP]);
+}
+
+#[tokio::test]
+async fn a_text_that_mentions_a_call_is_an_answer() {
+    for said in [
+        "Models write `<tool_call>` before glob.",
+        "```\n<tool_call>{\"name\": \"glob\", \"arguments\": {}}</tool_call>\n```",
+        "<tool_call>{\"name\": \"glob\"}",
+    ] {
+        let (lines, server) = play(vec![text(said)]).await;
+        assert_eq!(server.asked().len(), 1);
+        assert_eq!(lines.last().map(String::as_str), Some(STOP), "{lines:?}");
+        assert!(!lines.iter().any(|line| line.starts_with("call")), "{lines:?}");
     }
 }
 
 #[tokio::test]
-async fn a_server_that_has_made_calls_before_is_asked_again_instead() {
-    let call = pieces(vec![whole(json!(0), json!("c1"), "glob", json!("{}"))]);
-    let said = "<tool_call>{\"name\": \"glob\"}";
-    let server = start(vec![stream(call, "tool_calls"), text(said), text("ok")]).await;
-    let model = model(&server, options());
-    ask(&model, prompt(vec![user("hi")])).await;
-    let (lines, _) = ask(&model, prompt(vec![user("hi")])).await;
-    let again = "retry: malformed tool call, 2/4, discard";
-    assert_lines(&lines, &[&format!("text: {said}"), again, "text: ok", STOP]);
+async fn one_cut_call_of_sixteen_costs_one_call() {
+    let calls = (0..16).map(|n| {
+        let arguments = if n == 15 { "{\"pattern\":\"a" } else { "{\"pattern\":\"a\"}" };
+        whole(json!(n), json!(format!("c{n}")), "glob", json!(arguments))
+    });
+    let (lines, server) = play(vec![stream(pieces(calls.collect()), "length")]).await;
+    assert_eq!(server.asked().len(), 1);
+    let made = lines.iter().filter(|line| line.starts_with("call: glob")).count();
+    assert_eq!(made, 15, "{lines:?}");
 }
 
 #[tokio::test]
