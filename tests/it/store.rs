@@ -278,6 +278,21 @@ async fn an_empty_or_foreign_log_is_refused_with_its_reason() {
 }
 
 #[tokio::test]
+async fn a_log_that_a_killed_process_has_left_without_a_head_is_no_session_and_gives_way_to_one() {
+    for left in ["", "{\"v\":1,\"he"] {
+        let place = Place::new();
+        fs::create_dir_all(place.session(ID)).unwrap();
+        fs::write(place.log(), left).unwrap();
+        assert!(matches!(place.store.head(ID).await, Err(StoreError::NotFound(_))));
+        assert!(matches!(place.store.claim(ID).await, Err(StoreError::NotFound(_))));
+        let mut claim = place.store.create(&head(ID)).await.unwrap();
+        claim.append(vec![batch(0, 2)]).await.unwrap();
+        drop(claim);
+        assert_eq!(place.store.head(ID).await.unwrap().title, "first");
+    }
+}
+
+#[tokio::test]
 async fn a_session_whose_first_line_is_damaged_is_listed_and_can_be_read() {
     for damage in ["", "{\"tandem\":1,\"id\":", "\u{fffd}\0\0"] {
         let place = Place::new();

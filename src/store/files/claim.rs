@@ -10,7 +10,9 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use tandem_agent::session::{Batch, Claim, Head, Holder, Secrets, StoreError};
 
-use super::directory::{self, LOG, OWNER, SECRETS, blocking, is_same, lock, make_dir, write_owner};
+use super::directory::{
+    self, LOG, OWNER, SECRETS, blocking, has_head, is_same, lock, make_dir, write_owner,
+};
 use crate::backwards::Backwards;
 use crate::lines::{self, VERSION};
 
@@ -54,9 +56,7 @@ impl FileClaim {
     pub(super) fn create(dir: &Path, head: &Head) -> Result<Box<dyn Claim>, StoreError> {
         // Files of the session may be there already.
         make_dir(dir)?;
-        let mut options = OpenOptions::new();
-        let options = options.append(true).read(true).create_new(true).mode(0o600);
-        let file = options.open(dir.join(LOG))?;
+        let file = new_log(dir)?;
         let begun = begin(&file, dir, head);
         let bytes = begun.inspect_err(|_| {
             // Without its head it is no session. Files of it may be there, and stay.
@@ -73,6 +73,9 @@ impl FileClaim {
         let mut options = OpenOptions::new();
         let file = options.append(true).read(true).open(dir.join(LOG))?;
         lock(&file, dir)?;
+        if !has_head(&file)? {
+            return Err(io::Error::from(ErrorKind::NotFound).into());
+        }
         // Of a process that was killed while it wrote it: the log has the same.
         let _ = fs::remove_file(dir.join(NEW));
         let size = file.metadata()?.len();
@@ -295,9 +298,27 @@ fn sync_names(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the lock of a new log and writes its head; returns the bytes of that.
+/// Makes the log of a session and takes its lock. A log without a head takes no part: a process that was killed before
+/// the session began has left it.
+fn new_log(dir: &Path) -> Result<File, StoreError> {
+    let mut options = OpenOptions::new();
+    let options = options.append(true).read(true).mode(0o600);
+    let path = dir.join(LOG);
+    let file = match options.clone().create_new(true).open(&path) {
+        Err(err) if err.kind() == ErrorKind::AlreadyExists => options.open(&path)?,
+        file => file?,
+    };
+    // Another process may have taken the new log for one that was left, and then owns it.
+    lock(&file, dir)?;
+    if has_head(&file)? {
+        return Err(io::Error::from(ErrorKind::AlreadyExists).into());
+    }
+    file.set_len(0)?;
+    Ok(file)
+}
+
+/// Writes the head of a new log; returns the bytes of that.
 fn begin(mut file: &File, dir: &Path, head: &Head) -> Result<u64, StoreError> {
-    lock(file, dir)?;
     write_owner(dir, &this_process())?;
     let line = lines::write_head(head).map_err(io::Error::from)?;
     file.write_all(&line)?;

@@ -2,7 +2,7 @@
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::Duration;
 
@@ -22,6 +22,9 @@ pub(super) const SECRETS: &str = "secrets.json";
 
 /// Name of the file with the id of the store.
 const STORE_ID: &str = ".store-id";
+
+/// Longest first line that is read, in bytes: as long as a path can be, and more.
+const MAX_HEAD: u64 = 1 << 20;
 
 /// Longest line that is read, in bytes: longer than any batch with any tool's longest result.
 pub(super) const LONGEST_LINE: u64 = 1 << 30;
@@ -102,15 +105,36 @@ pub(super) type LogFile = BufReader<io::Take<File>>;
 
 pub(super) fn open(dir: &Path, id: &str) -> Result<LogFile, StoreError> {
     let file = File::open(dir.join(LOG)).map_err(StoreError::Io).map_err(named(id))?;
+    if !has_head(&file)? {
+        return Err(StoreError::NotFound(id.to_owned()));
+    }
     let size = file.metadata()?.len();
     Ok(BufReader::with_capacity(64 << 10, file.take(size)))
+}
+
+/// Returns whether a log has a first line, damaged or not: without one the session has never begun. The position in the
+/// file stays.
+pub(super) fn has_head(log: &File) -> io::Result<bool> {
+    let mut piece = [0; 4096];
+    let mut at = 0;
+    while at < MAX_HEAD {
+        let read = log.read_at(&mut piece, at)?;
+        if read == 0 {
+            return Ok(false);
+        }
+        if memchr::memchr(b'\n', &piece[..read]).is_some() {
+            return Ok(true);
+        }
+        at += read as u64;
+    }
+    // Too long for a first line: damaged.
+    Ok(true)
 }
 
 /// Reads the head, which is the first line; also returns the version of the framing.
 pub(super) fn read_head(log: &mut LogFile) -> Result<(u32, Head), StoreError> {
     let mut line = Vec::new();
-    // As long as a path can be, and more.
-    log.by_ref().take(1 << 20).read_until(b'\n', &mut line)?;
+    log.by_ref().take(MAX_HEAD).read_until(b'\n', &mut line)?;
     lines::read_head(&line).map_err(|err| StoreError::Invalid(format!("its first line: {err}")))
 }
 
