@@ -283,7 +283,11 @@ impl Agent {
 /// A text of so many bytes, of which a model can say as much as it wants: indented, it is code, and not
 /// the same words again and again.
 pub(crate) fn code(bytes: usize) -> String {
-    format!("\t{}", "x".repeat(bytes - 1))
+    (0..)
+        .flat_map(|n: usize| format!("{n:>7}\n").into_bytes())
+        .map(char::from)
+        .take(bytes)
+        .collect()
 }
 
 /// All text of the chunks among these messages.

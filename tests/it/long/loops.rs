@@ -205,7 +205,7 @@ async fn a_text_that_repeats_itself_is_cut_off_and_the_model_told() {
     let session = Session::new(parts(Arc::clone(&model) as _));
     let events = turn(&session, "go").await;
     assert_eq!(reason(&events), StopReason::EndTurn);
-    assert!(said(&events).len() < 1000 && said(&events).ends_with("I see."), "{}", said(&events));
+    assert!(said(&events).len() < 4096 && said(&events).ends_with("I see."), "{}", said(&events));
     let what = "the same text again and again";
     assert_eq!(notices(&events), [format!("The model repeats itself ({what}), and is told so.")]);
     // What the agent says is not what the user said.
@@ -237,7 +237,7 @@ async fn thoughts_count_as_what_is_said_does() {
     });
     let events = turn(&Session::new(parts(model)), "go").await;
     assert_eq!(notices(&events).len(), 1, "{events:?}");
-    assert!(events.iter().filter(|event| matches!(&***event, Event::Thought(_))).count() < 40);
+    assert!(events.iter().filter(|event| matches!(&***event, Event::Thought(_))).count() < 60);
 }
 
 #[tokio::test]

@@ -280,7 +280,7 @@ async fn a_model_that_takes_less_than_is_known_is_told_less_to_sum_up() {
             _ if size > 30_000 => too_long(),
             _ if all_text(prompt).contains("Short.") => says("Done."),
             _ => {
-                let mut answer = says(&format!("- {}", "many ".repeat(300)));
+                let mut answer = says(&(0..300).map(|n| format!("many {n} ")).collect::<String>());
                 answer.extend(calls("t", json!({ "n": prompt.messages.len() })));
                 answer
             }
