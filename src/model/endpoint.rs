@@ -6,6 +6,8 @@ use std::sync::Arc;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, Request};
 
+use super::provider::Provider;
+use super::report::RequestInfo;
 use super::{Error, Secret, http, redact};
 
 /// Address and key of an API.
@@ -70,6 +72,17 @@ impl Endpoint {
             headers.insert(name, value);
         }
         Ok(headers)
+    }
+
+    /// Describes a request for a model, for messages.
+    pub(super) fn request_info<'a>(
+        &'a self,
+        provider: Provider,
+        model: &'a str,
+    ) -> RequestInfo<'a> {
+        // A user's own header may be the key.
+        let has_key = self.key().is_some() || !self.headers.is_empty();
+        RequestInfo { provider, model, url: &self.url, has_key }
     }
 
     fn key(&self) -> Option<&str> {

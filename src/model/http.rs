@@ -219,6 +219,11 @@ fn lost(host: &str, error: &reqwest::Error) -> RequestFailure {
              SSL_CERT_FILE names."
         )));
     }
+    if speaks_no_tls(error) {
+        return RequestFailure::terminal(Error::Unavailable(format!(
+            "{host} does not speak https. If it is a server for http, begin its address with `http://`."
+        )));
+    }
     if error.is_builder() {
         let why = format!("The request to {host} could not be made: {why}.");
         return RequestFailure::terminal(Error::Rejected(why));
@@ -239,6 +244,11 @@ fn distrusted(error: &(dyn std::error::Error + 'static)) -> Option<String> {
         rustls::Error::InvalidCertificate(reason) => Some(reason.to_string()),
         _ => None,
     }
+}
+
+/// Returns whether a server has answered the first message of TLS with something else.
+fn speaks_no_tls(error: &(dyn std::error::Error + 'static)) -> bool {
+    matches!(net::tls_error(error), Some(rustls::Error::InvalidMessage(_)))
 }
 
 /// Returns the message of the innermost error: the outer ones only say that something failed.

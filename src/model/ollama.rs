@@ -20,7 +20,7 @@ use super::http::Http;
 use super::names::accepted;
 use super::options::RequestOptions;
 use super::provider::Provider;
-use super::report::{Report, RequestInfo};
+use super::report::Report;
 use super::request_loop::{self, AnswerVerdict, Api, ApiClient};
 use super::retry::{RequestFailure, Trouble};
 use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, ThinkingLevels, catalog};
@@ -130,9 +130,7 @@ impl Api for OllamaApi {
                         it a shorter context: `inputTokens` in `models.json`.";
             return RequestFailure::terminal(Error::Unavailable(report.with_message(what))).into();
         }
-        let asked =
-            RequestInfo { provider: Provider::Ollama, model: &self.model.id, url: &endpoint.url };
-        report.classify(asked)
+        report.classify(endpoint.request_info(Provider::Ollama, &self.model.id))
     }
 
     fn not_running(&self, endpoint: &Endpoint) -> Option<String> {

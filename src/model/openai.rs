@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use self::answer::OpenAiAnswer;
 use self::messages::BACKEND;
-use self::quirks::ServerQuirks;
+use self::quirks::{Quirk, ServerQuirks};
 use self::request::ChatCompletionRequest;
 use self::window::KEY_HEADER;
 use super::chat;
@@ -25,7 +25,7 @@ use super::endpoint::{Connect, Endpoint};
 use super::http::{self, Http};
 use super::options::RequestOptions;
 use super::provider::Provider;
-use super::report::{Report, RequestInfo};
+use super::report::Report;
 use super::request_loop::{self, AnswerVerdict, Api, ApiClient};
 use super::retry::{RequestFailure, Trouble};
 use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, ThinkingLevels, catalog};
@@ -33,6 +33,9 @@ use parking_lot::Mutex;
 
 /// Host that does not publish context windows.
 const SILENT: &str = "api.openai.com";
+
+/// Field of a request for the thinking level.
+const EFFORT: &str = "reasoning_effort";
 
 /// A model behind chat completions.
 pub struct OpenAi {
@@ -128,10 +131,14 @@ impl Api for OpenAiApi {
         if let Some(level) = &prompt.thinking {
             settings.to_mut().extend([effort(&self.model, level)?]);
         }
+        let server = self.server(endpoint);
+        if server.has(Quirk::NoEffort) && settings.contains_key(EFFORT) {
+            settings.to_mut().shift_remove(EFFORT);
+        }
         let request = ChatCompletionRequest {
             prompt,
             model: &self.model.id,
-            server: &self.server(endpoint),
+            server: &server,
             settings: &settings,
             output_tokens: self.model.output_tokens,
             nudge,
@@ -147,8 +154,7 @@ impl Api for OpenAiApi {
     }
 
     fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
-        let asked =
-            RequestInfo { provider: Provider::OpenAi, model: &self.model.id, url: &endpoint.url };
+        let asked = endpoint.request_info(Provider::OpenAi, &self.model.id);
         if report.lasting(asked).is_none() && self.learn(report, endpoint, prompt) {
             return RequestFailure::adapted("").into();
         }
@@ -197,7 +203,7 @@ impl OpenAiApi {
 /// Returns the field that says how much to think. The error lists the levels.
 fn effort(model: &catalog::ModelProperties, level: &str) -> Result<(String, Value), Error> {
     let level = model.level(level).map_err(Error::Rejected)?;
-    Ok(("reasoning_effort".to_owned(), json!(level)))
+    Ok((EFFORT.to_owned(), json!(level)))
 }
 
 /// Checks that the endpoint accepts its key, with a request for its models.

@@ -44,6 +44,16 @@ impl Provider {
         }
     }
 
+    /// Returns the host of the provider's own API, if it has one.
+    pub(super) fn host(self) -> Option<&'static str> {
+        match self {
+            Self::Gemini => Some("generativelanguage.googleapis.com"),
+            Self::OpenAi => Some("api.openai.com"),
+            Self::Anthropic => Some("api.anthropic.com"),
+            Self::Ollama => None,
+        }
+    }
+
     /// Splits an id into its provider and the provider's own id: `openai:gpt-5` names the provider,
     /// any other id belongs to `usual`. A colon may also be part of an id: `qwen3:8b`.
     pub fn of(id: &str, usual: Self) -> (Self, &str) {

@@ -59,7 +59,7 @@ impl ModelList {
             if report.status == 404 {
                 return Err(self.no_api(endpoint));
             }
-            let info = RequestInfo { provider: self.provider, model: "", url: &endpoint.url };
+            let info = endpoint.request_info(self.provider, "");
             return Err((self.classify)(&report, info).into_error());
         }
         let body = http::body(response, MAX_BODY, self.timeout).await;

@@ -43,6 +43,8 @@ pub(super) struct RequestInfo<'a> {
     pub(super) model: &'a str,
     /// Base URL of the endpoint.
     pub(super) url: &'a str,
+    /// `true` if a key was sent.
+    pub(super) has_key: bool,
 }
 
 impl Report {
@@ -105,6 +107,7 @@ impl Report {
                 "The API's address redirects to another one, where a key is not sent. If you \
                  trust it, configure that address.",
             ),
+            400 | 422 if self.is_unknown_model() => self.not_found(info),
             code => {
                 let what = format!("The API did not accept the request (HTTP {code}).");
                 match self.should_retry {
@@ -156,7 +159,7 @@ impl Report {
             );
         }
         if self.status == 401 || self.is(&["invalid_api_key"]) {
-            return failure(Error::NotAuthenticated, &not_accepted(info.provider));
+            return failure(Error::NotAuthenticated, &not_accepted(info));
         }
         if self.is(&["content_filter", "content_policy_violation"])
             || self.says(&["content management policy"])
@@ -215,6 +218,19 @@ impl Report {
         )
     }
 
+    /// Returns whether the error is about a model that does not exist, as gateways word it.
+    fn is_unknown_model(&self) -> bool {
+        self.is(&["model_not_found"])
+            || self.says(&[
+                "invalid model name",
+                "not a valid model",
+                "unknown model",
+                "model not found",
+                "model does not exist",
+                "no such model",
+            ])
+    }
+
     fn not_found(&self, info: RequestInfo<'_>) -> Trouble {
         let model = info.model;
         if info.provider == Provider::Ollama && self.says(&["not found"]) {
@@ -223,7 +239,7 @@ impl Report {
             );
             return Trouble::NoModel(Error::Rejected(self.with_message(&what)));
         }
-        let is_model = self.is(&["model_not_found"]) || self.says(&["model"]);
+        let is_model = self.is_unknown_model() || self.says(&["model"]);
         let what = if is_model {
             format!("Unknown model `{model}`, or not available with this key.")
         } else {
@@ -309,13 +325,23 @@ pub(super) fn when_to_try_again(wait: Option<Duration>) -> String {
     }
 }
 
-/// Returns the message for a key that the server refuses.
-fn not_accepted(provider: Provider) -> String {
-    format!(
-        "The key for {} is not accepted. Run `tandem login --provider {provider}`, or set another \
-         key in the environment.",
-        provider.title()
-    )
+/// Returns the message for a request that a server refuses because of its key.
+fn not_accepted(RequestInfo { provider, url, has_key, .. }: RequestInfo<'_>) -> String {
+    let login = format!("Run `tandem login --provider {provider}`");
+    let is_own = provider.host().is_some_and(|host| http::is_on_host(url, host));
+    match (has_key, is_own) {
+        (false, _) => format!(
+            "The server at {url} wants a key, and none was sent. {login}, or set a key in the environment."
+        ),
+        (true, true) => format!(
+            "The key for {} is not accepted. {login}, or set another key in the environment.",
+            provider.title()
+        ),
+        (true, false) => format!(
+            "The server at {url} does not accept the key. {login} and give it the key of that \
+             server, or set another key in the environment."
+        ),
+    }
 }
 
 /// Finds the message in the forms that servers use.

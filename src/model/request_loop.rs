@@ -310,7 +310,15 @@ impl<A: Api> Requests<A> {
                     return self.resume(failure, checkpoint, void).await;
                 }
                 self.failed += 1;
-                self.emitter.retry(failure, &options.retry, self.failed, void).await
+                // An answer that has begun is paid for each time.
+                let policy = match void {
+                    Some(_) => RetryPolicy {
+                        attempts: options.content_retry.attempts,
+                        ..options.retry.clone()
+                    },
+                    None => options.retry.clone(),
+                };
+                self.emitter.retry(failure, &policy, self.failed, void).await
             }
         }
     }

@@ -244,7 +244,7 @@ async fn what_fails_is_tried_again_or_said() {
         &[
             "retry: server overloaded, 2/10",
             "text: Well",
-            "retry: server error (500), 3/10, discard",
+            "retry: server error (500), 3/4, discard",
             "text: Hal",
             "retry: answer cut off, 2/4, discard",
             "text: ok",
@@ -306,7 +306,7 @@ async fn too_much_is_given_up_and_silence_too() {
     let server = start(vec![hangs, text("Half")]).await;
     let options = RequestOptions { idle: Duration::from_millis(300), ..options() };
     let (lines, _) = ask(&model_at(server.address(), options), prompt(vec![user("hi")])).await;
-    let again = "retry: server silent, 2/10, discard";
+    let again = "retry: server silent, 2/4, discard";
     assert_lines(&lines, &["text: Hal", again, "text: Half", ENDED]);
 }
 

@@ -39,7 +39,7 @@ pub(super) fn post(endpoint: &Endpoint, rest: &str, body: Vec<u8>) -> Result<Req
 
 /// Describes a request, for messages.
 pub(super) fn request_info<'a>(endpoint: &'a Endpoint, model: &'a str) -> RequestInfo<'a> {
-    RequestInfo { provider: Provider::Anthropic, model, url: &endpoint.url }
+    endpoint.request_info(Provider::Anthropic, model)
 }
 
 const LIST: ModelList = ModelList {

@@ -51,7 +51,7 @@ pub(super) fn post(
 
 /// Describes a request, for messages.
 pub(super) fn request_info<'a>(endpoint: &'a Endpoint, model: &'a str) -> RequestInfo<'a> {
-    RequestInfo { provider: Provider::Gemini, model, url: &endpoint.url }
+    endpoint.request_info(Provider::Gemini, model)
 }
 
 const LIST: ModelList = ModelList {

@@ -24,6 +24,8 @@ pub(super) enum Quirk {
     NoReasoning,
     /// Earlier reasoning must be there, if only as `""`.
     WantsReasoning,
+    /// A thinking level is refused.
+    NoEffort,
     /// Images are refused.
     NoImages,
     /// The id of a call has nine letters and digits.
@@ -114,6 +116,7 @@ fn suspects(report: &Report, server: &ServerQuirks, features: Features) -> Vec<Q
         (Quirk::NoUsage, says(&["stream_options", "include_usage"])),
         (Quirk::CompletionTokens, refused && says(&["max_completion_tokens", "max_tokens"])),
         (Quirk::NoParallel, says(&["parallel_tool_calls"])),
+        (Quirk::NoEffort, says(&["reasoning_effort", "reasoning.effort"])),
         (Quirk::ShortIds, says(&["length of 9", "must be a-z"])),
         (Quirk::WantsReasoning, reasoning && missing),
         (Quirk::NoReasoning, reasoning && !missing && features.answers),

@@ -155,7 +155,7 @@ async fn what_breaks_off_after_a_pause_begins_anew() {
         &lines,
         &[
             "text: Looking it up. half",
-            "retry: the connection was lost, 2/10, discard",
+            "retry: the connection was lost, 2/4, discard",
             "text: ok",
             "finish: Stop 1/0/1/0",
         ],

@@ -105,7 +105,7 @@ async fn errors_within_the_stream_are_tried_again() {
     {
         let replies = vec![Reply::recorded(name), Reply::text("ok")];
         let (lines, _) = play(replies, options()).await;
-        let again = format!("retry: {reason}, 2/10, discard");
+        let again = format!("retry: {reason}, 2/4, discard");
         assert_lines(&lines, &["text: Well, ", &again, "text: ok", STOP]);
     }
     let refused = "data: {\"error\":{\"code\":400,\"message\":\"no\"}}\n\n";
@@ -130,9 +130,9 @@ async fn a_connection_that_breaks_is_made_again() {
         &[
             "retry: the connection was lost, 2/10",
             "text: Hal",
-            "retry: the connection was lost, 3/10, discard",
+            "retry: the connection was lost, 3/4, discard",
             "text: Hal",
-            "retry: the connection was lost, 4/10, discard",
+            "retry: the connection was lost, 4/4, discard",
             "retry: the connection was lost, 5/10",
             "text: Half",
             STOP,
@@ -159,7 +159,7 @@ async fn a_silent_server_is_a_lost_connection() {
     let replies = vec![Reply::stream(half).then_hang(), Reply::text("Half")];
     let options = RequestOptions { idle: Duration::from_millis(300), ..options() };
     let (lines, _) = play(replies, options).await;
-    let again = "retry: server silent, 2/10, discard";
+    let again = "retry: server silent, 2/4, discard";
     assert_lines(&lines, &["text: Hal", again, "text: Half", STOP]);
 }
 

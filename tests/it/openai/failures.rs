@@ -131,7 +131,7 @@ async fn errors_within_the_stream_are_errors() {
     ] {
         let body = [said.clone(), event(&error)].concat();
         let (lines, _) = play(vec![Reply::stream(body), text("ok")]).await;
-        let again = format!("retry: {reason}, 2/10, discard");
+        let again = format!("retry: {reason}, 2/4, discard");
         assert_lines(&lines, &["text: Well, ", &again, "text: ok", STOP]);
     }
     let quota = json!({ "error": { "message": "no", "code": "insufficient_quota" } });
@@ -152,14 +152,41 @@ async fn a_server_of_this_machine_that_is_not_there_is_not_waited_for() {
 #[tokio::test]
 async fn an_unknown_model_is_answered_with_those_there_are() {
     let list = json!({ "object": "list", "data": [{ "id": "a" }, { "id": "b" }] });
-    let missing = json!({ "error": { "message": "x", "code": "model_not_found" } });
-    let reply = Reply::error(404, missing.to_string());
-    let server = Server::with_pages(vec![reply], &[("/v1/models", list)]).await;
-    let (lines, _) = ask(&model(&server, options()), prompt(vec![user("hi")])).await;
-    let why = format!(
-        "Unknown model `{MODEL}`, or not available with this key. The server says: x Available models: a, b."
-    );
-    assert_lines(&lines, &[&format!("error: Rejected(\"{why}\")")]);
+    let coded = json!({ "error": { "message": "x", "code": "model_not_found" } });
+    let worded = |message: &str| json!({ "error": { "message": message, "code": "400" } });
+    for (status, error, said) in [
+        (404, coded.clone(), "x"),
+        (400, coded, "x"),
+        (400, worded("Invalid model name passed in"), "Invalid model name passed in"),
+        (400, worded("m is not a valid model ID"), "m is not a valid model ID"),
+    ] {
+        let reply = Reply::error(status, error.to_string());
+        let server = Server::with_pages(vec![reply], &[("/v1/models", list.clone())]).await;
+        let (lines, _) = ask(&model(&server, options()), prompt(vec![user("hi")])).await;
+        let why = format!(
+            "Unknown model `{MODEL}`, or not available with this key. The server says: {said} Available models: a, b."
+        );
+        assert_lines(&lines, &[&format!("error: Rejected(\"{why}\")")]);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_wants_a_key_and_got_none_is_not_said_to_refuse_one() {
+    let server = start(vec![Reply::error(401, "{}")]).await;
+    let keyless = Endpoint { key: None, ..endpoint(format!("{}/v1", server.address())) };
+    let (lines, _) = ask(&model_at(keyless, options()), prompt(vec![user("hi")])).await;
+    let said = lines[0].replace(server.address(), "http://HOST");
+    expect![[r#"error: NotAuthenticated("The server at http://HOST/v1 wants a key, and none was sent. Run `tandem login --provider openai`, or set a key in the environment.")"#]].assert_eq(&said);
+}
+
+#[tokio::test]
+async fn a_server_without_tls_is_told_at_once_when_its_address_says_https() {
+    let server = start(vec![text("ok")]).await;
+    let url = format!("{}/v1", server.address()).replace("http://", "https://");
+    let host = server.address().trim_start_matches("http://").to_owned();
+    let (lines, _) = ask(&model_at(endpoint(url), options()), prompt(vec![user("hi")])).await;
+    let said: Vec<_> = lines.iter().map(|line| line.replace(&host, "HOST")).collect();
+    expect![[r#"error: Unavailable("HOST does not speak https. If it is a server for http, begin its address with `http://`.")"#]].assert_eq(&said.join("\n"));
 }
 
 #[tokio::test]
@@ -187,7 +214,8 @@ async fn a_key_is_checked_by_the_list_of_models() {
     assert!(matches!(check(&wrong).await, Err(Error::Rejected(_))));
     let server = Server::start(vec![Reply::error(401, "{}")]).await;
     let error = check(&endpoint(server.address().to_owned())).await.unwrap_err().to_string();
-    expect!["The key for OpenAI is not accepted. Run `tandem login --provider openai`, or set another key in the environment."].assert_eq(&error);
+    let error = error.replace(server.address(), "http://HOST");
+    expect!["The server at http://HOST does not accept the key. Run `tandem login --provider openai` and give it the key of that server, or set another key in the environment."].assert_eq(&error);
 }
 
 #[tokio::test]

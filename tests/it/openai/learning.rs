@@ -273,6 +273,21 @@ async fn the_roles_alternate_and_each_call_has_one_result() {
 }
 
 #[tokio::test]
+async fn a_thinking_level_is_left_out_where_it_is_refused() {
+    let refusal = refused(400, "Unsupported parameter: 'reasoning_effort' is not supported");
+    let server = start(vec![refusal, text("ok"), text("ok")]).await;
+    let options = RequestOptions { thinking: Some("HIGH".to_owned()), ..options() };
+    let model = model(&server, options);
+    for _ in 0..2 {
+        let (lines, _) = ask(&model, plain()).await;
+        assert_lines(&lines, &["text: ok", STOP]);
+    }
+    let sent: Vec<_> =
+        server.asked().iter().map(|asked| asked.body.get("reasoning_effort").is_some()).collect();
+    assert_eq!(sent, [true, false, false]);
+}
+
+#[tokio::test]
 async fn how_much_it_thinks_is_said_if_the_user_says_so() {
     let server = start(vec![text("ok")]).await;
     let options = RequestOptions { thinking: Some("HIGH".to_owned()), ..options() };

@@ -27,8 +27,12 @@ fn report(code: u16, error: &Value) -> Report {
 }
 
 fn meaning(code: u16, error: &Value) -> Trouble {
-    let asked =
-        RequestInfo { provider: Provider::Gemini, model: "gemini-x", url: "https://x.test" };
+    let asked = RequestInfo {
+        provider: Provider::Gemini,
+        model: "gemini-x",
+        url: "https://x.test",
+        has_key: true,
+    };
     classify(&report(code, error), asked, &tools())
 }
 
