@@ -23,12 +23,19 @@ const PIECE: usize = 4096;
 
 /// The keyboard of the terminal that is standard input.
 pub(super) struct Keyboard {
+    keys: KeyStream,
+    _reader: KeyReader,
+}
+
+/// Keys and pasted text, made of bytes as these come in.
+struct KeyStream {
     bytes: UnboundedReceiver<Vec<u8>>,
     decoder: Decoder,
     ready: VecDeque<TerminalInput>,
     /// Time from which on the rest of what has begun is no longer waited for.
     until: Option<Instant>,
-    _reader: KeyReader,
+    /// Returns whether there are bytes that have not been read yet.
+    waits: fn() -> bool,
 }
 
 /// A thread that reads until this is dropped, and not a byte longer: what comes then is for somebody
@@ -47,13 +54,22 @@ impl Keyboard {
         let thread = thread::Builder::new().name("keyboard".to_owned());
         let thread = thread.spawn(move || read_all(&ended, &tell))?;
         let reader = KeyReader { end, thread: Some(thread) };
-        let decoder = Decoder::default();
-        Ok(Self { bytes, decoder, ready: VecDeque::new(), until: None, _reader: reader })
+        Ok(Self { keys: KeyStream::new(bytes, waits), _reader: reader })
     }
 
     /// Returns what was done at it next; nothing if the terminal is gone. No key is lost if this is
     /// dropped while it waits.
     pub(super) async fn next(&mut self) -> Option<TerminalInput> {
+        self.keys.next().await
+    }
+}
+
+impl KeyStream {
+    fn new(bytes: UnboundedReceiver<Vec<u8>>, waits: fn() -> bool) -> Self {
+        Self { bytes, decoder: Decoder::default(), ready: VecDeque::new(), until: None, waits }
+    }
+
+    async fn next(&mut self) -> Option<TerminalInput> {
         loop {
             if let Some(input) = self.ready.pop_front() {
                 return Some(input);
@@ -63,7 +79,7 @@ impl Keyboard {
                 biased;
                 bytes = self.bytes.recv() => self.ready.extend(self.decoder.feed(&bytes?)),
                 // What has waited while this program did not run has come in time.
-                () = until => if !waits() {
+                () = until => if !(self.waits)() {
                     self.ready.extend(self.decoder.expire());
                 }
             }
@@ -106,3 +122,6 @@ fn waits() -> bool {
     let mut fds = [PollFd::new(&terminal, PollFlags::IN)];
     poll(&mut fds, Some(&Timespec::default())).is_ok_and(|count| count > 0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,8 +5,13 @@
 
 use std::time::Duration;
 
-/// Maximum time for the rest of an escape sequence. A lone escape character is the Esc key then.
-const SEQUENCE: Duration = Duration::from_millis(30);
+/// Time limit for the byte after an escape character: a lone one is the Esc key then. A slow line
+/// tears a sequence apart by 60 ms and more, and Esc cancels a turn.
+const ESCAPE_WAIT: Duration = Duration::from_millis(100);
+
+/// Time limit for the next byte of a sequence or of a character that has begun: no key ends by it,
+/// so there is no hurry.
+const REST_WAIT: Duration = Duration::from_millis(500);
 
 /// Maximum silence within a paste. Its end may never come, and until then keys would be text.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -105,12 +110,14 @@ impl Decoder {
         inputs
     }
 
-    /// Returns how long the rest of what has begun may take, if anything has.
+    /// Returns the time limit for the next byte of what has begun, if anything has.
     pub(super) fn patience(&self) -> Option<Duration> {
-        match self.paste {
-            Some(_) => Some(SILENCE),
-            None => (!self.bytes.is_empty()).then_some(SEQUENCE),
+        if self.paste.is_some() {
+            return Some(SILENCE);
         }
+        let has_begun = self.bytes.iter().any(|byte| *byte != b'\x1b');
+        let wait = if has_begun { REST_WAIT } else { ESCAPE_WAIT };
+        (!self.bytes.is_empty()).then_some(wait)
     }
 
     /// Returns what the bytes mean without the rest, which has not come in time.
@@ -402,6 +409,29 @@ fn named(key: KeyPress, shifted: Option<u32>, usual: Option<u32>) -> KeyPress {
     let upper = || if key.shift { c.to_uppercase().next().unwrap_or(c) } else { c };
     let c = usual.or(shifted).unwrap_or_else(upper);
     KeyPress { code: Code::Char(if key.control { c.to_ascii_lowercase() } else { c }), ..key }
+}
+
+/// Writes an input as a person would: `Ctrl+c`, `Shift+Enter`, `paste "text"`.
+#[cfg(test)]
+pub(super) fn shown(input: &TerminalInput) -> String {
+    match input {
+        TerminalInput::Paste(text) => format!("paste {text:?}"),
+        TerminalInput::PartOfPaste(text) => format!("part of a paste {text:?}"),
+        TerminalInput::Key(KeyPress { code, shift, alt, control }) => {
+            let code = match code {
+                Code::Char(' ') => "Space".to_owned(),
+                Code::Char(c) => c.to_string(),
+                code => format!("{code:?}"),
+            };
+            let held = |held: bool, name| if held { name } else { "" };
+            format!(
+                "{}{}{}{code}",
+                held(*control, "Ctrl+"),
+                held(*alt, "Alt+"),
+                held(*shift, "Shift+")
+            )
+        }
+    }
 }
 
 #[cfg(test)]

@@ -2,28 +2,6 @@
 
 use super::*;
 
-/// Writes an input as a person would: `Ctrl+c`, `Shift+Enter`, `paste "text"`.
-fn shown(input: &TerminalInput) -> String {
-    match input {
-        TerminalInput::Paste(text) => format!("paste {text:?}"),
-        TerminalInput::PartOfPaste(text) => format!("part of a paste {text:?}"),
-        TerminalInput::Key(KeyPress { code, shift, alt, control }) => {
-            let code = match code {
-                Code::Char(' ') => "Space".to_owned(),
-                Code::Char(c) => c.to_string(),
-                code => format!("{code:?}"),
-            };
-            let held = |held: bool, name| if held { name } else { "" };
-            format!(
-                "{}{}{}{code}",
-                held(*control, "Ctrl+"),
-                held(*alt, "Alt+"),
-                held(*shift, "Shift+")
-            )
-        }
-    }
-}
-
 #[expect(clippy::needless_pass_by_value, reason = "what comes of a call is shown")]
 fn all(inputs: Vec<TerminalInput>) -> String {
     inputs.iter().map(shown).collect::<Vec<_>>().join(", ")
