@@ -18,13 +18,16 @@ use super::clock::now;
 use super::complete;
 use super::input::{Edit, TextInput};
 use super::item::{HistoryItem, ItemBody};
-use super::keyboard::KeyPress;
+use super::keyboard::{Code, KeyPress};
 use super::keys::{self, Focus, Intent};
 use super::local::{self, Local};
 use super::offer::{Cause, LoginOffer, LoginStage, Then};
 use super::signals::{Came, TerminalSignals};
 use super::ui::{Quit, Ui};
 use super::{clipboard, draw, editor, markdown, prompt, signals};
+
+/// Time after an answer within which the same key is not meant for the prompt.
+const ANSWER_ECHO: Duration = Duration::from_millis(600);
 
 /// Ctrl+C twice within this time quits.
 const TWICE: Duration = Duration::from_secs(2);
@@ -52,7 +55,11 @@ impl Ui {
 
     pub(super) async fn key(&mut self, key: KeyPress) -> anyhow::Result<()> {
         let focus = self.focus();
-        let Some(intent) = keys::intent(key, focus, self.session.elsewhere().is_some()) else {
+        if self.is_hasty(key, focus) {
+            return Ok(());
+        }
+        let Some(intent) = keys::intent(key, focus, self.leaves(focus)) else {
+            self.state.keep_begun(key);
             return Ok(());
         };
         self.defer_dialog(focus);
@@ -81,12 +88,7 @@ impl Ui {
             }
             Intent::CycleMode => self.cycle_mode(),
             Intent::Unfold => self.unfold(),
-            Intent::UnfoldAll => {
-                self.state.unfolded = !self.state.unfolded;
-                let what = if self.state.unfolded { "in full" } else { "in short" };
-                let hint = format!("thoughts and outputs are shown {what} from now on");
-                self.state.hint = Some(hint);
-            }
+            Intent::UnfoldAll => self.unfold_all(),
             Intent::Help => self.state.help = !had_help,
             Intent::Editor => return self.edit_prompt().await,
             Intent::Redraw => self.resized().await,
@@ -109,6 +111,61 @@ impl Ui {
             Intent::Read => self.read_question(focus != Focus::Reader),
         }
         Ok(())
+    }
+
+    /// Returns whether Ctrl+D quits: nothing that is typed is lost, or nothing ends by it.
+    fn leaves(&self, focus: Focus) -> bool {
+        let dialog = self.state.dialogs.front();
+        let is_empty = |text: Option<&TextInput>| text.is_none_or(TextInput::is_empty);
+        let nothing_is_typed = match focus {
+            Focus::Picker | Focus::Rewind => false,
+            Focus::Saying => is_empty(dialog.and_then(|dialog| dialog.saying.as_ref())),
+            Focus::Key => is_empty(self.state.offer.as_ref().and_then(LoginOffer::typed)),
+            _ => true,
+        };
+        let kept = focus != Focus::Picker && !self.state.input.is_empty();
+        (nothing_is_typed && !kept) || self.session.elsewhere().is_some()
+    }
+
+    /// Drops a key that was pressed for a question that has been answered: the next one has not been
+    /// read yet, and in the line of the prompt the key would be sent with the prompt.
+    fn is_hasty(&mut self, key: KeyPress, focus: Focus) -> bool {
+        let answers = match focus {
+            Focus::Question | Focus::Reader => true,
+            Focus::Saying => key.code == Code::Enter,
+            _ => false,
+        };
+        let before = self.answered.take();
+        self.answered = answers.then(|| (key, Instant::now()));
+        let Some(hint) = self.drop_reason(key, focus, before) else { return false };
+        self.defer_dialog(focus);
+        self.answered = before.map(|(pressed, _)| (pressed, Instant::now()));
+        self.state.unhint();
+        self.state.hint = Some(hint.to_owned());
+        true
+    }
+
+    /// Returns the reason to drop a key, if there is one; `answered`: the key before, if a question took it.
+    fn drop_reason(
+        &self,
+        key: KeyPress,
+        focus: Focus,
+        answered: Option<(KeyPress, Instant)>,
+    ) -> Option<&'static str> {
+        if !matches!(focus, Focus::Input { empty: true, .. }) {
+            return None;
+        }
+        let is_new = "not taken: the question is new; answer after half a second";
+        if let Some(dialog) = self.state.dialogs.front() {
+            let answers = answered.is_some() && keys::is_for_question(key, &dialog.keys());
+            return answers.then_some(is_new);
+        }
+        if let Some(offer) = self.state.offer.as_ref().filter(|it| it.has_just_changed(now())) {
+            return keys::is_for_question(key, &offer.keys()).then_some(is_new);
+        }
+        let (pressed, at) = answered?;
+        (key == pressed && at.elapsed() < ANSWER_ECHO)
+            .then_some("not typed into the prompt: the question is answered")
     }
 
     /// While the user is typing, postpones a newly opened dialog so that keystrokes don't answer it.
@@ -281,6 +338,12 @@ impl Ui {
         } else if !self.state.open_short() {
             self.state.hint = Some("nothing more was shown in short".to_owned());
         }
+    }
+
+    fn unfold_all(&mut self) {
+        self.state.unfolded = !self.state.unfolded;
+        let what = if self.state.unfolded { "in full" } else { "in short" };
+        self.state.hint = Some(format!("thoughts and outputs are shown {what} from now on"));
     }
 
     fn vertical(&mut self, down: bool, focus: Focus) {

@@ -144,6 +144,11 @@ impl Dialog {
         choices
     }
 
+    /// Returns the keys of all choices.
+    pub(super) fn keys(&self) -> String {
+        self.choices().iter().map(|(key, ..)| *key).collect()
+    }
+
     /// Returns the choice of a key.
     pub(super) fn chosen(&self, key: char) -> Option<DialogChoice> {
         let mut choices = self.choices().into_iter();

@@ -89,7 +89,8 @@ pub(super) fn live(state: &ScreenState, columns: usize, height: usize, now: Mill
     below.extend(todos(state.projection.todos(), columns));
     below.extend(queue_and_spinner(state, columns, now));
     let status = status::rows(state, columns, now);
-    let room = height.saturating_sub(status.len());
+    let draft = draft(state, columns, now);
+    let room = height.saturating_sub(status.len() + usize::from(draft.is_some()));
     let mut frame = match state.dialogs.front() {
         Some(dialog) if dialog.ready(now) || state.input.is_empty() => {
             question::rows(dialog, state.dialogs.len(), columns, room)
@@ -105,6 +106,7 @@ pub(super) fn live(state: &ScreenState, columns: usize, height: usize, now: Mill
             },
         },
     };
+    frame.rows.extend(draft);
     frame.rows.extend(status);
     let room = height.saturating_sub(frame.rows.len());
     let cut_off = below.len().saturating_sub(room);
@@ -276,6 +278,18 @@ fn spinner(now: Millis) -> String {
 /// A line between what is above and what is below.
 fn rule(style: Style, columns: usize) -> Line<'static> {
     Line::styled("─".repeat(columns.min(RULE)), style)
+}
+
+/// Returns the row of a begun prompt whose line a question or an offer has taken: it is sent with
+/// whatever is typed after the answer.
+fn draft(state: &ScreenState, columns: usize, now: Millis) -> Option<Line<'static>> {
+    let is_asked = state.dialogs.front().is_some_and(|dialog| dialog.ready(now));
+    let is_offered = state.offer.as_ref().is_some_and(|offer| offer.ready(now));
+    if state.input.is_empty() || !(is_asked || is_offered) {
+        return None;
+    }
+    let text = format!("begun, not sent: {}", beginning(state.input.text()));
+    Some(Line::styled(cut(&text, columns), DIM))
 }
 
 /// The text that is typed, and what is offered for it.

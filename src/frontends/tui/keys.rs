@@ -105,11 +105,10 @@ pub(super) const ESSENTIAL: &[(&str, &str)] = &[
     ("?", "all keys"),
 ];
 
-/// Returns the meaning of a key, if it has one. Whoever is only attached can leave at any time:
-/// nothing ends by it.
-pub(super) fn intent(key: KeyPress, focus: Focus, attached: bool) -> Option<Intent> {
+/// Returns the meaning of a key, if it has one. `leaves`: Ctrl+D quits.
+pub(super) fn intent(key: KeyPress, focus: Focus, leaves: bool) -> Option<Intent> {
     let KeyPress { code, control, alt, shift } = key;
-    if attached && control && code == Code::Char('d') {
+    if leaves && key.is_control('d') {
         return Some(Intent::Quit);
     }
     if focus == Focus::Picker {
@@ -122,7 +121,6 @@ pub(super) fn intent(key: KeyPress, focus: Focus, attached: bool) -> Option<Inte
         return Some(intent);
     }
     match focus {
-        Focus::Offer if control && code == Code::Char('d') => Some(Intent::Quit),
         Focus::Question | Focus::Offer => question(key),
         Focus::Reader => reader(key),
         Focus::Saying | Focus::Key => match code {
@@ -135,7 +133,6 @@ pub(super) fn intent(key: KeyPress, focus: Focus, attached: bool) -> Option<Inte
             Code::Tab => Some(Intent::Complete),
             Code::Char('n') if control && completing => Some(Intent::Down),
             Code::Char('p') if control && completing => Some(Intent::Up),
-            Code::Char('d') if control && empty => Some(Intent::Quit),
             Code::Char('?') if empty => Some(Intent::Help),
             Code::Char('r') if control => Some(Intent::Search),
             Code::Char('g') if control => Some(Intent::Editor),
@@ -143,6 +140,14 @@ pub(super) fn intent(key: KeyPress, focus: Focus, attached: bool) -> Option<Inte
             Code::Down => Some(Intent::Down),
             _ => edit(key).map(Intent::Edit),
         },
+    }
+}
+
+/// Returns whether a key would answer the question that offers the answers `choices`, or move in it.
+pub(super) fn is_for_question(key: KeyPress, choices: &str) -> bool {
+    match question(key) {
+        Some(Intent::Choose(choice)) => choices.contains(choice),
+        intent => intent.is_some(),
     }
 }
 
@@ -293,7 +298,6 @@ mod tests {
         check(KeyPress { alt: true, ..plain('y') }, Focus::Question, None);
         check(plain('?'), EMPTY, Some(Intent::Help));
         check(plain('?'), TYPING, insert("?"));
-        check(control('d'), EMPTY, Some(Intent::Quit));
         check(control('d'), TYPING, Some(Intent::Edit(Edit::Delete)));
         check(control('c'), Focus::Question, Some(Intent::Interrupt));
         check(
@@ -304,10 +308,23 @@ mod tests {
     }
 
     #[test]
-    fn who_is_attached_leaves_at_any_time() {
-        let waiting = [Focus::Question, Focus::Saying, Focus::Waiting, EMPTY, TYPING];
-        for focus in waiting {
+    fn who_may_leave_does_so_with_one_key_wherever_keys_go() {
+        let asked = [Focus::Question, Focus::Reader, Focus::Saying, Focus::Offer, Focus::Key];
+        for focus in [&asked[..], &[Focus::Waiting, EMPTY, TYPING]].concat() {
             assert_eq!(intent(control('d'), focus, true), Some(Intent::Quit), "{focus:?}");
+        }
+        for focus in [Focus::Question, Focus::Reader, Focus::Offer, Focus::Waiting] {
+            check(control('d'), focus, None);
+        }
+    }
+
+    #[test]
+    fn a_key_is_for_a_question_that_offers_it_or_moves_by_it() {
+        for key in [plain('y'), plain('v'), KeyPress::new(Code::Enter), KeyPress::new(Code::Up)] {
+            assert!(is_for_question(key, "yn"), "{key:?}");
+        }
+        for key in [plain('x'), control('y'), KeyPress::new(Code::Left)] {
+            assert!(!is_for_question(key, "yn"), "{key:?}");
         }
     }
 

@@ -124,6 +124,7 @@ async fn show(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
         in_tmux: setup.in_tmux,
         interrupted: None,
         escaped: None,
+        answered: None,
         confirming: None,
         quits: None,
     };

@@ -191,6 +191,24 @@ impl LoginOffer {
         matches!(self.stage, LoginStage::Checking | LoginStage::Browser(_))
     }
 
+    /// Returns whether a person who saw the choices as they were before may press a key for these.
+    pub(super) fn has_just_changed(&self, now: Millis) -> bool {
+        !self.ollama.is_empty() && !self.ready(now)
+    }
+
+    /// Returns the keys of all choices.
+    pub(super) fn keys(&self) -> String {
+        self.choices().iter().map(|(key, ..)| *key).collect()
+    }
+
+    /// Returns the key as far as it is typed, if it is being typed.
+    pub(super) fn typed(&self) -> Option<&TextInput> {
+        match &self.stage {
+            LoginStage::Typing(input) => Some(input),
+            _ => None,
+        }
+    }
+
     /// Returns the line in which the key is typed.
     pub(super) fn typing(&mut self) -> Option<&mut TextInput> {
         match &mut self.stage {

@@ -363,6 +363,13 @@ fn who_types_goes_on_typing_when_a_question_comes_up() {
 }
 
 #[test]
+fn a_begun_prompt_is_seen_at_a_question() {
+    let asked = || Stage::new().turn("go").typed("yy").see(asked_edit("1")).wait(1000);
+    asked().check("question_begun.txt");
+    asked().sized(50, 15).check("question_begun_low.txt");
+}
+
+#[test]
 fn a_question_that_is_answered_elsewhere() {
     let closed = |answer: Value| json!({ "QuestionClosed": { "call": "1", "answer": answer } });
     Stage::new()

@@ -13,6 +13,7 @@ use super::complete::Completion;
 use super::dialog::Dialog;
 use super::input::TextInput;
 use super::item::{CallCard, HistoryItem, ItemBody, Tone};
+use super::keyboard::KeyPress;
 use super::markdown::Growing;
 use super::offer::{LoginOffer, Then};
 use super::picker::Picker;
@@ -478,6 +479,13 @@ impl ScreenState {
         self.long_turn = LongTurn::None;
         self.hint = None;
         self.help = false;
+    }
+
+    /// Says why Ctrl+D does not quit, where it has no other meaning.
+    pub(super) fn keep_begun(&mut self, key: KeyPress) {
+        if key.is_control('d') {
+            self.hint = Some("the begun prompt is kept; Ctrl+C twice quits".to_owned());
+        }
     }
 
     /// Takes the typed text out of the line.

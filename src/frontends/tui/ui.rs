@@ -16,7 +16,7 @@ use super::conversation::Conversation;
 use super::draw;
 use super::editor::ExternalEditor;
 use super::history::History;
-use super::keyboard::Keyboard;
+use super::keyboard::{KeyPress, Keyboard};
 use super::login_attempt::LoginAttempt;
 use super::news::Reply;
 use super::notify::{self, Alert};
@@ -72,6 +72,9 @@ pub(super) struct Ui {
     pub(super) in_tmux: bool,
     /// Time at which Ctrl+C was pressed last.
     pub(super) interrupted: Option<Instant>,
+    /// The last key, if a question took it, and its time: the same key again is meant for the next
+    /// question.
+    pub(super) answered: Option<(KeyPress, Instant)>,
     /// Time at which Esc was pressed last where it had nothing to close or cancel.
     pub(super) escaped: Option<Instant>,
     /// Somebody else's turn, and when it was asked whether it is to be cancelled.

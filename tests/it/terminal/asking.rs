@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Terminal;
+use super::{Terminal, prompts};
 use crate::needs::{Need, lacking};
 use crate::sandboxed::{REASON, outside};
 
@@ -90,4 +90,60 @@ fn a_file_of_the_home_is_asked_about_by_its_path() {
     Terminal::wait_for_grace();
     terminal.text("y");
     terminal.until("It is read.");
+}
+
+/// Three files, each of which is asked about.
+fn three_questions() -> Value {
+    let write = |name: &str| {
+        let args = json!({ "file_path": name, "content": "x\n" });
+        json!({ "call": { "name": "write_file", "args": args } })
+    };
+    json!([[write("a.txt"), write("b.txt"), write("c.txt")], [{ "text": "Written." }]])
+}
+
+#[test]
+fn an_answer_that_is_typed_too_early_is_neither_taken_nor_typed_into_the_prompt() {
+    let Some(terminal) = Terminal::start(three_questions(), "") else { return };
+    terminal.line("write them");
+    terminal.until("project/a.txt");
+    Terminal::wait_for_grace();
+    terminal.text("y");
+    for name in ["project/b.txt", "project/c.txt"] {
+        terminal.until(name);
+        terminal.text("y");
+        let seen = terminal.until("not taken: the question is new");
+        assert!(!seen.contains("begun, not sent"), "{seen}");
+        Terminal::wait_for_grace();
+        terminal.text("y");
+        terminal.wait("the answer", |seen| !seen.contains(name));
+    }
+    terminal.until("Written.");
+    terminal.line("/mode yolo");
+    let seen = terminal.until("· yolo ·");
+    assert_eq!(prompts(&seen)[0], "write them", "{seen}");
+}
+
+#[test]
+fn a_prompt_that_is_begun_before_a_question_is_seen_at_it() {
+    let Some(terminal) = Terminal::start(three_questions(), "") else { return };
+    terminal.line("write them");
+    terminal.text("and th");
+    terminal.until("begun, not sent: and th");
+    terminal.keys(&["C-d"]);
+    terminal.until("the begun prompt is kept; Ctrl+C twice quits");
+}
+
+#[test]
+fn one_key_quits_at_a_question_whenever_it_is_pressed() {
+    for waits in [false, true] {
+        let Some(terminal) = Terminal::start(three_questions(), "") else { return };
+        terminal.line("write them");
+        terminal.until("project/a.txt");
+        if waits {
+            Terminal::wait_for_grace();
+        }
+        terminal.keys(&["C-d"]);
+        terminal.check_given_back();
+        assert!(terminal.file("project/a.txt").is_none());
+    }
 }

@@ -6,9 +6,12 @@ use ratatui_core::text::{Line, Span};
 use super::super::clock::seconds;
 use super::super::state::ScreenState;
 use super::super::theme::{ASKS, BAD, BOLD, DIM};
-use super::super::wrap::{cut, width};
+use super::super::wrap::{Margin, cut, width, wrap};
 use tandem_agent::session::{Millis, Mode};
 use tandem_content::visible::visible_line;
+
+/// Maximum number of rows of a hint.
+const HINT_ROWS: usize = 4;
 
 /// Between two things.
 const BETWEEN: &str = " · ";
@@ -18,10 +21,11 @@ pub(super) fn rows(state: &ScreenState, columns: usize, now: Millis) -> Vec<Line
     let mut rows = Vec::new();
     if state.is_lost() {
         let lost = "The connection to the agent is lost; trying again.";
-        rows.push(Line::styled(cut(lost, columns), BAD));
+        rows.extend(wrap(&[Span::styled(lost, BAD)], &Margin::default(), columns));
     }
     if let Some(hint) = &state.hint {
-        rows.push(Line::styled(cut(hint, columns), BOLD));
+        let hint = wrap(&[Span::styled(hint.clone(), BOLD)], &Margin::default(), columns);
+        rows.extend(hint.into_iter().take(HINT_ROWS));
     }
     rows.push(status(state, columns, now));
     rows

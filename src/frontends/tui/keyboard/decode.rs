@@ -66,6 +66,11 @@ impl KeyPress {
         Self { code, shift: false, alt: false, control: false }
     }
 
+    /// Returns whether this is a character with Ctrl.
+    pub(in super::super) fn is_control(self, c: char) -> bool {
+        self.control && self.code == Code::Char(c)
+    }
+
     const fn control(c: char) -> Self {
         Self { control: true, ..Self::new(Code::Char(c)) }
     }
