@@ -85,9 +85,6 @@ pub(super) fn live(state: &ScreenState, columns: usize, height: usize, now: Mill
     if let Some(dialog) = state.dialogs.front().filter(|dialog| dialog.reading) {
         return question::read(dialog, columns, height);
     }
-    let mut below = Vec::new();
-    below.extend(todos(state.projection.todos(), columns));
-    below.extend(queue_and_spinner(state, columns, now));
     let status = status::rows(state, columns, now);
     let draft = draft(state, columns, now);
     let room = height.saturating_sub(status.len() + usize::from(draft.is_some()));
@@ -109,8 +106,11 @@ pub(super) fn live(state: &ScreenState, columns: usize, height: usize, now: Mill
     frame.rows.extend(draft);
     frame.rows.extend(status);
     let room = height.saturating_sub(frame.rows.len());
-    let cut_off = below.len().saturating_sub(room);
-    below.drain(..cut_off);
+    let mut waiting = queue_and_spinner(state, columns, now);
+    let cut_off = waiting.len().saturating_sub(room);
+    waiting.drain(..cut_off);
+    let mut below = todos(state.projection.todos(), columns, room - waiting.len());
+    below.append(&mut waiting);
     let room = room - below.len();
     let mut above = Vec::new();
     // What is asked about is shown with the question.
@@ -215,19 +215,23 @@ fn thought(thought: &Growing, done: bool, open: bool, columns: usize) -> ItemRow
     ItemRows::all(rows)
 }
 
-fn todos(todos: &[Todo], columns: usize) -> Vec<Line<'static>> {
-    if todos.is_empty() {
+/// The todo list on at most `room` rows, never without its head.
+fn todos(todos: &[Todo], columns: usize, room: usize) -> Vec<Line<'static>> {
+    if todos.is_empty() || room == 0 {
         return Vec::new();
     }
     let done = todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();
-    let heading = format!("todo {done}/{}", todos.len());
-    let mut rows = vec![Line::default(), Line::styled(heading, BOLD)];
+    let mut rows = Vec::new();
+    rows.extend((room > 2).then(Line::default));
+    rows.push(Line::styled(format!("todo {done}/{}", todos.len()), BOLD));
+    let room = room - rows.len();
     // Those that are done make room first.
     let first = todos.iter().position(|todo| todo.status != TodoStatus::Completed).unwrap_or(0);
-    let first = first.min(todos.len().saturating_sub(TODOS));
-    rows.extend(todos.iter().skip(first).take(TODOS).map(|it| todo(it, columns)));
-    if todos.len() > first + TODOS {
-        rows.push(Line::styled(format!("  … {} more", todos.len() - first - TODOS), DIM));
+    let most = if todos.len() > room { TODOS.min(room.saturating_sub(1).max(1)) } else { TODOS };
+    let first = first.min(todos.len().saturating_sub(most));
+    rows.extend(todos.iter().skip(first).take(most.min(room)).map(|it| todo(it, columns)));
+    if todos.len() > first + most && room > most {
+        rows.push(Line::styled(format!("  … {} more", todos.len() - first - most), DIM));
     }
     rows
 }

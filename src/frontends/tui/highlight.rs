@@ -3,9 +3,10 @@
 //! The crates for this bring grammars and a regex engine, megabytes of them: out of proportion to
 //! the reader's gain in a terminal. So this knows only the syntax that most languages share.
 
+use ratatui_core::style::Style;
 use ratatui_core::text::Span;
 
-use super::theme::{CODE, DIM, KEYWORD, NUMBER, STRING};
+use super::theme::{BAD, BOLD, CODE, DIM, GOOD, KEYWORD, NUMBER, STRING};
 
 /// Comment marks of a language.
 struct Language {
@@ -22,16 +23,22 @@ const C_BLOCK: Option<(&str, &str)> = Some(("/*", "*/"));
 pub(super) struct Highlighter {
     language: Option<Language>,
     in_comment: bool,
+    /// `true` if the lines are those of a change.
+    is_diff: bool,
 }
 
 impl Highlighter {
     /// For the language that a fence names.
     pub(super) fn new(name: &str) -> Self {
-        Self { language: language(name), in_comment: false }
+        let is_diff = matches!(name.split([' ', ',']).next(), Some("diff" | "patch" | "udiff"));
+        Self { language: language(name), in_comment: false, is_diff }
     }
 
     /// A line in its colours.
     pub(super) fn line(&mut self, line: &str) -> Vec<Span<'static>> {
+        if self.is_diff {
+            return vec![Span::styled(line.to_owned(), diff_style(line))];
+        }
         let Some(language) = &self.language else {
             return vec![Span::styled(line.to_owned(), CODE)];
         };
@@ -64,6 +71,18 @@ impl Highlighter {
             rest = after;
         }
         spans
+    }
+}
+
+/// Returns the style of a line of a change.
+fn diff_style(line: &str) -> Style {
+    let is_head = ["+++ ", "--- ", "diff ", "index "].iter().any(|head| line.starts_with(head));
+    match line.as_bytes().first() {
+        _ if is_head => BOLD,
+        Some(b'+') => GOOD,
+        Some(b'-') => BAD,
+        Some(b'@') => CODE,
+        _ => Style::new(),
     }
 }
 

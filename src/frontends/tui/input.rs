@@ -23,7 +23,7 @@ pub(super) enum Edit {
     LineEnd,
     Up,
     Down,
-    KillToStart,
+    KillLine,
     KillToEnd,
     KillWordBack,
     KillWordForward,
@@ -117,7 +117,7 @@ impl TextInput {
             Edit::LineEnd => self.cursor = self.line_end(),
             Edit::Up => self.vertical(true),
             Edit::Down => self.vertical(false),
-            Edit::KillToStart => self.kill(self.line_start(), self.cursor),
+            Edit::KillLine => self.kill_line(),
             Edit::KillToEnd => {
                 // At the end of a line, the newline goes.
                 let end = self.line_end();
@@ -138,6 +138,16 @@ impl TextInput {
     fn kill(&mut self, from: usize, to: usize) {
         if from < to {
             self.killed = self.remove(from, to);
+        }
+    }
+
+    /// Removes the line that the cursor is in; of an empty one, the newline before it.
+    fn kill_line(&mut self) {
+        let (start, end) = (self.line_start(), self.line_end());
+        if start < end {
+            self.kill(start, end);
+        } else {
+            self.remove(start.saturating_sub(1), start);
         }
     }
 
@@ -304,7 +314,8 @@ mod tests {
     #[test]
     fn what_is_killed_can_be_yanked() {
         check("one two|", &[KillWordBack, LineStart, Yank], "two|one ");
-        check("a\nb|c", &[KillToStart, LineEnd, Yank], "a\ncb|");
+        check("a\nb|c\nd", &[KillLine, Yank], "a\nbc|\nd");
+        check("a\nbc|", &[KillLine, KillLine, KillLine, KillLine], "|");
         check("a|b\nc", &[KillToEnd, KillToEnd, Yank], "a\n|c");
         check("one| two x", &[KillWordForward], "one| x");
         check("ab|", &[Transpose], "ba|");

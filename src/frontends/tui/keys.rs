@@ -88,7 +88,8 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("Alt+O", "everything in full from now on, or in short"),
     ("Ctrl+Z, Ctrl+L", "suspend; draw anew"),
     ("Ctrl+A E B F, Alt+B F", "move, as in a shell"),
-    ("Ctrl+W U K Y T, Alt+D", "cut, paste, swap, as in a shell"),
+    ("Ctrl+U", "cut the line"),
+    ("Ctrl+W K Y T, Alt+D", "cut, paste, swap, as in a shell"),
 ];
 
 /// The keys that matter, for people who do not know them yet.
@@ -195,6 +196,8 @@ fn question(key: KeyPress) -> Option<Intent> {
         Code::Up => Intent::Up,
         Code::Down | Code::Tab => Intent::Down,
         Code::Char('v') if !modified => Intent::Read,
+        // The line of a begun prompt is seen below a question.
+        Code::Char('u') if key.control => Intent::Edit(Edit::KillLine),
         _ => return scroll(key),
     })
 }
@@ -261,7 +264,7 @@ fn controlled(c: char) -> Option<Edit> {
         'j' => Edit::Insert("\n".to_owned()),
         'k' => Edit::KillToEnd,
         't' => Edit::Transpose,
-        'u' => Edit::KillToStart,
+        'u' => Edit::KillLine,
         'w' => Edit::KillWordBack,
         'y' => Edit::Yank,
         _ => return None,

@@ -132,9 +132,7 @@ impl MarkdownRows {
             Event::SoftBreak if self.table.is_none() => self.push(" ", Style::new()),
             Event::HardBreak if self.table.is_none() => self.flush(),
             Event::SoftBreak | Event::HardBreak => self.push(" ", Style::new()),
-            Event::TaskListMarker(done) => {
-                self.push(if done { "[x] " } else { "[ ] " }, Style::new());
-            }
+            Event::TaskListMarker(done) => self.task(done),
             Event::Rule => {
                 self.gap();
                 let rule = "─".repeat(self.columns.min(40));
@@ -179,9 +177,9 @@ impl MarkdownRows {
                 self.lists.push(first);
             }
             Tag::Item => self.item(),
-            Tag::Table(_) => {
+            Tag::Table(alignments) => {
                 self.gap();
-                self.table = Some(TableBuilder::default());
+                self.table = Some(TableBuilder::new(alignments));
             }
             Tag::Emphasis => self.style(Style::new().add_modifier(Modifier::ITALIC)),
             Tag::Strong => self.style(BOLD),
@@ -234,6 +232,17 @@ impl MarkdownRows {
             _ => "• ".to_owned(),
         };
         self.margins.push(Margin::mark(&mark, DIM));
+    }
+
+    /// Puts a box in the place of an item's bullet, or after its number.
+    fn task(&mut self, done: bool) {
+        let mark = if done { "☑ " } else { "☐ " };
+        match self.margins.last_mut() {
+            Some(margin) if self.lists.last() == Some(&None) && margin.first != margin.rest => {
+                *margin = Margin::mark(mark, DIM);
+            }
+            _ => self.push(mark, DIM),
+        }
     }
 
     /// Ends a link: where it leads is said, unless its text does.

@@ -299,6 +299,22 @@ fn todo_lists() {
 }
 
 #[test]
+fn a_todo_list_is_never_without_its_head() {
+    for rows in 5..14 {
+        let stage = Stage::new()
+            .sized(50, rows)
+            .turn("go")
+            .see(call("1", "Think", "3 todos", json!("Nothing")))
+            .finished("1", done(json!({ "Todos": todos() })));
+        let shown: Vec<_> = stage.frame().rows.iter().map(ToString::to_string).collect();
+        let item = shown.iter().position(|row| row.contains("fix the bug"));
+        let head = shown.iter().position(|row| row == "todo 1/3");
+        assert!(item.is_none() || head < item && head.is_some(), "{shown:#?}");
+        assert!(shown.iter().any(|row| row.starts_with("› ")), "{shown:#?}");
+    }
+}
+
+#[test]
 fn questions() {
     let stage = Stage::new().turn("go").see(asked_edit("1")).wait(1000);
     stage.check("question_edit.txt");

@@ -1,5 +1,6 @@
 //! Tables: columns as wide as they need to be, or as there is room for.
 
+use pulldown_cmark::Alignment;
 use ratatui_core::text::{Line, Span};
 
 use super::super::theme::{BOLD, DIM};
@@ -15,11 +16,17 @@ const NARROW: usize = 5;
 #[derive(Default)]
 pub(super) struct TableBuilder {
     rows: Vec<Vec<Vec<Span<'static>>>>,
+    /// Alignments of the columns.
+    alignments: Vec<Alignment>,
     /// The row that is being read.
     row: Vec<Vec<Span<'static>>>,
 }
 
 impl TableBuilder {
+    pub(super) fn new(alignments: Vec<Alignment>) -> Self {
+        Self { alignments, ..Self::default() }
+    }
+
     pub(super) fn cell(&mut self, cell: Vec<Span<'static>>) {
         self.row.push(cell);
     }
@@ -40,7 +47,7 @@ impl TableBuilder {
                 let rules: Vec<_> = widths.iter().map(|width| "─".repeat(*width)).collect();
                 lines.push(Line::styled(rules.join("─┼─"), DIM));
             }
-            lines.extend(laid_out(row, &widths));
+            lines.extend(self.laid_out(row, &widths));
         }
         lines
     }
@@ -64,27 +71,33 @@ impl TableBuilder {
         }
         widths
     }
-}
 
-/// One row of a table, whose cells may take several.
-fn laid_out(row: &[Vec<Span<'static>>], widths: &[usize]) -> Vec<Line<'static>> {
-    let none = Vec::new();
-    let cells: Vec<_> = (0..widths.len())
-        .map(|at| wrap(row.get(at).unwrap_or(&none), &Margin::default(), widths[at]))
-        .collect();
-    let height = cells.iter().map(Vec::len).max().unwrap_or(0);
-    let line = |at: usize| {
-        let mut spans = Vec::new();
-        for (cell, width) in cells.iter().zip(widths) {
-            if !spans.is_empty() {
-                spans.push(Span::styled(BETWEEN, DIM));
+    /// Returns the rows of a table's row, whose cells may take several.
+    fn laid_out(&self, row: &[Vec<Span<'static>>], widths: &[usize]) -> Vec<Line<'static>> {
+        let none = Vec::new();
+        let cells: Vec<_> = (0..widths.len())
+            .map(|at| wrap(row.get(at).unwrap_or(&none), &Margin::default(), widths[at]))
+            .collect();
+        let height = cells.iter().map(Vec::len).max().unwrap_or(0);
+        let line = |at: usize| {
+            let mut spans = Vec::new();
+            for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
+                if column > 0 {
+                    spans.push(Span::styled(BETWEEN, DIM));
+                }
+                let text = cell.get(at).map_or_else(Vec::new, |line| line.spans.clone());
+                let missing = width.saturating_sub(width_of(&text));
+                let before = match self.alignments.get(column) {
+                    Some(Alignment::Right) => missing,
+                    Some(Alignment::Center) => missing / 2,
+                    Some(Alignment::Left | Alignment::None) | None => 0,
+                };
+                spans.push(Span::raw(" ".repeat(before)));
+                spans.extend(text);
+                spans.push(Span::raw(" ".repeat(missing - before)));
             }
-            let text = cell.get(at).map_or_else(Vec::new, |line| line.spans.clone());
-            let missing = width.saturating_sub(width_of(&text));
-            spans.extend(text);
-            spans.push(Span::raw(" ".repeat(missing)));
-        }
-        Line::from(spans)
-    };
-    (0..height).map(line).collect()
+            Line::from(spans)
+        };
+        (0..height).map(line).collect()
+    }
 }

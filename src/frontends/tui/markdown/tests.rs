@@ -1,5 +1,8 @@
 //! Tests of rendered Markdown, and of the places at which it can be cut.
 
+use ratatui_core::style::Style;
+
+use super::super::theme::{BAD, BOLD, CODE, GOOD};
 use super::{last_code, render};
 
 #[track_caller]
@@ -32,7 +35,7 @@ fn lists_are_indented_and_numbered() {
     check(
         "Do:\n\n1. one\n   - a long item\n2. two\n\n- [x] done",
         10,
-        &["Do:", "", "1. one", "   • a", "     long", "     item", "2. two", "", "• [x] done"],
+        &["Do:", "", "1. one", "   • a", "     long", "     item", "2. two", "", "☑ done"],
     );
 }
 
@@ -112,4 +115,39 @@ fn nothing_breaks_on_a_screen_of_one_column() {
     for columns in 0..6 {
         assert!(!render(text, columns).is_empty());
     }
+}
+
+#[test]
+fn tables_keep_the_alignment_of_their_columns() {
+    let table = "| name | price | x |\n|:--|--:|:-:|\n| tea | 5 | abc |\n| coffee | 12 | y |";
+    check(
+        table,
+        40,
+        &[
+            "name   │ price │  x",
+            "───────┼───────┼────",
+            "tea    │     5 │ abc",
+            "coffee │    12 │  y",
+        ],
+    );
+    let narrow = "| a | b |\n|--|--:|\n| x | one two three |";
+    check(narrow, 12, &["a │        b", "──┼─────────", "x │ one two", "  │    three"]);
+}
+
+#[test]
+fn tasks_have_boxes() {
+    check(
+        "- [x] one\n- [ ] two\n  - [ ] three\n- four",
+        40,
+        &["☑ one", "☐ two", "  ☐ three", "• four"],
+    );
+    check("- [ ] loose\n\n- [x] too", 40, &["☐ loose", "☑ too"]);
+    check("1. [ ] first", 40, &["1. ☐ first"]);
+}
+
+#[test]
+fn a_diff_in_a_fence_has_the_colours_of_a_change() {
+    let text = "```diff\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n same\n```";
+    let styles: Vec<_> = render(text, 40).iter().map(|row| row.spans[0].style).collect();
+    assert_eq!(styles, [BOLD, BOLD, CODE, BAD, GOOD, Style::new()]);
 }
