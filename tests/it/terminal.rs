@@ -270,7 +270,7 @@ fn a_prompt_an_edit_that_is_allowed_and_the_end() {
     Terminal::wait_for_grace();
     terminal.text("y");
     let seen = terminal.until("Written.");
-    assert_eq!(ended_calls(&seen), ["✓ Writing to a.txt +1 -0 new file"]);
+    assert_eq!(ended_calls(&seen), ["✓ Write a.txt  +1 -0 new file"]);
     assert_eq!(terminal.file("project/a.txt").unwrap(), "proposed\n");
     terminal.keys(&["C-d"]);
     terminal.wait("the shell", |seen| seen.trim_end().ends_with("ready>"));

@@ -28,6 +28,8 @@ pub(super) struct Dialog {
     /// The rows of what is asked about, for so many columns; with everything else that is said, or
     /// not.
     pub(super) content: Memo<(usize, bool), QuestionRows>,
+    /// The same, without what is far from a change.
+    pub(super) compact: Memo<usize, QuestionRows>,
     /// Number of these rows that the screen shows, and of those that there are.
     pub(super) window: Cell<VisibleRows>,
     /// `true` if the question has the whole screen.
@@ -76,6 +78,7 @@ impl Dialog {
             selected: 0,
             scroll: 0,
             content: Memo::default(),
+            compact: Memo::default(),
             window: Cell::default(),
             reading: false,
             saying: None,

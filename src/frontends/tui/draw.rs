@@ -9,10 +9,12 @@ mod picker;
 mod question;
 mod rewind;
 mod status;
+mod title;
 
 use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};
 
+use self::title::Title;
 use super::item::{HistoryItem, ItemBody, Tone};
 use super::layout::ItemRows;
 use super::markdown::{self, Growing};
@@ -21,7 +23,9 @@ use super::state::ScreenState;
 use super::theme::{ASKS, BAD, BOLD, CODE, DIM, GOOD, USER};
 use super::whole::{broken, wrap_words};
 use super::wrap::{Margin, cut, lines, width};
-use tandem_agent::session::{CallStatus, Millis, Origin, Todo, TodoStatus, origin_label};
+use tandem_agent::session::{
+    CallStarted, CallStatus, Millis, Origin, Todo, TodoStatus, origin_label,
+};
 use tandem_content::visible::visible_line;
 
 /// Rows of the todo list at most.
@@ -50,6 +54,11 @@ pub(super) struct LiveRows {
     pub(super) rows: Vec<Line<'static>>,
     /// Row and column, if it is seen.
     pub(super) cursor: Option<(usize, usize)>,
+}
+
+/// Returns the title of a call, on one line.
+pub(super) fn title(started: &CallStarted) -> String {
+    Title::of(started).text()
 }
 
 /// The rows of an item, as they go into the scrollback; all of them if `unfolded`.

@@ -373,6 +373,39 @@ fn a_question_takes_no_more_than_there_is() {
     Stage::new().sized(60, 14).turn("go").see(asked_edit("1")).wait(1000).check("question_low.txt");
 }
 
+/// A question about a change of five lines, each in the place of another.
+fn asked_five_lines() -> Value {
+    let file = |of: &str| {
+        let changed: Vec<_> = (1..=5).map(|line| format!("    {of} = {line}\n")).collect();
+        let changed = changed.concat();
+        format!("import os\n\ndef total():\n{changed}    return 1\n\nprint(total())\n")
+    };
+    let path = "/home/me/src/project/src/cart.py";
+    let mut call = asked_edit("1");
+    let started = &mut call["CallStarted"];
+    started["access"] = json!({ "Edit": { "path": path } });
+    started["summary"]["label"] = json!("src/cart.py: `    old = 1` => `    new = 1`");
+    started["summary"]["diff"] = json!({ "path": path, "old": file("old"), "new": file("new") });
+    call
+}
+
+#[test]
+fn a_change_of_five_lines_is_seen_whole_with_its_answers() {
+    for (columns, rows, file) in [(80, 23, "80x24"), (120, 39, "120x40"), (50, 14, "50x15")] {
+        let stage = Stage::new().sized(columns, rows).turn("go").see(asked_five_lines()).wait(1000);
+        stage.check(&format!("question_five_lines_{file}.txt"));
+        if rows > 20 {
+            let shown: Vec<_> = stage.frame().rows.iter().map(ToString::to_string).collect();
+            let shown = shown.join("\n");
+            for line in 1..=5 {
+                assert!(shown.contains(&format!("-    old = {line}")), "{shown}");
+                assert!(shown.contains(&format!("+    new = {line}")), "{shown}");
+            }
+            assert!(shown.contains("s  No, and say why"), "{shown}");
+        }
+    }
+}
+
 #[test]
 fn who_types_goes_on_typing_when_a_question_comes_up() {
     Stage::new().turn("go").typed("some words").see(asked_edit("1")).check("question_typing.txt");

@@ -11,6 +11,7 @@ pub(super) use self::about::{Elsewhere, StatusInfo};
 use super::clock::seconds;
 use super::complete::Completion;
 use super::dialog::Dialog;
+use super::draw;
 use super::input::TextInput;
 use super::item::{CallCard, HistoryItem, ItemBody, Tone};
 use super::keyboard::KeyPress;
@@ -460,7 +461,7 @@ impl ScreenState {
                 Some(format!("retrying in {wait}: {}", retry.reason))
             }
             Activity::AwaitingAnswer(call) | Activity::Calling(call) => {
-                for_so_long(&call.started.summary.label, call.since)
+                for_so_long(&draw::title(&call.started), call.since)
             }
             Activity::Answering(since) => for_so_long("answering", since),
             Activity::Thinking(since) => for_so_long("thinking", since),

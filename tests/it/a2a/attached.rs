@@ -74,7 +74,7 @@ async fn a_question_of_the_editors_turn_is_answered_here() {
     Terminal::wait_for_grace();
     terminal.text("y");
     let seen = terminal.until("Written.");
-    assert_eq!(ended_calls(&seen), ["✓ Writing to a.txt +1 -0 new file"], "it was allowed here");
+    assert_eq!(ended_calls(&seen), ["✓ Write a.txt  +1 -0 new file"], "it was allowed here");
     it.editor.answer_to(id).await;
     // The editor's answer comes too late to count, and tells under which id it shows the call.
     it.editor.answer(&question, json!({ "id": 1, "outcome": "allow" })).await;
@@ -111,7 +111,7 @@ async fn a_question_that_the_editor_answers_is_closed_here() {
     terminal.until(EDIT_QUESTION);
     it.editor.answer(&question, json!({ "id": 1, "outcome": "allow" })).await;
     let seen = terminal.until("Written.");
-    let ended = "✓ Writing to a.txt +1 -0 new file · allowed by the editor";
+    let ended = "✓ Write a.txt  +1 -0 new file · allowed by the editor";
     assert_eq!(ended_calls(&seen), [ended]);
     assert!(!seen.contains(EDIT_QUESTION), "{seen}");
 }

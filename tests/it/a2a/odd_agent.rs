@@ -261,7 +261,7 @@ fn what_is_not_taken_comes_back() {
     assert!(seen.contains("Do this?"), "{seen}");
     Terminal::wait_for_grace();
     terminal.text("y");
-    terminal.until("✗ a thing");
+    terminal.until("✗ Call a thing");
     terminal.line("some words");
     let seen = terminal.until("not that");
     assert_eq!(prompts(&seen).last(), Some(&"some words"));

@@ -41,7 +41,7 @@ pub(super) fn rows(card: &CallCard, open: bool, columns: usize) -> ItemRows {
             Some(ResultContent::Diff(change)) => {
                 let lines = change.lines();
                 counts = diff::counts(change, &lines);
-                limited(diff::rows(change, &lines, columns), all(CHANGE))
+                limited(diff::rows(change, &lines, diff::ALL, columns), all(CHANGE))
             }
             Some(ResultContent::Markdown(text)) => text_rows(text, all(TEXT), columns),
             Some(ResultContent::Sources(sources)) => {
@@ -88,7 +88,7 @@ fn head(card: &CallCard, counts: Vec<Span<'static>>, columns: usize) -> Line<'st
     };
     let remark = remark(card);
     let room = columns.saturating_sub(2 + width_of(&counts));
-    let label = cut(super::beginning(&card.started.summary.label), room);
+    let label = cut(super::beginning(&super::title(&card.started)), room);
     let rest = room.saturating_sub(width(&label));
     let mut spans = vec![Span::styled(format!("{mark} "), style), Span::raw(label)];
     spans.extend(counts);

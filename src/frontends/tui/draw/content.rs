@@ -12,16 +12,17 @@ use super::diff;
 use tandem_agent::session::{Access, CallStarted, FileDiff, without_sandbox_marks};
 use tandem_content::visible::{has_hidden, visible, visible_line};
 
-/// Returns what a question is about; `full`: with everything else that the question says.
-pub(super) fn content(dialog: &Dialog, full: bool, columns: usize) -> QuestionRows {
+/// Returns what a question is about; `full`: with everything else that the question says; `around`:
+/// number of unchanged lines before and after a changed one.
+pub(super) fn content(dialog: &Dialog, full: bool, around: usize, columns: usize) -> QuestionRows {
     let started = &*dialog.started;
-    let mut page = ContentRows { columns, content: QuestionRows::default() };
+    let mut page = ContentRows { columns, around, content: QuestionRows::default() };
     let reason = reason(started);
     let said = reason.iter().chain([&started.summary.label]);
     page.content.hidden =
         said.chain(dialog.choices().iter().map(|(.., text)| text)).any(|it| has_hidden(it));
     if full {
-        page.text(&started.summary.label, BOLD);
+        page.text(&super::title(started), BOLD);
         page.rule();
     }
     page.subject(started);
@@ -47,6 +48,8 @@ pub(super) fn reason(started: &CallStarted) -> Option<String> {
 
 struct ContentRows {
     columns: usize,
+    /// Number of unchanged lines before and after a changed one.
+    around: usize,
     content: QuestionRows,
 }
 
@@ -117,7 +120,7 @@ impl ContentRows {
         let lines = change.lines();
         let mut pieces = lines.hunks.iter().flatten().flat_map(|line| &line.pieces);
         self.content.hidden |= pieces.any(|(_, text)| has_hidden(text));
-        self.content.rows.extend(diff::rows(change, &lines, self.columns));
+        self.content.rows.extend(diff::rows(change, &lines, self.around, self.columns));
         self.content.counts = diff::counts(change, &lines);
     }
 

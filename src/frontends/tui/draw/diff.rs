@@ -7,25 +7,45 @@ use super::super::theme::{BAD, CODE, DIM, GOOD};
 use super::super::wrap::{Margin, fold};
 use tandem_agent::session::{DiffLine, FileDiff, LineDiff, Side};
 
+/// Number of unchanged lines around a changed one that is larger than there are.
+pub(super) const ALL: usize = usize::MAX;
+
 /// Between two groups of lines, where lines that stay are left out.
 const LEFT_OUT: &str = "⋮";
 
-/// The rows of all of a change.
-pub(super) fn rows(change: &FileDiff, diff: &LineDiff, columns: usize) -> Vec<Line<'static>> {
+/// The rows of a change, with at most `around` unchanged lines before and after a changed one.
+pub(super) fn rows(
+    change: &FileDiff,
+    diff: &LineDiff,
+    around: usize,
+    columns: usize,
+) -> Vec<Line<'static>> {
     let last = diff.hunks.iter().flatten().map(|line| line.number).max().unwrap_or(0);
     let digits = last.to_string().len();
     let mut rows = Vec::new();
-    for (at, hunk) in diff.hunks.iter().enumerate() {
+    let hunks = diff.hunks.iter().flat_map(|hunk| near_changes(hunk, around));
+    for (at, hunk) in hunks.enumerate() {
         if at > 0 {
             rows.push(Line::styled(format!("  {LEFT_OUT:>digits$}"), DIM));
         }
-        rows.extend(hunk.iter().flat_map(|line| numbered(line, digits, columns)));
+        rows.extend(hunk.into_iter().flat_map(|line| numbered(line, digits, columns)));
     }
     if rows.is_empty() {
         let what = if change.new.is_empty() { "(an empty file)" } else { "(no line is changed)" };
         rows.push(Line::styled(format!("  {what}"), DIM));
     }
     rows
+}
+
+/// Returns groups of the lines that are changed or near a changed one.
+fn near_changes(hunk: &[DiffLine], around: usize) -> Vec<Vec<&DiffLine>> {
+    let is_near = |at: usize| {
+        let (from, to) = (at.saturating_sub(around), at.saturating_add(around));
+        hunk[from..hunk.len().min(to.saturating_add(1))].iter().any(|it| it.side != Side::Both)
+    };
+    let near: Vec<_> = hunk.iter().enumerate().map(|(at, line)| (is_near(at), line)).collect();
+    let groups = near.chunk_by(|a, b| a.0 == b.0).filter(|group| group[0].0);
+    groups.map(|group| group.iter().map(|(_, line)| *line).collect()).collect()
 }
 
 /// The rows of one line.
@@ -55,7 +75,7 @@ fn numbered(line: &DiffLine, digits: usize, columns: usize) -> Vec<Line<'static>
 /// Returns the numbers of lines that are new and that are gone, and what is special about the file.
 pub(super) fn counts(change: &FileDiff, diff: &LineDiff) -> Vec<Span<'static>> {
     let mut counts = vec![
-        Span::styled(format!(" +{}", diff.added), GOOD),
+        Span::styled(format!("  +{}", diff.added), GOOD),
         Span::styled(format!(" -{}", diff.removed), BAD),
     ];
     if change.old.is_none() {

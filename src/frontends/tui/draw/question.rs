@@ -9,6 +9,8 @@ use super::super::layout::QuestionRows;
 use super::super::theme::{ASKS, BAD, BOLD, CODE, DIM, USER};
 use super::super::wrap::{Margin, cut, width, width_of, wrap};
 use super::content::{content, reason};
+use super::diff::ALL;
+use super::title::Title;
 use super::{LiveRows, rule};
 use tandem_agent::commands::is_share;
 use tandem_agent::session::Access;
@@ -50,6 +52,15 @@ const DETAILS: [DetailLevel; 6] = [
     DetailLevel { apart: false, title: 1, reason: 0, choice: 0, keys: false },
 ];
 
+/// Number of these levels that show every answer and the reason.
+const WITH_ANSWERS: usize = 3;
+
+/// Maximum number of rows of a change that is shown with fewer unchanged lines if it is seen whole then.
+const MAX_COMPACTED: usize = 60;
+
+/// Number of unchanged lines around a changed one in that case.
+const CONTEXT: usize = 1;
+
 /// A part of a question, and whether any of it is cut.
 #[derive(Debug, Default)]
 struct QuestionPart {
@@ -80,24 +91,22 @@ impl QuestionPart {
 
 /// The rows of a question: as many as there are, at most `height`.
 pub(super) fn rows(dialog: &Dialog, open: usize, columns: usize, height: usize) -> LiveRows {
-    let content = dialog.content.get((columns, false), || content(dialog, false, columns));
-    let least = content.rows.len().min(LEAST.max(height / 3));
-    let mut parts = None;
-    for detail in DETAILS {
-        let head = head(dialog, &content, open, detail, columns);
-        let foot = foot(dialog, detail, 0, columns);
-        // Some of what is above is to be seen, too.
-        let height = if detail.apart { height.saturating_sub(ABOVE) } else { height };
-        let room = height.checked_sub(head.rows.len() + foot.rows.len());
-        // In a small window that shows the marked choice alone, one row of the question does: the keys matter more.
-        let least = if detail.choice == 0 { least.min(LEAST_WITH_KEYS) } else { least };
-        let enough = room.is_some_and(|room| room >= least);
-        parts = Some((head, foot, room.unwrap_or(0), detail));
-        if enough {
-            break;
+    let mut content = dialog.content.get((columns, false), || content(dialog, false, ALL, columns));
+    let size = ScreenSize { columns, height };
+    let mut laid_out = None;
+    if matches!(dialog.started.access, Access::Edit { .. }) {
+        laid_out = whole(dialog, &content, open, size);
+        if laid_out.is_none() && content.rows.len() <= MAX_COMPACTED {
+            let compact = || self::content(dialog, false, CONTEXT, columns);
+            let compact = dialog.compact.get(columns, compact);
+            laid_out = whole(dialog, &compact, open, size);
+            content = if laid_out.is_some() { compact } else { content };
         }
     }
-    let Some((head, mut foot, mut room, detail)) = parts else { return LiveRows::default() };
+    let laid_out = laid_out.or_else(|| part(dialog, &content, open, size));
+    let Some(Layout { head, mut foot, mut room, detail }) = laid_out else {
+        return LiveRows::default();
+    };
     // What nothing else needs is for choices that are not marked.
     let left = room.saturating_sub(content.rows.len() + 1).min(dialog.choices().len() - 1);
     if detail.choice == 0 && left > 0 && dialog.saying.is_none() {
@@ -111,9 +120,67 @@ pub(super) fn rows(dialog: &Dialog, open: usize, columns: usize, height: usize) 
     LiveRows { rows: [head.rows, content, foot.rows].concat(), cursor }
 }
 
+/// Numbers of columns and rows that there are for a question.
+#[derive(Clone, Copy)]
+struct ScreenSize {
+    columns: usize,
+    height: usize,
+}
+
+/// Parts of a question beside its content, and number of rows that are left for it.
+struct Layout {
+    head: QuestionPart,
+    foot: QuestionPart,
+    room: usize,
+    detail: DetailLevel,
+}
+
+/// Returns the layout with so much detail, and whether there is room for it.
+fn layout(
+    dialog: &Dialog,
+    content: &QuestionRows,
+    open: usize,
+    detail: DetailLevel,
+    ScreenSize { columns, height }: ScreenSize,
+) -> (Layout, bool) {
+    let head = head(dialog, content, open, detail, columns);
+    let foot = foot(dialog, detail, 0, columns);
+    // Some of what is above is to be seen, too.
+    let height = if detail.apart { height.saturating_sub(ABOVE) } else { height };
+    let room = height.checked_sub(head.rows.len() + foot.rows.len());
+    let fits = room.is_some();
+    (Layout { head, foot, room: room.unwrap_or(0), detail }, fits)
+}
+
+/// Returns the layout in which all of the content is seen together with all answers, if there is
+/// room for them.
+fn whole(dialog: &Dialog, content: &QuestionRows, open: usize, size: ScreenSize) -> Option<Layout> {
+    let layouts = DETAILS[..WITH_ANSWERS].iter();
+    let layouts = layouts.map(|detail| layout(dialog, content, open, *detail, size));
+    let mut fitting = layouts.filter(|(layout, fits)| *fits && layout.room >= content.rows.len());
+    fitting.next().map(|(layout, _)| layout)
+}
+
+/// Returns the layout with as much detail as leaves room for some of the content.
+fn part(dialog: &Dialog, content: &QuestionRows, open: usize, size: ScreenSize) -> Option<Layout> {
+    let least = content.rows.len().min(LEAST.max(size.height / 3));
+    let mut tried = None;
+    for detail in DETAILS {
+        let (layout, fits) = layout(dialog, content, open, detail, size);
+        // In a small window that shows the marked choice alone, one row of the question does: the keys matter more.
+        let least = if detail.choice == 0 { least.min(LEAST_WITH_KEYS) } else { least };
+        let enough = fits && layout.room >= least;
+        tried = Some(layout);
+        if enough {
+            break;
+        }
+    }
+    tried
+}
+
 /// The whole of a question, on the whole screen.
 pub(super) fn read(dialog: &Dialog, columns: usize, height: usize) -> LiveRows {
-    let content = dialog.content.get((columns, true), || content(dialog, true, columns));
+    let content = dialog.content.get((columns, true), || content(dialog, true, ALL, columns));
     let detail = DETAILS[DETAILS.len() - 1];
     let head = head(dialog, &content, 1, detail, columns);
     let foot = format!("Esc: back · answers: {}", answers(dialog));
@@ -140,7 +207,12 @@ fn head(
     if open > 1 {
         more.push(Span::styled(format!(" ({} more wait)", open - 1), DIM));
     }
-    let label = format!(" {}", dialog.started.summary.label);
+    let is_edit = matches!(dialog.started.access, Access::Edit { .. });
+    let label = if is_edit {
+        format!(" {}", Title::of(&dialog.started).object)
+    } else {
+        format!(" {}", dialog.started.summary.label.trim_start())
+    };
     let asks = Span::styled(asks(dialog), ASKS);
     let spans = [vec![asks.clone(), Span::raw(label.clone())], more.clone()].concat();
     let rows = wrap(&spans, &Margin::default(), columns);

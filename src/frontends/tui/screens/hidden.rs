@@ -129,7 +129,7 @@ fn a_path_is_on_one_line_and_lines_of_a_label_are_all_shown() {
     let mut edit = call("1", "Edit", "Writing to a\nb", json!({ "Edit": { "path": "/a\nb" } }));
     let change = json!({ "path": "/a\nb", "old": null, "new": "x\n" });
     edit["CallStarted"]["summary"]["diff"] = change.clone();
-    check(Stage::new(), edit, done(json!({ "Diff": change })), "Writing to a\\nb");
+    check(Stage::new(), edit, done(json!({ "Diff": change })), "a\\nb");
 }
 
 #[test]
