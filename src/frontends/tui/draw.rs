@@ -15,7 +15,7 @@ use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};
 
 use self::title::Title;
-use super::item::{HistoryItem, ItemBody, Tone};
+use super::item::{HistoryItem, ItemBody, THOUGHT_MARGIN, Tone};
 use super::layout::ItemRows;
 use super::markdown::{self, Growing};
 use super::picker::Picker;
@@ -214,7 +214,7 @@ fn thought(thought: &Growing, done: bool, open: bool, columns: usize) -> ItemRow
         return ItemRows { rows: vec![Line::styled(shown, DIM)], whole };
     }
     let margin = Margin::mark("∴ ", DIM);
-    let mut rows = markdown::render_rest(thought, columns.saturating_sub(2));
+    let mut rows = markdown::render_rest(thought, columns.saturating_sub(THOUGHT_MARGIN));
     for (at, row) in rows.iter_mut().enumerate() {
         let begins = at == 0 && !thought.goes_on;
         let margin = if begins { &margin.first } else { &margin.rest };

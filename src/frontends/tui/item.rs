@@ -8,6 +8,9 @@ use super::markdown::Growing;
 use super::memo::Memo;
 use tandem_agent::session::{Answer, CallStarted, CallStatus, Origin, ToolOutcome};
 
+/// Columns before the text of a thought.
+pub(super) const THOUGHT_MARGIN: usize = 2;
+
 /// One piece of the history.
 #[derive(Debug, Clone)]
 pub(super) struct HistoryItem {
@@ -70,24 +73,23 @@ impl HistoryItem {
         Self { body, apart: true, done, open: false, rows: Memo::default() }
     }
 
-    /// Takes out the part of a growing text that will stay as it is; the rest stays.
-    pub(super) fn settle(&mut self, unfolded: bool) -> Option<Self> {
+    /// Takes out the part of a growing text that will stay as it is in so many columns; the rest stays.
+    pub(super) fn settle(&mut self, unfolded: bool, columns: usize) -> Option<Self> {
         if self.done {
             return None;
         }
-        let (body, apart) = match &mut self.body {
-            ItemBody::Said(text) => {
-                let (head, apart) = text.settle()?;
-                (ItemBody::Said(head), apart)
-            }
+        let is_open = unfolded || self.open;
+        let (text, columns, new): (_, _, fn(Growing) -> ItemBody) = match &mut self.body {
+            ItemBody::Said(text) => (text, columns, ItemBody::Said),
             // In short, it is one row to the end.
-            ItemBody::Thought(text) if unfolded || self.open => {
-                let (head, apart) = text.settle()?;
-                (ItemBody::Thought(head), apart)
+            ItemBody::Thought(text) if is_open => {
+                (text, columns.saturating_sub(THOUGHT_MARGIN), ItemBody::Thought)
             }
             _ => return None,
         };
-        let head = Self { apart: self.apart, open: self.open, done: true, ..Self::new(body) };
+        let settled = text.settle().or_else(|| Some((text.settle_rows(columns)?, false)));
+        let (head, apart) = settled?;
+        let head = Self { apart: self.apart, open: self.open, done: true, ..Self::new(new(head)) };
         self.apart = apart;
         Some(head)
     }

@@ -9,7 +9,7 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Parser, Tag, TagEnd};
 use ratatui_core::style::{Modifier, Style};
 use ratatui_core::text::{Line, Span};
 
-use self::settled::{CutPoint, OPTIONS, settled};
+use self::settled::{CutPoint, OPTIONS, settle_rows, settled};
 use self::table::TableBuilder;
 use super::highlight::Highlighter;
 use super::theme::{BOLD, CODE, DIM};
@@ -42,6 +42,11 @@ impl Growing {
         self.text.truncate(at);
         let rest = Self { text, context, joined, goes_on: true };
         Some((mem::replace(self, rest), apart))
+    }
+
+    /// Removes and returns the rows of its last paragraph that are whole in so many columns.
+    pub(super) fn settle_rows(&mut self, columns: usize) -> Option<Self> {
+        settle_rows(self, columns)
     }
 }
 

@@ -75,7 +75,7 @@ impl Stage {
 
     /// Moves items in their final form into the scrollback.
     fn scrolled(mut self) -> Self {
-        for item in self.state.take_finished() {
+        for item in self.state.take_finished(self.columns.into()) {
             let shown = draw::item(&item, self.state.unfolded, self.columns.into());
             self.scrollback.extend(shown.rows);
             if !shown.whole {

@@ -406,8 +406,8 @@ impl ScreenState {
         self.items.push_front(HistoryItem::new(ItemBody::Note(Tone::Aside, note)));
     }
 
-    /// Takes out what has its last form and nothing unfinished above it.
-    pub(super) fn take_finished(&mut self) -> Vec<HistoryItem> {
+    /// Takes out what has its last form in so many columns and nothing unfinished above it.
+    pub(super) fn take_finished(&mut self, columns: usize) -> Vec<HistoryItem> {
         let mut finished = Vec::new();
         if self.catching_up {
             return finished;
@@ -416,7 +416,9 @@ impl ScreenState {
             finished.push(item);
         }
         if let Some(first) = self.items.front_mut() {
-            finished.extend(first.settle(self.unfolded));
+            while let Some(settled) = first.settle(self.unfolded, columns) {
+                finished.push(settled);
+            }
         }
         finished
     }

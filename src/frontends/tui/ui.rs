@@ -141,7 +141,7 @@ impl Ui {
     pub(super) fn draw(&mut self) {
         let (columns, now) = (self.screen.columns(), now());
         let mut rows = Vec::new();
-        for item in self.state.take_finished() {
+        for item in self.state.take_finished(columns) {
             let shown = draw::item(&item, self.state.unfolded, columns);
             rows.extend(shown.rows);
             if !shown.whole {

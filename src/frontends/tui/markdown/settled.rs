@@ -1,6 +1,9 @@
 //! The part of a growing text that will not change any more: it goes into the scrollback, so that
 //! the part to draw anew is never long.
 
+mod rows;
+
+pub(super) use self::rows::settle_rows;
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag};
 
 /// Extensions of Markdown that are read.
@@ -47,6 +50,7 @@ enum BlockKind {
     Fence,
     Table,
     Row,
+    Paragraph,
     Other,
 }
 
@@ -106,10 +110,10 @@ fn kind(tag: &Tag<'_>) -> Option<BlockKind> {
         Tag::CodeBlock(CodeBlockKind::Fenced(_)) => BlockKind::Fence,
         Tag::Table(_) => BlockKind::Table,
         Tag::TableRow => BlockKind::Row,
-        Tag::Paragraph
-        | Tag::Heading { .. }
-        | Tag::HtmlBlock
-        | Tag::CodeBlock(CodeBlockKind::Indented) => BlockKind::Other,
+        Tag::Paragraph => BlockKind::Paragraph,
+        Tag::Heading { .. } | Tag::HtmlBlock | Tag::CodeBlock(CodeBlockKind::Indented) => {
+            BlockKind::Other
+        }
         _ => return None,
     })
 }
@@ -158,7 +162,9 @@ fn innermost(text: &str, path: &[OpenBlock], from: usize) -> Option<CutPoint> {
         (BlockKind::Row, Some((table, outer))) => between_rows(text, table, last, outer),
         (BlockKind::Fence, _) => in_code(text, last, outer),
         (BlockKind::Item, _) => between_words(text, last.content?, path, from),
-        (BlockKind::Other, _) => between_words(text, last.start, outer, from),
+        (BlockKind::Paragraph | BlockKind::Other, _) => {
+            between_words(text, last.start, outer, from)
+        }
         _ => None,
     };
     let cut = cut.filter(|cut| cut.at > from);
