@@ -2,7 +2,8 @@
 
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation as _};
 
-use super::wrap::{played, width};
+use super::played::played;
+use super::wrap::width;
 use tandem_content::visible::visible_line;
 
 /// Bytes of a line before the cursor that are laid out: more than the largest screen shows of a

@@ -29,6 +29,7 @@ mod news;
 mod notify;
 mod offer;
 mod picker;
+mod played;
 mod prompt;
 mod remote;
 mod rewind;

@@ -234,6 +234,7 @@ fn codes(style: Style, colour: bool) -> String {
     let number = match style.fg {
         Some(Color::Red) => ";31",
         Some(Color::Green) => ";32",
+        Some(Color::Yellow) => ";33",
         Some(Color::Blue) => ";34",
         Some(Color::Magenta) => ";35",
         Some(Color::Cyan) => ";36",

@@ -14,64 +14,7 @@ use unicode_width::UnicodeWidthStr as _;
 use tandem_content::visible::visible_line;
 
 /// Width of a tab in columns.
-const TAB: usize = 4;
-
-/// Returns a program's output as a terminal would show it: without escape sequences and control
-/// characters, tabs as spaces; of a line that was written over, as progress bars are, the last
-/// version. It hides what a program wrote, so nothing else may go through it.
-pub(super) fn played(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
-    let mut line = 0;
-    let mut column = 0;
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '\n' => {
-                clean.push(c);
-                (line, column) = (clean.len(), 0);
-            }
-            '\r' if chars.peek().is_some_and(|next| *next != '\n' && *next != '\r') => {
-                clean.truncate(line);
-                column = 0;
-            }
-            '\t' => {
-                let spaces = TAB - column % TAB;
-                clean.extend(std::iter::repeat_n(' ', spaces));
-                column += spaces;
-            }
-            '\u{1b}' => skip_escape(&mut chars),
-            // What would reorder a line on the screen is no part of what it says.
-            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
-            c if c.is_control() => {}
-            c => {
-                clean.push(c);
-                column += 1;
-            }
-        }
-    }
-    clean
-}
-
-/// Skips what follows an escape character and belongs to it.
-fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
-    match chars.next() {
-        Some('[') => while chars.next().is_some_and(|c| !('@'..='~').contains(&c)) {},
-        // A title or a link: up to a bell or `ESC \`.
-        Some(']' | 'P' | '_' | '^' | 'X') => {
-            while let Some(c) = chars.next() {
-                if c == '\u{7}' {
-                    return;
-                }
-                if c == '\u{1b}' {
-                    chars.next();
-                    return;
-                }
-            }
-        }
-        Some('(' | ')' | '#') => _ = chars.next(),
-        _ => {}
-    }
-}
+pub(super) const TAB: usize = 4;
 
 /// Returns the width of a text in columns.
 pub(super) fn width(text: &str) -> usize {
@@ -287,23 +230,5 @@ mod tests {
     #[test]
     fn carriage_returns_end_no_line() {
         assert_eq!(lines("a\rb\r\nc\n").collect::<Vec<_>>(), ["a\rb\r", "c"]);
-    }
-
-    #[test]
-    fn output_is_played_until_nothing_is_left_that_a_terminal_would_obey() {
-        let cases = [
-            ("\x1b[31mred\x1b[0m", "red"),
-            ("\x1b]0;title\x07text\x1b]8;;http://x\x1b\\link", "textlink"),
-            ("10%\r20%\r\nnext", "20%\nnext"),
-            ("done\r", "done"),
-            ("a\tb\n\tc", "a   b\n    c"),
-            ("bell\x07 back\x08 c1\u{9b}31m", "bell back c131m"),
-            ("\u{202e}evil", "evil"),
-            ("end\x1b", "end"),
-            ("\x1bPq\x1b\\after\x1b(B.", "after."),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(played(text), expected, "{text:?}");
-        }
     }
 }

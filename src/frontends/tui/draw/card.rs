@@ -1,15 +1,15 @@
 //! A call: one row that says what it is and how it went, and what came of it below.
 
-use std::borrow::Cow;
-
-use ratatui_core::style::Modifier;
+use ratatui_core::style::{Modifier, Style};
 use ratatui_core::text::{Line, Span};
 
 use super::super::item::CallCard;
 use super::super::layout::ItemRows;
 use super::super::markdown;
+use super::super::played::played_lines;
 use super::super::theme::{ASKS, BAD, CODE, DIM, GOOD};
-use super::super::wrap::{Margin, cut, played, width, width_of};
+use super::super::whole::wrap_words;
+use super::super::wrap::{Margin, cut, width, width_of};
 use super::diff;
 use tandem_agent::session::{
     Access, CallStarted, CallStatus, Decision, ResultContent, ToolOutcome, WebSource,
@@ -128,8 +128,11 @@ fn output(text: &str, plays: bool, most: usize, columns: usize) -> ItemRows {
     let text = text.trim_end();
     let from = memchr::memrchr_iter(b'\n', text.as_bytes()).nth(most - 1).map_or(0, |at| at + 1);
     let skipped = memchr::memchr_iter(b'\n', &text.as_bytes()[..from]).count();
-    let last = if plays { played(&text[from..]).into() } else { Cow::Borrowed(&text[from..]) };
-    let mut rows = super::plain(last.trim_end(), &bar(), DIM, columns);
+    let mut rows = if plays {
+        coloured(&text[from..], columns)
+    } else {
+        super::plain(&text[from..], &bar(), DIM, columns)
+    };
     let over = rows.len().saturating_sub(most);
     rows.drain(..over);
     let hidden = skipped + over;
@@ -137,6 +140,21 @@ fn output(text: &str, plays: bool, most: usize, columns: usize) -> ItemRows {
         rows.insert(0, more(hidden, "above"));
     }
     ItemRows { rows, whole: hidden == 0 }
+}
+
+/// Returns the rows of an output as a terminal shows it. What has no colour of its own is dim.
+fn coloured(text: &str, columns: usize) -> Vec<Line<'static>> {
+    let mut lines = played_lines(text);
+    let is_blank = |line: &mut Vec<Span<'_>>| line.iter().all(|it| it.content.trim().is_empty());
+    while lines.pop_if(is_blank).is_some() {}
+    let mut rows = Vec::new();
+    for mut line in lines {
+        for span in &mut line {
+            span.style = if span.style == Style::new() { DIM } else { span.style };
+        }
+        rows.extend(wrap_words(&line, &bar(), columns));
+    }
+    rows
 }
 
 fn more(rows: usize, place: &str) -> Line<'static> {

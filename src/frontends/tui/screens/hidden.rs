@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::super::theme::{DIM, GOOD};
 use super::attached::attached;
-use super::{Stage, asked, call, done, drawn};
+use super::{Stage, asked, call, done, drawn, shell};
 use crate::item::{HistoryItem, ItemBody};
 use tandem_content::visible::{has_hidden, visible_line};
 
@@ -189,6 +190,17 @@ fn only_what_a_program_writes_is_played() {
     let stage = Stage::new().turn("go").see(call("1", "Other", "t (s)", access));
     let seen = shown(&stage.see(progress("10%\r20%")));
     assert!(seen.contains("│ 10%␍20%"), "{seen}");
+}
+
+#[test]
+fn the_output_of_a_command_keeps_its_colours_and_nothing_else() {
+    let output = "\u{1b}[2J\u{1b}[32mok\u{1b}[0m 1\u{1b}]0;title\u{7}";
+    let stage = Stage::new().turn("!make").see(shell("1", "make"));
+    let stage = stage.see(json!({ "CallProgress": { "call": "1", "output": output } }));
+    let frame = stage.frame();
+    let row = frame.rows.iter().find(|row| row.to_string().contains("ok")).unwrap();
+    let spans: Vec<_> = row.spans.iter().map(|span| (&*span.content, span.style)).collect();
+    assert_eq!(spans, [("  │ ", DIM), ("ok", GOOD), (" 1", DIM)]);
 }
 
 #[test]
