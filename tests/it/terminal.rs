@@ -378,9 +378,9 @@ fn another_size_leaves_nothing_behind() {
     terminal.still();
     let whole = format!("{HINT}\n");
     for (columns, hint) in [
-        ("40", "\n› a prompt; /command, @file, !shell, ? …\n"),
+        ("40", "\n› /command, @file, ? for the keys\n"),
         ("100", &*whole),
-        ("33", "\n› a prompt; /command, @file, !sh…\n"),
+        ("33", "\n› /command, @file, ? for the keys\n"),
         ("80", &*whole),
     ] {
         terminal.tmux(&["resize-window", "-x", columns, "-y", "24"]);

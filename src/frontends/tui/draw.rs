@@ -22,7 +22,7 @@ use super::picker::Picker;
 use super::state::ScreenState;
 use super::theme::{ASKS, BAD, BOLD, CODE, DIM, GOOD, USER};
 use super::whole::{broken, wrap_words};
-use super::wrap::{Margin, cut, lines, width};
+use super::wrap::{Margin, cut, fitting, lines, width};
 use tandem_agent::session::{
     CallStarted, CallStatus, Millis, Origin, Todo, TodoStatus, origin_label,
 };
@@ -39,6 +39,25 @@ const PROMPT: usize = 40;
 
 /// The spinner, an image after the other.
 const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⢰", "⣠", "⣄", "⡆", "⠇"];
+
+/// Wordings of what can be typed, for less and less room.
+const PROMPT_HINTS: &[&str] = &[
+    "a prompt; /command, @file, !shell, ? for the keys",
+    "/command, @file, !shell, ? for the keys",
+    "/command, @file, ? for the keys",
+    "? for the keys",
+];
+
+/// The same after a turn that can go on.
+const GO_ON_HINTS: &[&str] = &[
+    "Enter goes on; or a prompt, /command, @file, !shell, ? for the keys",
+    "Enter goes on; /command, @file, ? for the keys",
+    "Enter goes on; ? for the keys",
+    "Enter goes on",
+];
+
+/// Columns from which on what goes on is cut rather than the hint after it.
+const HINTED: usize = 30;
 
 /// Time for which an image of the spinner is shown, in milliseconds.
 pub(super) const SPIN: Millis = 120;
@@ -265,10 +284,11 @@ fn queue_and_spinner(state: &ScreenState, columns: usize, now: Millis) -> Vec<Li
     let mut rows = Vec::new();
     if let Some(activity) = state.activity(now) {
         rows.push(Line::default());
-        let room = columns.saturating_sub(2);
+        let hint = " (Esc cancels)";
+        let reserved = if columns < HINTED { 0 } else { width(hint) };
+        let room = columns.saturating_sub(2 + reserved);
         let mut line =
             vec![Span::styled(spinner(now), ASKS), Span::raw(cut(beginning(&activity), room))];
-        let hint = " (Esc cancels)";
         if super::wrap::width_of(&line) + width(hint) <= columns {
             line.push(Span::styled(hint, DIM));
         }
@@ -321,13 +341,10 @@ fn composer(state: &ScreenState, columns: usize, height: usize) -> LiveRows {
         rows.push(Line::from(vec![mark, Span::raw(line.to_owned())]));
     }
     if state.input.is_empty() {
-        let hint = if state.can_go_on {
-            "Enter goes on; or a prompt, /command, @file, !shell, ? for the keys"
-        } else {
-            "a prompt; /command, @file, !shell, ? for the keys"
-        };
+        let hints = if state.can_go_on { GO_ON_HINTS } else { PROMPT_HINTS };
         rows.pop();
-        let hint = Span::styled(cut(hint, columns.saturating_sub(2)), DIM);
+        let room = columns.saturating_sub(2);
+        let hint = Span::styled(cut(fitting(hints, room), room), DIM);
         rows.push(Line::from(vec![Span::styled("› ", USER), hint]));
     }
     let marked = shell && row == 0 && shown.from_the_start;

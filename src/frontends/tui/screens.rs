@@ -254,6 +254,22 @@ fn the_start() {
 }
 
 #[test]
+fn what_can_be_done_is_said_whole_on_a_small_screen() {
+    Stage::new().sized(50, 14).check("start_50x15.txt");
+    Stage::new().sized(33, 14).check("start_33.txt");
+    let stage = Stage::new().sized(50, 14).turn("go").see(shell("1", &"make all ".repeat(9)));
+    stage.check("running_50x15.txt");
+    let mut stage = Stage::new().sized(50, 14);
+    let hint =
+        "the last answer is sent to the clipboard (12 bytes); tmux needs `set-clipboard on` for it";
+    stage.state.hint = Some(hint.to_owned());
+    stage.check("hint_50x15.txt");
+    stage.state.hint = None;
+    stage.state.help = true;
+    stage.sized(50, 39).check("keys_50.txt");
+}
+
+#[test]
 fn an_answer_as_it_streams() {
     let stage = Stage::new()
         .turn("why does the test fail?")

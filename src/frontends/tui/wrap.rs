@@ -47,6 +47,12 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
     cut
 }
 
+/// Returns the first of several wordings that fits, from the longest to the shortest; else the last.
+pub(super) fn fitting<'a>(wordings: &[&'a str], columns: usize) -> &'a str {
+    let fits = wordings.iter().find(|wording| width(wording) <= columns);
+    fits.or(wordings.last()).copied().unwrap_or_default()
+}
+
 /// Returns the lines of a text. Only line feeds end them: a carriage return is left to be seen.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.split_terminator('\n')

@@ -292,7 +292,7 @@ fn nothing_that_an_agent_tells_is_hidden_or_obeyed() {
     let seen = terminal.until("Hidden characters!");
     for line in [
         "› a␍b␛[2Jc",
-        "Writing to a\\nb",
+        "Change this file? a\\nb",
         "  /w/a\\nb\n",
         "1 +x␛]0;never ended␍\n",
         "2 +os.system()␍# harmless<U+202E>",

@@ -34,7 +34,7 @@ fn a_long_change_is_read_whole_in_a_small_terminal() {
     let content: String = (1..=80).map(|line| format!("line {line}\n")).collect();
     let Some(terminal) = Terminal::start(writes(&content), "") else { return };
     terminal.tmux(&["resize-window", "-x", "40", "-y", "10"]);
-    terminal.wait("the new width", |seen| seen.contains("!shell, ? …"));
+    terminal.wait("the new width", |seen| seen.contains("› /command, @file, ? for the keys"));
     terminal.line("write it");
     terminal.until("v: full screen");
     Terminal::wait_for_grace();

@@ -4,12 +4,15 @@ use ratatui_core::text::{Line, Span};
 
 use super::super::keys::{ESSENTIAL, HELP};
 use super::super::theme::CODE;
-use super::super::wrap::{Margin, cut, wrap};
+use super::super::wrap::{Margin, wrap};
 use super::plain;
+
+/// Columns below which the keys have no column of their own.
+const NARROW: usize = 60;
 
 /// Every key.
 pub(super) fn keys(columns: usize) -> Vec<Line<'static>> {
-    HELP.iter().map(|row| key(row, columns)).collect()
+    HELP.iter().flat_map(|row| key(row, columns)).collect()
 }
 
 /// Returns the essentials; `commands` are the names of all commands.
@@ -21,16 +24,19 @@ pub(super) fn essential(commands: &str, columns: usize) -> Vec<Line<'static>> {
          anything.",
     );
     rows.push(Line::default());
-    rows.extend(ESSENTIAL.iter().map(|row| key(row, columns)));
+    rows.extend(ESSENTIAL.iter().flat_map(|row| key(row, columns)));
     rows.push(Line::default());
     rows.extend(wrap(&[Span::styled(commands.to_owned(), CODE)], &Margin::default(), columns));
     rows.extend(text("A / lists them with what they do; tandem --help has flags and limits."));
     rows
 }
 
-fn key((key, what): &(&str, &str), columns: usize) -> Line<'static> {
-    Line::from(vec![
-        Span::styled(cut(&format!("  {key:<24}"), columns), CODE),
-        Span::raw(cut(what, columns.saturating_sub(26))),
-    ])
+/// The rows of a key: its effect is never cut.
+fn key((key, what): &(&str, &str), columns: usize) -> Vec<Line<'static>> {
+    let margin = Margin::mark(&format!("  {key:<24}"), CODE);
+    if columns >= NARROW {
+        return wrap(&[Span::raw((*what).to_owned())], &margin, columns);
+    }
+    let spans = [Span::styled(format!("  {key}: "), CODE), Span::raw((*what).to_owned())];
+    wrap(&spans, &Margin::mark("", CODE), columns)
 }

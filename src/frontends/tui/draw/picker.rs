@@ -7,7 +7,7 @@ use ratatui_core::text::{Line, Span};
 
 use super::super::picker::Picker;
 use super::super::theme::{ASKS, BAD, BOLD, CODE, DIM, USER};
-use super::super::wrap::{cut, width};
+use super::super::wrap::{Margin, cut, fitting, width, wrap};
 use super::{LiveRows, rule};
 use tandem_agent::session::{Listed, Millis, explain_age};
 use tandem_content::visible::visible_line;
@@ -17,6 +17,9 @@ pub(super) const SHOWN: usize = 12;
 
 /// Width from which on a row has more than a title.
 const WIDE: usize = 50;
+
+/// Rows from which on the keys may take more than one of them.
+const HIGH: usize = 12;
 
 /// Returns the rows of a choice, at most `height`.
 pub(super) fn rows(picker: &Picker, columns: usize, height: usize, now: Millis) -> LiveRows {
@@ -40,6 +43,9 @@ pub(super) fn rows(picker: &Picker, columns: usize, height: usize, now: Millis) 
     ];
     let cursor = (above.len() - 1, label.len() + width(&filter));
     let mut below = Vec::new();
+    let text = |text: &str, style| {
+        wrap(&[Span::styled(text.to_owned(), style)], &Margin::default(), columns)
+    };
     if let Some(found) = picker.marked_line() {
         below.push(line(&format!("  {}", visible_line(found)), CODE));
     }
@@ -50,7 +56,7 @@ pub(super) fn rows(picker: &Picker, columns: usize, height: usize, now: Millis) 
         Some(_) if let Some(hits) = picker.hits() => below.push(line(&found(hits), DIM)),
         Some((0, 0)) if picker.is_first() => below.push(line("There is no session.", DIM)),
         Some((0, 0)) => below.push(line("There is no other session.", DIM)),
-        Some((0, _)) => below.push(line(
+        Some((0, _)) => below.extend(text(
             "No session has these words in its title; Ctrl+R searches what was said.",
             DIM,
         )),
@@ -61,11 +67,9 @@ pub(super) fn rows(picker: &Picker, columns: usize, height: usize, now: Millis) 
         Some((_, all)) => below.push(line(&format!("{all} sessions"), DIM)),
     }
     if let Some(why) = &picker.failure {
-        below.push(line(&visible_line(why), BAD));
+        below.extend(text(&visible_line(why), BAD));
     }
-    let leave = if picker.is_first() { "new session" } else { "go back" };
-    let keys = format!("Enter: open; Tab: {other}; Ctrl+R: search contents; Esc: {leave}");
-    below.push(line(&keys, DIM));
+    below.extend(keys(picker, other, columns, height));
     let room = height.saturating_sub(above.len() + below.len()).min(SHOWN);
     let first = (picker.selected + 1).saturating_sub(room);
     let sessions = picker.fitting().enumerate().skip(first).take(room);
@@ -76,6 +80,19 @@ pub(super) fn rows(picker: &Picker, columns: usize, height: usize, now: Millis) 
     above.drain(..over);
     let cursor = cursor.0.checked_sub(over).map(|row| (row, cursor.1));
     LiveRows { rows: above, cursor }
+}
+
+/// Rows of the keys of a choice; `other`: the directories that Tab goes over to.
+fn keys(picker: &Picker, other: &str, columns: usize, height: usize) -> Vec<Line<'static>> {
+    let leave = if picker.is_first() { "new session" } else { "go back" };
+    let keys = format!("Enter: open; Tab: {other}; Ctrl+R: search contents; Esc: {leave}");
+    if height >= HIGH {
+        return wrap(&[Span::styled(keys, DIM)], &Margin::default(), columns);
+    }
+    let fewer = format!("Enter: open; Tab: {other}; Esc: {leave}");
+    let fewest = format!("Enter: open; Esc: {leave}");
+    let keys = fitting(&[&keys, &fewer, &fewest], columns);
+    vec![Line::styled(cut(keys, columns), DIM)]
 }
 
 /// Says in how many sessions a text was found.

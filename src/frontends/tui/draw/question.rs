@@ -7,7 +7,7 @@ use super::super::dialog::{Dialog, NO, VisibleRows};
 use super::super::input::TextInput;
 use super::super::layout::QuestionRows;
 use super::super::theme::{ASKS, BAD, BOLD, CODE, DIM, USER};
-use super::super::wrap::{Margin, cut, width, width_of, wrap};
+use super::super::wrap::{Margin, cut, fitting, width, width_of, wrap};
 use super::content::{content, reason};
 use super::diff::ALL;
 use super::title::Title;
@@ -21,6 +21,19 @@ const ABOVE: usize = 2;
 
 /// Rows of the sentence that goes with a "no".
 const SAYING: usize = 4;
+
+/// Wordings of what Enter does with that sentence, for less and less room.
+const SAYING_HELPS: &[&str] = &[
+    "Enter rejects and tells the model this; Esc goes back",
+    "Enter rejects, saying this; Esc goes back",
+    "Enter rejects; Esc goes back",
+];
+
+/// The same with a sentence that shares the session.
+const SHARE_HELPS: &[&str] = &[
+    "Enter does this, and the question stays open; Esc goes back",
+    "Enter does this; Esc goes back",
+];
 
 /// Rows of what is asked about, and of where in it they are, that are shown before anything else is
 /// left out; or else a third of what there is.
@@ -315,13 +328,9 @@ fn foot(dialog: &Dialog, detail: DetailLevel, others: usize, columns: usize) -> 
         let (said, (row, column)) = said(saying, columns, SAYING.min(detail.choice.max(1) * 2));
         foot.cursor = Some((foot.rows.len() + row, column));
         foot.rows.extend(said);
-        let help = if is_share(saying.text()) {
-            "Enter does this, and the question stays open; Esc goes back"
-        } else {
-            "Enter rejects and tells the model this; Esc goes back"
-        };
+        let helps = if is_share(saying.text()) { SHARE_HELPS } else { SAYING_HELPS };
         if detail.keys {
-            foot.rows.push(Line::styled(cut(help, columns), DIM));
+            foot.rows.push(Line::styled(cut(fitting(helps, columns), columns), DIM));
         }
         return foot;
     }
