@@ -411,6 +411,31 @@ fn another_size_while_something_goes_on_leaves_nothing_behind() {
 }
 
 #[test]
+fn another_width_while_a_paragraph_streams_tears_one_line_at_most() {
+    const WORDS: usize = 180;
+    let mut steps = Vec::new();
+    for word in 0..WORDS {
+        steps.extend([json!({ "text": format!("word{word:03} ") }), json!({ "delay": 15 })]);
+    }
+    let Some(terminal) = Terminal::start(json!([steps]), "") else { return };
+    terminal.line("tell");
+    for (word, columns) in [(40, "50"), (90, "100"), (140, "60")] {
+        terminal.until(&format!("word{word:03}"));
+        terminal.tmux(&["resize-window", "-x", columns, "-y", "24"]);
+    }
+    terminal.wait("the end", |seen| seen.contains("word179") && !seen.contains("Esc cancels"));
+    terminal.still();
+    // `-J` joins what the terminal itself has broken.
+    let all = terminal.tmux(&["capture-pane", "-p", "-J", "-S", "-"]).stdout;
+    let all = String::from_utf8_lossy(&all).into_owned();
+    let counts: Vec<_> = (0..WORDS).map(|n| all.matches(&format!("word{n:03}")).count()).collect();
+    assert!(!counts.contains(&0), "{counts:?}\n{all}");
+    let twice = counts.iter().filter(|count| **count > 1).count();
+    // A line of 100 columns has so many words.
+    assert!(twice <= 12, "{twice} words are there twice:\n{all}");
+}
+
+#[test]
 fn the_address_for_others_is_in_the_last_row() {
     let Some(terminal) = Terminal::start(json!([[{ "text": "x" }]]), "--a2a-port 0") else {
         return;
