@@ -7,6 +7,7 @@ use pulldown_cmark::{Event, Parser};
 use ratatui_core::style::Style;
 use ratatui_core::text::Line;
 use unicode_segmentation::UnicodeSegmentation as _;
+use unicode_width::UnicodeWidthChar as _;
 
 use super::super::{Growing, render_rest};
 use super::{BlockKind, OPTIONS, context, last_blocks, line_start, margin};
@@ -58,13 +59,18 @@ fn word_starts(text: &str, range: Range<usize>) -> impl Iterator<Item = usize> {
     let from = range.start;
     let mut next = ' ';
     text[range].char_indices().rev().filter_map(move |(at, c)| {
-        let begins = next.is_alphabetic() && c.is_whitespace();
+        // Scripts of wide characters have no spaces between words.
+        let begins = next.is_alphabetic() && (c.is_whitespace() || is_wide(next));
         next = c;
         let at = from + at + c.len_utf8();
         // The last line may be the head of a table.
         let is_cell = || text[line_start(text, at)..].lines().next().unwrap_or("").contains('|');
         (begins && at > from && !is_cell()).then_some(at)
     })
+}
+
+fn is_wide(c: char) -> bool {
+    c.width().is_some_and(|columns| columns > 1)
 }
 
 /// Returns the offset of the first mark that what follows may make the beginning of a code span, of a
@@ -149,6 +155,7 @@ mod tests {
             check(&format!("- {}", words.join(" ")), columns, 2);
             check(&format!("- a\n  - {}", words.join(" ")), columns, 3);
             check(&format!("> {}", words.join(" ")), columns, 2);
+            check(&"言葉と文字、".repeat(60), columns, 2);
             check(&format!("1. one\n\n   {}", words.join(" ")), columns, 4);
         }
     }
