@@ -376,7 +376,7 @@ fn another_size_leaves_nothing_behind() {
     // Nothing is drawn any more by itself.
     terminal.wait("the end", |seen| seen.contains("narrow.") && !seen.contains("Esc cancels"));
     terminal.still();
-    let whole = format!("{HINT}\n");
+    let whole = format!("\n› a prompt; /command, @file, !shell, {HINT}\n");
     for (columns, hint) in [
         ("40", "\n› /command, @file, ? for the keys\n"),
         ("100", &*whole),
