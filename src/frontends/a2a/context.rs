@@ -11,7 +11,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::dialect::Dialect;
 use super::frames::Frames;
-use super::messages::MessageSender;
+use super::messages::{KnownTurns, MessageSender};
 use super::notifiers::Push;
 use super::principals::{Principal, SessionRight};
 use super::story::{self, Story, is_within};
@@ -53,9 +53,8 @@ pub(super) struct SessionContext {
     /// to be notified, until they are.
     pub(super) restores_from: Mutex<Option<usize>>,
     last_use: Arc<LastUse>,
-    /// The last turn that each sender of messages has shown to know of: by cancelling it, or by naming its
-    /// session in a later message.
-    known: Mutex<HashMap<MessageSender, TurnId>>,
+    /// The turns that senders of messages know of.
+    known: Mutex<KnownTurns>,
     /// The calls that are asked about, and since when no person was there to answer.
     asking: Mutex<HashMap<String, Instant>>,
     /// Number of terminals that are attached.
@@ -348,7 +347,7 @@ impl SessionContext {
     pub(super) fn note_known(&self, sender: MessageSender, turn: Option<TurnId>) {
         let latest = || self.story(|story| story.projection().latest().map(|turn| turn.id));
         if let Some(turn) = turn.or_else(latest) {
-            self.known.lock().insert(sender, turn);
+            self.known.lock().note(sender, turn);
         }
     }
 
@@ -362,7 +361,7 @@ impl SessionContext {
     ) -> bool {
         match self.story(|story| story.ended_at(turn)) {
             None => true,
-            Some(at) => is_within(window, at) && self.known.lock().get(sender) != Some(&turn),
+            Some(at) => is_within(window, at) && !self.known.lock().knows(sender, turn),
         }
     }
 

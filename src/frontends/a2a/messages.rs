@@ -26,6 +26,9 @@ use tandem_wire::jsonrpc::Error;
 /// Number of messages that are remembered, of all sessions; the oldest are forgotten.
 const REMEMBERED: usize = 10_000;
 
+/// Number of senders that a session remembers; the oldest are forgotten.
+const MAX_KNOWN_SENDERS: usize = 1000;
+
 type Digest = [u8; 32];
 
 /// The messages that were sent last.
@@ -57,6 +60,41 @@ impl MessageSender {
     /// Returns the name that no other sender has.
     pub(super) fn name(&self) -> &str {
         &self.0
+    }
+}
+
+/// The last turn that each sender of messages has shown to know of: by cancelling it, or by naming its session in a
+/// later message.
+#[derive(Default)]
+pub(super) struct KnownTurns {
+    by_sender: HashMap<MessageSender, KnownTurn>,
+    /// Number of notes up to now.
+    notes: u64,
+}
+
+struct KnownTurn {
+    turn: TurnId,
+    /// Number of the note: the lowest is the oldest.
+    note: u64,
+}
+
+impl KnownTurns {
+    /// Notes that a sender knows of a turn. Where there are too many senders, the one is forgotten that has been noted
+    /// longest ago.
+    pub(super) fn note(&mut self, sender: MessageSender, turn: TurnId) {
+        if self.by_sender.len() >= MAX_KNOWN_SENDERS && !self.by_sender.contains_key(&sender) {
+            let oldest = self.by_sender.iter().min_by_key(|(_, known)| known.note);
+            if let Some(oldest) = oldest.map(|(sender, _)| sender.clone()) {
+                self.by_sender.remove(&oldest);
+            }
+        }
+        self.notes += 1;
+        self.by_sender.insert(sender, KnownTurn { turn, note: self.notes });
+    }
+
+    /// Returns `true` if this is the last turn that a sender has shown to know of.
+    pub(super) fn knows(&self, sender: &MessageSender, turn: TurnId) -> bool {
+        self.by_sender.get(sender).is_some_and(|known| known.turn == turn)
     }
 }
 
@@ -212,5 +250,22 @@ mod tests {
         let recent = messages.0.lock();
         assert_eq!((recent.by_id.len(), recent.order.len()), (REMEMBERED, REMEMBERED));
         assert!(!recent.by_id.contains_key(&first));
+    }
+
+    fn sender(n: usize) -> MessageSender {
+        MessageSender(n.to_string())
+    }
+
+    #[test]
+    fn a_session_remembers_only_so_many_senders() {
+        let mut known = KnownTurns::default();
+        (0..MAX_KNOWN_SENDERS).for_each(|n| known.note(sender(n), TurnId(1)));
+        // The first one is heard again, and the second is the oldest.
+        known.note(sender(0), TurnId(2));
+        known.note(sender(MAX_KNOWN_SENDERS), TurnId(1));
+        assert_eq!(known.by_sender.len(), MAX_KNOWN_SENDERS);
+        assert!(known.knows(&sender(0), TurnId(2)) && !known.knows(&sender(0), TurnId(1)));
+        assert!(!known.knows(&sender(1), TurnId(1)) && known.knows(&sender(2), TurnId(1)));
+        assert!(known.knows(&sender(MAX_KNOWN_SENDERS), TurnId(1)));
     }
 }
