@@ -26,6 +26,53 @@ pub(super) enum ProtocolVersion {
     V1,
 }
 
+/// Form of the requests to an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Binding {
+    /// All calls are posted to one address.
+    JsonRpc,
+    /// Each call has an address of its own below the endpoint (1.0, section 11).
+    HttpJson,
+}
+
+impl Binding {
+    /// Reads the name of a binding that is spoken here in some version.
+    fn read(name: &str) -> Option<Self> {
+        [("JSONRPC", Self::JsonRpc), ("HTTP+JSON", Self::HttpJson)]
+            .into_iter()
+            .find_map(|(known, binding)| name.eq_ignore_ascii_case(known).then_some(binding))
+    }
+}
+
+/// An interface of an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Interface<'a> {
+    url: &'a str,
+    binding: Binding,
+    version: ProtocolVersion,
+}
+
+impl<'a> Interface<'a> {
+    /// Reads an interface that a card names. The error names what is not spoken here.
+    fn read(url: &'a str, binding: &str, version: &str) -> Result<Self, String> {
+        let known = Binding::read(binding).ok_or_else(|| one_line(binding, NAME))?;
+        let read = match version {
+            version if version.starts_with("1.") || version == "1" => ProtocolVersion::V1,
+            version if version.starts_with("0.") => ProtocolVersion::V03,
+            version => return Err(format!("version {}", one_line(version, NAME))),
+        };
+        // 0.3 has other addresses for it.
+        if (known, read) == (Binding::HttpJson, ProtocolVersion::V03) {
+            return Err(format!(
+                "{} in version {}",
+                one_line(binding, NAME),
+                one_line(version, NAME)
+            ));
+        }
+        Ok(Self { url, binding: known, version: read })
+    }
+}
+
 /// An agent's card, as far as it counts here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AgentCard {
@@ -35,8 +82,9 @@ pub(super) struct AgentCard {
     pub(super) description: String,
     /// Skills: name and description, one line each.
     pub(super) skills: Vec<(String, String)>,
-    /// Address that messages are posted to.
+    /// Address that calls are posted to, or are below.
     pub(super) endpoint: Url,
+    pub(super) binding: Binding,
     pub(super) version: ProtocolVersion,
     /// `true` if it sends events while it works.
     pub(super) streams: bool,
@@ -50,7 +98,8 @@ impl AgentCard {
         if !card.is_object() {
             return Err("its card is no JSON object".to_owned());
         }
-        let (endpoint, version) = interface(card, from)?;
+        let Interface { url, binding, version } = interface(card)?;
+        let endpoint = within(url, from)?;
         let capabilities = &card["capabilities"];
         let skills = card["skills"].as_array().into_iter().flatten();
         let skills = skills
@@ -61,6 +110,7 @@ impl AgentCard {
             description: line(&card["description"], DESCRIPTION),
             skills: skills.filter(|(name, _)| !name.is_empty()).take(SKILLS).collect(),
             endpoint,
+            binding,
             version,
             streams: capabilities["streaming"] == true,
             develops: extensions.is_some_and(|all| all.iter().any(|it| it["uri"] == URI)),
@@ -68,38 +118,30 @@ impl AgentCard {
     }
 }
 
-/// Returns the address and the version of the best of the interfaces that speak JSON-RPC.
-fn interface(card: &Value, from: &Url) -> Result<(Url, ProtocolVersion), String> {
+/// Returns the best of the interfaces that are spoken here: one of the newest version, and of those the first.
+fn interface(card: &Value) -> Result<Interface<'_>, String> {
     let mut others = Vec::new();
-    let mut best: Option<(&str, ProtocolVersion)> = None;
+    let mut best: Option<Interface<'_>> = None;
     for (url, binding, version) in interfaces(card) {
-        if !binding.eq_ignore_ascii_case("JSONRPC") {
-            others.push(one_line(binding, NAME));
-            continue;
-        }
-        let version = match version {
-            version if version.starts_with("1.") || version == "1" => ProtocolVersion::V1,
-            version if version.starts_with("0.") => ProtocolVersion::V03,
-            version => {
-                others.push(format!("version {}", one_line(version, NAME)));
-                continue;
+        match Interface::read(url, binding, version) {
+            Ok(found) => {
+                let is_newer = |best: Interface<'_>| {
+                    best.version != found.version && found.version == ProtocolVersion::V1
+                };
+                if best.is_none_or(is_newer) {
+                    best = Some(found);
+                }
             }
-        };
-        // Of equals the first counts.
-        if best.is_none_or(|(_, known)| known != version && version == ProtocolVersion::V1) {
-            best = Some((url, version));
+            Err(other) => others.push(other),
         }
     }
-    let Some((url, version)) = best else {
-        return Err(match others.len() {
-            0 => "its card names no address".to_owned(),
-            _ => format!(
-                "its card names no address for JSON-RPC in version 0.3 or 1.0 of A2A, but {}",
-                others.join(", ")
-            ),
-        });
-    };
-    Ok((within(url, from)?, version))
+    best.ok_or_else(|| match others.len() {
+        0 => "its card names no address".to_owned(),
+        _ => format!(
+            "its card names no address for JSON-RPC in version 0.3 or 1.0 of A2A, or for HTTP+JSON in version 1.0, but {}",
+            others.join(", ")
+        ),
+    })
 }
 
 /// Returns address, binding and version of each interface that a card names, in either version's form.
@@ -158,11 +200,16 @@ mod tests {
 
     #[track_caller]
     fn check(card: Value, expected: Result<(&str, ProtocolVersion), &str>) {
+        check_binding(card, expected.map(|(url, version)| (url, Binding::JsonRpc, version)));
+    }
+
+    #[track_caller]
+    fn check_binding(card: Value, expected: Result<(&str, Binding, ProtocolVersion), &str>) {
         let from = Url::parse("https://h.test:8443/a/.well-known/agent-card.json?x=1").unwrap();
-        let read = AgentCard::read(&card, &from).map(|card| (card.endpoint, card.version));
+        let read = AgentCard::read(&card, &from);
         match (read, expected) {
-            (Ok((endpoint, version)), Ok(expected)) => {
-                assert_eq!((endpoint.as_str(), version), expected);
+            (Ok(card), Ok(expected)) => {
+                assert_eq!((card.endpoint.as_str(), card.binding, card.version), expected);
             }
             (Err(why), Err(expected)) => assert!(why.contains(expected), "{why}"),
             (read, _) => panic!("{read:?}"),
@@ -191,6 +238,28 @@ mod tests {
             json!({ "url": new, "preferredTransport": "GRPC", "protocolVersion": "0.3.0",
                 "additionalInterfaces": [{ "url": old, "transport": "JSONRPC" }, { "url": old }] }),
             Ok((old, V03)),
+        );
+    }
+
+    #[test]
+    fn http_with_json_is_spoken_where_it_is_preferred_or_the_only_way() {
+        let interfaces = |named: &[(&str, &str)]| {
+            let interface = |(binding, version): &(&str, &str)| {
+                let url = format!("https://h.test:8443/{binding}");
+                json!({ "url": url, "protocolBinding": binding, "protocolVersion": version })
+            };
+            json!({ "supportedInterfaces": named.iter().map(interface).collect::<Vec<_>>() })
+        };
+        let rest = Ok(("https://h.test:8443/HTTP+JSON", Binding::HttpJson, V1));
+        let rpc = |version| Ok(("https://h.test:8443/JSONRPC", Binding::JsonRpc, version));
+        check_binding(interfaces(&[("GRPC", "1.0"), ("HTTP+JSON", "1.0")]), rest);
+        check_binding(interfaces(&[("HTTP+JSON", "1.0"), ("JSONRPC", "1.0")]), rest);
+        check_binding(interfaces(&[("JSONRPC", "0.3"), ("HTTP+JSON", "1.0")]), rest);
+        check_binding(interfaces(&[("JSONRPC", "1.0"), ("HTTP+JSON", "1.0")]), rpc(V1));
+        check_binding(interfaces(&[("HTTP+JSON", "0.3"), ("JSONRPC", "0.3")]), rpc(V03));
+        check_binding(
+            json!({ "url": "https://h.test:8443/", "preferredTransport": "HTTP+JSON" }),
+            Err("but HTTP+JSON in version 0.3"),
         );
     }
 

@@ -4,12 +4,13 @@ use std::fmt;
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
-use reqwest::{Client, Response, StatusCode, Url, redirect};
+use reqwest::{Client, RequestBuilder, Response, StatusCode, Url, redirect};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::card::{AgentCard, ProtocolVersion};
+use super::card::{AgentCard, Binding, ProtocolVersion};
 use super::config::{AgentConfig, AgentLimits};
+use super::http_json::{self, CallError, CallRequest};
 use super::outgoing::RemoteMethod;
 use super::sse::{EventParser, ServerEvent};
 use tandem_net as net;
@@ -117,7 +118,7 @@ impl AgentClient {
             if response.status() == StatusCode::NOT_FOUND {
                 return Ok(None);
             }
-            let response = successful(response, self.connect).await?;
+            let response = successful(response, Binding::JsonRpc, self.connect).await?;
             json_of(response, CARD, self.connect).await.map(Some)
         };
         timeout(self.connect, read).await.unwrap_or(Err(RequestFailure::Silent(self.connect)))
@@ -131,15 +132,7 @@ impl AgentClient {
         params: Value,
         after: Option<&str>,
     ) -> Result<Answer, RequestFailure> {
-        let name = method.name(card.version);
-        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": name, "params": params });
-        let mut request = self
-            .client
-            .post(card.endpoint.clone())
-            .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, "text/event-stream, application/json")
-            .headers(self.headers.clone())
-            .body(call.to_string());
+        let mut request = self.request(card, method, params).headers(self.headers.clone());
         if let Some(after) = after.and_then(|id| HeaderValue::from_str(id).ok()) {
             request = request.header("Last-Event-ID", after);
         }
@@ -159,18 +152,44 @@ impl AgentClient {
         let streams = kind.is_some_and(|kind| kind.starts_with("text/event-stream"));
         if streams && response.status().is_success() {
             let parser = EventParser::new(self.message_bytes);
-            let (idle, bytes) = (self.idle, self.message_bytes);
-            return Ok(Answer::Stream(Box::new(ResultStream { response, parser, idle, bytes })));
+            let (binding, idle, bytes) = (card.binding, self.idle, self.message_bytes);
+            let stream = ResultStream { response, binding, parser, idle, bytes };
+            return Ok(Answer::Stream(Box::new(stream)));
         }
-        let response = successful(response, self.idle).await?;
-        let envelope = json_of(response, self.message_bytes, self.idle).await?;
-        result(envelope).map(Answer::Result)
+        let response = successful(response, card.binding, self.idle).await?;
+        let body = json_of(response, self.message_bytes, self.idle).await?;
+        result(card.binding, body).map(Answer::Result)
+    }
+
+    /// Returns the request that makes a call, without the headers that are the same for all.
+    fn request(&self, card: &AgentCard, method: RemoteMethod, params: Value) -> RequestBuilder {
+        match card.binding {
+            Binding::JsonRpc => {
+                let name = method.name(card.version);
+                let call = json!({ "jsonrpc": "2.0", "id": 1, "method": name, "params": params });
+                let request = self.client.post(card.endpoint.clone());
+                let request = request.header(CONTENT_TYPE, "application/json");
+                let request = request.header(ACCEPT, "text/event-stream, application/json");
+                request.body(call.to_string())
+            }
+            Binding::HttpJson => {
+                let CallRequest { verb, url, body } =
+                    CallRequest::new(&card.endpoint, method, &params);
+                let takes = format!("text/event-stream, {}, application/json", http_json::KIND);
+                let request = self.client.request(verb, url).header(ACCEPT, takes);
+                match body {
+                    Some(body) => request.header(CONTENT_TYPE, http_json::KIND).body(body),
+                    None => request,
+                }
+            }
+        }
     }
 }
 
 /// Results of a call, one after another.
 pub(super) struct ResultStream {
     response: Response,
+    binding: Binding,
     parser: EventParser,
     idle: Duration,
     bytes: usize,
@@ -193,7 +212,8 @@ impl ResultStream {
                 let envelope = serde_json::from_slice(&data).map_err(|_| {
                     RequestFailure::Odd("it sent an event that is no JSON".to_owned())
                 })?;
-                return result(envelope).map(|result| Some(StreamItem { result, id }));
+                return result(self.binding, envelope)
+                    .map(|result| Some(StreamItem { result, id }));
             }
             let chunk = timeout(self.idle, self.response.chunk()).await;
             match chunk.map_err(|_| RequestFailure::Silent(self.idle))? {
@@ -205,8 +225,26 @@ impl ResultStream {
     }
 }
 
+/// Returns the result that a body or an event is, or the error.
+fn result(binding: Binding, body: Value) -> Result<Value, RequestFailure> {
+    match binding {
+        Binding::JsonRpc => enveloped(body),
+        Binding::HttpJson => CallError::read(&body, 500).map_or(Ok(body), |it| Err(failure(it))),
+    }
+}
+
+fn failure(error: CallError) -> RequestFailure {
+    let CallError { status, message, code } = error;
+    let message = words(&message);
+    match code {
+        Some(code) => RequestFailure::Rpc { code, message },
+        None if message.is_empty() => RequestFailure::Status(status, message),
+        None => RequestFailure::Status(status, format!(": {message}")),
+    }
+}
+
 /// Returns the result in an envelope of JSON-RPC, or the error.
-fn result(mut envelope: Value) -> Result<Value, RequestFailure> {
+fn enveloped(mut envelope: Value) -> Result<Value, RequestFailure> {
     let error = &envelope["error"];
     if error.is_object() {
         let code = error["code"].as_i64().unwrap_or_default();
@@ -224,7 +262,11 @@ fn result(mut envelope: Value) -> Result<Value, RequestFailure> {
 }
 
 /// Returns the response if its status is a success.
-async fn successful(response: Response, time: Duration) -> Result<Response, RequestFailure> {
+async fn successful(
+    response: Response,
+    binding: Binding,
+    time: Duration,
+) -> Result<Response, RequestFailure> {
     let status = response.status();
     if status.is_success() {
         return Ok(response);
@@ -237,12 +279,18 @@ async fn successful(response: Response, time: Duration) -> Result<Response, Requ
     let Ok(body) = body_of(response, CARD, time).await else {
         return Err(RequestFailure::Status(status.as_u16(), String::new()));
     };
-    // Some servers say with a status, too, what is an error of the protocol.
-    if let Ok(envelope) = serde_json::from_slice::<Value>(&body)
-        && envelope["error"]["code"].is_i64()
-        && let Err(error) = result(envelope)
-    {
-        return Err(error);
+    let json = serde_json::from_slice::<Value>(&body).unwrap_or_default();
+    match binding {
+        // Some servers say with a status, too, what is an error of the protocol.
+        Binding::JsonRpc if json["error"]["code"].is_i64() => {
+            enveloped(json)?;
+        }
+        Binding::HttpJson => {
+            if let Some(error) = CallError::read(&json, status.as_u16()) {
+                return Err(failure(error));
+            }
+        }
+        Binding::JsonRpc => {}
     }
     let said = words(&String::from_utf8_lossy(&body));
     let said = if said.is_empty() { said } else { format!(": {said}") };

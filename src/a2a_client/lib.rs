@@ -1,8 +1,8 @@
-//! Other agents, called over A2A (0.3 and 1.0, JSON-RPC over HTTP): one tool, `call_agent`, for all that the
-//! settings name.
+//! Other agents, called over A2A (0.3 and 1.0, JSON-RPC over HTTP; 1.0, HTTP+JSON): one tool, `call_agent`, for all
+//! that the settings name.
 //!
 //! [`Agents`] holds those of one session. An agent's card (`card`) says how to reach it, and is read when it is
-//! first needed. A call (`call_agent`) sends a message (`exchange`) over HTTP (`http`, `sse`), and folds what
+//! first needed. A call (`call_agent`) sends a message (`exchange`) over HTTP (`http`, `http_json`, `sse`), and folds what
 //! comes back (`update`, `remote_task`) until the agent has ended or waits. What it asks, the user is asked
 //! (`confirmation`). Nothing that an agent says is trusted: not its size, its addresses, its texts or its
 //! silence.
@@ -16,6 +16,7 @@ mod confirmation;
 mod content;
 mod exchange;
 mod http;
+mod http_json;
 mod outgoing;
 mod progress;
 mod remote_task;

@@ -2,6 +2,7 @@
 
 mod asked;
 mod fake;
+mod http_json;
 mod lost;
 mod odd;
 mod versions;

@@ -21,6 +21,7 @@ use tandem_a2a_client::AgentConfig;
 /// A call that was made.
 #[derive(Debug, Clone)]
 pub(super) struct Made {
+    /// Method of JSON-RPC; of HTTP+JSON, verb and path.
     pub(super) method: String,
     pub(super) params: Value,
     pub(super) headers: HeaderMap,
@@ -56,15 +57,19 @@ impl FakeAgent {
         let (card, calls) = (Arc::new(card), Arc::clone(&made));
         let answer: Arc<Mutex<Answer>> = Arc::new(Mutex::new(Box::new(answer)));
         let handle = move |method: Method, uri: Uri, headers: HeaderMap, body: Bytes| {
-            let response = if method == Method::GET {
+            let response = if method == Method::GET && uri.path().starts_with("/.well-known/") {
                 match uri.path() {
                     "/.well-known/agent-card.json" => card(&headers),
                     _ => StatusCode::NOT_FOUND.into_response(),
                 }
             } else {
-                let call: Value = serde_json::from_slice(&body).unwrap();
-                let method = call["method"].as_str().unwrap().to_owned();
-                let call = Made { method, params: call["params"].clone(), headers };
+                let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+                let call = match body["method"].as_str() {
+                    Some(method) => {
+                        Made { method: method.to_owned(), params: body["params"].clone(), headers }
+                    }
+                    None => Made { method: format!("{method} {uri}"), params: body, headers },
+                };
                 let response = (answer.lock().unwrap())(&call);
                 calls.send_modify(|made| made.push(call));
                 response
@@ -114,6 +119,14 @@ pub(super) fn card_1() -> Value {
         ], "skills": [] })
 }
 
+/// A card of version 1.0 that offers HTTP+JSON alone.
+pub(super) fn card_http_json() -> Value {
+    let mut card = card_1();
+    card["supportedInterfaces"] =
+        json!([{ "url": "/v1", "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0" }]);
+    card
+}
+
 /// The same card of an agent that follows the extension.
 pub(super) fn developing(mut card: Value) -> Value {
     card["capabilities"]["extensions"] = json!([{ "uri": crate::a2a::server::URI }]);
@@ -135,6 +148,17 @@ pub(super) fn error(code: i64, message: &str) -> Response {
 /// A stream of these results, which ends.
 pub(super) fn events(results: Vec<Value>) -> Response {
     raw(results.into_iter().map(|it| Step::Send(event(&it))).collect())
+}
+
+/// A stream of these items, without envelopes.
+pub(super) fn bare_events(items: &[Value]) -> Response {
+    raw(items.iter().map(|it| Step::Send(format!("data: {it}\n\n"))).collect())
+}
+
+/// An error of HTTP+JSON.
+pub(super) fn bare_error(status: u16, reason: &str, message: &str) -> Response {
+    let error = json!({ "code": status, "message": message, "details": [{ "reason": reason }] });
+    (StatusCode::from_u16(status).unwrap(), json(json!({ "error": error }))).into_response()
 }
 
 /// The bytes of an event.

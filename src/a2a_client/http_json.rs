@@ -1,0 +1,115 @@
+//! Calls over HTTP+JSON (1.0, section 11): the address of each, and the errors that come back.
+
+use reqwest::{Method, Url};
+use serde_json::Value;
+
+use super::outgoing::RemoteMethod;
+
+/// Media type of what is sent.
+pub(super) const KIND: &str = "application/a2a+json";
+
+/// Code of JSON-RPC for what the agent does not support.
+const UNSUPPORTED_OPERATION: i64 = -32004;
+
+/// Request that makes a call.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct CallRequest {
+    pub(super) verb: Method,
+    pub(super) url: Url,
+    pub(super) body: Option<String>,
+}
+
+impl CallRequest {
+    /// Returns the request for a call with these parameters at an agent whose addresses are below `base`.
+    pub(super) fn new(base: &Url, method: RemoteMethod, params: &Value) -> Self {
+        let id = params["id"].as_str().unwrap_or_default();
+        let (verb, path) = match method {
+            RemoteMethod::Send => (Method::POST, vec!["message:send".to_owned()]),
+            RemoteMethod::Stream => (Method::POST, vec!["message:stream".to_owned()]),
+            RemoteMethod::Get => (Method::GET, vec!["tasks".to_owned(), id.to_owned()]),
+            RemoteMethod::Cancel => {
+                (Method::POST, vec!["tasks".to_owned(), format!("{id}:cancel")])
+            }
+            RemoteMethod::Subscribe => {
+                (Method::GET, vec!["tasks".to_owned(), format!("{id}:subscribe")])
+            }
+        };
+        let mut url = base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(path);
+        }
+        let body = match method {
+            RemoteMethod::Send | RemoteMethod::Stream => Some(params.to_string()),
+            RemoteMethod::Cancel => Some("{}".to_owned()),
+            RemoteMethod::Get | RemoteMethod::Subscribe => None,
+        };
+        Self { verb, url, body }
+    }
+}
+
+/// Error in a body, as `google.rpc.Status` says it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct CallError {
+    /// Status of HTTP, unless the body has another.
+    pub(super) status: u16,
+    pub(super) message: String,
+    /// Code of JSON-RPC for the same, if somebody here tells it from others.
+    pub(super) code: Option<i64>,
+}
+
+impl CallError {
+    /// Reads the error that a body is; `status`: that of the response.
+    pub(super) fn read(body: &Value, status: u16) -> Option<Self> {
+        let error = body.get("error").filter(|error| error.is_object())?;
+        let details = error["details"].as_array().into_iter().flatten();
+        let mut reasons = details.filter_map(|detail| detail["reason"].as_str());
+        let is_unsupported = reasons.any(|reason| reason == "UNSUPPORTED_OPERATION");
+        let own = error["code"].as_u64().and_then(|code| u16::try_from(code).ok());
+        Some(Self {
+            status: own.unwrap_or(status),
+            message: error["message"].as_str().unwrap_or_default().to_owned(),
+            code: is_unsupported.then_some(UNSUPPORTED_OPERATION),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(method: RemoteMethod, id: &str, expected: &str) {
+        for base in ["https://h.test/v1", "https://h.test/v1/"] {
+            let request =
+                CallRequest::new(&Url::parse(base).unwrap(), method, &json!({ "id": id }));
+            assert_eq!(format!("{} {}", request.verb, request.url), expected);
+        }
+    }
+
+    #[test]
+    fn each_call_has_an_address() {
+        check(RemoteMethod::Send, "", "POST https://h.test/v1/message:send");
+        check(RemoteMethod::Stream, "", "POST https://h.test/v1/message:stream");
+        check(RemoteMethod::Get, "c.1", "GET https://h.test/v1/tasks/c.1");
+        check(RemoteMethod::Cancel, "c.1", "POST https://h.test/v1/tasks/c.1:cancel");
+        check(RemoteMethod::Subscribe, "c.1", "GET https://h.test/v1/tasks/c.1:subscribe");
+        // An id of the agent's leads nowhere else.
+        check(RemoteMethod::Get, "a/../b?c#d", "GET https://h.test/v1/tasks/a%2F..%2Fb%3Fc%23d");
+        check(RemoteMethod::Cancel, "..", "POST https://h.test/v1/tasks/..:cancel");
+    }
+
+    #[test]
+    fn an_error_says_its_status_and_what_is_not_supported() {
+        let error = |details: Value| json!({ "error": { "code": 400, "message": "no", "details": details } });
+        let plain = CallError { status: 400, message: "no".to_owned(), code: None };
+        assert_eq!(CallError::read(&error(json!([])), 500), Some(plain));
+        let unsupported = error(json!([{ "reason": "UNSUPPORTED_OPERATION" }]));
+        let read = CallError::read(&unsupported, 400).unwrap();
+        assert_eq!(read.code, Some(UNSUPPORTED_OPERATION));
+        let bare = CallError::read(&json!({ "error": {} }), 503).unwrap();
+        assert_eq!((bare.status, &*bare.message), (503, ""));
+        assert_eq!(CallError::read(&json!({ "task": {} }), 200), None);
+    }
+}
