@@ -301,6 +301,11 @@ impl Session {
         self.turns.running()
     }
 
+    /// Returns `true` if a turn was queued since the session began.
+    pub fn has_turns(&self) -> bool {
+        self.engine.state.look(|state| state.turns > 0)
+    }
+
     /// Returns `true` if a turn runs or waits.
     pub fn pending(&self, turn: TurnId) -> bool {
         self.turns.is_pending(turn)
@@ -503,6 +508,12 @@ impl Session {
     /// Returns the tools that the model may call.
     pub fn tools(&self) -> Arc<[ToolDeclaration]> {
         self.engine.tools.declarations()
+    }
+
+    /// Lets the model and commands use these tools alone from now on, after a restart and on other nodes, too. Tools
+    /// are named as in rules: `read_file`, `mcp_git_*`. What the user's own prompt mentions is read all the same.
+    pub fn limit_tools(&self, tools: Vec<String>) {
+        self.engine.log.append(Event::ToolsLimited { tools });
     }
 
     /// Begins to reach the MCP servers, and waits for none. Those that the project's own settings

@@ -273,6 +273,8 @@ pub struct AgentSettings {
     pub workspace_path: String,
     /// `true` if nothing is asked.
     pub auto_execute: bool,
+    /// The only tools that the session may use, if they are limited.
+    pub allowed_tools: Option<Vec<String>>,
 }
 
 impl Serialize for AgentSettings {
@@ -284,6 +286,11 @@ impl Serialize for AgentSettings {
         }
         for name in ["autoExecute", "auto_execute"] {
             map.serialize_entry(name, &self.auto_execute)?;
+        }
+        if let Some(tools) = &self.allowed_tools {
+            for name in ["allowedTools", "allowed_tools"] {
+                map.serialize_entry(name, tools)?;
+            }
         }
         map.end()
     }

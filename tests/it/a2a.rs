@@ -3,6 +3,7 @@
 mod abandoned;
 mod acp;
 mod acp_v1;
+mod allowed_tools;
 mod attach;
 mod attached;
 mod attachments;

@@ -69,6 +69,7 @@ fn is_listed(event: &Event) -> bool {
         Event::SessionRenamed { .. } => true,
         Event::ModelChanged { .. } => true,
         Event::ThinkingChanged { .. } => true,
+        Event::ToolsLimited { .. } => true,
         Event::ModeChanged { .. } => true,
         Event::AlwaysAllowed { .. } => true,
         Event::AlwaysRemoved { .. } => true,
@@ -599,6 +600,8 @@ fn every() -> Vec<Event> {
         all.push(ended(ToolOutcome::Unknown(UnknownOutcome(outcome))));
     }
     all.push(Event::CommandReplied { turn, text: "*out*".to_owned() });
+    let tools = vec!["read_file".to_owned(), "mcp_git_*".to_owned()];
+    all.push(Event::ToolsLimited { tools });
     all
 }
 

@@ -98,6 +98,7 @@ fn label(case: &Case) -> String {
         Event::SessionRenamed { .. } => "`SessionRenamed`".to_owned(),
         Event::ModelChanged { .. } => "`ModelChanged`".to_owned(),
         Event::ThinkingChanged { .. } => "`ThinkingChanged`".to_owned(),
+        Event::ToolsLimited { .. } => "`ToolsLimited`".to_owned(),
         Event::ModeChanged { .. } => "`ModeChanged`".to_owned(),
         Event::AlwaysAllowed { .. } => "`AlwaysAllowed`".to_owned(),
         Event::AlwaysRemoved { .. } => "`AlwaysRemoved`".to_owned(),

@@ -13,6 +13,7 @@ mod old;
 mod request;
 mod rule;
 mod stable_json;
+mod tool_list;
 
 use std::cmp::Reverse;
 
@@ -23,6 +24,7 @@ use self::name::NamePattern;
 pub use self::old::{ToolSettings, rules as old_rules};
 pub use self::request::{PolicyRequest, Situation, Subject};
 pub use self::rule::{Broken, Rule};
+pub use self::tool_list::ToolList;
 
 /// The rule that decides.
 #[derive(Debug, Clone, Copy)]

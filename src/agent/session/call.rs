@@ -217,7 +217,8 @@ fn judged<'a>(caller: Caller, origin: &Origin, access: &'a Access) -> Option<&'a
     }
 }
 
-/// Decides on a call: by the policy, and asks about more while the conversation is not being saved.
+/// Decides on a call: by the tools that the session may use and by the policy, and asks about more while the
+/// conversation is not being saved.
 async fn check(
     engine: &Engine,
     tool: Tooling,
@@ -225,6 +226,13 @@ async fn check(
     args: &Value,
     access: &Access,
 ) -> Checked {
+    // Whoever limits the tools can mention files all the same.
+    if caller != Caller::Prompt
+        && let Some(why) = engine.tools.beyond_limit(&tool.request(args, access))
+    {
+        let rule = Some(RuleName::BuiltIn("allowed_tools".to_owned()));
+        return Checked::from(Verdict::Deny { why, rule });
+    }
     let checked = apply_policy(engine, tool, caller, args, access).await;
     let mode = engine.approvals.permissions.mode();
     if engine.log.is_refused() && mode != Mode::Yolo { checked.unsaved(access) } else { checked }

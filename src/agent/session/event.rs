@@ -229,6 +229,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         level: Option<String>,
     },
+    /// The model and commands may use these tools alone from now on, named as rules name tools.
+    ToolsLimited { tools: Vec<String> },
     /// More, or less, is allowed without a question from now on. `before_plan`: the mode that ends
     /// plan mode, if a command has begun that.
     ModeChanged {

@@ -113,7 +113,7 @@ impl Parts {
             model: ActiveModel::new(self.model, self.models),
             spending: Mutex::default(),
             instructions,
-            tools: Toolbox::new(tools, Arc::clone(&hub), Arc::clone(&permissions)),
+            tools: Toolbox::new(tools, Arc::clone(&hub), Arc::clone(&permissions), state.clone()),
             servers: Servers::new(hub, Arc::clone(&consent), log.clone()),
             agents,
             host,

@@ -161,6 +161,7 @@ impl Projection {
             Event::Unknown(_) => UpdateKind::Note { text: NEWER.into(), compressed: None },
             // For the model, for `/undo` or for what goes on after a restart: people are told by the call or the command.
             Event::Told { .. }
+            | Event::ToolsLimited { .. }
             | Event::ToldNext(_)
             | Event::Masked(_)
             | Event::SessionStarted(_)

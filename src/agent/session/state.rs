@@ -25,6 +25,8 @@ pub struct SessionState {
     pub model: String,
     /// Chosen level of thinking, if one was chosen.
     pub thinking: Option<String>,
+    /// The only tools that the model and commands may use, if those are limited.
+    pub tools: Option<Arc<[String]>>,
     /// The approval mode.
     pub mode: Mode,
     /// The mode that ends plan mode, if a command has begun that.
@@ -90,6 +92,7 @@ impl SessionState {
             Event::SystemPrompt(system) => self.system = Some(Arc::clone(system)),
             Event::ModelChanged { model } => self.model.clone_from(model),
             Event::ThinkingChanged { level } => self.thinking.clone_from(level),
+            Event::ToolsLimited { tools } => self.tools = Some(tools.as_slice().into()),
             Event::ModeChanged { mode, before_plan } => {
                 (self.mode, self.before_plan) = (*mode, *before_plan);
             }

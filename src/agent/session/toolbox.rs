@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::state::CurrentState;
+use crate::permission::policy::ToolList;
 use crate::permission::{LoadedRules, Permissions, PolicyRequest};
 use parking_lot::Mutex;
 use tandem_mcp::Hub;
@@ -19,6 +21,8 @@ pub(super) struct Toolbox {
     built_in: Vec<Arc<dyn Tool>>,
     servers: Arc<Hub>,
     permissions: Arc<Permissions>,
+    /// State of the session, which may limit the tools.
+    state: CurrentState,
     known: Mutex<Option<Arc<ToolCatalog>>>,
 }
 
@@ -30,10 +34,12 @@ struct ToolCatalog {
     offered: usize,
     /// Rules from which the tools were selected.
     rules: Arc<LoadedRules>,
+    /// Names to which the session is limited, if it is.
+    limit: Option<Arc<[String]>>,
     tools: Vec<Arc<dyn Tool>>,
     /// The specification of each tool.
     specs: Vec<Arc<ToolSpec>>,
-    /// The declaration of each tool that rules allow, for the model.
+    /// The declaration of each tool that rules and the limit allow, for the model.
     declarations: Arc<[ToolDeclaration]>,
 }
 
@@ -42,8 +48,9 @@ impl Toolbox {
         built_in: Vec<Arc<dyn Tool>>,
         servers: Arc<Hub>,
         permissions: Arc<Permissions>,
+        state: CurrentState,
     ) -> Self {
-        Self { built_in, servers, permissions, known: Mutex::default() }
+        Self { built_in, servers, permissions, state, known: Mutex::default() }
     }
 
     /// Returns the tool of that name, current or older. Some models write no dots in names.
@@ -84,8 +91,34 @@ impl Toolbox {
         if let Some(why) = self.servers.missing(name) {
             return format!("The tool `{name}` is unavailable now. {why}");
         }
-        let known: Vec<_> = self.known().specs.iter().map(|spec| spec.name.clone()).collect();
-        format!("Unknown tool `{name}`. Known tools: {}.", known.join(", "))
+        let known = self.known();
+        let names: Vec<_> = match known.limit {
+            Some(_) => known.declarations.iter().map(|tool| tool.name.as_str()).collect(),
+            None => known.specs.iter().map(|spec| spec.name.as_str()).collect(),
+        };
+        format!("Unknown tool `{name}`. Known tools: {}.", names.join(", "))
+    }
+
+    /// Returns the reason, for the model, why the session may not use the tool of a call; `None` if it may.
+    pub(super) fn beyond_limit(&self, request: &PolicyRequest<'_>) -> Option<String> {
+        let names = self.limit()?;
+        if ToolList::new(&names).has(request) {
+            return None;
+        }
+        let tools = match &*names {
+            [] => "none".to_owned(),
+            names => names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
+        };
+        Some(format!(
+            "Not run: `{}` is none of the tools that this session may use ({tools}). Go on without it, and say in your \
+             answer what is missing.",
+            request.tool
+        ))
+    }
+
+    /// Returns the names to which the session is limited, if it is.
+    fn limit(&self) -> Option<Arc<[String]>> {
+        self.state.look(|state| state.tools.clone())
     }
 
     /// Returns the tool declarations for the model, always in the same order.
@@ -109,12 +142,13 @@ impl Toolbox {
     fn known_if(&self, is_good: impl Fn(&ToolCatalog) -> bool) -> Arc<ToolCatalog> {
         let mut known = self.known.lock();
         let version = self.servers.version();
-        let rules = self.permissions.loaded();
-        let same =
-            |known: &ToolCatalog| known.version == version && Arc::ptr_eq(&known.rules, &rules);
+        let (rules, limit) = (self.permissions.loaded(), self.limit());
+        let same = |known: &ToolCatalog| {
+            known.version == version && Arc::ptr_eq(&known.rules, &rules) && known.limit == limit
+        };
         match &*known {
             Some(known) if same(known) && is_good(known) => Arc::clone(known),
-            _ => Arc::clone(known.insert(Arc::new(self.read(version, rules)))),
+            _ => Arc::clone(known.insert(Arc::new(self.read(version, rules, limit)))),
         }
     }
 
@@ -123,29 +157,34 @@ impl Toolbox {
         self.built_in.iter().filter(|tool| tool.is_offered())
     }
 
-    fn read(&self, version: u64, rules: Arc<LoadedRules>) -> ToolCatalog {
+    fn read(
+        &self,
+        version: u64,
+        rules: Arc<LoadedRules>,
+        limit: Option<Arc<[String]>>,
+    ) -> ToolCatalog {
         let mut tools: Vec<_> = self.offered().map(Arc::clone).collect();
         let offered = tools.len();
         tools.extend(self.servers.tools());
         let specs: Vec<_> = tools.iter().map(|tool| Arc::new(tool.spec())).collect();
-        let told = tools.iter().zip(&specs).filter(|(tool, spec)| !self.removed(tool, spec));
+        let list = limit.as_ref().map(|names| ToolList::new(names));
+        let told = tools.iter().zip(&specs).filter(|(tool, spec)| {
+            let access = tool.access().unwrap_or(Access::Nothing);
+            let request = request(spec, &access);
+            list.as_ref().is_none_or(|list| list.has(&request))
+                && !self.permissions.removes(&request)
+        });
         let declare = |(_, spec): (_, &Arc<ToolSpec>)| ToolDeclaration {
             name: spec.name.clone(),
             description: spec.description.clone(),
             parameters: spec.parameters.clone(),
         };
         let declarations = told.map(declare).collect();
-        ToolCatalog { version, offered, rules, tools, specs, declarations }
+        ToolCatalog { version, offered, rules, limit, tools, specs, declarations }
     }
+}
 
-    /// Returns whether a rule denies every call of a tool.
-    fn removed(&self, tool: &Arc<dyn Tool>, spec: &ToolSpec) -> bool {
-        let access = tool.access().unwrap_or(Access::Nothing);
-        self.permissions.removes(&PolicyRequest {
-            tool: &spec.name,
-            aliases: spec.aliases,
-            args: &Value::Null,
-            access: &access,
-        })
-    }
+/// Returns a tool as rules and limits see it before it is called.
+fn request<'a>(spec: &'a ToolSpec, access: &'a Access) -> PolicyRequest<'a> {
+    PolicyRequest { tool: &spec.name, aliases: spec.aliases, args: &Value::Null, access }
 }

@@ -249,6 +249,7 @@ impl Transcript {
             | Event::SessionRenamed { .. }
             | Event::ModelChanged { .. }
             | Event::ThinkingChanged { .. }
+            | Event::ToolsLimited { .. }
             | Event::ModeChanged { .. }
             | Event::CallProgress { .. }
             | Event::FileChanged { .. }

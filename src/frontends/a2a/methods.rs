@@ -181,7 +181,7 @@ impl A2aServer {
                 .await
                 .map(|()| value(&Value::Null)),
             Method::Commands => {
-                let known = self.known(&SessionName::read(&params), &caller.principal);
+                let known = self.known(&SessionName::read(&params)?, &caller.principal);
                 let session = known.as_ref().and_then(|context| context.here());
                 Ok(value(&commands::all(&self.commands, session)))
             }

@@ -17,6 +17,12 @@ use tandem_wire::jsonrpc::Error;
 /// Id of a push configuration that has none (0.3).
 pub(super) const DEFAULT_PUSH_ID: &str = "default";
 
+/// Maximum number of tools to which a client can limit a session.
+const MAX_TOOL_NAMES: usize = 1000;
+
+/// Maximum length of the name of such a tool.
+const MAX_TOOL_NAME_BYTES: usize = 256;
+
 /// Output modes of clients that take data parts.
 const DATA_MODES: [&str; 6] = ["application/json", "application/*", "*/*", "*", "json", "data"];
 
@@ -59,6 +65,8 @@ pub(super) struct AgentSettings {
     pub(super) auto_execute: bool,
     /// The MCP servers that it brings.
     pub(super) servers: Vec<ServerConfig>,
+    /// The only tools that the session may use, if the client limits them.
+    pub(super) tools: Option<Vec<String>>,
 }
 
 /// Content of a message: a prompt, or answers to questions.
@@ -181,7 +189,7 @@ fn bare_message(body: &Value, attachment_chars: usize) -> Result<Sent, Error> {
     };
     let mut read = sent(body, said, content)?;
     if let Some(settings) = body.get("agentSettings") {
-        read.settings = self::settings_in(settings).unwrap_or_default();
+        read.settings = self::settings_in(settings)?.unwrap_or_default();
     }
     Ok(read)
 }
@@ -201,7 +209,7 @@ fn sent(params: &Value, message: &Value, content: SentContent) -> Result<Sent, E
         context: id(&["contextId", "context_id"]),
         begins: None,
         content,
-        settings: settings(&[message.get("metadata"), params.get("metadata")]),
+        settings: settings(&[message.get("metadata"), params.get("metadata")])?,
         configuration: Configuration {
             at_once: at_once.or(blocking.map(|blocking| !blocking)).unwrap_or(false),
             text_only: is_text_only(configuration),
@@ -249,25 +257,51 @@ pub(super) fn push_config(config: &Value) -> Result<PushNotificationConfig, Erro
 
 /// The settings in the first of these that has some: under the extension's URI, under its older
 /// name, or bare.
-pub(super) fn settings(metadata: &[Option<&Value>]) -> AgentSettings {
+pub(super) fn settings(metadata: &[Option<&Value>]) -> Result<AgentSettings, Error> {
     let mut places = metadata.iter().flatten().flat_map(|metadata| {
         let entries = metadata.as_object().into_iter().flatten();
         let own = entries.filter(|(name, _)| is_uri(name)).map(|(_, settings)| settings);
         own.chain(metadata.get(CODER_AGENT)).chain([*metadata])
     });
-    places.find_map(settings_in).unwrap_or_default()
+    let found = places.find_map(|place| settings_in(place).transpose());
+    found.transpose().map(Option::unwrap_or_default)
 }
 
 /// The settings that an object is, if it is any.
-pub(super) fn settings_in(object: &Value) -> Option<AgentSettings> {
+pub(super) fn settings_in(object: &Value) -> Result<Option<AgentSettings>, Error> {
     let workspace = text(object, &["workspacePath", "workspace_path"]).map(PathBuf::from);
     let auto_execute = field(object, &["autoExecute", "auto_execute"]).and_then(Value::as_bool);
     let servers = servers::brought(object);
-    (workspace.is_some() || auto_execute.is_some() || !servers.is_empty()).then(|| AgentSettings {
+    let tools = field(object, &["allowedTools", "allowed_tools"]).map(tool_names).transpose()?;
+    let is_any =
+        workspace.is_some() || auto_execute.is_some() || !servers.is_empty() || tools.is_some();
+    Ok(is_any.then(|| AgentSettings {
         workspace,
         auto_execute: auto_execute.unwrap_or(false),
         servers,
+        tools,
+    }))
+}
+
+/// Reads the names of the tools that a session may use. A list that cannot be read is an error: what was meant as a
+/// limit must not be none.
+fn tool_names(names: &Value) -> Result<Vec<String>, Error> {
+    let name =
+        |name: &Value| name.as_str().filter(|name| is_tool_name(name)).map(ToOwned::to_owned);
+    let listed = names.as_array().filter(|names| names.len() <= MAX_TOOL_NAMES);
+    let names = listed.and_then(|names| names.iter().map(name).collect());
+    names.ok_or_else(|| {
+        error::invalid_params(format!(
+            "`allowed_tools` must be a list of at most {MAX_TOOL_NAMES} names of tools, each with at most \
+             {MAX_TOOL_NAME_BYTES} bytes, such as `read_file` or `mcp_SERVER_*`; a part of a tool, as in \
+             `run_shell_command(git)`, cannot be named"
+        ))
     })
+}
+
+fn is_tool_name(name: &str) -> bool {
+    let is_part = |c: char| c.is_control() || c == '(' || c == ')';
+    !name.trim().is_empty() && name.len() <= MAX_TOOL_NAME_BYTES && !name.contains(is_part)
 }
 
 fn content(parts: &[Value], attachment_chars: usize) -> Result<SentContent, Error> {
@@ -429,12 +463,35 @@ mod tests {
 
     #[test]
     fn settings_are_found_wherever_they_are() {
-        let at = |metadata: Value| settings(&[None, Some(&metadata)]).workspace;
+        let at = |metadata: Value| settings(&[None, Some(&metadata)]).unwrap().workspace;
         let w = Some(PathBuf::from("/w"));
         assert_eq!(at(json!({ URI: { "workspace_path": "/w" } })), w);
         assert_eq!(at(json!({ "coderAgent": { "workspacePath": "/w" } })), w);
         assert_eq!(at(json!({ "kind": "agent-settings", "workspacePath": "/w" })), w);
         assert_eq!(at(json!({ "x": 1 })), None);
+    }
+
+    #[test]
+    fn a_limit_of_the_tools_that_cannot_be_read_is_refused() {
+        let read = |names: Value| {
+            let metadata = json!({ URI: { "allowed_tools": names } });
+            settings(&[Some(&metadata)]).map(|settings| settings.tools)
+        };
+        let names = |names: &[&str]| Some(names.iter().map(|&name| name.to_owned()).collect());
+        assert_eq!(read(json!([])), Ok(names(&[])));
+        assert_eq!(read(json!(["read_file", "mcp_git_*"])), Ok(names(&["read_file", "mcp_git_*"])));
+        assert_eq!(read(Value::Null), Ok(None));
+        for wrong in [
+            json!("read_file"),
+            json!({}),
+            json!([1]),
+            json!([""]),
+            json!(["run_shell_command(git)"]),
+            json!(["x".repeat(MAX_TOOL_NAME_BYTES + 1)]),
+            json!(vec!["x"; MAX_TOOL_NAMES + 1]),
+        ] {
+            assert_eq!(read(wrong.clone()).unwrap_err().code, -32602, "{wrong}");
+        }
     }
 
     #[test]

@@ -173,12 +173,12 @@ pub(super) struct SessionName {
 }
 
 impl SessionName {
-    pub(super) fn read(params: &Value) -> Self {
-        Self {
+    pub(super) fn read(params: &Value) -> Result<Self, Error> {
+        Ok(Self {
             task: text(params, &["taskId", "task_id"]).map(ToOwned::to_owned),
             context: text(params, &["contextId", "context_id"]).map(ToOwned::to_owned),
-            settings: read::settings(&[params.get("metadata")]),
-        }
+            settings: read::settings(&[params.get("metadata")])?,
+        })
     }
 }
 
@@ -198,7 +198,7 @@ impl Execute {
             error::invalid_params("`command_path` must name the command: [\"memory\", \"add\"]")
         })?;
         let args = text(params, &["args"]).unwrap_or_default().to_owned();
-        Ok(Self { path, args, session: SessionName::read(params) })
+        Ok(Self { path, args, session: SessionName::read(params)? })
     }
 }
 
@@ -210,14 +210,16 @@ pub(super) struct ExecuteCommand {
 }
 
 impl ExecuteCommand {
-    /// Reads the body; says what is wrong with it, if it cannot be read.
-    pub(super) fn read(body: &Value) -> Result<Self, &'static str> {
-        let command = text(body, &["command"]).ok_or("`command` must be a string")?;
+    pub(super) fn read(body: &Value) -> Result<Self, Error> {
+        let command = text(body, &["command"]);
+        let command = command.ok_or_else(|| error::invalid_params("`command` must be a string"))?;
         let args: Option<Vec<&str>> = match field(body, &["args"]) {
             None => Some(Vec::new()),
             Some(args) => args.as_array().and_then(|args| args.iter().map(Value::as_str).collect()),
         };
-        let args = args.ok_or("`args` must be a list of strings")?.join(" ");
-        Ok(Self { command: command.to_owned(), args, session: SessionName::read(body) })
+        let args = args
+            .ok_or_else(|| error::invalid_params("`args` must be a list of strings"))?
+            .join(" ");
+        Ok(Self { command: command.to_owned(), args, session: SessionName::read(body)? })
     }
 }

@@ -50,7 +50,10 @@ async fn create(
         Err(response) => return response,
     };
     let settings = fields::field(&body, &["agentSettings", "agent_settings"]);
-    let settings = settings.and_then(read::settings_in).unwrap_or_default();
+    let settings = match settings.map(read::settings_in).transpose() {
+        Ok(settings) => settings.flatten().unwrap_or_default(),
+        Err(error) => return refusal(&error),
+    };
     let id = fields::text(&body, &["contextId", "context_id"]);
     let loaded = server.load(&principal, &SessionId { task: None, context: id }).await;
     let contexts = server.contexts.of(&principal);
@@ -228,7 +231,10 @@ fn server(server: &ServerStatus) -> Value {
 impl A2aServer {
     /// Runs the command that a body names.
     pub(super) async fn execute_command(&self, body: &Value, caller: &CallOrigin) -> Response {
-        let named = SessionName::read(body);
+        let named = match SessionName::read(body) {
+            Ok(named) => named,
+            Err(error) => return refusal(&error),
+        };
         let (context, begun) = match self.begin_command(body, caller).await {
             Ok(begun) => begun,
             Err(error) => return refusal(&error),
@@ -254,7 +260,7 @@ impl A2aServer {
         body: &Value,
         caller: &CallOrigin,
     ) -> Result<(Arc<SessionContext>, BegunCommand), Error> {
-        let request = ExecuteCommand::read(body).map_err(error::invalid_params)?;
+        let request = ExecuteCommand::read(body)?;
         let ExecuteCommand { command: name, args, session: named } = &request;
         let id = SessionId { task: named.task.as_deref(), context: named.context.as_deref() };
         let open = self.load(&caller.principal, &id).await?;

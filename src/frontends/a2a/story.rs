@@ -48,6 +48,8 @@ pub(super) struct Story {
     directory: PathBuf,
     /// The approval mode now.
     mode: Mode,
+    /// The only tools that the session may use, if they are limited.
+    tools: Option<Vec<String>>,
     /// Push configurations, by task and configuration.
     push: BTreeMap<String, PushConfig>,
     /// The terminals that have sent a prompt, by their names.
@@ -99,6 +101,7 @@ impl Story {
             name: None,
             directory: PathBuf::new(),
             mode: Mode::default(),
+            tools: None,
             push: BTreeMap::new(),
             terminals: HashMap::new(),
             sent: HashMap::new(),
@@ -165,6 +168,7 @@ impl Story {
         AgentSettings {
             workspace_path: self.directory.display().to_string(),
             auto_execute: self.mode == Mode::Yolo,
+            allowed_tools: self.tools.clone(),
         }
     }
 
@@ -247,6 +251,7 @@ impl Story {
                 (self.directory, self.mode) = (started.directory.clone(), started.mode);
             }
             Event::ModeChanged { mode, .. } => self.mode = *mode,
+            Event::ToolsLimited { tools } => self.tools = Some(tools.clone()),
             _ => {}
         }
     }

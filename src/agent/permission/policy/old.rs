@@ -95,8 +95,12 @@ fn entry(text: &str) -> (&str, Option<&str>) {
         Some((name, command)) => (name.trim(), Some(command.trim()).filter(|it| !it.is_empty())),
         None => (text, None),
     };
-    let now = CLASSES.iter().find(|(class, _)| *class == name).map(|(_, now)| *now);
-    (now.unwrap_or(name), command)
+    (current_name(name), command)
+}
+
+/// Returns a tool's name of today for a name of its class.
+pub(super) fn current_name(name: &str) -> &str {
+    CLASSES.iter().find(|(class, _)| *class == name).map_or(name, |(_, now)| now)
 }
 
 fn of_entry(text: &str) -> CallMatcher {

@@ -600,6 +600,11 @@ impl<'a> VisibleContexts<'a> {
                 session.works_in(workspace).map_err(error::invalid_params)?;
             }
             servers::add(&settings.servers, session, self.all.servers);
+            // The session was made by `POST /tasks`, and its first message comes now. A session that somebody else
+            // drives is theirs.
+            if self.all.shared.is_none() && !session.has_turns() {
+                limit_tools(session, settings);
+            }
         }
         Ok(context)
     }
@@ -638,6 +643,7 @@ impl<'a> VisibleContexts<'a> {
                 session.record(TaskEvent::Owned { owner: owner.clone() });
             }
             session.announce(self.all.port);
+            limit_tools(session, settings);
             servers::add(&settings.servers, session, self.all.servers);
             session.start_servers();
             if let Some(context) = chosen {
@@ -655,6 +661,13 @@ impl<'a> VisibleContexts<'a> {
             self.all.audit.begun(self.principal, &context);
         }
         Ok((context, is_new))
+    }
+}
+
+/// Limits the tools of a session to those that a client names, if it does.
+fn limit_tools(session: &Session, settings: &AgentSettings) {
+    if let Some(tools) = &settings.tools {
+        session.limit_tools(tools.clone());
     }
 }
 

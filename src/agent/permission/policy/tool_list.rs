@@ -1,0 +1,65 @@
+//! A list of tools by name: those alone that a session may use.
+
+use super::name::NamePattern;
+use super::old::current_name;
+use super::request::PolicyRequest;
+
+/// Tools by name, as rules name them: exactly, or with `*`.
+#[derive(Debug)]
+pub struct ToolList(Vec<NamePattern>);
+
+impl ToolList {
+    /// Reads names of tools; older names and those of classes stand for the tools of today.
+    pub fn new(names: &[String]) -> Self {
+        let pattern = |name: &String| NamePattern(current_name(name.trim()).to_owned());
+        Self(names.iter().map(pattern).collect())
+    }
+
+    /// Returns `true` if the list has the tool of a call.
+    pub fn has(&self, request: &PolicyRequest<'_>) -> bool {
+        self.0.iter().any(|pattern| pattern.matches(request, false))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use tandem_tools::{Access, Hints};
+
+    fn check(names: &[&str], tool: &str, access: &Access, expected: bool) {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let request =
+            PolicyRequest { tool, aliases: &["search_file_content"], args: &Value::Null, access };
+        assert_eq!(ToolList::new(&names).has(&request), expected, "{names:?} {tool}");
+    }
+
+    #[test]
+    fn a_list_has_tools_by_any_of_their_names() {
+        let access = Access::Read;
+        for names in [
+            &["grep_search"][..],
+            &[" grep_* "],
+            &["*"],
+            &["x", "GrepTool"],
+            &["search_file_content"],
+        ] {
+            check(names, "grep_search", &access, true);
+        }
+        for names in [&[][..], &["grep"], &["grep_search(x)"], &[""]] {
+            check(names, "grep_search", &access, false);
+        }
+    }
+
+    #[test]
+    fn a_list_has_the_tools_of_a_server_only_if_it_names_them() {
+        let (server, tool) = ("git".to_owned(), "log".to_owned());
+        let (display_name, hints) = (String::new(), Hints::default());
+        let access = Access::Mcp { server, tool, display_name, hints };
+        check(&["mcp_git_log"], "mcp_git_log", &access, true);
+        check(&["mcp_git_*"], "mcp_git_log", &access, true);
+        check(&["log"], "mcp_git_log", &access, false);
+        check(&["read_file"], "mcp_git_log", &access, false);
+    }
+}
