@@ -151,12 +151,16 @@ pub struct ToolError {
     /// Name of the rule that denies the call, if one does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<Box<str>>,
+    /// Status with which a command has ended, if it is the error of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<i32>,
 }
 
 impl ToolError {
     /// An error of a kind.
     pub fn new(kind: &str, message: impl Into<String>) -> Self {
-        Self { kind: kind.to_owned(), message: message.into(), shown: None, rule: None }
+        let (kind, message) = (kind.to_owned(), message.into());
+        Self { kind, message, shown: None, rule: None, status: None }
     }
 
     /// The policy denies the call, by the rule of this name if it is one rule.

@@ -398,8 +398,8 @@ async fn leave_running(
     match state {
         JobState::Ended(Some(status)) if status.code().is_some_and(|code| code != 0) => {
             let failure = confinement.as_ref().and_then(Confinement::failure);
-            Err(failure
-                .map_or_else(|| ToolError::new("shell_exit", text), |why| sandbox::failed(&why)))
+            let exit = || ToolError { status: status.code(), ..ToolError::new("shell_exit", text) };
+            Err(failure.map_or_else(exit, |why| sandbox::failed(&why)))
         }
         JobState::Ended(Some(status)) if !status.success() => {
             Err(ToolError::new("shell_exit", text))
@@ -521,5 +521,6 @@ fn report(
     if ended.is_empty() {
         return Ok(ToolOutput { text, media: Vec::new(), shown });
     }
-    Err(ToolError { shown, ..ToolError::new("shell_exit", text) })
+    let status = code.and_then(|code| i32::try_from(code).ok());
+    Err(ToolError { shown, status, ..ToolError::new("shell_exit", text) })
 }

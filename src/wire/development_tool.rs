@@ -195,6 +195,9 @@ pub struct ErrorDetails {
     pub message: String,
     /// Name for programs, such as `file_not_found`.
     pub r#type: String,
+    /// Status with which a command has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status_code: Option<i32>,
 }
 
 /// Question about a call (RFC 3.2; `title`, `prompt` and `type` are of `a2a-server.md`,

@@ -602,6 +602,8 @@ fn every() -> Vec<Event> {
     all.push(Event::CommandReplied { turn, text: "*out*".to_owned() });
     let tools = vec!["read_file".to_owned(), "mcp_git_*".to_owned()];
     all.push(Event::ToolsLimited { tools });
+    let error = ToolError { status: Some(2), ..ToolError::new("shell_exit", "why") };
+    all.push(ended(ToolOutcome::Failed(error)));
     all
 }
 

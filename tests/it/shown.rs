@@ -155,6 +155,7 @@ fn ended(outcome: &ToolOutcome) -> String {
             )
             | None => "done".to_owned(),
         },
+        ToolOutcome::Failed(error) if error.status.is_some() => "failed, a command".to_owned(),
         ToolOutcome::Failed(_) => "failed".to_owned(),
         ToolOutcome::Rejected => "rejected".to_owned(),
         ToolOutcome::Cancelled => "cancelled".to_owned(),

@@ -171,7 +171,7 @@ pub(super) fn ended(started: &CallStarted, outcome: &ToolOutcome) -> ToolCall {
                 _ => error.message.clone(),
             };
             let r#type = error.kind.clone();
-            call.error = Some(ErrorDetails { message, r#type });
+            call.error = Some(ErrorDetails { message, r#type, status_code: error.status });
             call
         }
         ToolOutcome::Rejected | ToolOutcome::Cancelled => {
@@ -185,13 +185,15 @@ pub(super) fn ended(started: &CallStarted, outcome: &ToolOutcome) -> ToolCall {
         ToolOutcome::Unknown(outcome) => {
             let mut call = tool_call(started, ToolCallStatus::Failed);
             let message = explain_unknown_outcome(outcome);
-            call.error = Some(ErrorDetails { message, r#type: "unknown".to_owned() });
+            let r#type = "unknown".to_owned();
+            call.error = Some(ErrorDetails { message, r#type, status_code: None });
             call
         }
         ToolOutcome::Interrupted => {
             let mut call = tool_call(started, ToolCallStatus::Failed);
             let message = "The agent was stopped before this call ended.".to_owned();
-            call.error = Some(ErrorDetails { message, r#type: "interrupted".to_owned() });
+            let r#type = "interrupted".to_owned();
+            call.error = Some(ErrorDetails { message, r#type, status_code: None });
             call
         }
     }
