@@ -353,6 +353,22 @@ impl Session {
         is_idle
     }
 
+    /// Lets the session go in the middle of its turn, for another process to go on with it, if all that the turn does is
+    /// to wait for answers: the other process asks again. Returns `false` if the turn does more, or would not go on by
+    /// this policy. Afterwards [`Session::saved`] waits until the other process can have the session.
+    pub fn hand_over(&self, policy: ResumePolicy) -> bool {
+        let is_left = self.turns.hand_over(policy);
+        if is_left {
+            self.keeping.hand_over();
+        }
+        is_left
+    }
+
+    /// Returns `true` if the session is being let go for another process.
+    pub fn is_handed_over(&self) -> bool {
+        self.keeping.is_handed_over()
+    }
+
     fn end(&self, why: Option<&str>) {
         // The turns first: what they run must not begin anything new.
         self.turns.close(why);

@@ -22,6 +22,7 @@ mod errors;
 #[cfg(feature = "postgres")]
 mod first_messages;
 mod guard;
+mod handed_over;
 mod http;
 mod http_json;
 pub(crate) mod in_process;

@@ -163,6 +163,8 @@ pub(super) struct KeptSession {
     pub(super) files: Option<FileUploads>,
     /// Fires when the session is closed.
     pub(super) closed: CancellationToken,
+    /// Fires when the session is let go in the middle of a turn.
+    pub(super) handed_over: CancellationToken,
 }
 
 /// The writer of one session's log.
@@ -176,6 +178,8 @@ pub(super) struct Keeper {
     /// Gives what is not written yet.
     reader: Reader,
     claim: Box<dyn Claim>,
+    /// Fires when the session is let go in the middle of a turn.
+    handed_over: CancellationToken,
     /// When something was written last.
     written: Instant,
     /// Number of turns so far.
@@ -264,6 +268,7 @@ impl Keeper {
             files: session.files,
             stored_beside: BesideLog::default(),
             claim,
+            handed_over: session.handed_over,
             written: Instant::now(),
             turns: 0,
             title: None,
@@ -283,8 +288,9 @@ impl Keeper {
             self.wait(&closed, is_closing).await;
             // Before what has come is looked at: all turns that have begun are in it then.
             is_closing = closed.is_cancelled();
+            let is_left = self.handed_over.is_cancelled();
             let ends_turn = self.write().await;
-            if ends_turn || self.log.wants_sync() {
+            if ends_turn || is_left || self.log.wants_sync() {
                 self.sync().await;
             }
             if let Some(reason) = self.abandonment {
@@ -292,6 +298,11 @@ impl Keeper {
                     tracing::warn!("another process has taken the session over");
                 }
                 return self.log.abandon(reason);
+            }
+            if is_left && !self.refusals.is_failing() {
+                // What the turn does from now on is not kept: the process that has the session next goes on with it.
+                self.claim.release().await;
+                return self.log.abandon(Abandonment::TakenOver);
             }
             // A turn that the closing cancels ends a little later.
             if is_closing && (self.open.is_empty() || self.refusals.is_failing()) {
@@ -329,6 +340,7 @@ impl Keeper {
             () = self.reader.ready() => {}
             () = &mut taken_over => return self.abandonment = Some(Abandonment::TakenOver),
             () = self.log.sync_wanted() => return,
+            () = self.handed_over.cancelled() => return,
             Ok(()) = self.beside.changed() => return,
             () = &mut closed => return,
         }

@@ -1,6 +1,6 @@
 //! Questions that are open: the first answer wins, whichever front end it comes from.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -36,8 +36,18 @@ pub(super) struct Questions {
 }
 
 enum QuestionState {
-    Open { asked: Arc<CallStarted>, answer: oneshot::Sender<(Answer, Origin)> },
-    Answered { answer: Answer, by: Origin },
+    Open {
+        asked: Arc<CallStarted>,
+        answer: oneshot::Sender<(Answer, Origin)>,
+    },
+    Answered {
+        answer: Answer,
+        by: Origin,
+    },
+    /// Another process is going to ask again. The sender is kept, so that the turn waits as before.
+    HandedOver {
+        _waiting: oneshot::Sender<(Answer, Origin)>,
+    },
     Withdrawn,
 }
 
@@ -55,7 +65,9 @@ impl Questions {
         let mut questions = self.by_call.lock();
         let state = questions.get_mut(call).ok_or(AnswerError::NotAsked)?;
         match state {
-            QuestionState::Withdrawn => return Err(AnswerError::Withdrawn),
+            QuestionState::Withdrawn | QuestionState::HandedOver { .. } => {
+                return Err(AnswerError::Withdrawn);
+            }
             QuestionState::Answered { answer, by } => {
                 return Err(AnswerError::AlreadyAnswered {
                     by: by.clone(),
@@ -85,7 +97,9 @@ impl Questions {
     pub(super) fn open_now(&self) -> Vec<Arc<CallStarted>> {
         let open = |state: &QuestionState| match state {
             QuestionState::Open { asked, .. } => Some(Arc::clone(asked)),
-            QuestionState::Answered { .. } | QuestionState::Withdrawn => None,
+            QuestionState::Answered { .. }
+            | QuestionState::HandedOver { .. }
+            | QuestionState::Withdrawn => None,
         };
         self.by_call.lock().values().filter_map(open).collect()
     }
@@ -98,6 +112,26 @@ impl Questions {
         };
         first();
         *state = QuestionState::Withdrawn;
+        true
+    }
+
+    /// Leaves the questions about these calls to another process, if all of them are open: no answer counts any more, and
+    /// the turn waits for ever. Returns `false`, and leaves none, if one has been answered.
+    pub(super) fn hand_over(&self, calls: &BTreeSet<String>) -> bool {
+        let mut questions = self.by_call.lock();
+        let is_open =
+            |call: &String| matches!(questions.get(call), Some(QuestionState::Open { .. }));
+        if calls.is_empty() || !calls.iter().all(is_open) {
+            return false;
+        }
+        for state in questions.values_mut() {
+            *state = match std::mem::replace(state, QuestionState::Withdrawn) {
+                QuestionState::Open { answer, .. } => {
+                    QuestionState::HandedOver { _waiting: answer }
+                }
+                other => other,
+            };
+        }
         true
     }
 

@@ -13,7 +13,7 @@ use super::command::{self, Commands};
 use super::engine::{CurrentTurn, Engine};
 use super::event::{Event, Origin, PromptPart, PromptTags, StopReason, TurnId};
 use super::resumption::{ResumedTurn, Resumption};
-use super::turn_progress::ResumePlace;
+use super::turn_progress::{ResumePlace, ResumePolicy};
 use super::{spans, turn, workspace_saving};
 use parking_lot::Mutex;
 use tandem_trace::TraceContext;
@@ -346,6 +346,21 @@ impl TurnQueue {
         }
         // It starts none any more: if no turn runs, nobody else would record the end of those that wait.
         self.start_next(&mut turns);
+    }
+
+    /// Leaves the turn that runs, and those that wait, to another process, if all that the turn does is to wait for
+    /// answers, and another process goes on with it: no answer counts any more, and no turn starts. Returns `false` if
+    /// the turn does more, or would not go on.
+    pub(super) fn hand_over(&self, policy: ResumePolicy) -> bool {
+        let turns = self.turns.lock();
+        if turns.running.as_ref().is_none_or(|running| running.cancel.is_cancelled()) {
+            return false;
+        }
+        let asked = self.engine.state.look(|state| {
+            let only_asks = state.progress.is_between_calls() && state.progress.may_go_on(policy);
+            only_asks.then(|| state.open_questions.clone())
+        });
+        asked.is_some_and(|asked| self.engine.approvals.questions.hand_over(&asked))
     }
 
     /// Lets no turn start any more, unless one runs or waits. Returns `false` if one does.

@@ -204,10 +204,12 @@ impl OpenedLog {
         refusals: impl FnOnce(bool) -> Refusals + Send + 'static,
     ) -> Keeping {
         let (closed, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let handed_over = CancellationToken::new();
         let span = spans::session(&self.id);
         let beside = watch::Sender::new(BesideLog { port: None, secrets: self.secrets });
         let (changes, ends) = (beside.subscribe(), closed.clone());
-        let session = KeptSession { log: self.log, changes, files, closed: ends };
+        let (log, leaves) = (self.log, handed_over.clone());
+        let session = KeptSession { log, changes, files, closed: ends, handed_over: leaves };
         match self.storing {
             Storing::Nowhere => {}
             Storing::New(store, started) => {
@@ -232,13 +234,15 @@ impl OpenedLog {
             }
         }
         tasks.close();
-        Keeping { closed: closed.drop_guard(), tasks, beside }
+        Keeping { closed: closed.drop_guard(), handed_over, tasks, beside }
     }
 }
 
 /// The keeping of a session's log, which ends with the session.
 pub(super) struct Keeping {
     closed: DropGuard,
+    /// Fires when the session is let go in the middle of a turn.
+    handed_over: CancellationToken,
     tasks: TaskTracker,
     beside: watch::Sender<BesideLog>,
 }
@@ -265,6 +269,16 @@ impl Keeping {
     /// Has the rest stored, and the session let go.
     pub(super) fn close(&self) {
         self.closed.token().cancel();
+    }
+
+    /// Has all stored that has happened, and the session let go although a turn runs.
+    pub(super) fn hand_over(&self) {
+        self.handed_over.cancel();
+    }
+
+    /// Returns `true` if the session is let go although a turn runs.
+    pub(super) fn is_handed_over(&self) -> bool {
+        self.handed_over.is_cancelled()
     }
 
     /// Waits until all is stored and the session is let go, once it is closed.

@@ -92,6 +92,11 @@ impl TurnProgress {
         fits && !self.acts && self.resumed < MOST_RESUMED
     }
 
+    /// Returns `true` if no call runs that may have changed something.
+    pub(super) fn is_between_calls(&self) -> bool {
+        self.begun.is_empty()
+    }
+
     /// Returns the place where the turn goes on.
     pub(super) fn place(&self) -> ResumePlace {
         match &self.ended {

@@ -20,7 +20,7 @@ use super::audit::Audit;
 use super::context::SessionContext;
 use super::quotas::Meter;
 use super::servers::Allowed;
-use tandem_agent::session::{Head, Orphan, Session, Store, StoreError};
+use tandem_agent::session::{Head, Orphan, ResumePolicy, Session, Store, StoreError};
 use tandem_agent::sessions::{LoadError, LoadedSession, Sessions};
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
@@ -195,22 +195,24 @@ impl Contexts {
 
     /// Lets each session that is only this server's go as soon as no turn runs or waits in it, so that others
     /// can have it at once. Waits for all turns but those that ask where nobody can answer: no new request is
-    /// served, no terminal is attached, none of the `sockets` is open, and no other node passes an answer on.
+    /// served, no terminal is attached, and none of the `sockets` is open. Where nodes share the store, another one goes
+    /// on with such a turn, and asks again.
     pub(super) async fn let_go(&self, sockets: &watch::Sender<usize>) {
-        if self.sessions().is_none() {
-            return self.idle_all().await;
-        }
+        let Some(sessions) = self.sessions() else { return self.idle_all().await };
+        let policy = sessions.resume_policy();
         let is_alone = self.shared_store().is_none();
         loop {
             let all = self.all();
             let own = all.iter().filter_map(|context| Some((context, context.session().ok()?)));
             let closing = own.map(async |(context, session)| {
                 tokio::select! {
-                    () = close_when_idle(session) => return,
-                    () = unanswerable(context, session, sockets), if is_alone => {}
+                    () = close_when_idle(session) => {}
+                    () = unanswerable(context, session, sockets), if is_alone => {
+                        session.close_because(CLOSING);
+                        close_when_idle(session).await;
+                    }
+                    () = hand_over(context, session, sockets, policy), if !is_alone => {}
                 }
-                session.close_because(CLOSING);
-                close_when_idle(session).await;
             });
             join_all(closing).await;
             // One that was just being loaded came later.
@@ -279,6 +281,22 @@ impl Contexts {
 async fn unanswerable(context: &SessionContext, session: &Session, sockets: &watch::Sender<usize>) {
     let can_answer = || context.attached.load(Ordering::Relaxed) > 0 || *sockets.borrow() > 0;
     while session.questions().is_empty() || can_answer() {
+        sleep(ANSWERABLE_INTERVAL).await;
+    }
+}
+
+/// Lets a session go as soon as it asks and nobody is there to answer, so that another node asks again.
+async fn hand_over(
+    context: &SessionContext,
+    session: &Session,
+    sockets: &watch::Sender<usize>,
+    policy: ResumePolicy,
+) {
+    loop {
+        unanswerable(context, session, sockets).await;
+        if session.hand_over(policy) {
+            return session.saved().await;
+        }
         sleep(ANSWERABLE_INTERVAL).await;
     }
 }

@@ -16,7 +16,7 @@ use super::tool_call::{self, ALWAYS, CANCEL, ONCE, YES, chosen};
 use tandem_agent::permission::QuestionSubject;
 use tandem_agent::session::{
     Access, Answer, AnswerError, CallStarted, Origin, PromptPart, PromptTags, Question, Session,
-    TurnId, prompt_text,
+    StoreError, TurnId, prompt_text,
 };
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
@@ -122,8 +122,14 @@ pub(super) fn answer(
                 "this answer would count for everybody here, so only the operator {instead}"
             )));
         }
-        let answered = context.session()?.answer(&given.call, answer.clone(), by.1.clone());
-        answered.map_err(|error| stale(given, &error))?;
+        let session = context.session()?;
+        let answered = session.answer(&given.call, answer.clone(), by.1.clone());
+        answered.map_err(|error| match error {
+            AnswerError::Withdrawn if session.is_handed_over() => {
+                error::unavailable(&StoreError::TakenOver.for_clients())
+            }
+            error => stale(given, &error),
+        })?;
         audit.answered(by, context, &given.call, &answer);
         span = span.or(call.turn.zip(call.index.map(|index| index + 1)));
     }
