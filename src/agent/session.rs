@@ -99,7 +99,7 @@ pub use self::question::AnswerError;
 use self::queue::TurnQueue;
 pub use self::recover::{StoredSession, find_orphans, read_stored};
 pub use self::rewind::{EarlierPrompt, EarlierPrompts};
-pub use self::saved_workspace::{PastTurns, SavedWorkspace};
+pub use self::saved_workspace::{PastTurns, SavedPlace, SavedWorkspace, WorkspaceSave};
 pub use self::state::SessionState;
 use self::storage::Keeping;
 pub use self::storage::Storage;

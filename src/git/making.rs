@@ -22,8 +22,9 @@ pub(crate) struct CloneMaker<'a> {
 }
 
 impl CloneMaker<'_> {
-    /// Fetches what the repository has, and makes the clone anew. Returns `true` if there was a snapshot.
-    pub(crate) async fn make(&self) -> Result<bool, String> {
+    /// Fetches what the repository has, and makes the clone anew. Returns the commit that the clone begins with, if there
+    /// was no snapshot.
+    pub(crate) async fn make(&self) -> Result<Option<CloneHead>, String> {
         self.begin().await?;
         let snapshots = format!("+{0}*:{0}*", self.paths.reference());
         let heads = "+refs/heads/*:refs/remotes/origin/*";
@@ -43,8 +44,8 @@ impl CloneMaker<'_> {
             )
             .await?;
         let commit = self.reference(&self.paths.reference()).await;
-        self.build(commit.as_deref()).await?;
-        Ok(commit.is_some())
+        let head = self.build(commit.as_deref()).await?;
+        Ok(commit.is_none().then_some(head))
     }
 
     /// Makes the git directory beside the clone, if there is none or the clone is not whole.
@@ -67,8 +68,8 @@ impl CloneMaker<'_> {
     }
 
     /// Makes the clone as the snapshot of this commit has it; without one, at the revision that the session begins
-    /// with.
-    async fn build(&self, commit: Option<&str>) -> Result<(), String> {
+    /// with. Returns the commit that the clone is at.
+    async fn build(&self, commit: Option<&str>) -> Result<CloneHead, String> {
         let (head, tree) = if let Some(commit) = commit {
             let Snapshot { tree, head } = Snapshot::read(self.git, self.paths, commit).await?;
             (head, Some(tree))
@@ -86,7 +87,8 @@ impl CloneMaker<'_> {
         self.check_out(tree.as_deref()).await?;
         self.make_git(&head).await?;
         let paths = self.paths.clone();
-        blocking(move || put_in_place(&paths)).await
+        blocking(move || put_in_place(&paths)).await?;
+        Ok(head)
     }
 
     /// Returns the branch and the commit that a new session begins with.

@@ -2,22 +2,28 @@
 //! each.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tandem_agent::session::{GitOrigin, PastTurns, SavedWorkspace};
+use tandem_agent::session::{GitOrigin, PastTurns, SavedPlace, SavedWorkspace, WorkspaceSave};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use super::clone::CloneHead;
 use super::limits::GitLimits;
 use super::making::CloneMaker;
-use super::paths::{Paths, blocking};
+use super::name::{is_branch, is_object_id};
+use super::paths::{Paths, blocking, removed};
 use super::program::Git;
 use super::snapshot::{self, Snapshot};
 
 /// The file beside the clone that has the number of turns up to the last one that ran in it.
 const TURNS: &str = "tandem-turns";
+
+/// The file beside the clone that has the commit that the clone began with, as long as there is no snapshot.
+const BEGINNING: &str = "tandem-beginning";
 
 /// The workspace of one session.
 pub struct GitWorkspace {
@@ -43,6 +49,8 @@ struct CloneState {
     is_ready: bool,
     /// The last snapshot, and its commit.
     saved: Option<(Snapshot, String)>,
+    /// The commit that the clone began with, as long as there is no snapshot.
+    beginning: Option<CloneHead>,
     /// `true` if the repository may have another one.
     is_doubtful: bool,
     /// Number of files that the last snapshot left out.
@@ -83,10 +91,14 @@ impl SavedWorkspace for GitWorkspace {
             let git = self.git.until(cancel);
             let maker = CloneMaker { git: &git, paths: &self.paths };
             if !is_last.await? {
-                let has_snapshot = maker.make().await?;
-                lost = lost_turns(before, has_snapshot, self.origin());
+                let beginning = maker.make().await?;
+                lost = lost_turns(&before, beginning.as_ref(), self.origin());
+                let paths = self.paths.clone();
+                blocking(move || note_beginning(&paths, beginning.as_ref())).await?;
             }
             state.saved = maker.snapshot().await?;
+            let paths = self.paths.clone();
+            state.beginning = blocking(move || Ok(beginning(&paths))).await?;
             let (paths, origin) = (self.paths.clone(), self.origin().to_string());
             if let Some(store) = self.owner.store.clone() {
                 blocking(move || paths.note_owner(&store, &origin)).await?;
@@ -98,17 +110,19 @@ impl SavedWorkspace for GitWorkspace {
         Ok(lost)
     }
 
-    async fn save(&self, cancel: &CancellationToken) -> Result<Option<String>, String> {
+    async fn save(&self, cancel: &CancellationToken) -> Result<WorkspaceSave, String> {
         let mut state = self.state.lock().await;
         if !state.is_ready {
-            return Ok(None);
+            return Ok(WorkspaceSave::default());
         }
         let git = self.git.until(cancel);
         // A command that took too long may have been killed.
         let paths = self.paths.clone();
         blocking(move || paths.unlock()).await?;
         let taken = snapshot::take(&git, &self.paths, self.limits).await?;
-        if state.saved.as_ref().is_none_or(|(saved, _)| *saved != taken.snapshot) {
+        let unchanged_at = self.unchanged_at(&git, &state, &taken.snapshot).await;
+        let is_saved = state.saved.as_ref().is_some_and(|(saved, _)| *saved == taken.snapshot);
+        if unchanged_at.is_none() && !is_saved {
             let commit = taken.snapshot.commit(&git, &self.paths).await?;
             snapshot::check_size(&git, &self.paths, &commit, self.limits).await?;
             let pushed = self.push(&git, &state, &commit).await;
@@ -118,17 +132,39 @@ impl SavedWorkspace for GitWorkspace {
         }
         let before = std::mem::replace(&mut state.left_out, taken.left_out);
         let (files, most) = (taken.left_out, self.limits.file_bytes);
-        Ok((files > 0 && files != before).then(|| {
+        let remark = (files > 0 && files != before).then(|| {
             let files = if files == 1 { "1 file is".to_owned() } else { format!("{files} files are") };
             format!(
                 "{files} not saved with the workspace, and not there when another node goes on: more than \
                  {most} bytes each (`--limit git-file-bytes=N` allows more)."
             )
-        }))
+        });
+        let snapshot = state.saved.as_ref().map(|(_, commit)| SavedPlace {
+            reference: Some(self.paths.reference()),
+            commit: commit.clone(),
+        });
+        let unchanged = unchanged_at.map(|commit| SavedPlace { reference: None, commit });
+        Ok(WorkspaceSave { place: unchanged.or(snapshot), remark })
     }
 }
 
 impl GitWorkspace {
+    /// Returns the commit that the clone began with, if there is no snapshot, and nothing has changed since.
+    async fn unchanged_at(
+        &self,
+        git: &Git,
+        state: &CloneState,
+        taken: &Snapshot,
+    ) -> Option<String> {
+        let is_at_beginning = state.beginning.as_ref() == Some(&taken.head);
+        let may_have_snapshot = state.saved.is_some() || state.is_doubtful;
+        let commit =
+            taken.head.commit.as_ref().filter(|_| is_at_beginning && !may_have_snapshot)?;
+        let tree = format!("{commit}^{{tree}}");
+        let tree = git.run(&self.paths, &["rev-parse", "--verify", "--quiet", &tree]).await.ok()?;
+        (tree == taken.tree).then(|| commit.clone())
+    }
+
     /// Pushes a snapshot.
     async fn push(&self, git: &Git, state: &CloneState, commit: &str) -> Result<(), String> {
         let name = self.paths.reference();
@@ -149,9 +185,43 @@ fn turns(paths: &Paths) -> Option<u64> {
     fs::read_to_string(paths.own.join(TURNS)).ok()?.parse().ok()
 }
 
-/// Returns a text about what is lost of turns that ran elsewhere.
-fn lost_turns(past: PastTurns, has_snapshot: bool, origin: &GitOrigin) -> Option<String> {
-    if past.count > 0 && !has_snapshot {
+/// Notes the commit that a clone begins with, if there is no snapshot.
+fn note_beginning(paths: &Paths, head: Option<&CloneHead>) -> io::Result<()> {
+    let file = paths.own.join(BEGINNING);
+    match head {
+        Some(CloneHead { branch, commit: Some(commit) }) => {
+            fs::write(file, format!("{commit}\n{}\n", branch.as_deref().unwrap_or_default()))
+        }
+        _ => removed(&file),
+    }
+}
+
+/// Returns the commit that was noted.
+fn beginning(paths: &Paths) -> Option<CloneHead> {
+    let noted = fs::read_to_string(paths.own.join(BEGINNING)).ok()?;
+    let mut lines = noted.lines();
+    let commit = lines.next().filter(|id| is_object_id(id))?.to_owned();
+    let branch = lines.next().filter(|branch| is_branch(branch)).map(ToOwned::to_owned);
+    Some(CloneHead { branch, commit: Some(commit) })
+}
+
+/// Returns a text about what is lost of turns that ran elsewhere, or may be different. `beginning`: the commit that the
+/// new clone begins with, if there is no snapshot.
+fn lost_turns(
+    past: &PastTurns,
+    beginning: Option<&CloneHead>,
+    origin: &GitOrigin,
+) -> Option<String> {
+    if let (Some(commit), Some(head), false) = (&past.unchanged_at, beginning, past.was_interrupted)
+    {
+        return (head.commit.as_ref() != Some(commit)).then(|| {
+            format!(
+                "The workspace is a new clone of {origin}, at another commit than before ({commit}): files may have \
+                 changed since they were read."
+            )
+        });
+    }
+    if past.count > 0 && beginning.is_some() {
         return Some(format!(
             "The workspace is a new clone of {origin}, because no snapshot of it was found: what earlier turns \
              changed is not in it. Look at the files before you go on."

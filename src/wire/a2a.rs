@@ -9,7 +9,7 @@ pub mod v1;
 
 use serde::{Deserialize, Serialize};
 
-use crate::development_tool::{AgentSettings, AgentThought, EventMetadata, ToolCall};
+use crate::development_tool::{AgentSettings, AgentThought, EventMetadata, GitPlace, ToolCall};
 
 /// A unit of work (spec 6.1).
 #[derive(Debug, Clone)]
@@ -28,19 +28,23 @@ pub struct Task {
     pub unknown_context: Option<UnknownContext>,
     /// `true` if the client wants that nothing is asked, and that does not count.
     pub auto_execute_refused: bool,
+    /// Place where a git repository has the files of the workspace, if the task worked in a clone and has ended.
+    pub git: Option<GitPlace>,
 }
 
 impl Task {
-    fn metadata(&self) -> Option<TaskMetadata> {
+    fn metadata(&self) -> Option<TaskMetadata<'_>> {
         let auto_execute = self.auto_execute_refused.then_some(false);
         let unknown_context = self.unknown_context;
-        let is_there = auto_execute.is_some() || unknown_context.is_some();
-        is_there.then_some(TaskMetadata { unknown_context, auto_execute })
+        let git = self.git.as_ref();
+        let is_there = auto_execute.is_some() || unknown_context.is_some() || git.is_some();
+        is_there.then_some(TaskMetadata { unknown_context, auto_execute, git })
     }
 
-    /// Returns the task without the parts that are no text.
+    /// Returns the task without the parts that are no text, and without the artifacts that have no other parts.
     #[must_use]
     pub fn in_text(mut self) -> Self {
+        self.artifacts.retain(Artifact::is_text);
         let messages = self.history.iter_mut().chain(&mut self.status.message);
         messages.for_each(Message::keep_text);
         self
@@ -139,7 +143,7 @@ pub enum Role {
     Agent,
 }
 
-/// A piece of content (spec 6.5). All but text are data parts of the extension's types.
+/// A piece of content (spec 6.5). All but texts and files are data parts of the extension's types.
 #[derive(Debug, Clone)]
 pub enum Part {
     /// Markdown for people and models.
@@ -150,17 +154,37 @@ pub enum Part {
     Call(Box<ToolCall>),
     /// Settings of the session that count.
     Settings(AgentSettings),
+    /// A file with its content.
+    File(FilePart),
+}
+
+/// A file with its content (spec 6.6.2).
+#[derive(Debug, Clone)]
+pub struct FilePart {
+    /// Name, which may have directories.
+    pub name: String,
+    /// Type of the content.
+    pub media_type: &'static str,
+    /// Content in base64.
+    pub base64: String,
 }
 
 /// A result of a task (spec 6.7).
 #[derive(Debug, Clone)]
 pub struct Artifact {
     /// Id, unique in its task.
-    pub artifact_id: &'static str,
+    pub artifact_id: String,
     /// Name for people.
-    pub name: &'static str,
+    pub name: String,
     /// Content.
     pub parts: Vec<Part>,
+}
+
+impl Artifact {
+    /// Returns `true` if all of the content is text.
+    pub fn is_text(&self) -> bool {
+        self.parts.iter().all(|part| matches!(part, Part::Text(_)))
+    }
 }
 
 /// An item of a stream.
@@ -247,12 +271,14 @@ pub struct TaskPushNotificationConfig {
 /// Metadata of a task.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct TaskMetadata {
+struct TaskMetadata<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     unknown_context: Option<UnknownContext>,
     /// `false` if the client's own setting does not count.
     #[serde(skip_serializing_if = "Option::is_none")]
     auto_execute: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    git: Option<&'a GitPlace>,
 }
 
 /// Metadata of a message.
@@ -308,6 +334,7 @@ mod tests {
             event_id: "4.0".to_owned(),
             source: None,
             answered_by: Some("you".to_owned()),
+            git: None,
         };
         let update = StreamEvent::Status(Box::new(StatusUpdate {
             task_id: "t".to_owned(),
@@ -326,6 +353,33 @@ mod tests {
         let in_1 = format!(
             r#"{{"statusUpdate":{{"taskId":"t","contextId":"c","status":{{"state":"TASK_STATE_INPUT_REQUIRED","message":{{"role":"ROLE_AGENT","messageId":"m","taskId":"t","contextId":"c","extensions":[],"parts":[{{"text":"a"}},{{"data":{{"subject":"s","description":""}}}}]}},"timestamp":"now"}},"metadata":{metadata}}}}}"#
         );
+        assert_eq!(serde_json::to_string(&v03::StreamResponse::from(&update)).unwrap(), in_03);
+        assert_eq!(serde_json::to_string(&v1::StreamResponse::from(&update)).unwrap(), in_1);
+    }
+
+    #[test]
+    fn a_file_has_a_form_in_each_version() {
+        let file = FilePart {
+            name: "src/a.rs".to_owned(),
+            media_type: "text/plain",
+            base64: "YQ==".to_owned(),
+        };
+        let artifact = Artifact {
+            artifact_id: "file:src/a.rs".to_owned(),
+            name: "src/a.rs".to_owned(),
+            parts: vec![Part::File(file)],
+        };
+        assert!(!artifact.is_text());
+        let update = StreamEvent::Artifact(ArtifactUpdate {
+            task_id: "t".to_owned(),
+            context_id: "c".to_owned(),
+            artifact,
+            append: false,
+            last_chunk: true,
+            event_id: "4.1".to_owned(),
+        });
+        let in_03 = r#"{"kind":"artifact-update","taskId":"t","contextId":"c","artifact":{"artifactId":"file:src/a.rs","name":"src/a.rs","parts":[{"kind":"file","file":{"name":"src/a.rs","mimeType":"text/plain","bytes":"YQ=="}}]},"append":false,"lastChunk":true,"metadata":{"eventId":"4.1"}}"#;
+        let in_1 = r#"{"artifactUpdate":{"taskId":"t","contextId":"c","artifact":{"artifactId":"file:src/a.rs","name":"src/a.rs","parts":[{"raw":"YQ==","filename":"src/a.rs","mediaType":"text/plain"}]},"append":false,"lastChunk":true,"metadata":{"eventId":"4.1"}}}"#;
         assert_eq!(serde_json::to_string(&v03::StreamResponse::from(&update)).unwrap(), in_03);
         assert_eq!(serde_json::to_string(&v1::StreamResponse::from(&update)).unwrap(), in_1);
     }

@@ -91,6 +91,18 @@ pub struct EventMetadata {
     pub source: Option<&'static str>,
     /// Front end that answered a question.
     pub answered_by: Option<String>,
+    /// Place where a git repository has the files of the workspace, at the end of a task in a clone.
+    pub git: Option<GitPlace>,
+}
+
+/// Place where a git repository has the files of a workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GitPlace {
+    /// Reference that was pushed for the session; `None` if the session has changed nothing.
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// Id of the commit.
+    pub commit: String,
 }
 
 impl Serialize for EventMetadata {
@@ -107,6 +119,9 @@ impl Serialize for EventMetadata {
         }
         if let Some(by) = &self.answered_by {
             map.serialize_entry("answeredBy", by)?;
+        }
+        if let Some(git) = &self.git {
+            map.serialize_entry("git", git)?;
         }
         map.end()
     }

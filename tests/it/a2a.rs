@@ -50,6 +50,7 @@ mod races;
 #[cfg(all(target_os = "linux", feature = "postgres"))]
 mod refused;
 mod rest;
+mod results;
 mod retries;
 mod revived;
 mod secrets;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tandem_agent::session::{
     Access, Answer, CallStarted, Caller, ClientName, Compressed, Event, FORMAT, FileDiff,
     FileLocation, Masked, Mode, Origin, PrincipalId, PromptPart, PromptTags, PushConfig, Question,
-    QuestionSubject, QuotedMessage, ResultContent, RuleName, Scope, ServerAnswer, Session,
+    QuestionSubject, QuotedMessage, ResultContent, RuleName, SavedPlace, Scope, ServerAnswer, Session,
     SessionStarted, SessionState, ShareRole, StopReason, Summary, TaskEvent, Todo, TodoStatus,
     ToolKind, ToolOutcome, ToolOutput, TurnId, UnknownOutcome, WebSource, explain_unknown_outcome,
 };
@@ -84,6 +84,7 @@ fn is_listed(event: &Event) -> bool {
         Event::FileChanged { .. } => true,
         Event::FileRestored { .. } => true,
         Event::CallFinished { .. } => true,
+        Event::WorkspaceSaved(_) => true,
         Event::TurnFinished { .. } => true,
         Event::Task(_) => true,
         Event::Unknown(_) => false,
@@ -604,6 +605,10 @@ fn every() -> Vec<Event> {
     all.push(Event::ToolsLimited { tools });
     let error = ToolError { status: Some(2), ..ToolError::new("shell_exit", "why") };
     all.push(ended(ToolOutcome::Failed(error)));
+    for reference in [Some("refs/tandem/0199f2c4".to_owned()), None] {
+        let commit = "1f7a7a472abf3dd9643fd615f6da379c4acb3e3a".to_owned();
+        all.push(Event::WorkspaceSaved(SavedPlace { reference, commit }));
+    }
     all
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use tandem_agent::session::{
     Event, GitOrigin, Origin, Parts, PastTurns, Reader, SavedWorkspace, Session, StopReason,
+    WorkspaceSave,
 };
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -78,8 +79,9 @@ impl SavedWorkspace for FakeWorkspace {
         self.work(self.restores, &self.restored, cancel).await
     }
 
-    async fn save(&self, cancel: &CancellationToken) -> Result<Option<String>, String> {
-        self.work(self.saves, &self.saved, cancel).await
+    async fn save(&self, cancel: &CancellationToken) -> Result<WorkspaceSave, String> {
+        let remark = self.work(self.saves, &self.saved, cancel).await?;
+        Ok(WorkspaceSave { place: None, remark })
     }
 }
 

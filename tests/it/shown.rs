@@ -118,6 +118,7 @@ fn label(case: &Case) -> String {
         }
         Event::FileChanged { .. } => "`FileChanged`".to_owned(),
         Event::FileRestored { .. } => "`FileRestored`".to_owned(),
+        Event::WorkspaceSaved(_) => "`WorkspaceSaved`".to_owned(),
         Event::CallFinished { outcome, .. } => format!("`CallFinished`, {}", ended(outcome)),
         Event::TurnFinished { reason, .. } => format!("`TurnFinished`, {}", stopped(reason)),
         Event::Task(task) => match task {

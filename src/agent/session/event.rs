@@ -17,6 +17,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::principal::{PrincipalId, ShareRole};
+use super::saved_workspace::SavedPlace;
 use crate::permission::{Mode, Question, Scope};
 use tandem_content::media::Media;
 use tandem_model::{self as model, Call, FinishReason, Native, Part, Retry, Usage};
@@ -266,6 +267,8 @@ pub enum Event {
     FileRestored { call: String, path: PathBuf },
     /// A call has ended.
     CallFinished { call: String, outcome: ToolOutcome },
+    /// The session's directory is saved as the turn that runs has left it.
+    WorkspaceSaved(SavedPlace),
     /// The turn has ended.
     TurnFinished { turn: TurnId, reason: StopReason },
     /// Something that a front end with tasks must know as long as the session lives.

@@ -561,7 +561,8 @@ impl Reader {
     }
 
     /// Returns a reader of the same log, from its first event on.
-    pub(super) fn restarted(&self) -> Self {
+    #[must_use]
+    pub fn restarted(&self) -> Self {
         Self { shared: Arc::clone(&self.shared), count: self.count.clone(), next: 0 }
     }
 

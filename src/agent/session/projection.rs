@@ -162,6 +162,7 @@ impl Projection {
             // For the model, for `/undo` or for what goes on after a restart: people are told by the call or the command.
             Event::Told { .. }
             | Event::ToolsLimited { .. }
+            | Event::WorkspaceSaved(_)
             | Event::ToldNext(_)
             | Event::Masked(_)
             | Event::SessionStarted(_)

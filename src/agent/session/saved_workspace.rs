@@ -2,6 +2,7 @@
 //! can go on with it.
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::store::GitOrigin;
@@ -21,16 +22,37 @@ pub trait SavedWorkspace: Send + Sync {
         cancel: &CancellationToken,
     ) -> Result<Option<String>, String>;
 
-    /// Saves the directory as a turn has left it. Returns a text for people about what is left out. The error says
-    /// why it is not saved. When `cancel` fires, the programs that do it are ended.
-    async fn save(&self, cancel: &CancellationToken) -> Result<Option<String>, String>;
+    /// Saves the directory as a turn has left it. The error says why it is not saved. When `cancel` fires, the programs
+    /// that do it are ended.
+    async fn save(&self, cancel: &CancellationToken) -> Result<WorkspaceSave, String>;
+}
+
+/// Outcome of saving a directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WorkspaceSave {
+    /// Place where the repository has the files; `None` if there was nothing to save.
+    pub place: Option<SavedPlace>,
+    /// Text for people about what is left out.
+    pub remark: Option<String>,
+}
+
+/// Place where a repository has the files of a session's directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedPlace {
+    /// Reference that was pushed for the session; `None` if the session has changed nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// Id of the commit.
+    pub commit: String,
 }
 
 /// The turns that ran before another one.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PastTurns {
     /// Number of times that one began, or went on in another process.
     pub count: u64,
     /// `true` if the process of the last one was killed before its end.
     pub was_interrupted: bool,
+    /// Commit that the directory was as, if none of the turns has changed anything.
+    pub unchanged_at: Option<String>,
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::event::{Event, Origin, PromptPart, StopReason, TaskEvent, TurnId, reads_as_command};
 use super::log::{Millis, Reader};
 use super::principal::SessionAccess;
-use super::saved_workspace::PastTurns;
+use super::saved_workspace::{PastTurns, SavedPlace};
 use super::spending::ChargedRequest;
 use super::turn_progress::TurnProgress;
 use crate::permission::{Mode, Scope};
@@ -142,11 +142,11 @@ impl SessionState {
             Event::TurnStarted { turn } => {
                 self.waiting.retain(|waiting| waiting != turn);
                 self.running = Some(*turn);
-                self.ran_before = self.ran;
-                self.ran = PastTurns { count: self.ran.count + 1, was_interrupted: false };
+                let ran = PastTurns { count: self.ran.count + 1, ..PastTurns::default() };
+                self.ran_before = std::mem::replace(&mut self.ran, ran);
             }
             Event::TurnResumed { .. } => {
-                self.ran_before = PastTurns { was_interrupted: true, ..self.ran };
+                self.ran_before = PastTurns { was_interrupted: true, ..self.ran.clone() };
                 self.ran.count += 1;
             }
             Event::TurnFinished { turn, reason } => {
@@ -154,6 +154,9 @@ impl SessionState {
                 if self.running.take_if(|running| running == turn).is_some() {
                     self.ran.was_interrupted = *reason == StopReason::Interrupted;
                 }
+            }
+            Event::WorkspaceSaved(SavedPlace { reference, commit }) => {
+                self.ran.unchanged_at = reference.is_none().then(|| commit.clone());
             }
             Event::AnswerFinished { calls, .. } => {
                 self.calls.extend(calls.iter().map(|call| call.id.clone()));

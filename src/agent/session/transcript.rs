@@ -250,6 +250,7 @@ impl Transcript {
             | Event::ModelChanged { .. }
             | Event::ThinkingChanged { .. }
             | Event::ToolsLimited { .. }
+            | Event::WorkspaceSaved(_)
             | Event::ModeChanged { .. }
             | Event::CallProgress { .. }
             | Event::FileChanged { .. }

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::engine::Engine;
 use super::event::{Event, StopReason};
+use super::saved_workspace::WorkspaceSave;
 use tandem_model as model;
 
 /// Reason for people why a workspace is not saved, after a panic.
@@ -19,7 +20,7 @@ pub(super) async fn restore(engine: &Engine, cancel: &CancellationToken) -> Resu
     if cancel.run_until_cancelled(is_ours(engine)).await != Some(true) {
         return Err(StopReason::Cancelled { answering: false });
     }
-    let before = engine.state.look(|state| state.ran_before);
+    let before = engine.state.look(|state| state.ran_before.clone());
     match workspace.restore(before, cancel).await {
         Ok(None) => Ok(()),
         Ok(Some(lost)) => {
@@ -44,12 +45,16 @@ pub(super) async fn save(engine: &Engine, cancel: &CancellationToken) {
     }
     let saving = AssertUnwindSafe(workspace.save(cancel)).catch_unwind().await;
     let saved = saving.unwrap_or_else(|_| Err(PANICKED.to_owned()));
-    let remark = saved.unwrap_or_else(|why| {
-        Some(format!(
+    let WorkspaceSave { place, remark } = saved.unwrap_or_else(|why| {
+        let remark = format!(
             "The workspace is not saved: {why}. It is tried again after the next turn; until then, another node \
              does not have what has changed."
-        ))
+        );
+        WorkspaceSave { place: None, remark: Some(remark) }
     });
+    if let Some(place) = place {
+        engine.log.append(Event::WorkspaceSaved(place));
+    }
     if let Some(remark) = remark {
         engine.log.append(Event::Notice(remark));
     }

@@ -14,10 +14,11 @@ use super::frames::Frames;
 use super::messages::{KnownTurns, MessageSender};
 use super::notifiers::Push;
 use super::principals::{Principal, SessionRight};
+use super::results;
 use super::story::{self, Story, is_within};
 use super::terminals::AttachedTerminals;
 use super::tool_call::question;
-use super::updates::{artifact, explanation, source, timestamp};
+use super::updates::{artifact, explanation, git_place, source, timestamp};
 use parking_lot::Mutex;
 use tandem_agent::session::{
     FollowedSession, Reader, Session, SessionAccess, StoreError, TaskEvent, TurnId, TurnRecord,
@@ -391,7 +392,11 @@ impl SessionContext {
     /// The task of a turn as it is now; without a turn, the session's task (0.3). `history`: how
     /// many messages at most, the last ones.
     pub(super) fn task(&self, turn: Option<TurnId>, history: Option<usize>) -> Task {
-        self.story(|story| task(&self.id, story, turn, history))
+        self.story(|story| {
+            let mut task = task(&self.id, story, turn, history);
+            add_results(&mut task, story, turn);
+            task
+        })
     }
 
     /// The session's task (0.3) for whoever has begun a turn: where that stands, and what came of
@@ -420,7 +425,7 @@ impl SessionContext {
         let parts = task.status.message.iter_mut().flat_map(|message| &mut message.parts);
         let text = parts.filter_map(|part| match part {
             Part::Text(text) => Some(text),
-            Part::Thought(_) | Part::Call(_) | Part::Settings(_) => None,
+            Part::Thought(_) | Part::Call(_) | Part::Settings(_) | Part::File(_) => None,
         });
         for text in text.take(1) {
             *text = format!("{NO_ANSWER}\n\n{text}");
@@ -430,7 +435,11 @@ impl SessionContext {
 
     /// The same for whoever is then told all of the turn that runs: without what was said in it.
     pub(super) fn standing(&self, turn: Option<TurnId>) -> Task {
-        self.story(|story| snapshot(&self.id, story, turn, None, false))
+        self.story(|story| {
+            let mut task = snapshot(&self.id, story, turn, None, false);
+            add_results(&mut task, story, turn);
+            task
+        })
     }
 
     /// The id of the task that a turn is part of.
@@ -460,6 +469,7 @@ impl SessionContext {
                 artifacts: Vec::new(),
                 unknown_context,
                 auto_execute_refused: false,
+                git: None,
                 id: id.clone(),
             }
         })
@@ -482,8 +492,16 @@ impl SessionView for SessionContext {
     }
 }
 
-/// The task of a turn of a session, as its log tells it; without a turn, the session's task (0.3).
-/// `history`: how many messages at most, the last ones.
+/// Adds to a task that has ended what its turn has changed; without a turn, the last of the session's task (0.3).
+pub(super) fn add_results(task: &mut Task, story: &Story, turn: Option<TurnId>) {
+    let turn = turn.and_then(|turn| story.turn(turn)).or_else(|| story.projection().latest());
+    if let Some(turn) = turn.filter(|turn| turn.ended.is_some()) {
+        task.artifacts.extend(results::of(story, turn.id));
+    }
+}
+
+/// The task of a turn of a session, as its log tells it, without what the turn has changed; without a turn, the
+/// session's task (0.3). `history`: how many messages at most, the last ones.
 pub(super) fn task(
     context: &str,
     story: &Story,
@@ -526,6 +544,7 @@ fn snapshot(
         artifacts: came.map(|text| artifact(text.clone())).into_iter().collect(),
         unknown_context: None,
         auto_execute_refused: false,
+        git: last.and_then(|turn| story.saved_at(turn.id)).map(git_place),
         id,
     }
 }

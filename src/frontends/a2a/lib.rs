@@ -4,7 +4,7 @@
 //! this list:
 //!
 //! - forms: `dialect` and `flat` write tasks and events, `fields`, `read`, `attachments` and `requests` read calls;
-//!   `tool_call` and `updates` translate what the projection of a session says;
+//!   `tool_call`, `results` and `updates` translate what the projection of a session says;
 //! - callers: `tokens` is the file of what they show, `proxy` names those of a proxy, `oidc` those whom an
 //!   issuer knows, `principals` says who they are and what they may do, `quotas` how much, `refusals` counts
 //!   those who show nothing that counts;
@@ -65,6 +65,7 @@ mod read;
 mod refusals;
 mod requests;
 mod rest;
+mod results;
 mod server;
 mod servers;
 mod sse;

@@ -148,7 +148,9 @@ async fn read(contexts: VisibleContexts<'_>, id: &str) -> Result<Option<(String,
 /// Returns a task as the list shows it.
 fn task(context: &str, story: &Story, turn: Option<TurnId>, request: &ListTasks) -> Task {
     let mut task = context::task(context, story, turn, Some(request.history));
-    if !request.artifacts {
+    if request.artifacts {
+        context::add_results(&mut task, story, turn);
+    } else {
         task.artifacts.clear();
     }
     task

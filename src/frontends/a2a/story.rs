@@ -4,14 +4,15 @@
 //! One more reader of the log: it folds each event in once, however often it is asked.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tandem_agent::session::{
     CallRecord, ClientName, Entry, Event, Millis, Mode, Origin, Projection, PromptTags, PushConfig,
-    Reader, StopReason, TaskEvent, TurnId, TurnRecord, TurnResult, now,
+    Reader, ResultContent, SavedPlace, StopReason, TaskEvent, ToolOutcome, TurnId, TurnRecord,
+    TurnResult, now,
 };
 use tandem_wire::a2a::TaskState;
 use tandem_wire::development_tool::AgentSettings;
@@ -56,6 +57,10 @@ pub(super) struct Story {
     terminals: HashMap<String, Terminal>,
     /// The turns that messages began, by the messages' ids.
     sent: HashMap<String, TurnId>,
+    /// Places where a repository has the files as each turn has left them.
+    saved: HashMap<TurnId, SavedPlace>,
+    /// Log indexes of the calls of each turn that have changed a file, or the plan.
+    results: HashMap<TurnId, Vec<usize>>,
 }
 
 /// A terminal that has attached to the session.
@@ -70,6 +75,14 @@ pub(super) struct Terminal {
 /// Returns `true` if a time is at most so long ago.
 pub(super) fn is_within(window: Duration, at: Millis) -> bool {
     Millis::try_from(window.as_millis()).is_ok_and(|window| now().saturating_sub(at) <= window)
+}
+
+/// Returns what a call has changed, if that is a result of its turn: a file, or the plan.
+fn result(event: &Event) -> Option<&ResultContent> {
+    let Event::CallFinished { outcome: ToolOutcome::Done(output), .. } = event else { return None };
+    let is_result =
+        |it: &&ResultContent| matches!(it, ResultContent::Diff(_) | ResultContent::Todos(_));
+    output.shown.as_ref().filter(is_result)
 }
 
 /// Returns the state of a turn's task.
@@ -105,6 +118,8 @@ impl Story {
             push: BTreeMap::new(),
             terminals: HashMap::new(),
             sent: HashMap::new(),
+            saved: HashMap::new(),
+            results: HashMap::new(),
         }
     }
 
@@ -172,6 +187,27 @@ impl Story {
         }
     }
 
+    /// Returns the directory that the session works in.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Returns where a repository has the files as a turn has left them, if it has them.
+    pub(super) fn saved_at(&self, turn: TurnId) -> Option<&SavedPlace> {
+        self.saved.get(&turn)
+    }
+
+    /// Returns what the calls of a turn have changed, files and the plan, in their order.
+    pub(super) fn results(&self, turn: TurnId) -> impl Iterator<Item = ResultContent> {
+        let indexes = self.results.get(&turn).map(Vec::as_slice).unwrap_or_default();
+        let mut log = self.log.restarted();
+        indexes.iter().filter_map(move |&index| {
+            log.skip_to(index);
+            let event = log.try_next()?;
+            result(&event).cloned()
+        })
+    }
+
     /// Returns the state of a turn's task; without a turn, of the session's task (0.3).
     pub(super) fn state(&self, turn: Option<TurnId>) -> TaskState {
         if let Some(turn) = turn {
@@ -236,6 +272,11 @@ impl Story {
 
     fn fold(&mut self, entry: &Entry) {
         self.projection.apply(entry);
+        if result(&entry.event).is_some()
+            && let Some(turn) = self.projection.running_at(entry.index)
+        {
+            self.results.entry(turn).or_default().push(entry.index);
+        }
         match &*entry.event {
             Event::TurnQueued { turn, origin, tags, .. } => {
                 self.count(origin, tags);
@@ -251,6 +292,11 @@ impl Story {
                 (self.directory, self.mode) = (started.directory.clone(), started.mode);
             }
             Event::ModeChanged { mode, .. } => self.mode = *mode,
+            Event::WorkspaceSaved(place) => {
+                if let Some(turn) = self.projection.running_at(entry.index) {
+                    self.saved.insert(turn, place.clone());
+                }
+            }
             Event::ToolsLimited { tools } => self.tools = Some(tools.clone()),
             _ => {}
         }

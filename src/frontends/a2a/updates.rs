@@ -1,17 +1,18 @@
 //! Updates for A2A clients on what happens in a session.
 
 use super::dialect::Dialect;
+use super::results;
 use super::story::{Story, ended_state};
 use super::tool_call::{ended, pending, question, running, tool_call};
 use tandem_agent::session::{
-    ANSWER_RESTARTS, CallStarted, CallStep, Entry, Millis, Origin, ResultContent, StopReason,
-    ToolOutcome, ToolOutput, TurnId, UpdateKind, explain_resumed, explain_stop,
+    ANSWER_RESTARTS, CallStarted, CallStep, Entry, Millis, Origin, ResultContent, SavedPlace,
+    StopReason, ToolOutcome, ToolOutput, TurnId, UpdateKind, explain_resumed, explain_stop,
 };
 use tandem_wire::a2a::{
     Artifact, ArtifactUpdate, Message, Part, Role, StatusUpdate, StreamEvent, TaskState, TaskStatus,
 };
 use tandem_wire::development_tool::{
-    AgentThought, EventKind, EventMetadata, ToolCall, ToolCallStatus, URI,
+    AgentThought, EventKind, EventMetadata, GitPlace, ToolCall, ToolCallStatus, URI,
 };
 
 /// Bytes of an artifact that are sent at once: of a longer one the rest is appended to it.
@@ -43,6 +44,9 @@ impl TaskUpdate {
     /// Removes what is no text. Returns `false` if clients that take text alone are not told of the update: they
     /// read the answer once, as the result.
     pub(super) fn keep_text(&mut self) -> bool {
+        if let StreamEvent::Artifact(update) = &self.event {
+            return update.artifact.is_text();
+        }
         let StreamEvent::Status(update) = &mut self.event else { return true };
         update.status.message.iter_mut().for_each(Message::keep_text);
         matches!(update.metadata.kind, EventKind::StateChange | EventKind::Citation)
@@ -250,21 +254,17 @@ impl Telling<'_> {
     }
 
     fn finished(&mut self, story: &Story, reason: &StopReason) {
+        // The answer is the last: some clients take the last artifact for it.
+        for result in results::of(story, self.turn) {
+            self.artifact(result, false, true);
+        }
         let answer = story.turn(self.turn).and_then(|turn| turn.answers.last());
         let mut rest = answer.map(String::as_str);
         let mut append = false;
         while let Some(text) = rest {
             let (chunk, more) = text.split_at(text.floor_char_boundary(CHUNK.min(text.len())));
             rest = (!more.is_empty()).then_some(more);
-            let event = StreamEvent::Artifact(ArtifactUpdate {
-                task_id: self.task.clone(),
-                context_id: self.names.context.to_owned(),
-                artifact: artifact(chunk.to_owned()),
-                append,
-                last_chunk: rest.is_none(),
-                event_id: self.event_id(),
-            });
-            self.updates.push(TaskUpdate { turn: self.turn, event, echo: false });
+            self.artifact(artifact(chunk.to_owned()), append, rest.is_none());
             append = true;
         }
         let state = ended_state(reason);
@@ -273,7 +273,20 @@ impl Telling<'_> {
         let status = self.status(state, message);
         let mut metadata = self.metadata(EventKind::StateChange);
         metadata.error = why.filter(|_| state == TaskState::Failed);
+        metadata.git = story.saved_at(self.turn).map(git_place);
         self.push(status, true, metadata);
+    }
+
+    fn artifact(&mut self, artifact: Artifact, append: bool, last_chunk: bool) {
+        let event = StreamEvent::Artifact(ArtifactUpdate {
+            task_id: self.task.clone(),
+            context_id: self.names.context.to_owned(),
+            artifact,
+            append,
+            last_chunk,
+            event_id: self.event_id(),
+        });
+        self.updates.push(TaskUpdate { turn: self.turn, event, echo: false });
     }
 
     fn message(&self, parts: Vec<Part>) -> Message {
@@ -300,6 +313,7 @@ impl Telling<'_> {
             event_id: self.event_id(),
             source: None,
             answered_by: None,
+            git: None,
         }
     }
 
@@ -322,7 +336,13 @@ impl Telling<'_> {
 
 /// The last text of a turn as what came of it.
 pub(super) fn artifact(text: String) -> Artifact {
-    Artifact { artifact_id: "response", name: "response", parts: vec![Part::Text(text)] }
+    let name = "response".to_owned();
+    Artifact { artifact_id: name.clone(), name, parts: vec![Part::Text(text)] }
+}
+
+/// Returns where a repository has the files of a session, for clients.
+pub(super) fn git_place(SavedPlace { reference, commit }: &SavedPlace) -> GitPlace {
+    GitPlace { reference: reference.clone(), commit: commit.clone() }
 }
 
 /// Returns where a prompt came from, in a word.

@@ -41,7 +41,7 @@ pub struct Task<'a> {
     history: Vec<Message<'a>>,
     artifacts: Vec<Artifact<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    metadata: Option<TaskMetadata>,
+    metadata: Option<TaskMetadata<'a>>,
 }
 
 impl<'a> From<&'a super::Task> for Task<'a> {
@@ -125,8 +125,18 @@ impl<'a> From<&'a super::Message> for Message<'a> {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Part<'a> {
-    Text { text: &'a str },
-    Data { data: PartData<'a> },
+    Text {
+        text: &'a str,
+    },
+    Data {
+        data: PartData<'a>,
+    },
+    #[serde(rename_all = "camelCase")]
+    File {
+        raw: &'a str,
+        filename: &'a str,
+        media_type: &'a str,
+    },
 }
 
 impl<'a> From<&'a super::Part> for Part<'a> {
@@ -136,6 +146,9 @@ impl<'a> From<&'a super::Part> for Part<'a> {
             super::Part::Thought(thought) => Self::Data { data: PartData::Thought(thought) },
             super::Part::Call(call) => Self::Data { data: PartData::Call(call) },
             super::Part::Settings(settings) => Self::Data { data: PartData::Settings(settings) },
+            super::Part::File(super::FilePart { name, media_type, base64 }) => {
+                Self::File { raw: base64, filename: name, media_type }
+            }
         }
     }
 }
@@ -144,16 +157,16 @@ impl<'a> From<&'a super::Part> for Part<'a> {
 #[derive(Debug, Serialize)]
 struct Artifact<'a> {
     #[serde(rename = "artifactId")]
-    id: &'static str,
-    name: &'static str,
+    id: &'a str,
+    name: &'a str,
     parts: Vec<Part<'a>>,
 }
 
 impl<'a> From<&'a super::Artifact> for Artifact<'a> {
     fn from(artifact: &'a super::Artifact) -> Self {
         Self {
-            id: artifact.artifact_id,
-            name: artifact.name,
+            id: &artifact.artifact_id,
+            name: &artifact.name,
             parts: artifact.parts.iter().map(Into::into).collect(),
         }
     }

@@ -172,18 +172,50 @@ async fn when_a_node_is_killed_another_goes_on_with_the_same_files() {
 }
 
 #[tokio::test]
-async fn a_turn_that_changes_nothing_pushes_nothing() {
-    let (remote, setup) = (Remote::new(), changes("true"));
+async fn a_session_that_changes_nothing_pushes_nothing_and_tasks_say_where_their_files_are() {
+    let (remote, setup) = (Remote::new(), changes("echo new > new.txt"));
     let server = served(&remote, &setup).await;
-    completed(server.client, "hi").await;
-    let first = remote.snapshot();
-    assert_eq!(
-        git(&remote.path, &["rev-parse", &format!("{first}^{{tree}}")]),
-        git(&remote.path, &["rev-parse", "main^{tree}"])
-    );
-    completed(server.client, "hi again").await;
-    completed(server.client, "change").await;
-    assert_eq!(remote.snapshot(), first);
+    let main = git(&remote.path, &["rev-parse", "main"]);
+    let refs = || git(&remote.path, &["for-each-ref", "refs/tandem"]);
+    for text in ["hi", "hi again"] {
+        let task = turn(server.client, text).await;
+        assert_eq!(task["metadata"]["git"], json!({ "commit": main }), "{task}");
+        assert_eq!(refs(), "");
+    }
+    let events =
+        server.client.stream("message/stream", in_context("c", "change")).await.rest().await;
+    let name = git(&remote.path, &["for-each-ref", "--format=%(refname)", "refs/tandem"]);
+    let place = json!({ "ref": name, "commit": remote.snapshot() });
+    assert_eq!(events.last().unwrap()["metadata"]["git"], place);
+    let task = server.client.result("GetTask", json!({ "id": "c.3" })).await;
+    assert_eq!(task["metadata"]["git"], place);
+    // Nothing has changed since.
+    let task = turn(server.client, "hi").await;
+    assert_eq!(task["metadata"]["git"], place);
+    // Each task has its own place.
+    let task = server.client.result("GetTask", json!({ "id": "c.1" })).await;
+    assert_eq!(task["metadata"]["git"], json!({ "commit": main }));
+}
+
+#[tokio::test]
+async fn another_node_goes_on_where_nothing_was_changed_and_says_if_the_branch_has_moved() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let (database, remote) = (cluster.database(), Remote::new());
+    let setup = changes("true");
+    let mut first = remote.node(&setup, "a", &database).await;
+    let mut second = remote.node(&setup, "b", &database).await;
+    completed(first.client, "hi").await;
+    first.child.kill().await.unwrap();
+    completed(second.client, "hi").await;
+    assert_eq!(kept(&database, "Notice"), "", "nothing is lost");
+    let source = remote.home.path().join("source");
+    git(&source, &["commit", "-q", "--allow-empty", "-m", "second"]);
+    git(&source, &["push", "-q", remote.path.to_str().unwrap(), "main"]);
+    second.child.kill().await.unwrap();
+    let third = remote.node(&setup, "c", &database).await;
+    completed(third.client, "hi").await;
+    let notice = kept(&database, "Notice");
+    assert!(notice.contains("at another commit than before"), "{notice}");
 }
 
 /// Starts a server of clones of a repository, whose sessions are in files.

@@ -21,8 +21,10 @@ async fn a_stream_brings_what_came_of_the_task_before_its_end() {
     assert_eq!(came["artifact"]["parts"], json!([{ "kind": "text", "text": "all done" }]));
     assert_eq!((&came["lastChunk"], &came["append"]), (&json!(true), &json!(false)));
     assert_eq!((&came["taskId"], &came["contextId"]), (&end["taskId"], &end["contextId"]));
-    let artifacts = events.iter().filter(|event| event["kind"] == "artifact-update");
-    assert_eq!(artifacts.count(), 1);
+    let is_answer = |event: &&Value| {
+        event["kind"] == "artifact-update" && event["artifact"]["artifactId"] == "response"
+    };
+    assert_eq!(events.iter().filter(is_answer).count(), 1);
 
     let events = it.client.stream("SendStreamingMessage", prompt("go")).await.rest().await;
     let [.., came, end] = &events[..] else { panic!("{events:?}") };

@@ -32,6 +32,9 @@ pub(super) fn of(case: &Case) -> Reasons {
             vec![(ALL, "the call or the command that changes the file is shown")]
         }
         Event::Task(_) => vec![(ALL, "state that only the A2A server needs")],
+        Event::WorkspaceSaved(_) => {
+            vec![(ALL, "the end of the turn, which follows, tells A2A clients")]
+        }
         Event::ToolsLimited { .. } => vec![(ALL, "`/tools` lists the tools that are left")],
         Event::CommandStarted { .. } | Event::Asked(_) | Event::Forgotten => {
             vec![(ALL, "the command's output says what people need")]

@@ -1,0 +1,160 @@
+//! Results of a turn beside its answer: its plan, and the files that it has changed.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+
+use super::story::Story;
+use tandem_agent::session::{FileDiff, ResultContent, Todo, TodoStatus, TurnId};
+use tandem_content::visible::visible_line;
+use tandem_wire::a2a::{Artifact, FilePart, Part};
+
+/// Maximum number of files of a turn that are results.
+const MAX_FILES: usize = 100;
+
+/// Maximum size of a file whose whole content goes with its diff.
+const MAX_CONTENT_BYTES: usize = 64 << 10;
+
+/// Maximum size of a file, before and after, of which there is a diff.
+const MAX_COMPARED_BYTES: usize = 4 << 20;
+
+/// Maximum size of a diff; of a longer one the end is left out.
+const MAX_DIFF_BYTES: usize = 256 << 10;
+
+/// Returns the plan of a turn that has ended, and the files that it has changed, each once.
+pub(super) fn of(story: &Story, turn: TurnId) -> Vec<Artifact> {
+    let mut plan = None;
+    let mut files: BTreeMap<String, FileDiff> = BTreeMap::new();
+    for shown in story.results(turn) {
+        match shown {
+            ResultContent::Todos(todos) => plan = Some(todos),
+            ResultContent::Diff(diff) => {
+                let is_full = files.len() == MAX_FILES;
+                match files.get_mut(&diff.path) {
+                    Some(first) => first.new = diff.new,
+                    None if is_full => {}
+                    None => _ = files.insert(diff.path.clone(), diff),
+                }
+            }
+            _ => {}
+        }
+    }
+    let plan = plan.filter(|todos| !todos.is_empty()).map(|todos| self::plan(&todos));
+    let changed = files.into_values().filter(|diff| diff.old.as_deref() != Some(&*diff.new));
+    plan.into_iter().chain(changed.map(|diff| file(&diff, story.directory()))).collect()
+}
+
+/// Returns the todo list as a file.
+fn plan(todos: &[Todo]) -> Artifact {
+    let line = |todo: &Todo| {
+        let (mark, remark) = match todo.status {
+            TodoStatus::Completed => ("x", ""),
+            TodoStatus::Pending => (" ", ""),
+            TodoStatus::InProgress => (" ", " (in progress)"),
+            TodoStatus::Cancelled => (" ", " (cancelled)"),
+            TodoStatus::Blocked => (" ", " (blocked)"),
+        };
+        format!("- [{mark}] {}{remark}\n", visible_line(&todo.description))
+    };
+    let text: String = todos.iter().map(line).collect();
+    let part = part("plan.md".to_owned(), "text/markdown", &text);
+    Artifact { artifact_id: "plan".to_owned(), name: "plan".to_owned(), parts: vec![part] }
+}
+
+/// Returns a changed file: its diff, and its content if that is short.
+fn file(diff: &FileDiff, directory: &Path) -> Artifact {
+    let path = Path::new(&diff.path);
+    let name = path.strip_prefix(directory).unwrap_or(path).display().to_string();
+    let old_len = diff.old.as_ref().map_or(0, |old| old.len());
+    let compared = if old_len.max(diff.new.len()) <= MAX_COMPARED_BYTES {
+        cut(diff.unified())
+    } else {
+        format!("[The file has more than {MAX_COMPARED_BYTES} bytes: there is no diff of it.]\n")
+    };
+    let mut parts = vec![part(format!("{name}.diff"), "text/x-diff", &compared)];
+    if diff.new.len() <= MAX_CONTENT_BYTES {
+        parts.push(part(name.clone(), "text/plain", &diff.new));
+    }
+    Artifact { artifact_id: format!("file:{name}"), name, parts }
+}
+
+/// Returns a diff without what is beyond its maximum size.
+fn cut(mut diff: String) -> String {
+    if diff.len() > MAX_DIFF_BYTES {
+        let lines = &diff[..diff.floor_char_boundary(MAX_DIFF_BYTES)];
+        let end = lines.rfind('\n').map_or(lines.len(), |at| at + 1);
+        diff.truncate(end);
+        diff.push_str("[the rest of the diff is left out]\n");
+    }
+    diff
+}
+
+fn part(name: String, media_type: &'static str, content: &str) -> Part {
+    Part::File(FilePart { name, media_type, base64: BASE64_STANDARD.encode(content) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn change(path: &str, old: Option<&str>, new: &str) -> FileDiff {
+        FileDiff { path: path.to_owned(), old: old.map(Arc::from), new: Arc::from(new) }
+    }
+
+    /// Returns names and contents of the files of an artifact.
+    fn files(artifact: &Artifact) -> Vec<(String, String)> {
+        let file = |part: &Part| match part {
+            Part::File(file) => {
+                let content = BASE64_STANDARD.decode(&file.base64).unwrap();
+                (file.name.clone(), String::from_utf8(content).unwrap())
+            }
+            other => panic!("{other:?}"),
+        };
+        artifact.parts.iter().map(file).collect()
+    }
+
+    #[test]
+    fn a_changed_file_has_its_diff_and_its_content() {
+        let artifact = file(&change("/w/src/a.rs", Some("one\n"), "two\n"), Path::new("/w"));
+        assert_eq!((&*artifact.artifact_id, &*artifact.name), ("file:src/a.rs", "src/a.rs"));
+        let diff = "--- /w/src/a.rs\n+++ /w/src/a.rs\n@@ -1 +1 @@\n-one\n+two\n";
+        let expected = [("src/a.rs.diff", diff), ("src/a.rs", "two\n")];
+        let expected = expected.map(|(name, text)| (name.to_owned(), text.to_owned()));
+        assert_eq!(files(&artifact), expected);
+        // Outside of the workspace, all of the path is the name.
+        let artifact = file(&change("/x/a", None, "a"), Path::new("/w"));
+        assert_eq!(artifact.name, "/x/a");
+    }
+
+    #[test]
+    fn a_large_file_comes_without_its_content_and_a_long_diff_is_cut() {
+        let large = "line of a file\n".repeat(MAX_DIFF_BYTES / 10);
+        let artifact = file(&change("/w/a", None, &large), Path::new("/w"));
+        let [(name, diff)] = &files(&artifact)[..] else { panic!("{artifact:?}") };
+        assert_eq!(name, "a.diff");
+        assert!(
+            diff.len() < MAX_DIFF_BYTES + 100 && diff.ends_with("left out]\n"),
+            "{}",
+            diff.len()
+        );
+        let huge = "x".repeat(MAX_COMPARED_BYTES + 1);
+        let artifact = file(&change("/w/a", None, &huge), Path::new("/w"));
+        assert!(files(&artifact)[0].1.contains("there is no diff"));
+    }
+
+    #[test]
+    fn a_plan_is_a_list() {
+        let todo = |description: &str, status| Todo { description: description.to_owned(), status };
+        let artifact = plan(&[
+            todo("Look", TodoStatus::Completed),
+            todo("Write\nit", TodoStatus::InProgress),
+            todo("Test", TodoStatus::Pending),
+        ]);
+        let text = "- [x] Look\n- [ ] Write\\nit (in progress)\n- [ ] Test\n";
+        assert_eq!(files(&artifact), [("plan.md".to_owned(), text.to_owned())]);
+    }
+}
