@@ -78,9 +78,9 @@ pub use self::decision::Decision;
 use self::engine::Engine;
 pub use self::engine::{DEFAULT_THINKING, Upkeep};
 pub use self::event::{
-    Answer, CallStarted, Caller, ClientName, Compressed, Event, FORMAT, Masked, Origin, PromptPart,
-    PromptTags, PushConfig, QuotedMessage, SessionStarted, StopReason, TaskEvent, ToolOutcome,
-    TurnId, UnknownEvent, UnknownOutcome,
+    Answer, CallStarted, Caller, ClientName, Compressed, Event, FORMAT, Masked, Origin, PromptFile,
+    PromptPart, PromptTags, PushConfig, QuotedMessage, SessionStarted, StopReason, TaskEvent,
+    ToolOutcome, TurnId, UnknownEvent, UnknownOutcome,
 };
 pub use self::fill::{PromptPiece, Template};
 pub use self::followed::FollowedSession;
@@ -125,6 +125,7 @@ pub use tandem_tools::buffers::TextBuffers;
 pub use tandem_tools::client_terminals::{
     ClientCommand, ClientOutput, ClientTerminal, ClientTerminals, TerminalsGuard,
 };
+pub use tandem_tools::outputs::attachment_name;
 pub use tandem_tools::session_files::BuffersGuard;
 pub use tandem_tools::stored_files::StoredFile;
 pub use tandem_tools::terminals::Program;
@@ -273,6 +274,12 @@ impl Session {
     /// Queues a turn. Its end is an [`Event::TurnFinished`] of the same number.
     pub fn prompt(&self, prompt: Vec<PromptPart>, origin: Origin) -> TurnId {
         self.prompt_tagged(prompt, origin, PromptTags::default())
+    }
+
+    /// Puts a file that goes with a prompt beside the session, before the prompt is queued. The error says why it cannot
+    /// be there.
+    pub fn attach(&self, file: &PromptFile, content: &[u8]) -> Result<(), String> {
+        self.engine.host.outputs.attach(&file.name, content)
     }
 
     /// Goes on with the turns that another process has left. Called once, when the session is prepared.

@@ -2,6 +2,7 @@
 //! a file that it can read.
 
 use std::collections::VecDeque;
+use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -11,8 +12,32 @@ use std::sync::Arc;
 use super::preimages::ContentId;
 use super::scratch::Scratch;
 use super::shorten::{shorten, shorten_with};
-use super::stored_files::{OUTPUTS, StoredFile};
+use super::stored_files::{OUTPUTS, StoredFile, write_whole};
 use parking_lot::Mutex;
+
+/// Beginning of the names of files that came with prompts.
+const ATTACHMENT: &str = "attachment.";
+
+/// Maximum size of all files of a session that came with prompts.
+const MAX_ATTACHED_BYTES: u64 = 64 << 20;
+
+/// Maximum length of what is kept of the name of such a file, and of its ending.
+const MAX_STEM: usize = 40;
+const MAX_ENDING: usize = 12;
+
+/// Returns the name in a session's directory of a file that comes with a prompt: the same for the same name and content.
+pub fn attachment_name(name: &str, content: &[u8]) -> String {
+    let plain = |text: &str, most: usize| -> String {
+        text.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').take(most).collect()
+    };
+    let path = Path::new(name);
+    let part = |part: Option<&OsStr>, most| plain(part.and_then(OsStr::to_str).unwrap_or(""), most);
+    let (stem, ending) = (part(path.file_stem(), MAX_STEM), part(path.extension(), MAX_ENDING));
+    let content = ContentId::of(content);
+    let hash = content.short();
+    let ending = if ending.is_empty() { "bin" } else { &ending };
+    format!("{OUTPUTS}/{ATTACHMENT}{stem}.{hash}.{ending}")
+}
 
 /// The outputs of one session.
 pub struct Outputs {
@@ -131,12 +156,47 @@ impl Outputs {
     pub(super) fn find(&self, path: &str) -> Option<PathBuf> {
         let directory = self.scratch.existing()?;
         let stored = self.scratch.stored_files().and_then(|stored| stored.name_of(path.as_ref()));
+        let is_stored = stored.is_some();
         let path = stored.map_or_else(|| path.into(), |name| directory.join(name));
-        let mut kept = self.kept.lock();
         let directory = directory.join(OUTPUTS);
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        if name.starts_with(ATTACHMENT) && path.parent() == Some(&directory) {
+            return (is_stored || path.is_file()).then_some(path);
+        }
+        let mut kept = self.kept.lock();
         let kept = kept.get_or_insert_with(|| OutputFiles::find(&self.scratch, &directory));
         let found = kept.files.iter().find(|file| path == file.path);
         found.map(|file| file.path.clone())
+    }
+
+    /// Writes a file that comes with a prompt, under its [name](attachment_name). The error says why it is not there.
+    pub fn attach(&self, name: &str, content: &[u8]) -> Result<(), String> {
+        let failed = |err: io::Error| format!("it cannot be written: {err}");
+        let directory = self.scratch.dir().map_err(failed)?;
+        let path = directory.join(name);
+        let is_there = match self.scratch.stored_files() {
+            Some(stored) => stored.contains(name),
+            None => path.exists(),
+        };
+        if is_there {
+            return Ok(());
+        }
+        let files = match self.scratch.stored_files() {
+            Some(stored) => stored.in_directory(OUTPUTS),
+            None => in_directory(&directory.join(OUTPUTS)),
+        };
+        let attached = files.iter().filter(|file| file.name.starts_with(ATTACHMENT));
+        let size = content.len() as u64;
+        if attached.map(|file| file.bytes).sum::<u64>() + size > MAX_ATTACHED_BYTES {
+            return Err(format!(
+                "the files of this conversation have more than {MAX_ATTACHED_BYTES} bytes: begin another one"
+            ));
+        }
+        write_whole(&path, content).map_err(failed)?;
+        if let Some(stored) = self.scratch.stored_files() {
+            stored.written(name.to_owned(), size);
+        }
+        Ok(())
     }
 
     /// Has one of these files in the session's directory, if only the store has it.
@@ -265,5 +325,32 @@ mod tests {
         let said = outputs.fit("a", "x".repeat(101), 10).await;
         assert!(said.contains("[... 91 characters left out ...]"), "{said}");
         assert_eq!(files(parent.path()), ["a-2.txt", "a-3.txt"]);
+    }
+
+    #[test]
+    fn a_file_that_comes_with_a_prompt_is_found_and_bounded() {
+        let parent = tempfile::tempdir().unwrap();
+        let scratch = Arc::new(Scratch::stored(parent.path().join("a")));
+        let outputs = Outputs::new(Arc::clone(&scratch), 1000);
+        let name = attachment_name("../x/my notes-5.txt", b"one");
+        assert!(name.starts_with("outputs/attachment.mynotes5."), "{name}");
+        assert_ne!(name, attachment_name("../x/my notes-5.txt", b"two"));
+        assert!(attachment_name("", b"").ends_with(".bin"));
+        outputs.attach(&name, b"one").unwrap();
+        outputs.attach(&name, b"one").unwrap();
+        let path = outputs.path(&name);
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        assert_eq!(outputs.find(path.to_str().unwrap()), Some(path));
+        // It is none of the outputs, of which the oldest go.
+        let long = "x".repeat(900);
+        assert!(
+            outputs.keep("t", &long).is_some() && outputs.keep("u", &"y".repeat(900)).is_some()
+        );
+        assert_eq!(files(parent.path()).len(), 2);
+        let large = attachment_name("large", b"");
+        let file = fs::File::create(outputs.path(&large)).unwrap();
+        file.set_len(MAX_ATTACHED_BYTES).unwrap();
+        let why = outputs.attach("outputs/attachment.y.0.bin", b"y").unwrap_err();
+        assert!(why.contains("begin another"), "{why}");
     }
 }

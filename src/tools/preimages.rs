@@ -69,6 +69,11 @@ pub struct ContentId {
 }
 
 impl ContentId {
+    /// Returns the beginning of the name, which tells a few contents apart.
+    pub(super) fn short(&self) -> &str {
+        self.sha256.get(..16).unwrap_or(&self.sha256)
+    }
+
     /// The name of this content.
     pub fn of(content: &[u8]) -> Self {
         let hash = digest(&SHA256, content);

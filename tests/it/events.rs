@@ -12,10 +12,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tandem_agent::session::{
     Access, Answer, CallStarted, Caller, ClientName, Compressed, Event, FORMAT, FileDiff,
-    FileLocation, Masked, Mode, Origin, PrincipalId, PromptPart, PromptTags, PushConfig, Question,
-    QuestionSubject, QuotedMessage, ResultContent, RuleName, SavedPlace, Scope, ServerAnswer, Session,
-    SessionStarted, SessionState, ShareRole, StopReason, Summary, TaskEvent, Todo, TodoStatus,
-    ToolKind, ToolOutcome, ToolOutput, TurnId, UnknownOutcome, WebSource, explain_unknown_outcome,
+    FileLocation, Masked, Mode, Origin, PrincipalId, PromptFile, PromptPart, PromptTags,
+    PushConfig, Question, QuestionSubject, QuotedMessage, ResultContent, RuleName, SavedPlace,
+    Scope, ServerAnswer, Session, SessionStarted, SessionState, ShareRole, StopReason, Summary,
+    TaskEvent, Todo, TodoStatus, ToolKind, ToolOutcome, ToolOutput, TurnId, UnknownOutcome,
+    WebSource, explain_unknown_outcome,
 };
 use tandem_content::media::Media;
 use tandem_model::{Call, Error, FinishReason, Native, Part, Retry, Usage};
@@ -121,7 +122,8 @@ fn prompt_parts() -> Vec<PromptPart> {
             | PromptPart::Input(_)
             | PromptPart::Path(_)
             | PromptPart::Shell(_)
-            | PromptPart::Media(_) => {}
+            | PromptPart::Media(_)
+            | PromptPart::File(_) => {}
         }
     }
     all
@@ -609,6 +611,9 @@ fn every() -> Vec<Event> {
         let commit = "1f7a7a472abf3dd9643fd615f6da379c4acb3e3a".to_owned();
         all.push(Event::WorkspaceSaved(SavedPlace { reference, commit }));
     }
+    let (title, name) = ("`a.zip`".to_owned(), "outputs/attachment.a.0f.zip".to_owned());
+    let file = PromptPart::File(PromptFile { title, name, bytes: 22 });
+    all.push(queued(vec![file], Origin::Editor, plain()));
     all
 }
 

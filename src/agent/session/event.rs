@@ -115,6 +115,19 @@ pub enum PromptPart {
     /// An image, a recording or a document that goes with the prompt. A model that does not take
     /// its type is told the type in words.
     Media(Media),
+    /// A file that goes with the prompt, and is beside the session: the model is told where.
+    File(PromptFile),
+}
+
+/// A file beside the session that goes with a prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromptFile {
+    /// Name from the sender, for people and the model: one line.
+    pub title: String,
+    /// Name in the session's own directory.
+    pub name: String,
+    /// Number of bytes.
+    pub bytes: u64,
 }
 
 /// Returns `true` if a prompt reads as a slash command: it begins with a slash and a word that is no path.
@@ -160,6 +173,7 @@ impl fmt::Display for PromptPart {
             Self::Path(path) => write!(f, "@{path}"),
             Self::Shell(command) => write!(f, "!{command}"),
             Self::Media(media) => write!(f, "[{}]", media.kind()),
+            Self::File(file) => write!(f, "[file {}, {} bytes]", file.title, file.bytes),
         }
     }
 }

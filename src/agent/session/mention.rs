@@ -149,7 +149,10 @@ fn mentions(prompt: &[PromptPart]) -> (Vec<Mention>, usize) {
                     add(at.path, at.quoted);
                 }
             }
-            PromptPart::Input(_) | PromptPart::Shell(_) | PromptPart::Media(_) => {}
+            PromptPart::Input(_)
+            | PromptPart::Shell(_)
+            | PromptPart::Media(_)
+            | PromptPart::File(_) => {}
         }
     }
     (mentions, over)

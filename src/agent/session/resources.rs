@@ -46,7 +46,10 @@ fn words(prompt: &[PromptPart]) -> Vec<String> {
         match part {
             PromptPart::Path(path) => add(path.clone()),
             PromptPart::Text(text) => at_path::all(text).into_iter().for_each(|at| add(at.path)),
-            PromptPart::Input(_) | PromptPart::Shell(_) | PromptPart::Media(_) => {}
+            PromptPart::Input(_)
+            | PromptPart::Shell(_)
+            | PromptPart::Media(_)
+            | PromptPart::File(_) => {}
         }
     }
     words

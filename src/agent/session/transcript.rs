@@ -12,8 +12,8 @@ use super::compress::record::WorkRecord;
 use super::conversation::MessageHistory;
 use super::decision::Decision;
 use super::event::{
-    Answer, CallStarted, Caller, Compressed, Event, Masked, PromptPart, StopReason, ToolOutcome,
-    TurnId, UnknownOutcome,
+    Answer, CallStarted, Caller, Compressed, Event, Masked, PromptFile, PromptPart, StopReason,
+    ToolOutcome, TurnId, UnknownOutcome,
 };
 use super::log::Reader;
 use super::modes::told_plan_mode;
@@ -268,7 +268,7 @@ impl Transcript {
         self.running = Some((turn, self.conversation.messages().len()));
         let prompt = self.queued.remove(&turn).unwrap_or_default();
         self.shell = matches!(prompt[..], [PromptPart::Shell(_)]);
-        self.user = user(&prompt);
+        self.user = user(&prompt, &self.outputs);
         self.prompt = Some(self.user.clone());
         self.user_index = self.index;
     }
@@ -469,17 +469,34 @@ impl Transcript {
     }
 }
 
-/// The user's words, with `@path` where a path is mentioned, and the media between them.
-fn user(prompt: &[PromptPart]) -> Vec<Part> {
+/// The user's words, with `@path` where a path is mentioned, the media between them, and the paths of files.
+fn user(prompt: &[PromptPart], outputs: &Outputs) -> Vec<Part> {
     let mut parts = Vec::new();
     for part in prompt {
-        match (part, parts.last_mut()) {
-            (PromptPart::Media(media), _) => parts.push(Part::Media(media.clone())),
-            (words, Some(Part::Text(text))) => text.push_str(&words.to_string()),
-            (words, _) => parts.push(Part::Text(words.to_string())),
+        let words = match part {
+            PromptPart::Media(media) => {
+                parts.push(Part::Media(media.clone()));
+                continue;
+            }
+            PromptPart::File(file) => placed(file, outputs),
+            words => words.to_string(),
+        };
+        match parts.last_mut() {
+            Some(Part::Text(text)) => text.push_str(&words),
+            _ => parts.push(Part::Text(words)),
         }
     }
     parts
+}
+
+/// Returns the text for the model on a file beside the session.
+fn placed(PromptFile { title, name, bytes }: &PromptFile, outputs: &Outputs) -> String {
+    let path = outputs.path(name);
+    format!(
+        "\n[The attached file {title} ({bytes} bytes) is {}, which read_file can read if it is a text. To work with it, \
+         copy it into the workspace.]\n",
+        path.display()
+    )
 }
 
 /// Returns the result of a call for the model. A call without an end was cut off with the agent.

@@ -7,7 +7,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
 use super::fields::text;
-use tandem_agent::session::PromptPart;
+use tandem_agent::session::{PromptFile, PromptPart, attachment_name};
 use tandem_content::fence::fence;
 use tandem_content::media::Media;
 use tandem_content::visible::visible_line;
@@ -42,9 +42,10 @@ const TEXT_TYPES: &[&str] = &[
 /// A file that goes with a message.
 pub(super) enum Attachment {
     /// The file says something by itself.
-    Taken(PromptPart),
-    /// The file has a type that nobody knows, and is a text: it is quoted beside words.
-    Quoted(PromptPart),
+    Taken(Vec<PromptPart>),
+    /// The file says nothing by itself, and goes with words: a text of a type that nobody knows, which is quoted, or a
+    /// file that is put beside the session.
+    Beside(Vec<PromptPart>),
     /// The file cannot be taken.
     Refused {
         /// Text in the place of the file.
@@ -54,16 +55,27 @@ pub(super) enum Attachment {
     },
 }
 
+/// A file that is to be put beside the session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ReceivedFile {
+    pub(super) file: PromptFile,
+    pub(super) content: Vec<u8>,
+}
+
 /// Reads a file that a part has or names; `None` if it is no file. Of a text at most `max_chars` characters are
-/// quoted.
-pub(super) fn read(file: &Value, max_chars: usize) -> Option<Attachment> {
+/// quoted. What is to be put beside the session is added to `files`.
+pub(super) fn read(
+    file: &Value,
+    max_chars: usize,
+    files: &mut Vec<ReceivedFile>,
+) -> Option<Attachment> {
     let kind = text(file, &["mimeType", "mediaType", "mime_type", "media_type"]);
     let kind = kind.unwrap_or_default();
     let uri = text(file, &["uri", "url", "fileWithUri", "file_with_uri"]);
     let name = text(file, &["name", "filename"]).or(uri).unwrap_or("file");
     if let Some(uri) = uri {
         return Some(match uri.strip_prefix("file://") {
-            Some(path) => Attachment::Taken(PromptPart::Path(path.to_owned())),
+            Some(path) => Attachment::Taken(vec![PromptPart::Path(path.to_owned())]),
             None => refused(name, kind, "only files of this machine are read: `file:///...`"),
         });
     }
@@ -73,18 +85,37 @@ pub(super) fn read(file: &Value, max_chars: usize) -> Option<Attachment> {
         return Some(refused(name, kind, "its content is no base64"));
     };
     if let Some(media) = Media::of(kind, &bytes) {
-        return Some(Attachment::Taken(PromptPart::Media(media)));
+        return Some(Attachment::Taken(vec![PromptPart::Media(media)]));
     }
     let base = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let is_media = Media::types().any(|known| known == base);
-    let content = String::from_utf8(bytes).ok().filter(|text| !is_media && !text.contains('\0'));
-    let Some(content) = content else {
-        let why = "only texts, images, audio, video and PDFs go with a message; put other files into the \
-            workspace and mention their paths";
-        return Some(refused(name, kind, why));
+    if Media::types().any(|known| known == base) {
+        return Some(refused(name, kind, "its content is not of its type"));
+    }
+    let text = str::from_utf8(&bytes).ok().filter(|text| !text.contains('\0'));
+    let Some(text) = text else {
+        return Some(Attachment::Beside(vec![beside(name, kind, bytes, files)]));
     };
-    let quoted = quote(name, kind, &content, max_chars);
-    Some(if is_text(&base) { Attachment::Taken(quoted) } else { Attachment::Quoted(quoted) })
+    let is_cut = text.chars().nth(max_chars).is_some();
+    let mut quoted = vec![PromptPart::Input(quote(name, kind, text, max_chars))];
+    if is_cut {
+        // The model can read the rest.
+        quoted.push(beside(name, kind, bytes, files));
+    }
+    Some(if is_text(&base) { Attachment::Taken(quoted) } else { Attachment::Beside(quoted) })
+}
+
+/// Returns the part for a file that is to be put beside the session.
+fn beside(name: &str, kind: &str, content: Vec<u8>, files: &mut Vec<ReceivedFile>) -> PromptPart {
+    let bytes = content.len() as u64;
+    let (title, name) = (titled(name, kind), attachment_name(name, &content));
+    let file = PromptFile { title, name, bytes };
+    files.push(ReceivedFile { file: file.clone(), content });
+    PromptPart::File(file)
+}
+
+/// Returns the part in the place of a file that cannot be beside the session.
+pub(super) fn not_beside(file: &PromptFile, why: &str) -> PromptPart {
+    PromptPart::Input(not_taken(&file.title, why))
 }
 
 /// Returns `true` for a type of texts.
@@ -97,7 +128,7 @@ fn is_text(kind: &str) -> bool {
 }
 
 /// Returns a text as the model is shown it: nothing in it is a mention, or can be taken for words around it.
-fn quote(name: &str, kind: &str, content: &str, max_chars: usize) -> PromptPart {
+fn quote(name: &str, kind: &str, content: &str, max_chars: usize) -> String {
     let cut = content.char_indices().nth(max_chars).map_or(content.len(), |(at, _)| at);
     let (shown, rest) = content.split_at(cut);
     let mut quoted = format!("\nThe attached file {}:\n{}\n", titled(name, kind), fence(shown, ""));
@@ -105,13 +136,16 @@ fn quote(name: &str, kind: &str, content: &str, max_chars: usize) -> PromptPart 
         let missing = rest.chars().count();
         quoted += &format!("[{missing} more characters of it were left out.]\n");
     }
-    PromptPart::Input(quoted)
+    quoted
 }
 
 fn refused(name: &str, kind: &str, why: &str) -> Attachment {
-    let title = titled(name, kind);
-    let note = PromptPart::Input(format!("\n[The attached file {title} was not taken: {why}.]\n"));
+    let note = PromptPart::Input(not_taken(&titled(name, kind), why));
     Attachment::Refused { note, why: why.to_owned() }
+}
+
+fn not_taken(title: &str, why: &str) -> String {
+    format!("\n[The attached file {title} was not taken: {why}.]\n")
 }
 
 /// Returns a file's name, with its type if it has one.

@@ -319,6 +319,7 @@ impl A2aServer {
                 let text = self.audit.text(&prompt);
                 let key = keys.into_iter().next();
                 let target = MessageTarget { task: sent.task.is_some(), key };
+                let prompt = turns::attach(context.session()?, prompt, &sent.files);
                 let mut span = turns::begin(&context, prompt, &caller.origin, &target, dialect)?;
                 let asks = context.here().is_some_and(|session| session.mode() != Mode::Yolo);
                 span.auto_execute_refused = sent.settings.auto_execute && asks;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::attachments::{self, Attachment};
+use super::attachments::{self, Attachment, ReceivedFile};
 use super::fields::{count, field, text};
 use super::servers;
 use super::tool_call::{CANCEL, OPTIONS, YES};
@@ -37,6 +37,8 @@ pub(super) struct Sent {
     /// turn in a shared session.
     pub(super) begins: Option<String>,
     pub(super) content: SentContent,
+    /// Files of a prompt that are to be put beside the session.
+    pub(super) files: Vec<ReceivedFile>,
     pub(super) settings: AgentSettings,
     pub(super) configuration: Configuration,
 }
@@ -148,7 +150,9 @@ fn message(params: &Value, attachment_chars: usize) -> Result<Sent, Error> {
     let parts = field(message, &["parts"]).and_then(Value::as_array);
     let parts = parts.filter(|parts| !parts.is_empty());
     let parts = parts.ok_or_else(|| error::invalid_params("`message.parts` must not be empty"))?;
-    sent(params, message, content(parts, attachment_chars)?)
+    let mut files = Vec::new();
+    let content = content(parts, attachment_chars, &mut files)?;
+    Ok(Sent { files, ..sent(params, message, content)? })
 }
 
 /// The same, from a client of the first server or an early implementation: `content` in place of
@@ -174,6 +178,7 @@ fn early_message(params: &Value, attachment_chars: usize) -> Result<Sent, Error>
 /// The bare body of `POST /message/stream` (`a2a-server.md`, "Responding to confirmations").
 fn bare_message(body: &Value, attachment_chars: usize) -> Result<Sent, Error> {
     let said = body.get("userMessage").unwrap_or(&Value::Null);
+    let mut files = Vec::new();
     let content = match said {
         Value::String(text) if !text.is_empty() => {
             SentContent::Prompt(vec![PromptPart::Text(text.clone())])
@@ -181,13 +186,15 @@ fn bare_message(body: &Value, attachment_chars: usize) -> Result<Sent, Error> {
         Value::Object(_) => {
             match (confirmation(said)?, said.get("parts").and_then(Value::as_array)) {
                 (Some(answer), _) => SentContent::Answers(vec![answer]),
-                (None, Some(parts)) if !parts.is_empty() => content(parts, attachment_chars)?,
+                (None, Some(parts)) if !parts.is_empty() => {
+                    content(parts, attachment_chars, &mut files)?
+                }
                 (None, _) => return Err(error::invalid_params("`userMessage` says nothing")),
             }
         }
         _ => return Err(error::invalid_params("`userMessage` must be a text, parts or an answer")),
     };
-    let mut read = sent(body, said, content)?;
+    let mut read = Sent { files, ..sent(body, said, content)? };
     if let Some(settings) = body.get("agentSettings") {
         read.settings = self::settings_in(settings)?.unwrap_or_default();
     }
@@ -209,6 +216,7 @@ fn sent(params: &Value, message: &Value, content: SentContent) -> Result<Sent, E
         context: id(&["contextId", "context_id"]),
         begins: None,
         content,
+        files: Vec::new(),
         settings: settings(&[message.get("metadata"), params.get("metadata")])?,
         configuration: Configuration {
             at_once: at_once.or(blocking.map(|blocking| !blocking)).unwrap_or(false),
@@ -304,7 +312,12 @@ fn is_tool_name(name: &str) -> bool {
     !name.trim().is_empty() && name.len() <= MAX_TOOL_NAME_BYTES && !name.contains(is_part)
 }
 
-fn content(parts: &[Value], attachment_chars: usize) -> Result<SentContent, Error> {
+/// Reads parts. What is to be put beside the session is added to `files`.
+fn content(
+    parts: &[Value],
+    attachment_chars: usize,
+    files: &mut Vec<ReceivedFile>,
+) -> Result<SentContent, Error> {
     let mut prompt = Vec::new();
     let mut answers = Vec::new();
     let (mut says_something, mut refusal) = (false, None);
@@ -314,18 +327,20 @@ fn content(parts: &[Value], attachment_chars: usize) -> Result<SentContent, Erro
             continue;
         }
         let attachment = match words(part) {
-            Some(said) => Attachment::Taken(said),
-            None => attachment(n, part, attachment_chars)?,
+            Some(said) => Attachment::Taken(vec![said]),
+            None => attachment(n, part, attachment_chars, files)?,
         };
         let (said, why) = match attachment {
             Attachment::Taken(said) => {
                 says_something = true;
                 (said, None)
             }
-            Attachment::Quoted(said) => (said, Some("nobody knows its type".to_owned())),
-            Attachment::Refused { note, why } => (note, Some(why)),
+            Attachment::Beside(said) => {
+                (said, Some("say in words what to do with such a file".to_owned()))
+            }
+            Attachment::Refused { note, why } => (vec![note], Some(why)),
         };
-        prompt.push(said);
+        prompt.extend(said);
         refusal = refusal.or(why.map(|why| unreadable(n, &why)));
     }
     // A text beside an answer is a remark on it, and the answer says all that counts.
@@ -351,10 +366,15 @@ fn words(part: &Value) -> Option<PromptPart> {
     }
 }
 
-fn attachment(n: usize, part: &Value, max_chars: usize) -> Result<Attachment, Error> {
+fn attachment(
+    n: usize,
+    part: &Value,
+    max_chars: usize,
+    files: &mut Vec<ReceivedFile>,
+) -> Result<Attachment, Error> {
     let file = field(part, &["file"]).unwrap_or(part);
     let is_file = matches!(text(part, &["kind", "type"]), Some("file") | None);
-    let read = if is_file { attachments::read(file, max_chars) } else { None };
+    let read = if is_file { attachments::read(file, max_chars, files) } else { None };
     read.ok_or_else(|| {
         error::invalid_params(format!("`message.parts[{n}]` is no text, data or file part"))
     })
@@ -443,7 +463,10 @@ mod tests {
     fn data_that_is_no_answer_is_told_to_the_model() {
         let parts = [json!({ "kind": "data", "data": { "a": 1 } })];
         let expected = PromptPart::Text("\n```json\n{\"a\":1}\n```\n".to_owned());
-        assert_eq!(content(&parts, 10).unwrap(), SentContent::Prompt(vec![expected]));
+        assert_eq!(
+            content(&parts, 10, &mut Vec::new()).unwrap(),
+            SentContent::Prompt(vec![expected])
+        );
     }
 
     #[test]
@@ -455,10 +478,17 @@ mod tests {
             json!({ "raw": png, "mediaType": "image/png", "filename": "a.png" }),
         ] {
             let expected = SentContent::Prompt(vec![expected.clone()]);
-            assert_eq!(content(std::slice::from_ref(&part), 10).unwrap(), expected, "{part}");
+            assert_eq!(
+                content(std::slice::from_ref(&part), 10, &mut Vec::new()).unwrap(),
+                expected,
+                "{part}"
+            );
         }
         let text = json!({ "raw": "/w==", "mediaType": "text/plain" });
-        assert_eq!(content(&[text], 10).unwrap_err().code, error::CONTENT_TYPE_NOT_SUPPORTED);
+        assert_eq!(
+            content(&[text], 10, &mut Vec::new()).unwrap_err().code,
+            error::CONTENT_TYPE_NOT_SUPPORTED
+        );
     }
 
     #[test]

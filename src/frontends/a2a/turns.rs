@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::attachments::{ReceivedFile, not_beside};
 use super::audit::Audit;
 use super::context::SessionContext;
 use super::dialect::Dialect;
@@ -30,6 +31,21 @@ pub(super) struct MessageTarget {
     pub(super) task: bool,
     /// The key of the message in the log.
     pub(super) key: Option<String>,
+}
+
+/// Puts the files of a prompt beside the session. In the place of one that cannot be there, the prompt says why. The
+/// message is carried out as a whole although its client may go, so nothing is waited for: a message is small.
+pub(super) fn attach(
+    session: &Session,
+    mut prompt: Vec<PromptPart>,
+    files: &[ReceivedFile],
+) -> Vec<PromptPart> {
+    for ReceivedFile { file, content } in files {
+        let Err(why) = session.attach(file, content) else { continue };
+        let parts = prompt.iter_mut().filter(|part| **part == PromptPart::File(file.clone()));
+        parts.for_each(|part| *part = not_beside(file, &why));
+    }
+    prompt
 }
 
 /// Begins a turn.
