@@ -132,7 +132,7 @@ impl AgentClient {
         params: Value,
         after: Option<&str>,
     ) -> Result<Answer, RequestFailure> {
-        let mut request = self.request(card, method, params).headers(self.headers.clone());
+        let mut request = self.request(card, method, &params).headers(self.headers.clone());
         if let Some(after) = after.and_then(|id| HeaderValue::from_str(id).ok()) {
             request = request.header("Last-Event-ID", after);
         }
@@ -162,7 +162,7 @@ impl AgentClient {
     }
 
     /// Returns the request that makes a call, without the headers that are the same for all.
-    fn request(&self, card: &AgentCard, method: RemoteMethod, params: Value) -> RequestBuilder {
+    fn request(&self, card: &AgentCard, method: RemoteMethod, params: &Value) -> RequestBuilder {
         match card.binding {
             Binding::JsonRpc => {
                 let name = method.name(card.version);
@@ -174,7 +174,7 @@ impl AgentClient {
             }
             Binding::HttpJson => {
                 let CallRequest { verb, url, body } =
-                    CallRequest::new(&card.endpoint, method, &params);
+                    CallRequest::new(&card.endpoint, method, params);
                 let takes = format!("text/event-stream, {}, application/json", http_json::KIND);
                 let request = self.client.request(verb, url).header(ACCEPT, takes);
                 match body {

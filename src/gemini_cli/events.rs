@@ -477,7 +477,11 @@ fn shown(display: &Value, is_markdown: bool) -> Option<ResultContent> {
     if let (Some(path), Some(new)) = (display["filePath"].as_str(), display["newContent"].as_str())
     {
         let old = display["originalContent"].as_str().map(Arc::from);
-        return Some(ResultContent::Diff(FileDiff { path: path.to_owned(), old, new: new.into() }));
+        return Some(ResultContent::Diff(Box::new(FileDiff {
+            path: path.to_owned(),
+            old,
+            new: new.into(),
+        })));
     }
     if let Some(diff) = display["fileDiff"].as_str() {
         return Some(ResultContent::Output(diff.to_owned()));

@@ -188,7 +188,7 @@ impl Proposal {
              written to what is in the file now:\n{changes}",
             output.text
         );
-        let shown = Some(ResultContent::Diff(self.diff(&now.text.into())));
+        let shown = Some(ResultContent::Diff(Box::new(self.diff(&now.text.into()))));
         ToolOutput { text, shown, ..output }
     }
 
@@ -205,7 +205,7 @@ impl Proposal {
     }
 
     fn output(&self, edited: Option<&Arc<str>>, limits: &ToolLimits) -> ToolOutput {
-        let shown = Some(ResultContent::Diff(self.diff(edited.unwrap_or(&self.new))));
+        let shown = Some(ResultContent::Diff(Box::new(self.diff(edited.unwrap_or(&self.new)))));
         let text = self.report(edited.map(|edited| &**edited), limits);
         ToolOutput { text, media: Vec::new(), shown }
     }

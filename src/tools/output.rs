@@ -44,7 +44,7 @@ pub enum ResultContent {
     /// A program's output: plain text.
     Output(String),
     /// A change of a file.
-    Diff(FileDiff),
+    Diff(Box<FileDiff>),
     /// The todo list as it is now.
     Todos(Vec<Todo>),
     /// The pages that an answer is from, by numbers.

@@ -201,7 +201,7 @@ fn contents() -> Vec<ResultContent> {
     let all = vec![
         ResultContent::Markdown("*a*".to_owned()),
         ResultContent::Output("a\n".to_owned()),
-        ResultContent::Diff(diff),
+        ResultContent::Diff(Box::new(diff)),
         ResultContent::Todos(todos()),
         ResultContent::Sources(vec![source]),
         ResultContent::Server(Box::new(answer)),

@@ -111,10 +111,8 @@ impl Projection {
     }
 
     fn kind<'a>(&self, entry: &'a Entry) -> Option<UpdateKind<'a>> {
-        let call = |id: &str, step| {
-            let started = &self.call(id)?.started;
-            Some(UpdateKind::Call(Arc::clone(started), step))
-        };
+        let call =
+            |id: &str, step| Some(UpdateKind::Call(Arc::clone(&self.call(id)?.started), step));
         Some(match &*entry.event {
             Event::TurnQueued { origin, .. } => UpdateKind::TurnQueued(origin),
             Event::TurnStarted { .. } => UpdateKind::TurnStarted,

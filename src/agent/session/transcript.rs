@@ -220,12 +220,7 @@ impl Transcript {
             Event::Compressed(short) => self.compress(short),
             Event::Masked(masked) => self.mask(masked),
             Event::Forgotten => self.forget(),
-            Event::Text(more) => {
-                if self.text.is_empty() {
-                    self.answer_index = self.index;
-                }
-                self.text.push_str(more);
-            }
+            Event::Text(more) => self.say(more),
             Event::Retry(retry) if retry.discard => self.text.clear(),
             Event::AnswerFinished { calls, native, usage, .. } => {
                 self.answered(calls, native.clone());
@@ -261,6 +256,13 @@ impl Transcript {
             | Event::Task(_)
             | Event::Unknown(_) => {}
         }
+    }
+
+    fn say(&mut self, more: &str) {
+        if self.text.is_empty() {
+            self.answer_index = self.index;
+        }
+        self.text.push_str(more);
     }
 
     fn turn_started(&mut self, turn: TurnId) {

@@ -35,7 +35,7 @@ pub(super) fn of(story: &Story, turn: TurnId) -> Vec<Artifact> {
                 match files.get_mut(&diff.path) {
                     Some(first) => first.new = diff.new,
                     None if is_full => {}
-                    None => _ = files.insert(diff.path.clone(), diff),
+                    None => _ = files.insert(diff.path.clone(), *diff),
                 }
             }
             _ => {}

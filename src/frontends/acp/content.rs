@@ -96,7 +96,7 @@ fn content(content: &ResultContent) -> CallContent<'_> {
     match content {
         ResultContent::Markdown(text) => markdown(visible_prose(text)),
         ResultContent::Output(text) => live(text),
-        ResultContent::Diff(change) => change.into(),
+        ResultContent::Diff(change) => (&**change).into(),
         ResultContent::Sources(sources) => {
             markdown(visible_prose(&WebSource::list(sources)).into_owned())
         }

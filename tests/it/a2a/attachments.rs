@@ -98,7 +98,10 @@ async fn a_file_of_any_type_is_put_beside_the_session() {
         let told = "Look at this.[file `../my tool.zip` (application/zip), 6 bytes]";
         assert_eq!(said, told);
         let [(name, kept)] = &attached(&it)[..] else { panic!("{:?}", attached(&it)) };
-        assert!(name.starts_with("attachment.mytool.") && name.ends_with(".zip"), "{name}");
+        assert!(
+            name.starts_with("attachment.mytool.") && name.rsplit('.').next() == Some("zip"),
+            "{name}"
+        );
         assert_eq!(kept, content);
         // The same message once more is the same turn, also after a restart.
         let it = it.killed(&says_hi()).await;

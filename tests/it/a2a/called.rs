@@ -93,7 +93,9 @@ async fn a_yes_here_lets_the_other_write_there() {
     let stage = Stage::new(config(&it), vec![ask("write")]);
     let turn = stage.turn().await;
     let text = turn.text();
-    assert!(text.contains("<agent_output>\nIt is written.\n</agent_output>"), "{text}");
+    assert!(text.contains("## response\nIt is written.\n</agent_output>"), "{text}");
+    // The file comes back, too.
+    assert!(text.contains("## a.txt") && text.contains("+new"), "{text}");
     let question = turn.asked.iter().find(|started| is_question(started)).unwrap();
     let shown = format!("{:?}", question.access);
     assert!(shown.contains("write_file") && shown.contains("+new"), "{shown}");

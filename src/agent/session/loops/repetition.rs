@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn long_pieces_count_by_their_length() {
-        let piece: String = (0..90).map(|n| format!("{n} and ")).collect();
+        let piece = (0..90).map(|n| n.to_string()).collect::<Vec<_>>().join(" and ");
         assert!(piece.len() > MAX_PERIOD, "too long to be a piece");
         check(&piece.repeat(20), false);
         let piece = &piece[..400];
