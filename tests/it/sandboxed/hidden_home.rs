@@ -88,7 +88,8 @@ async fn a_command_that_names_a_file_of_the_home_is_asked_about_and_sees_it() {
         ] {
             let (why, told) = asked(mode, line).await;
             let why = why.unwrap_or_else(|| panic!("{mode}: {line}: {told}"));
-            assert!(why.starts_with(paths), "{mode}: {line}: {why}");
+            // A mechanism that keeps little from commands has a reason of its own before this one.
+            assert!(why.contains(paths), "{mode}: {line}: {why}");
             assert!(told.contains("needle") && !told.contains("canary"), "{mode}: {line}: {told}");
         }
     }
