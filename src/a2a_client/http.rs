@@ -281,7 +281,7 @@ async fn successful(
     };
     let json = serde_json::from_slice::<Value>(&body).unwrap_or_default();
     match binding {
-        // Some servers say with a status, too, what is an error of the protocol.
+        // Some servers send errors of the protocol with an HTTP status of failure.
         Binding::JsonRpc if json["error"]["code"].is_i64() => {
             enveloped(json)?;
         }

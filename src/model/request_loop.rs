@@ -310,7 +310,7 @@ impl<A: Api> Requests<A> {
                     return self.resume(failure, checkpoint, void).await;
                 }
                 self.failed += 1;
-                // An answer that has begun is paid for each time.
+                // The provider charges for an answer that has begun, so it is asked for only a few times.
                 let policy = match void {
                     Some(_) => RetryPolicy {
                         attempts: options.content_retry.attempts,

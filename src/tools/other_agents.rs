@@ -178,7 +178,7 @@ pub fn translate(name: &str, args: Value) -> Option<BuiltInCall> {
     let own = ARGUMENTS.iter().map(|(tool, _)| *tool).find(|tool| self::key(tool) == key);
     let tool =
         own.or_else(|| TOOLS.iter().find(|(other, _)| *other == key).map(|(_, tool)| *tool))?;
-    // The offset of the built-in `read_file` counts lines to skip; elsewhere it names the first line.
+    // In calls of `read_file` itself `offset` counts lines to skip; other agents name the first line with it.
     let args = if bare == tool { args } else { first_line(tool, args) };
     Some(BuiltInCall { tool, args: arguments(tool, args) })
 }

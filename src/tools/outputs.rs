@@ -341,7 +341,7 @@ mod tests {
         let path = outputs.path(&name);
         assert_eq!(fs::read(&path).unwrap(), b"one");
         assert_eq!(outputs.find(path.to_str().unwrap()), Some(path));
-        // It is none of the outputs, of which the oldest go.
+        // New outputs push out the oldest ones; an attachment is none of them and stays.
         let long = "x".repeat(900);
         assert!(
             outputs.keep("t", &long).is_some() && outputs.keep("u", &"y".repeat(900)).is_some()

@@ -220,7 +220,7 @@ fn propose(
     for (n, edit) in edits.iter().enumerate() {
         let made = apply(edit, &new, relative, cx).map_err(|error| match edits.len() {
             1 => error,
-            // None is made unless all can be.
+            // The model has to know which of its edits failed: none of them is made then.
             all => {
                 let message = format!("Edit {} of {all}: {}", n + 1, error.message);
                 ToolError { message, ..error }

@@ -294,7 +294,7 @@ async fn notes(
                 .about_sockets(confinement.profile(), [line, written])
         }
         (None, Some(sandbox)) => {
-            // It may have made repositories.
+            // The command may have made repositories, whose files have to be protected from later commands.
             sandbox.search_again();
             SandboxNotes::default()
         }

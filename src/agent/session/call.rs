@@ -226,7 +226,7 @@ async fn check(
     args: &Value,
     access: &Access,
 ) -> Checked {
-    // Whoever limits the tools can mention files all the same.
+    // Files that a prompt mentions are read for its sender, who has set the limit.
     if caller != Caller::Prompt
         && let Some(why) = engine.tools.beyond_limit(&tool.request(args, access))
     {

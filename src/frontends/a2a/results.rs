@@ -125,7 +125,7 @@ mod tests {
         let expected = [("src/a.rs.diff", diff), ("src/a.rs", "two\n")];
         let expected = expected.map(|(name, text)| (name.to_owned(), text.to_owned()));
         assert_eq!(files(&artifact), expected);
-        // Outside of the workspace, all of the path is the name.
+        // A file outside the workspace is named by its whole path.
         let artifact = file(&change("/x/a", None, "a"), Path::new("/w"));
         assert_eq!(artifact.name, "/x/a");
     }

@@ -57,7 +57,7 @@ fn with_calls(answer: &ChatAnswer, reason: &str) -> AnswerVerdict {
     match answer.calls().finish() {
         Ok(_) if !ended => AnswerVerdict::Unusable(CUT_OFF),
         Ok(_) => AnswerVerdict::Whole(FinishReason::Stop),
-        // The call that is cut is left out, and those before it count.
+        // The model sees results of the whole calls alone, and makes the cut one again.
         Err(Malformed::Cut) if limit && answer.calls().has_whole() => {
             AnswerVerdict::Whole(FinishReason::MaxTokens)
         }

@@ -177,7 +177,7 @@ fn tagged<'t>(
     let (body, rest) = rest.split_once(close)?;
     let mut args = Map::new();
     let mut parts = body.split(open);
-    // Nothing but the end of the opening tag stands before the first parameter.
+    // Text between the opening tag and the first parameter means that this is no call.
     parts.next()?.trim().trim_start_matches('>').is_empty().then_some(())?;
     for part in parts {
         let (parameter, value) = part.split_once(open_end)?;

@@ -308,7 +308,7 @@ fn new_log(dir: &Path) -> Result<File, StoreError> {
         Err(err) if err.kind() == ErrorKind::AlreadyExists => options.open(&path)?,
         file => file?,
     };
-    // Another process may have taken the new log for one that was left, and then owns it.
+    // Until the lock is taken, another process may take this log for one that was left behind, and own it.
     lock(&file, dir)?;
     if has_head(&file)? {
         return Err(io::Error::from(ErrorKind::AlreadyExists).into());

@@ -127,7 +127,7 @@ pub(super) fn has_head(log: &File) -> io::Result<bool> {
         }
         at += read as u64;
     }
-    // Too long for a first line: damaged.
+    // The first line is damaged, as none is so long; the session has begun.
     Ok(true)
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Repetition {
 impl Repetition {
     /// Adds to the text, and returns whether it now repeats itself.
     pub(super) fn add(&mut self, more: &str) -> bool {
-        // A piece at a time, so that a loop is found in one long text as in many short ones.
+        // Looks come at the same places in a long text as in many short ones, so both are judged alike.
         let mut rest = more.as_bytes();
         while !rest.is_empty() {
             let (piece, after) = rest.split_at(rest.len().min(LOOK_INTERVAL - self.new));
@@ -55,7 +55,7 @@ impl Repetition {
     /// Forgets what is too long ago to count.
     fn forget(&mut self) {
         let old = self.end.len().saturating_sub(MAX_REPEATED + MAX_PERIOD);
-        // Moving the rest costs: it is done now and then.
+        // Removing the beginning moves all that follows, so it is done once for several looks.
         if old > MAX_REPEATED {
             self.end.drain(..old);
         }

@@ -158,7 +158,7 @@ fn layout(
 ) -> (Layout, bool) {
     let head = head(dialog, content, open, detail, columns);
     let foot = foot(dialog, detail, 0, columns);
-    // Some of what is above is to be seen, too.
+    // A detail that stands apart leaves rows for the conversation above it.
     let height = if detail.apart { height.saturating_sub(ABOVE) } else { height };
     let room = height.checked_sub(head.rows.len() + foot.rows.len());
     let fits = room.is_some();
