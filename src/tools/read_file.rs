@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::excerpt::{Excerpt, LineSpan};
+use self::excerpt::{Excerpt, LineNumbers, LineSpan};
 use super::args::parse;
 use super::blocking::{blocking, stoppable};
 use super::context::ToolContext;
@@ -163,7 +163,7 @@ fn output(
     let cut = if cut == 0 { String::new() } else { format!(" ({cut} long line(s) cut)") };
     let shown = format!("Read lines {first}-{last} of {total} from {label}{cut}");
     let shown = (!excerpt.is_whole()).then_some(ResultContent::Markdown(shown));
-    Ok(ToolOutput { text: excerpt.into_text(limits), shown, media: Vec::new() })
+    Ok(ToolOutput { text: excerpt.into_text(limits, LineNumbers::Shown), shown, media: Vec::new() })
 }
 
 /// Content of a file, for a model.

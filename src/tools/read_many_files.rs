@@ -14,7 +14,7 @@ use super::blocking::{blocking, stoppable};
 use super::context::ToolContext;
 use super::invocation::{Access, Invocation, Summary};
 use super::output::{ResultContent, ToolError, ToolOutput};
-use super::read_file::excerpt::{Excerpt, LineSpan};
+use super::read_file::excerpt::{Excerpt, LineNumbers, LineSpan};
 use super::read_file::{Contents, contents, max_bytes};
 use super::shorten::one_line;
 use super::tool::{Tool, ToolKind, ToolSpec};
@@ -90,8 +90,9 @@ impl Tool for ReadManyFiles {
         });
         let (paths, outside) = (plan.named().cloned().collect(), plan.outside.clone());
         Ok(Invocation::new(summary, Access::ReadFiles { paths, outside }, move |cx| async move {
+            let numbers = if args.plain { LineNumbers::Hidden } else { LineNumbers::Shown };
             let plan = blocking(&cx, move |cx| plan.open(cx, &args)).await?;
-            stoppable(&cx, read(&cx, plan)).await
+            stoppable(&cx, read(&cx, plan, numbers)).await
         }))
     }
 }
@@ -119,9 +120,10 @@ struct Collector {
     chars: usize,
     /// Bytes of images and the like that may still come.
     bytes: u64,
+    numbers: LineNumbers,
 }
 
-async fn read(cx: &ToolContext, plan: Plan) -> Result<ToolOutput, ToolError> {
+async fn read(cx: &ToolContext, plan: Plan, numbers: LineNumbers) -> Result<ToolOutput, ToolError> {
     let mut reading = Collector {
         text: String::new(),
         media: Vec::new(),
@@ -129,6 +131,7 @@ async fn read(cx: &ToolContext, plan: Plan) -> Result<ToolOutput, ToolError> {
         skipped: plan.skipped,
         chars: cx.host.limits.read_chars,
         bytes: cx.host.limits.file_bytes,
+        numbers,
     };
     let mut more = plan.more;
     for file in plan.files {
@@ -185,7 +188,7 @@ impl Collector {
                     let _ = write!(heading, ", lines {first}-{last} of {total}");
                     excerpt.numbered()
                 } else {
-                    excerpt.into_text(&cx.host.limits)
+                    excerpt.into_text(&cx.host.limits, self.numbers)
                 }
             }
             Ok(Contents::Media(media)) => {

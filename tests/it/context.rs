@@ -286,7 +286,10 @@ async fn what_a_prompt_mentions_goes_with_it_and_the_prompt_stays_as_it_is() {
             &"--- End of content ---[media]"
         ]
     );
-    assert!(lines.contains(&"fn parse() {}") && lines.contains(&"spaces"), "{lines:?}");
+    assert!(
+        lines.contains(&"     1\tfn parse() {}") && lines.contains(&"     1\tspaces"),
+        "{lines:?}"
+    );
 }
 
 #[tokio::test]
@@ -302,7 +305,7 @@ async fn a_path_in_quotes_and_a_pattern_are_mentions() {
     ];
     let check = async |prompt: &str, expected: &[&str]| {
         let (told, notices) = mentioned(&files, text(prompt)).await;
-        let lines = said(&told, prompt).into_iter().map(ToOwned::to_owned).collect::<Vec<_>>();
+        let lines: Vec<_> = said(&told, prompt).into_iter().map(without_number).collect();
         assert_eq!(lines, expected, "{prompt}: {told}");
         assert_eq!(notices, [""; 0], "{prompt}");
     };
@@ -378,6 +381,11 @@ async fn what_came_on_standard_input_mentions_nothing() {
     assert!(told.contains("fn b") && !told.contains("fn a"), "{told}");
 }
 
+/// Returns a line that was read without its number.
+fn without_number(line: &str) -> String {
+    line.split_once('\t').map_or(line, |(_, line)| line).to_owned()
+}
+
 /// Returns the lines read of a file of these four lines that is mentioned so, and the notices; `~`
 /// is where the workspace is.
 async fn read_of(mention: &str) -> (Vec<String>, Vec<String>) {
@@ -388,7 +396,7 @@ async fn read_of(mention: &str) -> (Vec<String>, Vec<String>) {
     .await;
     let prompt = format!("see @{}", mention.replace('~', "~/work"));
     let lines = said(&told, &prompt).into_iter();
-    let lines = lines.filter(|line| *line != "--- End of content ---").map(ToOwned::to_owned);
+    let lines = lines.filter(|line| *line != "--- End of content ---").map(without_number);
     (lines.collect(), notices)
 }
 

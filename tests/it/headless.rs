@@ -433,7 +433,7 @@ async fn a_conversation_that_is_compressed_on_the_way_is_said_beside_the_answer(
         json!({ "when": "Write the snapshot", "answers": [[{ "text": "All is well." }]] }),
         json!({ "when": "", "answers": answers }),
     ];
-    let content = "What is in it.\n".repeat(600);
+    let content = "What is in it.\n".repeat(400);
     let setup =
         (0..8).fold(Setup::script(script), |setup, n| setup.file(&format!("{n}.txt"), &content));
     let ran = ran(setup, "read them").await;

@@ -47,7 +47,9 @@ async fn check(name: &str, args: Value, tool: &str, result: Expect) {
     let [(call, told)] = &made[..] else { panic!("{made:?}") };
     assert_eq!(call.name, tool);
     let (_, told) = told.split_once(' ').unwrap();
-    result.assert_eq(&told.replace(&*dir.path().canonicalize().unwrap().to_string_lossy(), "DIR"));
+    let told: Vec<_> = told.lines().map(str::trim_start).collect();
+    let root = dir.path().canonicalize().unwrap();
+    result.assert_eq(&told.join("\n").replace(&*root.to_string_lossy(), "DIR"));
 }
 
 #[tokio::test]
@@ -80,8 +82,7 @@ async fn tools_of_other_agents_are_those_of_this_one() {
         expect![[r#"
             [Lines 2-2 of 2.]
 
-                 2	print(total)
-        "#]],
+            2	print(total)"#]],
     )
     .await;
     check(
@@ -89,9 +90,8 @@ async fn tools_of_other_agents_are_those_of_this_one() {
         json!({ "path": "cart.py" }),
         "read_file",
         expect![[r#"
-             1	total = 0
-             2	print(total)
-    "#]],
+            1	total = 0
+            2	print(total)"#]],
     )
     .await;
     check(

@@ -64,7 +64,7 @@ pub(super) async fn fill(
         match piece {
             PromptPiece::Text(text) => say(&mut parts, text),
             PromptPiece::File(path) => {
-                let args = json!({ "include": [path] });
+                let args = json!({ "include": [path], "plain": true });
                 match run(engine, turn, "read_many_files", args).await? {
                     ToolOutcome::Done(ToolOutput { text, media, .. }) => {
                         say(&mut parts, &text);

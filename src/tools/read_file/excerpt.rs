@@ -20,6 +20,15 @@ impl LineSpan {
     pub(crate) const ALL: Self = Self { first: 1, last: None };
 }
 
+/// Choice whether lines are given with their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LineNumbers {
+    /// With numbers, so that the model can name lines.
+    Shown,
+    /// Without: the text is part of a prompt.
+    Hidden,
+}
+
 /// Some lines of a text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Excerpt {
@@ -78,11 +87,15 @@ impl Excerpt {
         lines.map(|(line, number)| numbered(number, line).to_string()).collect()
     }
 
-    /// Returns the lines with their numbers; if lines of the file are missing, after a heading that says which ones
-    /// there are and, if some that are wanted are missing, how to go on.
-    pub(crate) fn into_text(self, limits: &ToolLimits) -> String {
-        let lines = self.numbered();
-        if self.is_whole() {
+    /// Returns the lines with their numbers, or as they are; if lines of the file are missing, after a heading that says
+    /// which ones there are and, if some that are wanted are missing, how to go on.
+    pub(crate) fn into_text(self, limits: &ToolLimits, numbers: LineNumbers) -> String {
+        let is_whole = self.is_whole();
+        let lines = match numbers {
+            LineNumbers::Shown => self.numbered(),
+            LineNumbers::Hidden => self.text,
+        };
+        if is_whole {
             return lines;
         }
         let Self { first, last, total, cut, is_short, .. } = self;

@@ -162,6 +162,9 @@ pub(super) struct ReadManyArgs {
     /// For prompts, which can mention some lines of a file; models have `read_file` for that.
     #[serde(default)]
     pub(super) excerpts: Vec<LinesOfFile>,
+    /// For the prompts of custom commands, which hold the text of a file as it is.
+    #[serde(default)]
+    pub(super) plain: bool,
 }
 
 /// Some lines of a file.

@@ -84,7 +84,7 @@ async fn an_answer_that_ends_in_the_middle_is_asked_for_again() {
     for (reply, reason) in [
         (Reply::stream(said()), "answer cut off, 2/4"),
         (Reply::stream(said()).then_cut(), "the connection was lost, 2/4"),
-        (Reply::stream(body[..body.len() - 3].to_owned()), "the connection was lost, 2/4"),
+        (Reply::stream(body[..body.len() - 3].to_owned()), "the connection was lost, 2/10"),
         (Reply::stream(format!("{body}data: {{\"choi")), "the connection was lost, 2/4"),
         (Reply::stream(format!("{body}data: oops\n\n")), "unreadable answer, 2/4"),
     ] {
