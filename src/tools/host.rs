@@ -49,7 +49,7 @@ pub struct Host {
     pub sandbox: Option<Arc<CommandSandbox>>,
     /// `true` if the sandbox gives way to a client whose terminals commands run in.
     pub sandbox_gives_way: bool,
-    /// The user's home, which `~` stands for and of which no question about a file offers to read all.
+    /// The user's home, which `~` stands for and which no answer to a question opens as a whole.
     pub home: Option<PathBuf>,
     /// Files outside of the workspace that the user lets the session read without a question.
     pub readable: Vec<PathBuf>,

@@ -39,7 +39,7 @@ const SHOW_EVERY: Duration = Duration::from_millis(300);
 /// holds on to it.
 const DRAIN: Duration = Duration::from_millis(100);
 
-/// Time of a command that a model may name.
+/// Longest time that a model may set before a command goes to the background.
 const LONGEST_TIME: Duration = Duration::from_hours(1);
 
 /// Time between two looks whether a person still decides about a host, when a command's time is over.
@@ -277,7 +277,7 @@ async fn run_here(command: CommandLine<'_>, cx: &ToolContext) -> Result<ToolOutp
     }
 }
 
-/// Returns what the model is told of the sandbox after a command, whose plants are taken back.
+/// Moves protected files that a command has made out of the workspace. Returns notes on the sandbox for the model.
 async fn notes(
     &CommandLine { line, directory, .. }: &CommandLine<'_>,
     written: &str,

@@ -13,7 +13,7 @@ const MAX_NAMED: usize = 3;
 /// Letters by which a name may differ.
 const MAX_DISTANCE: usize = 2;
 
-/// Shortest name that may differ at all: shorter ones would be like too many.
+/// Length below which only the same name is similar: short names are near to too many others.
 const MIN_FUZZY_NAME: usize = 4;
 
 /// Returns the paths that are most like one at which there is nothing: files of the same name in other directories,
@@ -43,7 +43,7 @@ pub(super) fn similar_paths(workspace: &Workspace, missing: &Path) -> Vec<String
     found.iter().map(|(_, path)| workspace.relative(path)).collect()
 }
 
-/// Returns how little a name is like another, from 0; `None` if it is not.
+/// Returns the rank of another name as the one that was meant, 0 for the best; `None` if it is not similar.
 fn rank(name: &str, other: &str, is_near: bool) -> Option<usize> {
     if name == other {
         return Some(usize::from(!is_near));

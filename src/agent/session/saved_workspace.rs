@@ -53,6 +53,6 @@ pub struct PastTurns {
     pub count: u64,
     /// `true` if the process of the last one was killed before its end.
     pub was_interrupted: bool,
-    /// Commit that the directory was as, if none of the turns has changed anything.
+    /// Commit that the directory is at, if no turn has changed anything.
     pub unchanged_at: Option<String>,
 }

@@ -33,8 +33,8 @@ pub(super) struct MessageTarget {
     pub(super) key: Option<String>,
 }
 
-/// Puts the files of a prompt beside the session. In the place of one that cannot be there, the prompt says why. The
-/// message is carried out as a whole although its client may go, so nothing is waited for: a message is small.
+/// Puts the files of a prompt beside the session; a note in the prompt replaces a file that cannot be put there. Does
+/// not await: if the client went away meanwhile, the message would be carried out in part.
 pub(super) fn attach(
     session: &Session,
     mut prompt: Vec<PromptPart>,

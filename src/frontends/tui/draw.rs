@@ -56,7 +56,7 @@ const GO_ON_HINTS: &[&str] = &[
     "Enter goes on",
 ];
 
-/// Columns from which on what goes on is cut rather than the hint after it.
+/// Columns below which no room is kept for the hint: a long activity then takes all of the row.
 const HINTED: usize = 30;
 
 /// Time for which an image of the spinner is shown, in milliseconds.

@@ -191,7 +191,7 @@ impl LoginOffer {
         matches!(self.stage, LoginStage::Checking | LoginStage::Browser(_))
     }
 
-    /// Returns whether a person who saw the choices as they were before may press a key for these.
+    /// Returns `true` if the choices are so new that a key may have been meant for the earlier ones.
     pub(super) fn has_just_changed(&self, now: Millis) -> bool {
         !self.ollama.is_empty() && !self.ready(now)
     }

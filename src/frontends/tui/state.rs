@@ -406,7 +406,7 @@ impl ScreenState {
         self.items.push_front(HistoryItem::new(ItemBody::Note(Tone::Aside, note)));
     }
 
-    /// Takes out what has its last form in so many columns and nothing unfinished above it.
+    /// Removes and returns, from the top, what can no longer change on a screen of so many columns.
     pub(super) fn take_finished(&mut self, columns: usize) -> Vec<HistoryItem> {
         let mut finished = Vec::new();
         if self.catching_up {

@@ -298,8 +298,8 @@ fn sync_names(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the log of a session and takes its lock. A log without a head takes no part: a process that was killed before
-/// the session began has left it.
+/// Makes the log of a session and takes its lock. An existing log without a head is used again: it is left from a
+/// process that was killed before the session began.
 fn new_log(dir: &Path) -> Result<File, StoreError> {
     let mut options = OpenOptions::new();
     let options = options.append(true).read(true).mode(0o600);

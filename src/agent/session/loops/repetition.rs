@@ -1,7 +1,7 @@
 //! A text that says the same again and again, found while it streams in.
 //!
-//! Exact repetition decides, and not what the text looks like: the end of the text is one piece, over and over. What
-//! differs by a byte each time is none.
+//! Exact repetition decides, and not what the text looks like: the end of the text is one piece, over and over. Pieces
+//! that differ by a byte each time are no repetition.
 
 use memchr::memmem;
 
@@ -20,7 +20,7 @@ const MAX_REPEATED: usize = 4096;
 /// Bytes that come between two looks at the text. A look costs far more than a byte.
 const LOOK_INTERVAL: usize = 256;
 
-/// Bytes at the end of a text that have to come again within the longest piece before more is compared.
+/// Length of the end of a text that is searched for just before it: only where it is found is more compared.
 const PROBE: usize = 16;
 
 /// The end of the text so far, as far as repetitions are looked for in it.

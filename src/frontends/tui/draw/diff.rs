@@ -7,7 +7,7 @@ use super::super::theme::{BAD, CODE, DIM, GOOD};
 use super::super::wrap::{Margin, fold};
 use tandem_agent::session::{DiffLine, FileDiff, LineDiff, Side};
 
-/// Number of unchanged lines around a changed one that is larger than there are.
+/// Value of `around` with which no unchanged line is left out.
 pub(super) const ALL: usize = usize::MAX;
 
 /// Between two groups of lines, where lines that stay are left out.

@@ -68,7 +68,7 @@ const DETAILS: [DetailLevel; 6] = [
 /// Number of these levels that show every answer and the reason.
 const WITH_ANSWERS: usize = 3;
 
-/// Maximum number of rows of a change that is shown with fewer unchanged lines if it is seen whole then.
+/// Maximum number of rows of a change for which unchanged lines are left out so that all changed ones fit.
 const MAX_COMPACTED: usize = 60;
 
 /// Number of unchanged lines around a changed one in that case.
@@ -180,7 +180,7 @@ fn part(dialog: &Dialog, content: &QuestionRows, open: usize, size: ScreenSize) 
     let mut tried = None;
     for detail in DETAILS {
         let (layout, fits) = layout(dialog, content, open, detail, size);
-        // In a small window that shows the marked choice alone, one row of the question does: the keys matter more.
+        // Where only the marked choice is shown, little of the content is enough: the keys of the others matter more.
         let least = if detail.choice == 0 { least.min(LEAST_WITH_KEYS) } else { least };
         let enough = fits && layout.room >= least;
         tried = Some(layout);

@@ -39,8 +39,8 @@ pub(in super::super) fn settle_rows(growing: &mut Growing, columns: usize) -> Op
     Some(head)
 }
 
-/// Returns the offset of the paragraph that a text ends with, and the text that opens the blocks
-/// that it is in, of which so many bytes are context.
+/// Returns, for the last paragraph of a text: its offset, the length of the context, and the markup
+/// to put before the rest of the paragraph. The markup begins with the context: the blocks around it.
 fn last_paragraph(text: &str) -> Option<(usize, usize, String)> {
     let path = last_blocks(text);
     let (last, outer) = path.split_last()?;
