@@ -192,10 +192,13 @@ async fn a_command_that_a_person_has_typed_has_no_clock() {
 async fn a_command_whose_time_is_over_ends_where_no_more_may_run_in_the_background() {
     let shell = Shell::new(ToolLimits { background_commands: 0, ..ToolLimits::default() });
     let family = pipe::OpenOptions::new().open_receiver(shell.path("family")).unwrap();
+    // The command may be ended before it opens the pipe, and a pipe that nobody has opened has no end.
+    let opened = OpenOptions::new().write(true).open(shell.path("family")).unwrap();
     let args = json!({ "command": "exec 3>family; sleep 1000", "timeout": 1 });
     let error = shell.call("run_shell_command", args).await.unwrap_err();
     assert_eq!(error.kind, "shell_timeout");
     expect!["The command was ended after 1 ms: 0 commands run in the background, and no more may; list_background_processes names them. Give it a longer `timeout`.\nOutput: "].assert_eq(&error.message);
+    drop(opened);
     is_gone(family).await;
 }
 
