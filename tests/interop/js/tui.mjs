@@ -144,7 +144,7 @@ await check('4 asked here, answered there', async () => {
   must(!existsSync(file('approved.txt')), 'the file is there already');
   await answer(asked, 'proceed_once');
   const seen = await shown('The file is written.');
-  must(/✓ Writing to approved\.txt \+1 -0 new file · allowed by A2A client \d+/.test(seen), 'who has answered');
+  must(/✓ Write approved\.txt +\+1 -0 new file · allowed by A2A client \d+/.test(seen), 'who has answered');
   must(!seen.includes('Change this file?'), 'the question is still open');
   same(readFileSync(file('approved.txt'), 'utf8'), 'from the model\n', 'the file');
 });

@@ -7,7 +7,8 @@ import httpx
 from a2a.client import ClientConfig, ClientFactory
 from a2a.client.errors import A2AClientJSONRPCError
 from a2a.types import (
-    DataPart, DeleteTaskPushNotificationConfigParams, GetTaskPushNotificationConfigParams,
+    DataPart, DeleteTaskPushNotificationConfigParams, FilePart,
+    GetTaskPushNotificationConfigParams,
     ListTaskPushNotificationConfigParams, Message, MessageSendConfiguration, Part,
     PushNotificationConfig, Role, Task, TaskIdParams, TaskPushNotificationConfig, TaskQueryParams,
     TaskStatusUpdateEvent, TextPart,
@@ -27,7 +28,12 @@ def parts_of(message):
     out = []
     for part in message.parts if message else []:
         root = part.root
-        out.append({'text': root.text} if isinstance(root, TextPart) else {'data': root.data})
+        if isinstance(root, TextPart):
+            out.append({'text': root.text})
+        elif isinstance(root, FilePart):
+            out.append({'file': root.file.name})
+        else:
+            out.append({'data': root.data})
     return out
 
 
