@@ -93,20 +93,3 @@ fn an_interrupt_gives_back_what_waits() {
     });
     assert!(!seen.contains("queued") && !seen.contains("Again."), "{seen}");
 }
-
-#[test]
-fn a_key_that_comes_in_pieces_cancels_nothing() {
-    let Some(terminal) = Terminal::start(hanging(), "") else { return };
-    terminal.line("go");
-    terminal.until("More");
-    // A slow line; sending a piece takes tmux some milliseconds, too.
-    for piece in ["\x1b", "[D"] {
-        terminal.bytes(piece);
-        std::thread::sleep(Duration::from_millis(60));
-    }
-    terminal.text("x");
-    let seen = terminal.until("› x");
-    assert!(!seen.contains("Cancelled."), "{seen}");
-    terminal.keys(&["Escape"]);
-    terminal.until("Cancelled.");
-}
