@@ -80,7 +80,7 @@ impl Endpoint {
         provider: Provider,
         model: &'a str,
     ) -> RequestInfo<'a> {
-        // A user's own header may be the key.
+        // Users of gateways put the key into a header of their own, whose name says nothing.
         let has_key = self.key().is_some() || !self.headers.is_empty();
         RequestInfo { provider, model, url: &self.url, has_key }
     }

@@ -65,11 +65,26 @@ const EDITOR_COMMANDS: &[(&str, &str)] = &[
     ("undo_edit", "replace"),
 ];
 
+/// Other names of arguments, each with the argument's own name.
+type ArgumentNames = &'static [(&'static str, &'static str)];
+
+const FILE: ArgumentNames = &[
+    ("path", "file_path"),
+    ("filePath", "file_path"),
+    ("absolute_path", "file_path"),
+    ("target_file", "file_path"),
+];
+
+const DIRECTORY: ArgumentNames =
+    &[("path", "dir_path"), ("directory", "dir_path"), ("target_directory", "dir_path")];
+
+const PROCESS: ArgumentNames = &[("bash_id", "pid"), ("shell_id", "pid"), ("task_id", "pid")];
+
 /// Other names of the arguments of built-in tools.
-const ARGUMENTS: &[(&str, &[(&str, &str)])] = &[
+const ARGUMENTS: &[(&str, &[ArgumentNames])] = &[
     (
         "run_shell_command",
-        &[
+        &[&[
             ("cmd", "command"),
             ("script", "command"),
             ("workdir", "dir_path"),
@@ -80,65 +95,51 @@ const ARGUMENTS: &[(&str, &[(&str, &str)])] = &[
             ("isBackground", "is_background"),
             ("timeout_ms", "timeout"),
             ("explanation", "description"),
-        ],
+        ]],
     ),
-    ("read_background_output", &[("bash_id", "pid"), ("shell_id", "pid"), ("task_id", "pid")]),
-    ("stop_background_command", &[("bash_id", "pid"), ("shell_id", "pid"), ("task_id", "pid")]),
-    ("read_file", FILE),
-    (
-        "write_file",
-        &[FILE[0], FILE[1], FILE[2], FILE[3], ("file_text", "content"), ("contents", "content")],
-    ),
+    ("read_background_output", &[PROCESS]),
+    ("stop_background_command", &[PROCESS]),
+    ("read_file", &[FILE]),
+    ("write_file", &[FILE, &[("file_text", "content"), ("contents", "content")]]),
     (
         "replace",
         &[
-            FILE[0],
-            FILE[1],
-            FILE[2],
-            FILE[3],
-            ("old_str", "old_string"),
-            ("oldString", "old_string"),
-            ("old_text", "old_string"),
-            ("new_str", "new_string"),
-            ("newString", "new_string"),
-            ("new_text", "new_string"),
-            ("replace_all", "allow_multiple"),
-            ("replaceAll", "allow_multiple"),
+            FILE,
+            &[
+                ("old_str", "old_string"),
+                ("oldString", "old_string"),
+                ("old_text", "old_string"),
+                ("new_str", "new_string"),
+                ("newString", "new_string"),
+                ("new_text", "new_string"),
+                ("replace_all", "allow_multiple"),
+                ("replaceAll", "allow_multiple"),
+            ],
         ],
     ),
-    ("list_directory", DIRECTORY),
-    ("glob", &[DIRECTORY[0], DIRECTORY[1], DIRECTORY[2], ("glob_pattern", "pattern")]),
+    ("list_directory", &[DIRECTORY]),
+    ("glob", &[DIRECTORY, &[("glob_pattern", "pattern")]]),
     (
         "grep_search",
         &[
-            DIRECTORY[0],
-            DIRECTORY[1],
-            DIRECTORY[2],
-            ("query", "pattern"),
-            ("regex", "pattern"),
-            ("include", "include_pattern"),
-            ("glob", "include_pattern"),
-            ("file_pattern", "include_pattern"),
-            ("-A", "after"),
-            ("-B", "before"),
-            ("-C", "context"),
-            ("head_limit", "total_max_matches"),
+            DIRECTORY,
+            &[
+                ("query", "pattern"),
+                ("regex", "pattern"),
+                ("include", "include_pattern"),
+                ("glob", "include_pattern"),
+                ("file_pattern", "include_pattern"),
+                ("-A", "after"),
+                ("-B", "before"),
+                ("-C", "context"),
+                ("head_limit", "total_max_matches"),
+            ],
         ],
     ),
-    ("read_many_files", &[("paths", "include"), ("files", "include")]),
-    ("write_todos", &[("plan", "todos"), ("todoList", "todos")]),
-    ("web_fetch", &[("urls", "url")]),
+    ("read_many_files", &[&[("paths", "include"), ("files", "include")]]),
+    ("write_todos", &[&[("plan", "todos"), ("todoList", "todos")]]),
+    ("web_fetch", &[&[("urls", "url")]]),
 ];
-
-const FILE: &[(&str, &str)] = &[
-    ("path", "file_path"),
-    ("filePath", "file_path"),
-    ("absolute_path", "file_path"),
-    ("target_file", "file_path"),
-];
-
-const DIRECTORY: &[(&str, &str)] =
-    &[("path", "dir_path"), ("directory", "dir_path"), ("target_directory", "dir_path")];
 
 /// Arguments of other agents' tools that change nothing of what a call does.
 const IDLE_ARGUMENTS: &[(&str, &[&str])] = &[
@@ -187,8 +188,8 @@ pub fn translate(name: &str, args: Value) -> Option<BuiltInCall> {
 /// with different values are left as they are, so that the tool refuses them.
 pub fn arguments(tool: &str, args: Value) -> Value {
     let Value::Object(mut args) = args else { return args };
-    for (other, own) in ARGUMENTS.iter().filter(|(of, _)| *of == tool).flat_map(|(_, names)| *names)
-    {
+    let groups = ARGUMENTS.iter().filter(|(of, _)| *of == tool).flat_map(|(_, groups)| *groups);
+    for (other, own) in groups.copied().flatten() {
         rename(&mut args, other, own);
     }
     for idle in IDLE_ARGUMENTS.iter().filter(|(of, _)| *of == tool).flat_map(|(_, names)| *names) {

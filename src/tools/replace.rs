@@ -207,11 +207,11 @@ fn propose(
     if original.is_new() {
         let similar = similar_paths(&cx.host.workspace, original.path());
         let similar = match similar.as_slice() {
-            [] => "Look for the right path with glob".to_owned(),
-            similar => format!("Did you mean {}", similar.join(", ")),
+            [] => "Look for the right path with glob.".to_owned(),
+            similar => format!("Did you mean {}?", similar.join(", ")),
         };
         let message = format!(
-            "{relative} does not exist. {similar}; to create the file, leave old_string empty."
+            "{relative} does not exist. {similar} To create the file, leave old_string empty."
         );
         return Err(ToolError::new("file_not_found", message));
     }

@@ -178,7 +178,7 @@ async fn a_wrong_path_is_answered_with_the_one_that_was_meant() {
         "replace",
         json!({ "file_path": "car.py", "instruction": "", "old_string": "a", "new_string": "b" }),
         "replace",
-        expect!["car.py does not exist. Did you mean cart.py; to create the file, leave old_string empty."],
+        expect!["car.py does not exist. Did you mean cart.py? To create the file, leave old_string empty."],
     )
     .await;
 }

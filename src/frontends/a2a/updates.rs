@@ -254,7 +254,7 @@ impl Telling<'_> {
     }
 
     fn finished(&mut self, story: &Story, reason: &StopReason) {
-        // The answer is the last: some clients take the last artifact for it.
+        // The files come before the answer, because some clients take the last artifact for the answer.
         for result in results::of(story, self.turn) {
             self.artifact(result, false, true);
         }

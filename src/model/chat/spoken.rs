@@ -47,6 +47,38 @@ const NOISE: &[&str] = &[
     "functools",
 ];
 
+/// Tags of a format in which each argument of a call stands between tags of its own.
+struct TagFormat {
+    /// Beginning of the tag that opens a call; the name of the tool follows.
+    call: &'static str,
+    /// End of the name of the tool.
+    call_name_end: char,
+    /// Beginning of the tag that opens an argument; the name of the argument follows.
+    parameter: &'static str,
+    /// End of the name of the argument.
+    parameter_name_end: &'static str,
+    /// Tag that closes a call.
+    close: &'static str,
+}
+
+/// Tags of Qwen's coders, and of Claude.
+const TAG_FORMATS: [TagFormat; 2] = [
+    TagFormat {
+        call: "<function=",
+        call_name_end: '>',
+        parameter: "<parameter=",
+        parameter_name_end: ">",
+        close: "</function>",
+    },
+    TagFormat {
+        call: "<invoke name=\"",
+        call_name_end: '"',
+        parameter: "<parameter name=\"",
+        parameter_name_end: "\">",
+        close: "</invoke>",
+    },
+];
+
 /// End of the head of a call in the format of `gpt-oss`.
 const MESSAGE: &str = "<|message|>";
 
@@ -129,11 +161,8 @@ fn segment<'t>(text: &'t str, tools: &[ToolDeclaration]) -> Option<(Vec<Call>, &
         let calls = values.into_iter().map(|value| object(value, tools)).collect::<Option<_>>()?;
         return Some((calls, rest));
     }
-    if let Some(rest) = text.strip_prefix("<function=") {
-        return tagged(rest, '>', ("<parameter=", ">"), "</function>", tools);
-    }
-    if let Some(rest) = text.strip_prefix("<invoke name=\"") {
-        return tagged(rest, '"', ("<parameter name=\"", "\">"), "</invoke>", tools);
+    if let Some(format) = TAG_FORMATS.iter().find(|format| text.starts_with(format.call)) {
+        return tagged(&text[format.call.len()..], format, tools);
     }
     if let Some(rest) = text.strip_prefix("to=functions.") {
         let (head, rest) = rest.split_once(MESSAGE)?;
@@ -164,23 +193,21 @@ fn named<'t>(
     args.is_object().then(|| (vec![call(tool, args)], rest))
 }
 
-/// Reads a call whose arguments stand between tags, after its opening tag.
+/// Reads a call whose arguments stand between tags, from the name of the tool on.
 fn tagged<'t>(
     text: &'t str,
-    name_end: char,
-    (open, open_end): (&str, &str),
-    close: &str,
+    format: &TagFormat,
     tools: &[ToolDeclaration],
 ) -> Option<(Vec<Call>, &'t str)> {
-    let (name, rest) = text.split_once(name_end)?;
+    let (name, rest) = text.split_once(format.call_name_end)?;
     let tool = known(name, tools)?;
-    let (body, rest) = rest.split_once(close)?;
+    let (body, rest) = rest.split_once(format.close)?;
     let mut args = Map::new();
-    let mut parts = body.split(open);
-    // Text between the opening tag and the first parameter means that this is no call.
+    let mut parts = body.split(format.parameter);
+    // A call has no text between its opening tag and its first parameter.
     parts.next()?.trim().trim_start_matches('>').is_empty().then_some(())?;
     for part in parts {
-        let (parameter, value) = part.split_once(open_end)?;
+        let (parameter, value) = part.split_once(format.parameter_name_end)?;
         let (value, _) = value.rsplit_once("</parameter>")?;
         let value = value.strip_prefix('\n').unwrap_or(value);
         let value = value.strip_suffix('\n').unwrap_or(value);

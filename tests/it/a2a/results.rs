@@ -1,4 +1,4 @@
-//! What a task has changed comes back with it: files as artifacts, and the plan.
+//! Changed files and the plan of a task, which come back with it as artifacts.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

@@ -249,7 +249,7 @@ fn an_edit_of_a_file_that_is_not_there_says_how_to_make_it() {
     let place = Place::new(&[]);
     let message = place.check_failing("replace", replace_args("a", "b"), "file_not_found");
     expect![
-        "a.txt does not exist. Look for the right path with glob; to create the file, leave old_string empty."
+        "a.txt does not exist. Look for the right path with glob. To create the file, leave old_string empty."
     ]
     .assert_eq(&message);
 }

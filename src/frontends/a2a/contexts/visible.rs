@@ -600,8 +600,8 @@ impl<'a> VisibleContexts<'a> {
                 session.works_in(workspace).map_err(error::invalid_params)?;
             }
             servers::add(&settings.servers, session, self.all.servers);
-            // The session was made by `POST /tasks`, and its first message comes now. A session that somebody else
-            // drives is theirs.
+            // The limit comes with the first message of a session that `POST /tasks` has made. A client cannot limit
+            // the tools of a shared session, which a person at a terminal or an editor drives.
             if self.all.shared.is_none() && !session.has_turns() {
                 limit_tools(session, settings);
             }

@@ -12,7 +12,7 @@ const NARROW: usize = 60;
 
 /// Every key.
 pub(super) fn keys(columns: usize) -> Vec<Line<'static>> {
-    HELP.iter().flat_map(|row| key(row, columns)).collect()
+    HELP.iter().flat_map(|(keys, effect)| key(keys, effect, columns)).collect()
 }
 
 /// Returns the essentials; `commands` are the names of all commands.
@@ -24,19 +24,19 @@ pub(super) fn essential(commands: &str, columns: usize) -> Vec<Line<'static>> {
          anything.",
     );
     rows.push(Line::default());
-    rows.extend(ESSENTIAL.iter().flat_map(|row| key(row, columns)));
+    rows.extend(ESSENTIAL.iter().flat_map(|(keys, effect)| key(keys, effect, columns)));
     rows.push(Line::default());
     rows.extend(wrap(&[Span::styled(commands.to_owned(), CODE)], &Margin::default(), columns));
     rows.extend(text("A / lists them with what they do; tandem --help has flags and limits."));
     rows
 }
 
-/// The rows of a key: its effect is never cut.
-fn key((key, what): &(&str, &str), columns: usize) -> Vec<Line<'static>> {
-    let margin = Margin::mark(&format!("  {key:<24}"), CODE);
+/// Returns the rows of keys and their effect, which is never cut.
+fn key(keys: &str, effect: &str, columns: usize) -> Vec<Line<'static>> {
+    let margin = Margin::mark(&format!("  {keys:<24}"), CODE);
     if columns >= NARROW {
-        return wrap(&[Span::raw((*what).to_owned())], &margin, columns);
+        return wrap(&[Span::raw(effect.to_owned())], &margin, columns);
     }
-    let spans = [Span::styled(format!("  {key}: "), CODE), Span::raw((*what).to_owned())];
+    let spans = [Span::styled(format!("  {keys}: "), CODE), Span::raw(effect.to_owned())];
     wrap(&spans, &Margin::mark("", CODE), columns)
 }

@@ -49,7 +49,7 @@ impl Title {
         if is_unread.is_some_and(|args| args.is_empty() || args.starts_with(" {")) {
             return Self { verb: "Call", object: label.to_owned() };
         }
-        // The texts are seen below, with their indentation.
+        // The change is shown below the title, so its texts are left out of the title.
         let file = label.split_once(": `").map_or(label, |(file, _)| file);
         let object = if is_edit { file } else { label }.to_owned();
         Self { verb: verb(started.kind), object }
