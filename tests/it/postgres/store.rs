@@ -463,8 +463,13 @@ async fn a_table_that_came_later_is_added_while_an_older_node_works() {
     assert_eq!(indexes(&older, &id).await, [0, 1]);
 }
 
+/// Connects where the database answers, which may take long on a busy machine.
 async fn refused(url: &str) -> String {
-    let limits = PostgresLimits { patience: Duration::from_secs(1), ..LIMITS };
+    refused_within(url, HANG).await
+}
+
+async fn refused_within(url: &str, patience: Duration) -> String {
+    let limits = PostgresLimits { patience, ..LIMITS };
     match PostgresStore::connect(&url.parse().unwrap(), limits).await {
         Ok(_) => panic!("{url} is let in"),
         Err(err) => err.to_string(),
@@ -504,7 +509,8 @@ async fn people_are_told_what_is_wrong_and_what_to_do_without_the_password() {
     // Somebody listens who says nothing.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = silent.local_addr().unwrap().port();
-    let nothing = refused(&format!("postgres://me:secret@127.0.0.1:{at}/x")).await;
+    let silent_url = format!("postgres://me:secret@127.0.0.1:{at}/x");
+    let nothing = refused_within(&silent_url, Duration::from_secs(1)).await;
     expect!["the database `x` at 127.0.0.1:SILENT: it has not answered for 1 s; is it running, and can it be reached from here?"].assert_eq(&nothing.replace(&at.to_string(), "SILENT"));
 
     let tls = refused(&format!("{}?sslmode=require", database.url)).await;

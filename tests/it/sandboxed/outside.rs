@@ -37,7 +37,11 @@ const FILES: &[(&str, &str)] = &[
 
 /// A home outside of `/tmp`, which commands see another one of.
 fn home() -> TempDir {
-    let home = seen_in_sandbox();
+    filled(seen_in_sandbox())
+}
+
+/// Puts the files into a directory.
+fn filled(home: TempDir) -> TempDir {
     for (file, content) in FILES {
         let path = home.path().join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -300,8 +304,10 @@ async fn a_search_from_above_the_home_does_not_enter_what_is_hidden_of_it() {
     if lacking(Need::Sandbox) {
         return;
     }
-    let home = home();
-    let above = home.path().parent().unwrap().to_owned();
+    // Not in a directory of this machine, which may take a minute to search.
+    let outer = seen_in_sandbox();
+    let home = filled(TempDir::new_in(outer.path()).unwrap());
+    let above = outer.path().to_owned();
     let name = home.path().file_name().unwrap().to_string_lossy().into_owned();
     let calls = [
         call(
