@@ -267,13 +267,21 @@ impl SandboxNotes {
         Self { home, ..self }
     }
 
-    /// Adds a note on a masked socket whose name a command line, or what it wrote, has.
+    /// Adds a note on a masked socket whose name a command line, or what it wrote, has. Of several, the note
+    /// names the likeliest: sockets elsewhere often have names that are common words.
     pub(super) fn about_sockets(self, profile: &Profile, texts: [&str; 2]) -> Self {
         let is_named = |path: &&PathBuf| {
             let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
             texts.iter().any(|text| text.contains(&*name))
         };
-        let sockets = profile.foreign_sockets.iter().find(is_named).map(|path| {
+        let likelihood = |path: &&PathBuf| {
+            let whole = path.to_string_lossy();
+            let is_spelled = texts.iter().any(|text| text.contains(&*whole));
+            let is_inside = profile.roots.iter().any(|root| path.starts_with(root.path()));
+            (is_spelled, is_inside, whole.len())
+        };
+        let named = profile.foreign_sockets.iter().filter(is_named).max_by_key(likelihood);
+        let sockets = named.map(|path| {
             format!(
                 "\n[Masked by the sandbox, as a program outside has bound it: the socket {}. If the command must \
                  connect to it, the user can name it in the setting `tools.sandboxSockets`.]",

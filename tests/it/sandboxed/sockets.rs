@@ -9,6 +9,7 @@ use tandem_sandbox::Mechanism;
 
 use super::{SandboxSetup, Stage, run, with};
 use crate::needs::{Need, lacking, python};
+use crate::places::seen_in_sandbox;
 
 /// A line that connects to a socket of the workspace.
 fn connect(python: &str, name: &str) -> String {
@@ -35,6 +36,9 @@ async fn a_socket_of_an_earlier_command_is_reached_and_one_from_outside_is_not()
             ..setup
         });
         let _foreign = UnixListener::bind(stage.path("foreign")).unwrap();
+        // Its name is a word of every line.
+        let elsewhere = seen_in_sandbox();
+        let _socket = UnixListener::bind(elsewhere.path().join("socket")).unwrap();
         let made = stage.go(Answer::Reject).await;
         let told: Vec<_> = made.iter().map(super::Made::told).collect();
         let done: Vec<_> = made.iter().map(super::Made::is_done).collect();
