@@ -13,6 +13,7 @@ use super::limits::ToolLimits;
 use super::off_thread::{off_thread, to_the_end};
 use super::output::{FileDiff, ResultContent, ToolError, ToolOutput};
 use super::preimages::{ContentId, FileChange, Preimage};
+use super::seen_files::{Seen, SeenFiles};
 use super::text::{self, TextFormat, Unencodable};
 
 /// A file before a change.
@@ -77,6 +78,36 @@ impl Original {
         self.bytes.is_none()
     }
 
+    /// Compares the content before the change with the content that the model knows.
+    fn seen(&self, files: &SeenFiles) -> Seen {
+        match self.bytes.as_deref() {
+            // Nothing is lost with an empty file.
+            None | Some([]) => Seen::Now,
+            Some(bytes) => files.compare(&self.path, bytes),
+        }
+    }
+
+    /// Refuses to replace a content that the model has not been shown.
+    pub(super) fn check_seen(&self, relative: &str, files: &SeenFiles) -> Result<(), ToolError> {
+        match self.seen(files) {
+            Seen::Now => Ok(()),
+            Seen::Never => Err(ToolError::new(
+                "file_not_read",
+                format!(
+                    "{relative} exists, and you have not read it: it was left as it is. Read it \
+                     first with read_file, then write it. To change a part of it, use `replace`."
+                ),
+            )),
+            Seen::Before => Err(ToolError::new(
+                "file_changed",
+                format!(
+                    "{relative} has changed since you read it: it was left as it is. Read it again \
+                     first, then write it so that the changes stay."
+                ),
+            )),
+        }
+    }
+
     /// Encodes a new text as the file is encoded.
     fn encode(&self, new: &str, limits: &ToolLimits) -> Result<Vec<u8>, ToolError> {
         let lacking = |error: Unencodable| {
@@ -103,6 +134,8 @@ struct Write {
     edited: Option<Arc<str>>,
     /// The content before; `None` if it is the same, and nothing needs to be written.
     before: Option<Preimage>,
+    /// `true` if the model knows the whole content before, and so the one after.
+    is_known: bool,
 }
 
 /// A file, and what should be in it.
@@ -141,14 +174,15 @@ impl Proposal {
             Ok::<_, ToolError>((write, output))
         })
         .await?;
-        let Write { bytes, after, edited, before } = write;
+        let Write { bytes, after, edited, before, is_known } = write;
         if let Some(before) = before {
             if cx.cancel.is_cancelled() {
                 return Err(ToolError::cancelled());
             }
             let files = &cx.host.files;
             let directories = files.missing_directories(path).await?;
-            let change = FileChange { path: path.clone(), before, after, directories };
+            let change =
+                FileChange { path: path.clone(), before, after: after.clone(), directories };
             // First, so that a change which a crash cuts off can still be undone.
             (cx.announce)(change.clone()).await?;
             let old = original.bytes.as_deref();
@@ -161,8 +195,16 @@ impl Proposal {
                 let announced = (cx.announce)(FileChange { after: ContentId::of(&now), ..change });
                 announced.await?;
                 let host = Arc::clone(&cx.host);
-                return off_thread(move || Ok(self.altered(output, edited.as_ref(), &now, &host)))
-                    .await;
+                let altered = move || {
+                    if is_known {
+                        host.seen.note(&self.original.path, ContentId::of(&now));
+                    }
+                    Ok(self.altered(output, edited.as_ref(), &now, &host))
+                };
+                return off_thread(altered).await;
+            }
+            if is_known {
+                cx.host.seen.note(path, after);
             }
         }
         // Nothing can fail after the write: a failed call has left the file as it was.
@@ -201,7 +243,8 @@ impl Proposal {
         let bytes = original.encode(edited.as_ref().unwrap_or(new), &host.limits)?;
         let changes = original.bytes.as_ref() != Some(&bytes);
         let before = changes.then(|| host.preimages.keep(original.bytes.as_deref()));
-        Ok(Write { after: ContentId::of(&bytes), bytes, edited, before })
+        let is_known = original.seen(&host.seen) == Seen::Now;
+        Ok(Write { after: ContentId::of(&bytes), bytes, edited, before, is_known })
     }
 
     fn output(&self, edited: Option<&Arc<str>>, limits: &ToolLimits) -> ToolOutput {

@@ -16,6 +16,7 @@ use super::output::ToolError;
 use super::outputs::Outputs;
 use super::preimages::Preimages;
 use super::scratch::Scratch;
+use super::seen_files::SeenFiles;
 use super::session_files::{OpenEditors, SessionFiles};
 use super::terminals::Terminals;
 use super::workspace::{FilesOutside, OUTSIDE, PathToRead, Workspace};
@@ -43,6 +44,8 @@ pub struct Host {
     pub scratch: Arc<Scratch>,
     /// Output that was too long for the model.
     pub outputs: Arc<Outputs>,
+    /// Contents of files that the model has been shown.
+    pub seen: SeenFiles,
     /// Contents of files before they were changed.
     pub preimages: Preimages,
     /// The sandbox of commands, if they have one.
@@ -84,6 +87,7 @@ impl Host {
             terminals,
             background: Background::new(&limits),
             outputs,
+            seen: SeenFiles::default(),
             preimages: Preimages::new(Arc::clone(&scratch), limits.undo_bytes),
             scratch,
             client_terminals: None,

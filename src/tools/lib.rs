@@ -19,6 +19,7 @@ pub mod outputs;
 pub mod preimages;
 pub mod scratch;
 pub mod secrets;
+pub mod seen_files;
 pub mod session_files;
 pub mod stored_files;
 pub mod terminals;

@@ -16,6 +16,7 @@ use super::files::FileKind;
 use super::invocation::Invocation;
 use super::limits::ToolLimits;
 use super::output::{ResultContent, ToolError, ToolOutput};
+use super::preimages::ContentId;
 use super::target::PathTarget;
 use super::tool::{Tool, ToolKind, ToolSpec};
 use super::workspace::Respect;
@@ -128,7 +129,12 @@ async fn read(
 ) -> Result<ToolOutput, ToolError> {
     let max = max_bytes(&target.path, &cx.host.limits);
     let bytes = cx.host.files.read(&target.path, max).await?;
-    blocking(cx, move |cx| output(&target, &bytes, lines, &cx.host.limits)).await
+    let output = move |cx: &ToolContext| {
+        let output = output(&target, &bytes, lines, &cx.host.limits)?;
+        cx.host.seen.note(&target.path, ContentId::of(&bytes));
+        Ok(output)
+    };
+    blocking(cx, output).await
 }
 
 fn output(

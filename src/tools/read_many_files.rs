@@ -14,6 +14,7 @@ use super::blocking::{blocking, stoppable};
 use super::context::ToolContext;
 use super::invocation::{Access, Invocation, Summary};
 use super::output::{ResultContent, ToolError, ToolOutput};
+use super::preimages::ContentId;
 use super::read_file::excerpt::{Excerpt, LineNumbers, LineSpan};
 use super::read_file::{Contents, contents, max_bytes};
 use super::shorten::one_line;
@@ -200,6 +201,7 @@ impl Collector {
             }
             Err(error) => return Err(error.message),
         };
+        cx.host.seen.note(&file.path, ContentId::of(bytes));
         self.chars = self.chars.saturating_sub(text.chars().count() + heading.chars().count());
         // Writing to a string cannot fail.
         let _ = write!(self.text, "--- {heading} ---\n\n{text}\n\n");

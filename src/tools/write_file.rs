@@ -8,6 +8,7 @@ use super::args::parse;
 use super::blocking::{blocking, stoppable};
 use super::change::{Original, Proposal, created, failing};
 use super::context::ToolContext;
+use super::host::Host;
 use super::invocation::{Access, Invocation, Summary};
 use super::output::{ToolError, ToolOutput};
 use super::tool::{Tool, ToolKind, ToolSpec};
@@ -31,7 +32,8 @@ impl Tool for WriteFile {
             aliases: &[],
             description: "Creates a file, or replaces all that is in it; directories on the way \
                 are made. Give the whole content: a placeholder for parts left out is refused. To \
-                change a part of a file, use `replace`. The encoding and the line endings of a \
+                change a part of a file, use `replace`. Read a file that exists before you replace it. \
+                The encoding and the line endings of a \
                 file that exists are kept. The user may edit the content before it is written; \
                 you are told."
                 .to_owned(),
@@ -71,7 +73,7 @@ async fn prepare(args: WriteArgs, cx: &ToolContext) -> Result<Invocation, ToolEr
         Ok(original) => original,
         Err(error) => return Ok(Invocation::failing(summary, error)),
     };
-    let invocation = move |cx: &ToolContext| match propose(&args, original, &relative) {
+    let invocation = move |cx: &ToolContext| match propose(&args, original, &relative, &cx.host) {
         Ok(Some(proposal)) => proposal.into_invocation(summary, &cx.host.limits),
         Ok(None) => {
             let said = format!("{relative} has exactly this content already; nothing to do.");
@@ -88,12 +90,14 @@ fn propose(
     args: &WriteArgs,
     original: Original,
     relative: &str,
+    host: &Host,
 ) -> Result<Option<Proposal>, ToolError> {
     omission::check(&original.text, &args.content)?;
     let new = text::like(&original.text, &args.content);
     if !original.is_new() && *new == *original.text {
         return Ok(None);
     }
+    original.check_seen(relative, &host.seen)?;
     let done =
         if original.is_new() { created(relative, &new) } else { format!("Wrote {relative}.") };
     Ok(Some(Proposal { original, new: new.into(), done }))

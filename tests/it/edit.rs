@@ -27,6 +27,7 @@ struct Place {
 }
 
 impl Place {
+    /// A workspace with files that the model has read.
     fn new(files: &[(&str, &[u8])]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("ws");
@@ -38,7 +39,12 @@ impl Place {
         let limits = ToolLimits { file_bytes: 1 << 20, ..ToolLimits::default() };
         let cx = context(Workspace::new(&root, &[]).unwrap(), limits);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        Self { dir, cx, runtime }
+        let place = Self { dir, cx, runtime };
+        for (path, _) in files {
+            // A file that is no text cannot be read.
+            let _ = place.call("read_file", json!({ "file_path": path }));
+        }
+        place
     }
 
     fn path(&self, path: &str) -> PathBuf {

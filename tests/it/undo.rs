@@ -29,14 +29,20 @@ struct Stage {
     dir: TempDir,
 }
 
-/// The model's answers to a prompt: it writes files, each `(call, file, content)`.
+/// The model's answers to a prompt: it reads files, if they are there, and writes them, each
+/// `(call, file, content)`.
 fn writes(calls: &[(&str, &str, &str)]) -> Vec<Chunks> {
-    let call = |(id, file, content): &(&str, &str, &str)| {
-        let args = json!({ "file_path": file, "content": content });
-        let (id, name) = ((*id).to_owned(), "write_file".to_owned());
-        Ok(Chunk::Call(Call { id, name, args }))
+    let call =
+        |id: String, name: &str, args| Ok(Chunk::Call(Call { id, name: name.to_owned(), args }));
+    let read = |(id, file, _): &(&str, &str, &str)| {
+        call(format!("r-{id}"), "read_file", json!({ "file_path": file }))
     };
-    vec![calls.iter().map(call).collect(), vec![Ok(Chunk::Text("done".to_owned()))]]
+    let write = |(id, file, content): &(&str, &str, &str)| {
+        let args = json!({ "file_path": file, "content": content });
+        call((*id).to_owned(), "write_file", args)
+    };
+    let done = Ok(Chunk::Text("done".to_owned()));
+    vec![calls.iter().map(read).collect(), calls.iter().map(write).collect(), vec![done]]
 }
 
 impl Stage {

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::nodes::{Node, in_context};
-use super::server::write;
 use crate::agent::Setup;
 use crate::postgres::server::{Cluster, Database};
 
@@ -46,8 +45,14 @@ impl Home<'_> {
 
 /// Has the model change a file, and print lines that begin with a word, many more than it is given.
 fn changes_and_prints(word: &str) -> Setup {
-    Setup::answers(json!([[write("a.txt", "new\n")], [prints(word)], [{ "text": "done" }]]))
+    Setup::answers(json!([[changes()], [prints(word)], [{ "text": "done" }]]))
         .file("a.txt", "old\n")
+}
+
+/// A step of a script that changes a file.
+fn changes() -> Value {
+    let args = json!({ "file_path": "a.txt", "old_string": "old", "new_string": "new" });
+    json!({ "call": { "name": "replace", "args": args } })
 }
 
 fn prints(word: &str) -> Value {
@@ -129,8 +134,7 @@ async fn a_copy_of_a_session_has_its_own_files() {
 #[tokio::test]
 async fn a_session_of_which_the_database_has_enough_goes_on_and_that_is_said_once() {
     let Some(home) = Home::new() else { return };
-    let answers =
-        json!([[write("a.txt", "new\n")], [prints("a")], [prints("b")], [{ "text": "done" }]]);
+    let answers = json!([[changes()], [prints("a")], [prints("b")], [{ "text": "done" }]]);
     let setup = Setup::answers(answers).file("a.txt", "old\n");
     let node = home.start("first", setup.arg("--limit").arg("session-files-bytes=1000")).await;
     send(&node).await;

@@ -21,13 +21,14 @@ struct Desk {
     formats: bool,
 }
 
-/// The model's answers: it writes `a.txt`, or says what it was told of it.
+/// The model's answers: it reads and writes `a.txt`, or says what it was told of it.
 fn setup() -> Setup {
+    let read = json!({ "call": { "name": "read_file", "args": { "file_path": "a.txt" } } });
     let args = json!({ "file_path": "a.txt", "content": "new\n" });
     let call = json!({ "call": { "name": "write_file", "args": args } });
     let says = |when: &str, text: &str| json!({ "when": when, "answers": [[{ "text": text }]] });
     Setup::script(vec![
-        json!({ "when": "write", "answers": [[call], [{ "text": "done" }]] }),
+        json!({ "when": "write", "answers": [[read], [call], [{ "text": "done" }]] }),
         says("not saved", "sees the editor's"),
         says("on the disk", "sees the disk's"),
         says("", "sees nothing"),
@@ -110,7 +111,7 @@ impl Desk {
     }
 }
 
-/// The end of the only call.
+/// The end of the last call.
 fn end(read: &[Value]) -> Value {
     updates(read, "tool_call_update").last().unwrap().clone()
 }
@@ -138,7 +139,7 @@ pub(super) async fn an_edit_is_shown_from_the_editors_text_on_and_written_by_the
 
 #[tokio::test]
 async fn what_is_undone_is_written_by_the_editor_too() {
-    for command in ["/restore write_file-1", "/rewind 1"] {
+    for command in ["/restore write_file-2", "/rewind 1"] {
         let mut desk = Desk::new(&setup()).await;
         desk.ask("write").await;
         let read = desk.ask(command).await;
@@ -154,7 +155,7 @@ async fn what_the_editor_has_formatted_is_undone_too() {
     desk.formats = true;
     let read = desk.ask("write").await;
     assert_eq!(end(&read)["content"][0]["newText"], "New\n");
-    desk.ask("/restore write_file-1").await;
+    desk.ask("/restore write_file-2").await;
     assert_eq!(desk.disk(), "not saved\n");
 }
 
@@ -166,7 +167,7 @@ pub(super) async fn a_file_that_nobody_has_is_made_by_the_editor() {
     let read = desk.ask("write").await;
     assert_eq!(end(&read)["content"][0]["oldText"], Value::Null);
     assert_eq!((desk.disk().as_str(), desk.written()), ("new\n", 1));
-    desk.ask("/restore write_file-1").await;
+    desk.ask("/restore write_file-2").await;
     assert!(!desk.path().exists());
 }
 
@@ -257,7 +258,7 @@ async fn a_write_of_which_nothing_was_heard_can_be_undone() {
     }
     let read = desk.editor.until(id).await;
     assert_eq!(end(&read)["status"], "failed");
-    desk.ask("/restore write_file-1").await;
+    desk.ask("/restore write_file-2").await;
     assert_eq!(desk.disk(), "not saved\n");
 }
 

@@ -141,9 +141,15 @@ impl Desk {
         self.place.call("run_shell_command", json!({ "command": command })).unwrap();
     }
 
+    /// The model rewrites the file that it has just read.
+    fn rewrites(&self, content: &str) -> Result<ToolOutput, ToolError> {
+        self.read();
+        self.place.call("write_file", write_args(content))
+    }
+
     #[track_caller]
     fn check_refused(&self, kind: &str) {
-        let error = self.place.call("write_file", write_args("new\n")).unwrap_err();
+        let error = self.rewrites("new\n").unwrap_err();
         assert_eq!(error.kind, kind, "{error}");
     }
 }
@@ -161,7 +167,7 @@ fn an_edit_starts_from_the_editors_text_and_is_written_by_the_editor() {
     let desk = Desk::unsaved(Editor { saving: Saving::Keeps, ..Editor::default() });
     let output = desk.place.call("replace", replace_args("unsaved", "edited")).unwrap();
     assert_eq!(shown(&output), (Some("unsaved\n"), "edited\n"));
-    desk.place.call("write_file", write_args("written\n")).unwrap();
+    desk.rewrites("written\n").unwrap();
     assert_eq!(desk.text().unwrap(), "written\n");
     assert_eq!(desk.place.read("a.txt"), b"saved\n", "the editor saves, or does not");
 }
@@ -195,6 +201,7 @@ fn a_file_that_is_nowhere_is_made_by_the_editor_in_a_directory_that_is_made() {
 #[test]
 fn what_changes_in_the_editor_after_the_question_is_not_lost() {
     let desk = Desk::unsaved(Editor::default());
+    desk.read();
     let call = desk.place.prepare("write_file", write_args("new\n")).unwrap();
     desk.types("typed meanwhile\n");
     assert_eq!(desk.place.run(call, None).unwrap_err().kind, "file_changed");
@@ -209,7 +216,7 @@ fn an_editor_that_takes_no_writes_is_read_and_keeps_what_is_not_saved() {
     desk.check_refused("unsaved_changes");
     assert_eq!(desk.place.read("a.txt"), b"saved\n");
     desk.types("saved\n");
-    desk.place.call("write_file", write_args("new\n")).unwrap();
+    desk.rewrites("new\n").unwrap();
     assert_eq!(desk.place.read("a.txt"), b"new\n");
     assert_eq!(desk.read(), "new\n", "the editor has not loaded it again");
 }
@@ -270,7 +277,7 @@ fn what_editors_leave_out_of_a_file_stays_in_it() {
 #[test]
 fn what_the_editor_changes_as_it_saves_is_told() {
     let desk = Desk::new(b"x\n", Editor { saving: Saving::Formats, ..Editor::default() });
-    let output = desk.place.call("write_file", write_args("a  b\n")).unwrap();
+    let output = desk.rewrites("a  b\n").unwrap();
     assert!(output.text.contains("-a  b\n+a b\n"), "{}", output.text);
     assert_eq!(shown(&output), (Some("x\n"), "a b\n"));
 }
@@ -327,6 +334,7 @@ fn a_cancel_ends_the_wait_for_an_editor() {
     let workspace = Workspace::new(desk.place.cx.host.workspace.root(), &[]).unwrap();
     desk.place.cx.host = Arc::new(host_with(workspace, limits));
     let _guard = desk.place.cx.host.editors.join(Arc::<Editor>::clone(&desk.editor));
+    desk.read();
     let write = desk.place.prepare("write_file", write_args("new\n")).unwrap();
     let read = desk.place.prepare("read_file", json!({ "file_path": "a.txt" })).unwrap();
     desk.editor.is_silent.store(true, Ordering::Relaxed);

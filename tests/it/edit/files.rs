@@ -276,6 +276,7 @@ fn a_file_over_the_limit_is_refused() {
     place.check_failing("write_file", write_args("1"), "file_too_large");
     place.check_failing("replace", replace_args("x", "y"), "file_too_large");
     fs::write(place.path("a.txt"), vec![b'x'; 1 << 20]).unwrap();
+    place.call("read_file", json!({ "file_path": "a.txt" })).unwrap();
     let output = place.call("write_file", write_args("1")).unwrap();
     assert_eq!(shown(&output).1, "1");
 }

@@ -1,10 +1,12 @@
 //! `write_file`, as the model calls it.
 
+use std::fs;
+
 use expect_test::expect;
 use serde_json::json;
 use tandem_tools::{Access, FileLocation};
 
-use super::{Place, shown, write_args};
+use super::{Place, replace_args, shown, write_args};
 
 #[test]
 fn a_new_file_is_proposed_and_then_written() {
@@ -122,6 +124,47 @@ fn a_placeholder_for_what_is_left_out_is_refused() {
 fn a_placeholder_that_was_there_may_stay() {
     let place = Place::new(&[("a.txt", b"// ... existing code ...\n")]);
     place.call("write_file", write_args("x\n// ... existing code ...\n")).unwrap();
+}
+
+#[test]
+fn a_file_that_the_model_has_not_read_is_not_replaced() {
+    let place = Place::new(&[]);
+    fs::write(place.path("a.txt"), "mine\n").unwrap();
+    let message = place.check_failing("write_file", write_args("new\n"), "file_not_read");
+    expect!["a.txt exists, and you have not read it: it was left as it is. Read it first with read_file, then write it. To change a part of it, use `replace`."].assert_eq(&message);
+    place.call("read_many_files", json!({ "include": ["*.txt"] })).unwrap();
+    place.call("write_file", write_args("new\n")).unwrap();
+    assert_eq!(place.read("a.txt"), b"new\n");
+}
+
+#[test]
+fn a_file_that_has_changed_since_the_model_read_it_is_not_replaced() {
+    let place = Place::new(&[("a.txt", b"old\n")]);
+    fs::write(place.path("a.txt"), "mine\n").unwrap();
+    let message = place.check_failing("write_file", write_args("new\n"), "file_changed");
+    expect!["a.txt has changed since you read it: it was left as it is. Read it again first, then write it so that the changes stay."].assert_eq(&message);
+    place.call("read_file", json!({ "file_path": "a.txt", "start_line": 1 })).unwrap();
+    place.call("write_file", write_args("new\n")).unwrap();
+    assert_eq!(place.read("a.txt"), b"new\n");
+}
+
+#[test]
+fn a_file_that_the_model_has_written_is_known_to_it() {
+    let place = Place::new(&[]);
+    for content in ["one\n", "two\n"] {
+        place.call("write_file", write_args(content)).unwrap();
+    }
+    place.call("replace", replace_args("two", "three")).unwrap();
+    place.call("write_file", write_args("four\n")).unwrap();
+    assert_eq!(place.read("a.txt"), b"four\n");
+}
+
+#[test]
+fn a_file_of_which_the_model_has_replaced_a_passage_is_not_known_to_it() {
+    let place = Place::new(&[]);
+    fs::write(place.path("a.txt"), "one\ntwo\n").unwrap();
+    place.call("replace", replace_args("two", "three")).unwrap();
+    place.check_failing("write_file", write_args("new\n"), "file_not_read");
 }
 
 #[test]
