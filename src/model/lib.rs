@@ -207,7 +207,7 @@ pub enum Chunk {
 /// Announcement of a retry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Retry {
-    /// Reason in a few words: `rate limited`.
+    /// Reason in a few words, and the beginning of the server's message: `rate limited: slow down`.
     pub reason: String,
     /// Wait before the next attempt.
     pub delay: Duration,

@@ -112,7 +112,7 @@ impl Report {
                 let what = format!("The API did not accept the request (HTTP {code}).");
                 match self.should_retry {
                     Some(true) => RequestFailure::passing(
-                        "the request failed",
+                        self.reason("the request failed"),
                         Error::Rejected(self.with_message(&what)),
                     )
                     .into(),
@@ -255,8 +255,8 @@ impl Report {
     fn too_many(&self) -> RequestFailure {
         let wait = self.wait();
         let what = format!("The API's rate limit is reached. {}", when_to_try_again(wait));
-        let failure =
-            RequestFailure::passing("rate limited", Error::RateLimited(self.with_message(&what)));
+        let error = Error::RateLimited(self.with_message(&what));
+        let failure = RequestFailure::passing(self.reason("rate limited"), error);
         failure.advised(wait.map_or(Advice::Unknown, Advice::After))
     }
 
@@ -266,17 +266,18 @@ impl Report {
             let error = Error::Unavailable(
                 self.with_message("The server is still loading the model. Try again in a moment."),
             );
-            let failure = RequestFailure::passing("server is loading the model", error);
+            let failure =
+                RequestFailure::passing(self.reason("server is loading the model"), error);
             return failure.advised(wait.unwrap_or(Advice::Soon));
         }
         if self.is_overloaded() {
             let what = "The server is overloaded. Try again later, or try another model.";
             let error = Error::Unavailable(self.with_message(what));
-            let failure = RequestFailure::passing("server overloaded", error);
+            let failure = RequestFailure::passing(self.reason("server overloaded"), error);
             return failure.advised(wait.unwrap_or(Advice::Soon));
         }
         let what = format!("The server failed (HTTP {}). Try again later.", self.status);
-        let reason = format!("server error ({})", self.status);
+        let reason = self.reason(&format!("server error ({})", self.status));
         RequestFailure::passing(reason, Error::Unavailable(self.with_message(&what)))
             .advised(wait.unwrap_or(Advice::Unknown))
     }
@@ -306,6 +307,16 @@ impl Report {
 
     fn terminal(&self, kind: fn(String) -> Error, what: &str) -> Trouble {
         RequestFailure::terminal(kind(self.with_message(what))).into()
+    }
+
+    /// Writes the reason for a retry, with the server's message.
+    pub(super) fn reason(&self, what: &str) -> String {
+        match self.message.as_str() {
+            // A page of a proxy says less than the status.
+            message if message.starts_with('<') => what.to_owned(),
+            message if what.contains(&message.to_lowercase()) => what.to_owned(),
+            message => format!("{what}: {message}"),
+        }
     }
 
     /// Adds the server's own message.

@@ -17,12 +17,15 @@ use super::report::Report;
 use super::retry::{Advice, RequestFailure, RetryPolicy, Trouble};
 use super::stream::{self, Assemble, StreamError};
 use super::unusable::UnusableAnswer;
+use super::words::shortened;
 use super::{Chunk, Error, Finish, FinishReason, Message, Prompt};
 
 /// Maximum number of responses that one answer may go on over; no model says more.
 const MAX_RESPONSES: u32 = 64;
 /// Maximum number of models that an error about an unknown one lists.
 const LISTED: usize = 30;
+/// Maximum length in bytes of the reason for a retry, which is a line for people.
+const RETRY_REASON_BYTES: usize = 160;
 
 /// A provider's API: what differs between providers.
 pub(super) trait Api: Send + Sync + 'static {
@@ -306,6 +309,8 @@ impl<A: Api> Requests<A> {
             }
             Trouble::Failed(mut failure) => {
                 self.redact(&mut failure.reason);
+                // Behind the redaction, which does not know half a key.
+                failure.reason = shortened(&failure.reason, RETRY_REASON_BYTES);
                 if let Some(checkpoint) = resumes {
                     return self.resume(failure, checkpoint, void).await;
                 }

@@ -5,18 +5,23 @@ use std::time::Duration;
 use super::Error;
 
 /// Maximum length in bytes of an excerpt.
-const MESSAGE: usize = 600;
+const EXCERPT_BYTES: usize = 600;
 
 /// Returns the beginning of a message, on one line.
 pub(super) fn excerpt(message: &str) -> String {
+    shortened(message, EXCERPT_BYTES)
+}
+
+/// Returns the beginning of a message, of at most `max` bytes, on one line.
+pub(super) fn shortened(message: &str, max: usize) -> String {
     let mut short = String::new();
     for word in message.split_whitespace() {
         if !short.is_empty() {
             short.push(' ');
         }
-        short.extend(word.chars().take(MESSAGE + 1));
-        if short.len() > MESSAGE {
-            let end = short.floor_char_boundary(MESSAGE);
+        short.extend(word.chars().take(max + 1));
+        if short.len() > max {
+            let end = short.floor_char_boundary(max);
             short.truncate(end);
             short.push('…');
             break;

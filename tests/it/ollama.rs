@@ -94,7 +94,7 @@ async fn an_answer_is_streamed_with_the_whole_context() {
             { "role": "system", "content": "Be brief." },
             { "role": "user", "content": "hi" },
         ],
-        "options": { "num_ctx": 32768 }, "truncate": false, "shift": false,
+        "options": { "num_ctx": 32768, "num_predict": 16384 }, "truncate": false, "shift": false,
         "tools": [{ "type": "function", "function": {
             "name": "glob", "description": "Finds files.",
             "parameters": { "type": "object", "properties": {} },
@@ -242,9 +242,9 @@ async fn what_fails_is_tried_again_or_said() {
     assert_lines(
         &lines,
         &[
-            "retry: server overloaded, 2/10",
+            "retry: server overloaded: server busy, 2/10",
             "text: Well",
-            "retry: server error (500), 3/4, discard",
+            "retry: server error (500): an error was encountered while running the model, 3/4, discard",
             "text: Hal",
             "retry: answer cut off, 2/4, discard",
             "text: ok",
@@ -257,8 +257,10 @@ async fn what_fails_is_tried_again_or_said() {
         (400, "registry.ollama.ai/library/x does not support tools", "Rejected"),
         (401, "unauthorized", "NotAuthenticated"),
     ] {
-        let (lines, _) =
-            play(vec![Reply::error(status, json!({ "error": error }).to_string())]).await;
+        let server = start(vec![Reply::error(status, json!({ "error": error }).to_string())]).await;
+        // Long enough that it is the conversation which is too long.
+        let asked = prompt(vec![user(&"hi ".repeat(100))]);
+        let (lines, _) = ask(&model(&server), asked).await;
         assert_eq!(lines.len(), 1, "{lines:?}");
         assert!(lines[0].starts_with(&format!("error: {kind}(")), "{lines:?}");
     }

@@ -131,7 +131,7 @@ fn too_many(report: &Report, model: &str) -> RequestFailure {
     let wait = report.wait();
     let what = format!("The API's rate limit is reached{named}. {}", when_to_try_again(wait));
     let failure = RequestFailure::passing(
-        format!("rate limited{named}"),
+        report.reason(&format!("rate limited{named}")),
         Error::RateLimited(report.with_message(&what)),
     );
     let quota = advice.into_iter().find(|advice| *advice != Advice::Unknown);

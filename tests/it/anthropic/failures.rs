@@ -40,13 +40,14 @@ async fn ends(reply: Reply, kind: &str) -> String {
 
 #[tokio::test]
 async fn faults_that_pass_are_tried_again() {
-    passes(http(500, "api_error", "Internal server error"), "server error (500)").await;
+    let failed = http(500, "api_error", "Internal server error");
+    passes(failed, "server error (500): Internal server error").await;
     passes(http(529, "overloaded_error", "Overloaded"), "server overloaded").await;
     passes(http(503, "api_error", ""), "server overloaded").await;
     passes(http(504, "timeout_error", ""), "server error (504)").await;
     passes(http(409, "conflict_error", ""), "server error (409)").await;
     passes(http(408, "", ""), "server error (408)").await;
-    passes(http(429, "rate_limit_error", "slow down"), "rate limited").await;
+    passes(http(429, "rate_limit_error", "slow down"), "rate limited: slow down").await;
     passes(Reply::error(502, "<html>Bad gateway</html>"), "server error (502)").await;
 }
 
@@ -56,8 +57,8 @@ async fn an_error_within_a_stream_counts_like_one_with_a_status() {
     let retry = "retry: server overloaded, 2/4, discard";
     assert_lines(&lines, &["text: Well", retry, "text: ok", "finish: Stop 1/0/1/0"]);
     let stream = |kind: &str| Reply::stream(format!("data: {}\n\n", error(kind, "no")));
-    passes(stream("api_error"), "server error (500)").await;
-    passes(stream("rate_limit_error"), "rate limited").await;
+    passes(stream("api_error"), "server error (500): no").await;
+    passes(stream("rate_limit_error"), "rate limited: no").await;
     let bare = Reply::stream(error("overloaded_error", "Overloaded"));
     passes(bare, "server overloaded").await;
     let untyped = Reply::stream("data: {\"error\":{\"message\":\"Overloaded\"}}\n\n");
@@ -114,9 +115,10 @@ async fn errors_that_stay_are_said_as_what_they_are() {
 #[tokio::test]
 async fn the_server_says_how_long_to_wait() {
     // With a time to wait, a spend limit is a rate limit.
-    passes(Reply::error(429, SPENT).header("retry-after", "0"), "rate limited").await;
+    let spent = Reply::error(429, SPENT).header("retry-after", "0");
+    passes(spent, "rate limited: This request would exceed").await;
     let limited = http(429, "rate_limit_error", "slow down");
-    passes(limited.header("retry-after-ms", "20"), "rate limited").await;
+    passes(limited.header("retry-after-ms", "20"), "rate limited: slow down").await;
 }
 
 #[tokio::test]

@@ -37,7 +37,7 @@ async fn what_may_pass_is_tried_again() {
     assert_lines(
         &lines,
         &[
-            "retry: rate limited, 2/10",
+            "retry: rate limited: Quota exceeded., 2/10",
             "retry: server error (500), 3/10",
             "retry: server overloaded, 4/10",
             "retry: server error (499), 5/10",
@@ -55,7 +55,7 @@ async fn a_rate_limit_that_lasts_is_an_error() {
     let (lines, server) = play(replies, options()).await;
     assert_eq!(server.asked().len(), 10);
     assert_eq!(lines.len(), 10);
-    assert_eq!(lines[8], "retry: rate limited, 10/10");
+    assert_eq!(lines[8], "retry: rate limited: Quota exceeded., 10/10");
     expect![[r#"error: RateLimited("The API's rate limit is reached. It takes requests again in 1 s. The server says: Quota exceeded.")"#]].assert_eq(&lines[9]);
 }
 
@@ -100,9 +100,10 @@ async fn an_unknown_model_is_answered_with_those_there_are() {
 
 #[tokio::test]
 async fn errors_within_the_stream_are_tried_again() {
-    for (name, reason) in
-        [("error-object", "server overloaded"), ("error-array", "server error (500)")]
-    {
+    for (name, reason) in [
+        ("error-object", "server overloaded: The model is overloaded. Please try again later."),
+        ("error-array", "server error (500): Internal error encountered."),
+    ] {
         let replies = vec![Reply::recorded(name), Reply::text("ok")];
         let (lines, _) = play(replies, options()).await;
         let again = format!("retry: {reason}, 2/4, discard");

@@ -28,11 +28,11 @@ async fn what_may_pass_is_tried_again() {
         &[
             "retry: server error (408), 2/10",
             "retry: server error (409), 3/10",
-            "retry: rate limited, 4/10",
+            "retry: rate limited: Rate limit reached. Please try again in 2ms., 4/10",
             "retry: server error (500), 5/10",
-            "retry: server is loading the model, 6/10",
+            "retry: server is loading the model: Loading model, 6/10",
             "retry: server overloaded, 7/10",
-            "retry: the request failed, 8/10",
+            "retry: the request failed: tea, 8/10",
             "text: ok",
             STOP,
         ],
@@ -103,7 +103,9 @@ async fn what_cannot_pass_is_an_error_at_once() {
         (Reply::stream("<html>Log in</html>").header("content-type", "text/html"), "BadAnswer"),
         (Reply::error(302, "").header("location", "https://evil.example/"), "Rejected"),
     ] {
-        let (lines, server) = play(vec![reply]).await;
+        // Long enough that it is the conversation which is too long.
+        let asked = prompt(vec![user(&"hi ".repeat(100))]);
+        let (lines, _, server) = play_to(vec![reply], asked, options()).await;
         assert_eq!((lines.len(), server.asked().len()), (1, 1), "{lines:?}");
         assert!(lines[0].starts_with(&format!("error: {kind}(")), "{lines:?}");
         // The port is another one each time.
@@ -118,11 +120,11 @@ async fn errors_within_the_stream_are_errors() {
     let said = delta(json!({ "content": "Well, " }));
     for (error, reason) in [
         (json!({ "error": { "message": "overloaded", "code": 502 } }), "server overloaded"),
-        (json!({ "error": { "message": "x", "type": "server_error" } }), "server error (500)"),
-        (json!({ "error": { "message": "slow down", "code": "429" } }), "rate limited"),
+        (json!({ "error": { "message": "x", "type": "server_error" } }), "server error (500): x"),
+        (json!({ "error": { "message": "slow down", "code": "429" } }), "rate limited: slow down"),
         (
             json!({ "choices": [{ "delta": {}, "finish_reason": "error", "error": { "message": "x", "code": 500 } }] }),
-            "server error (500)",
+            "server error (500): x",
         ),
         (
             json!({ "choices": [{ "delta": {}, "finish_reason": "error" }] }),
