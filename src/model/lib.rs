@@ -24,6 +24,7 @@ mod price;
 mod queries;
 mod report;
 mod request_loop;
+mod room;
 mod sse;
 mod stream;
 mod thinking;

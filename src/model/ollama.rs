@@ -23,6 +23,7 @@ use super::provider::Provider;
 use super::report::Report;
 use super::request_loop::{self, AnswerVerdict, Api, ApiClient};
 use super::retry::{RequestFailure, Trouble};
+use super::room;
 use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, ThinkingLevels, catalog};
 use parking_lot::Mutex;
 
@@ -114,6 +115,7 @@ impl Api for OllamaApi {
                 self.model.id
             )));
         }
+        room::check(facts.context, prompt)?;
         let body = self.body(prompt, &facts, nudge)?;
         let mut request = endpoint.request(Method::POST, "/api/chat", KEY_HEADER)?;
         *request.body_mut() = Some(body.to_string().into());
@@ -124,13 +126,14 @@ impl Api for OllamaApi {
         OllamaAnswer(ChatAnswer::new(self.client.options.max_answer))
     }
 
-    fn classify(&self, report: &Report, endpoint: &Endpoint, _: &Prompt) -> Trouble {
+    fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
         if report.says(&["requires more system memory", "out of memory"]) {
             let what = "The model needs more memory than there is. Choose a smaller one, or give \
                         it a shorter context: `inputTokens` in `models.json`.";
             return RequestFailure::terminal(Error::Unavailable(report.with_message(what))).into();
         }
-        report.classify(endpoint.request_info(Provider::Ollama, &self.model.id))
+        let trouble = report.classify(endpoint.request_info(Provider::Ollama, &self.model.id));
+        room::explain(trouble, report, prompt)
     }
 
     fn not_running(&self, endpoint: &Endpoint) -> Option<String> {
@@ -165,6 +168,7 @@ impl OllamaApi {
         let mut options = self.client.options.generation.clone();
         options.extend(facts.sent_context.map(|tokens| ("num_ctx".to_owned(), json!(tokens))));
         let limit = Some(self.model.output_tokens).filter(|tokens| *tokens > 0);
+        let limit = limit.or_else(|| room::of_answer(facts.context, prompt));
         options.extend(limit.map(|tokens| ("num_predict".to_owned(), json!(tokens))));
         let mut body = json!({
             "model": self.model.id,

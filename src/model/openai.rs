@@ -1,24 +1,25 @@
 //! Chat completions of `OpenAI` and nearly every other server: any address, any model.
 
 mod answer;
+mod facts;
 mod messages;
 mod quirks;
 mod request;
-mod window;
 mod wire;
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::stream::BoxStream;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
 use self::answer::OpenAiAnswer;
+use self::facts::{Facts, KEY_HEADER};
 use self::messages::BACKEND;
 use self::quirks::{Quirk, ServerQuirks};
 use self::request::ChatCompletionRequest;
-use self::window::KEY_HEADER;
 use super::chat;
 use super::chat::answer::ChatAnswer;
 use super::endpoint::{Connect, Endpoint};
@@ -28,11 +29,16 @@ use super::provider::Provider;
 use super::report::Report;
 use super::request_loop::{self, AnswerVerdict, Api, ApiClient};
 use super::retry::{RequestFailure, Trouble};
+use super::room;
 use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, ThinkingLevels, catalog};
 use parking_lot::Mutex;
+use tokio::time::timeout;
 
 /// Host that does not publish context windows.
 const SILENT: &str = "api.openai.com";
+
+/// Time that the first request waits for the facts of a server on this machine.
+const FACTS_WAIT: Duration = Duration::from_secs(1);
 
 /// Field of a request for the thinking level.
 const EFFORT: &str = "reasoning_effort";
@@ -50,15 +56,7 @@ struct OpenAiApi {
     settings: Map<String, Value>,
     /// Server of the last request.
     server: Mutex<Arc<ServerQuirks>>,
-    window: Mutex<Window>,
-}
-
-/// Context window that the server offers.
-#[derive(Default)]
-struct Window {
-    /// Base URL of the server that has answered.
-    url: String,
-    tokens: Option<u64>,
+    facts: Mutex<Facts>,
 }
 
 impl OpenAi {
@@ -73,9 +71,9 @@ impl OpenAi {
         let mut settings: Map<_, _> = effort.into_iter().collect();
         settings.extend(options.generation.clone());
         let name = Provider::OpenAi.qualify(&model.id);
-        let (server, window) = (Mutex::default(), Mutex::default());
+        let (server, facts) = (Mutex::default(), Mutex::default());
         let api =
-            OpenAiApi { model, client: ApiClient::new(connect, options), settings, server, window };
+            OpenAiApi { model, client: ApiClient::new(connect, options), settings, server, facts };
         Ok(Self { name, api: Arc::new(api) })
     }
 }
@@ -94,8 +92,7 @@ impl Model for OpenAi {
     }
 
     fn input_limit(&self) -> Option<u64> {
-        let known = Some(self.api.model.input_tokens).filter(|tokens| *tokens > 0);
-        known.or_else(|| self.api.window.lock().tokens)
+        self.api.window()
     }
 
     fn thinking(&self) -> ThinkingLevels {
@@ -111,13 +108,19 @@ impl Api for OpenAiApi {
     }
 
     async fn probe(&self) {
-        let Ok(endpoint) = self.client.endpoint() else { return };
-        let known = self.model.input_tokens > 0 || self.window.lock().url == endpoint.url;
-        if known || http::is_on_host(&endpoint.url, SILENT) {
-            return;
+        if let Ok(endpoint) = self.client.endpoint() {
+            self.find_facts(&endpoint).await;
         }
-        let tokens = window::find(&self.client.http, &endpoint, &self.model.id).await;
-        *self.window.lock() = Window { url: endpoint.url, tokens };
+    }
+
+    /// Asks a server on this machine first: it answers at once, and is often started with a window or a
+    /// template that no agent can work with.
+    async fn prepare(&self, endpoint: &Endpoint) -> Result<(), RequestFailure> {
+        if http::is_local(&endpoint.url) {
+            // What takes longer is found out beside the request.
+            let _ = timeout(FACTS_WAIT, self.find_facts(endpoint)).await;
+        }
+        Ok(())
     }
 
     fn request(
@@ -127,6 +130,15 @@ impl Api for OpenAiApi {
         nudge: Option<&str>,
         _: &OpenAiAnswer,
     ) -> Result<reqwest::Request, Error> {
+        if self.facts_of(endpoint).drops_tools && !prompt.tools.is_empty() {
+            return Err(Error::Rejected(format!(
+                "The chat template of the model `{}` has no place for tools, so the server at {} leaves \
+                 them out and the model can do nothing here. Start the server with a template that has \
+                 one (`--chat-template-file` of llama.cpp), or choose another model.",
+                self.model.id, endpoint.url
+            )));
+        }
+        room::check(self.window(), prompt)?;
         let mut settings = Cow::Borrowed(&self.settings);
         if let Some(level) = &prompt.thinking {
             settings.to_mut().extend([effort(&self.model, level)?]);
@@ -140,7 +152,7 @@ impl Api for OpenAiApi {
             model: &self.model.id,
             server: &server,
             settings: &settings,
-            output_tokens: self.model.output_tokens,
+            output_tokens: self.output_tokens(endpoint, prompt, &server),
             nudge,
         };
         let body = request.body()?;
@@ -155,10 +167,18 @@ impl Api for OpenAiApi {
 
     fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
         let asked = endpoint.request_info(Provider::OpenAi, &self.model.id);
-        if report.lasting(asked).is_none() && self.learn(report, endpoint, prompt) {
+        let is_unlimited = self.server(endpoint).has(Quirk::NoAnswerLimit);
+        let may_pass =
+            report.lasting(asked).is_none() || report.is_about_answer_limit() && !is_unlimited;
+        if may_pass && self.learn(report, endpoint, prompt) {
             return RequestFailure::adapted("").into();
         }
-        report.classify(asked)
+        let trouble = report.classify(asked);
+        if http::is_self_hosted(&endpoint.url) {
+            room::explain(trouble, report, prompt)
+        } else {
+            trouble
+        }
     }
 
     fn judge(&self, OpenAiAnswer(answer): &mut OpenAiAnswer, prompt: &Prompt) -> AnswerVerdict {
@@ -175,11 +195,46 @@ impl Api for OpenAiApi {
     }
 
     async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
-        window::models(&self.client.http, endpoint).await
+        facts::models(&self.client.http, endpoint).await
     }
 }
 
 impl OpenAiApi {
+    /// Returns the context window in tokens, if it is known.
+    fn window(&self) -> Option<u64> {
+        let known = Some(self.model.input_tokens).filter(|tokens| *tokens > 0);
+        known.or_else(|| self.facts.lock().window)
+    }
+
+    /// Finds out the server's facts on the model, unless they are known.
+    async fn find_facts(&self, endpoint: &Endpoint) {
+        // Only a server that people run tells more than the window.
+        let needs_none = self.model.input_tokens > 0 && !http::is_local(&endpoint.url);
+        let is_known = self.facts.lock().url == endpoint.url;
+        if is_known || needs_none || http::is_on_host(&endpoint.url, SILENT) {
+            return;
+        }
+        let facts = facts::find(&self.client.http, endpoint, &self.model.id).await;
+        *self.facts.lock() = facts;
+    }
+
+    /// Returns the known facts of the server; none are known of another server.
+    fn facts_of(&self, endpoint: &Endpoint) -> Facts {
+        let facts = self.facts.lock();
+        if facts.url == endpoint.url { facts.clone() } else { Facts::default() }
+    }
+
+    /// Returns the limit of an answer in tokens, 0 for none. Servers that people pay by the token have
+    /// limits of their own.
+    fn output_tokens(&self, endpoint: &Endpoint, prompt: &Prompt, server: &ServerQuirks) -> u64 {
+        if server.has(Quirk::NoAnswerLimit) {
+            return 0;
+        }
+        let set = Some(self.model.output_tokens).filter(|tokens| *tokens > 0);
+        let window = self.window().filter(|_| http::is_self_hosted(&endpoint.url));
+        set.or_else(|| room::of_answer(window, prompt)).unwrap_or(0)
+    }
+
     /// Returns the server's known quirks.
     fn server(&self, endpoint: &Endpoint) -> Arc<ServerQuirks> {
         let mut server = self.server.lock();
@@ -213,5 +268,5 @@ pub async fn check(endpoint: &Endpoint) -> Result<(), Error> {
 
 /// Fetches the ids of the endpoint's models.
 pub async fn models(endpoint: &Endpoint) -> Result<Vec<String>, Error> {
-    window::models(&Http::new(RequestOptions::default().connect_timeout), endpoint).await
+    facts::models(&Http::new(RequestOptions::default().connect_timeout), endpoint).await
 }

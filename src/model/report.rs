@@ -205,6 +205,12 @@ impl Report {
             ])
     }
 
+    /// Returns whether the prompt and the limit of the answer together are too long for the model.
+    pub(super) fn is_about_answer_limit(&self) -> bool {
+        self.is_too_long()
+            && self.says(&["in the completion", "max_tokens", "max_completion_tokens"])
+    }
+
     /// Returns advice, if the server or the model cannot call tools.
     fn no_tools(&self) -> Option<&'static str> {
         if self.says(&["--enable-auto-tool-choice", "--tool-call-parser"]) {

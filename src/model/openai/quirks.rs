@@ -10,6 +10,8 @@ use crate::{Message, Part, Prompt, http};
 pub(super) enum Quirk {
     /// `stream_options` is refused, and so tokens are not counted.
     NoUsage,
+    /// The limit of an answer is left out, as it has not fitted beside a prompt.
+    NoAnswerLimit,
     /// The limit of an answer is `max_completion_tokens`, not `max_tokens`.
     CompletionTokens,
     /// The system text has the role `developer`, not `system`.
@@ -113,6 +115,7 @@ fn suspects(report: &Report, server: &ServerQuirks, features: Features) -> Vec<Q
         says(&["content"]) && says(&["null", "none", "string", "required", "empty", "missing"]);
     // Names of fields first: the words further down are in messages about other things, too.
     let table = [
+        (Quirk::NoAnswerLimit, report.is_about_answer_limit()),
         (Quirk::NoUsage, says(&["stream_options", "include_usage"])),
         (Quirk::CompletionTokens, refused && says(&["max_completion_tokens", "max_tokens"])),
         (Quirk::NoParallel, says(&["parallel_tool_calls"])),

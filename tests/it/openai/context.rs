@@ -1,5 +1,6 @@
 //! Context windows, asked of each server in its own words.
 
+use expect_test::expect;
 use futures::StreamExt as _;
 use tandem_model::Model as _;
 use tokio::time::timeout;
@@ -84,4 +85,56 @@ async fn what_the_file_of_models_says_counts() {
     let connect: Connect = Arc::new(|| Err(String::new()));
     let model = catalog.lookup(&format!("openai:{MODEL}"));
     assert_eq!(OpenAi::new(model, connect, options()).unwrap().input_limit(), Some(5000));
+}
+
+/// Asks a server whose context window is of so many tokens.
+async fn ask_with_window(tokens: u64, replies: Vec<Reply>) -> (Vec<String>, Server) {
+    let list = list(json!({ "id": MODEL, "max_model_len": tokens }));
+    let server = Server::with_pages(replies, &[("/v1/models", list)]).await;
+    let (lines, _) = ask(&model(&server, options()), prompt(vec![user("hi")])).await;
+    (lines, server)
+}
+
+#[tokio::test]
+async fn a_window_smaller_than_the_instructions_is_told_before_anything_is_sent() {
+    let (lines, server) = ask_with_window(8, vec![]).await;
+    expect![[r#"error: Rejected("The model's context window of 8 tokens is too small: instructions and tools alone take about 12. Start the server with a larger one (`--ctx-size` of llama.cpp, `--max-model-len` of vLLM, OLLAMA_CONTEXT_LENGTH or `inputTokens` in `models.json` for Ollama, the context length of LM Studio), or choose another model.")"#]].assert_eq(&lines.join("\n"));
+    assert!(server.asked().is_empty());
+}
+
+#[tokio::test]
+async fn a_request_that_is_too_long_before_much_is_said_names_the_way_to_a_larger_window() {
+    let refusal = refused(400, "the request exceeds the available context size (4096 tokens)");
+    let (lines, _) = play(vec![refusal]).await;
+    expect![[r#"error: Rejected("The model's context window is too small: instructions and tools alone take about 12 tokens. Start the server with a larger one (`--ctx-size` of llama.cpp, `--max-model-len` of vLLM, OLLAMA_CONTEXT_LENGTH or `inputTokens` in `models.json` for Ollama, the context length of LM Studio), or choose another model. The server says: the request exceeds the available context size (4096 tokens)")"#]].assert_eq(&lines.join("\n"));
+}
+
+#[tokio::test]
+async fn a_template_that_leaves_tools_out_is_told_before_anything_is_sent() {
+    let props = json!({ "default_generation_settings": { "n_ctx": 16384 },
+        "chat_template_caps": { "supports_tools": false, "supports_tool_calls": false } });
+    let server = Server::with_pages(vec![], &[("/props", props)]).await;
+    let (lines, _) = ask(&model(&server, options()), prompt(vec![user("hi")])).await;
+    let said = lines.join("\n").replace(server.address(), "http://SERVER");
+    expect![[r#"error: Rejected("The chat template of the model `some/model-7b` has no place for tools, so the server at http://SERVER/v1 leaves them out and the model can do nothing here. Start the server with a template that has one (`--chat-template-file` of llama.cpp), or choose another model.")"#]].assert_eq(&said);
+    assert!(server.asked().is_empty());
+}
+
+#[tokio::test]
+async fn an_answer_of_a_server_that_people_run_has_half_of_the_window() {
+    let (lines, server) = ask_with_window(32_000, vec![text("ok")]).await;
+    assert_lines(&lines, &["text: ok", STOP]);
+    assert_eq!(server.asked()[0].body["max_tokens"], 16_000);
+}
+
+#[tokio::test]
+async fn a_limit_that_does_not_fit_beside_the_prompt_is_left_out() {
+    let refusal = refused(
+        400,
+        "'max_tokens' or 'max_completion_tokens' is too large: 16000. This model's maximum context length \
+         is 32000 tokens and your request has 17000 input tokens (16000 > 32000 - 17000).",
+    );
+    let (lines, server) = ask_with_window(32_000, vec![refusal, text("ok")]).await;
+    assert_lines(&lines, &["text: ok", STOP]);
+    assert_eq!(server.asked()[1].body.get("max_tokens"), None);
 }

@@ -1,5 +1,4 @@
-//! Models of a server and their context windows: no catalog knows those of a server that people run
-//! themselves.
+//! Facts on a server's models: no catalog knows those of a server that people run themselves.
 
 use std::time::Duration;
 
@@ -19,34 +18,53 @@ pub(super) const KEY_HEADER: &str = "api-key";
 /// Timeout of all requests together.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Finds the size of a model's context window in tokens, if the server has it anywhere.
-pub(super) async fn find(http: &Http, endpoint: &Endpoint, model: &str) -> Option<u64> {
-    timeout(PATIENCE, look(http, endpoint, model)).await.ok().flatten()
+/// Facts on a model from its server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Facts {
+    /// Base URL of the server with these facts; empty if none has been asked.
+    pub(super) url: String,
+    /// Size of the context window in tokens, if the server tells it.
+    pub(super) window: Option<u64>,
+    /// `true` if the server says that the model's template leaves tools out. llama.cpp then drops them
+    /// without a word.
+    pub(super) drops_tools: bool,
 }
 
-async fn look(http: &Http, endpoint: &Endpoint, model: &str) -> Option<u64> {
+/// Asks the server for its facts on a model.
+pub(super) async fn find(http: &Http, endpoint: &Endpoint, model: &str) -> Facts {
+    let mut facts = Facts { url: endpoint.url.clone(), ..Facts::default() };
+    // What was found in time counts.
+    let _ = timeout(PATIENCE, ask(http, endpoint, model, &mut facts)).await;
+    facts
+}
+
+async fn ask(http: &Http, endpoint: &Endpoint, model: &str, facts: &mut Facts) {
     let list = get(http, endpoint, "/models").await;
     let listed = list.as_ref().and_then(|list| entry(list, model));
     let promised = listed.and_then(promised);
     let known = listed.and_then(said).or(promised.filter(|_| !http::is_self_hosted(&endpoint.url)));
     if known.is_some() || !http::is_self_hosted(&endpoint.url) {
-        return known;
+        facts.window = known;
+        return;
     }
+    facts.window = promised;
     let url = endpoint.url.trim_end_matches('/').trim_end_matches("/v1").to_owned();
     let root = Endpoint { url, ..endpoint.clone() };
     // llama.cpp, LM Studio and Ollama say it elsewhere.
-    if let Some(props) = get(http, &root, "/props").await
-        && let Some(tokens) = number(&props["default_generation_settings"], "n_ctx")
-    {
-        return Some(tokens);
+    if let Some(props) = get(http, &root, "/props").await {
+        facts.drops_tools = props["chat_template_caps"]["supports_tools"] == false;
+        if let Some(tokens) = number(&props["default_generation_settings"], "n_ctx") {
+            facts.window = Some(tokens);
+            return;
+        }
     }
     for path in ["/api/v1/models", "/api/v0/models", "/api/ps"] {
         let list = get(http, &root, path).await;
         if let Some(tokens) = list.as_ref().and_then(|list| loaded(entry(list, model)?)) {
-            return Some(tokens);
+            facts.window = Some(tokens);
+            return;
         }
     }
-    promised
 }
 
 const MODELS: ModelList = ModelList {
