@@ -82,6 +82,13 @@ pub trait Models: Send + Sync {
     /// Lists the ids of the models that are known by name. May read files.
     fn known(&self) -> Result<Vec<String>, String>;
 
+    /// Fetches the ids of the models of servers that people run themselves or have chosen, such as a
+    /// gateway: no list is made beforehand of these. `current` is the id of the model that answers. A
+    /// server that does not answer soon has none.
+    fn served(&self, _current: &str) -> BoxFuture<'static, Vec<String>> {
+        std::future::ready(Vec::new()).boxed()
+    }
+
     /// Returns the prices of the model with this id, as far as they are known. May read files.
     fn prices(&self, _id: &str) -> Prices {
         Prices::default()

@@ -5,8 +5,11 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
+use futures::future::{BoxFuture, join_all};
+use tokio::time::timeout;
 
 use super::login_keys::LoginKeys;
 use tandem_model::anthropic::{self, Anthropic};
@@ -52,7 +55,11 @@ impl ModelChoice {
         // A variable of this name is no other provider's.
         let variable =
             matches!(settings.origin("model.name"), [SettingOrigin::Variable("GEMINI_MODEL")]);
-        let usual = if variable { Provider::Gemini } else { self.usual };
+        let usual = match id {
+            _ if variable => Provider::Gemini,
+            Some(id) => provider_of_bare(&self.credentials, self.usual, id),
+            None => self.usual,
+        };
         let wanted = match id.map(|id| Provider::check(id, usual)).transpose() {
             Ok(wanted) => wanted,
             // On the command line it is wrong at once; of a file the person hears with the first
@@ -123,10 +130,40 @@ impl ModelChoice {
     }
 }
 
+/// Time that servers have to list their models.
+const SERVED_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Fetches the models of one provider's server, with the provider in front.
+async fn served_by(provider: Provider, endpoint: Endpoint) -> Vec<String> {
+    let ids = match provider {
+        Provider::OpenAi => openai::models(&endpoint).await,
+        Provider::Ollama => ollama::models(&endpoint).await,
+        Provider::Gemini | Provider::Anthropic => return Vec::new(),
+    };
+    ids.unwrap_or_default().iter().map(|id| provider.qualify(id)).collect()
+}
+
 impl Models for ModelChoice {
     fn known(&self) -> Result<Vec<String>, String> {
         let catalog = self.catalog()?;
         Ok(self.ids(&catalog))
+    }
+
+    fn served(&self, current: &str) -> BoxFuture<'static, Vec<String>> {
+        let current = Provider::of(current, self.usual).0;
+        let is_used = |provider: &Provider| match provider {
+            Provider::Ollama => {
+                *provider == current || self.credentials.first_set_up() == Some(Provider::Ollama)
+            }
+            provider => !self.credentials.is_own(*provider),
+        };
+        let providers = [Provider::OpenAi, Provider::Ollama].into_iter().filter(is_used);
+        let served = providers.filter_map(|provider| {
+            let endpoint = self.credentials.endpoint(provider).ok()?;
+            let served = timeout(SERVED_TIMEOUT, served_by(provider, endpoint));
+            Some(served.map(Result::unwrap_or_default))
+        });
+        join_all(served.collect::<Vec<_>>()).map(|lists| lists.concat()).boxed()
     }
 
     fn resolve(&self, id: &str) -> String {
@@ -154,7 +191,8 @@ impl Models for ModelChoice {
             return replay.map_err(|err| format!("{err:#}"));
         }
         let catalog = self.catalog()?;
-        let (provider, own) = Provider::check(id, self.usual)?;
+        let (provider, own) =
+            Provider::check(id, provider_of_bare(&self.credentials, self.usual, id))?;
         let plain = own.chars().all(|c| c.is_ascii_alphanumeric() || "-._/:@+".contains(c));
         if !plain || own.contains("..") || !catalog.knows(&provider.qualify(own)) {
             let known: Vec<_> = self.ids(&catalog).iter().map(|id| format!("`{id}`")).collect();
@@ -226,11 +264,23 @@ fn default_provider(credentials: &Credentials, usual: Provider) -> Provider {
     }
 }
 
+/// Returns the provider of ids like this one that name none: the usual one; but the provider that is set
+/// up, such as a server on this machine, if the usual one neither knows the id nor has a key.
+fn provider_of_bare(credentials: &Credentials, usual: Provider, id: &str) -> Provider {
+    let is_bare = Provider::of(id, usual).1 == id;
+    // Most ids are Gemini's own: neither catalog nor keys are read for those before the first request.
+    if usual != Provider::Gemini || !is_bare || id.starts_with("gem") {
+        return usual;
+    }
+    let is_known = catalog(credentials.env().config_dir().as_deref()).is_ok_and(|it| it.knows(id));
+    credentials.first_set_up().filter(|_| !is_known).unwrap_or(usual)
+}
+
 /// Returns the provider of the model that sessions begin with.
 pub(super) fn first_provider(credentials: &Credentials, settings: &Settings) -> Provider {
     let usual = settings.model.provider;
     match settings.model.name.as_deref() {
-        Some(id) => Provider::of(id, usual).0,
+        Some(id) => Provider::of(id, provider_of_bare(credentials, usual, id)).0,
         None => default_provider(credentials, usual),
     }
 }

@@ -33,15 +33,29 @@ pub(super) const COMMAND: Command = Command {
     run: Some(|request| Box::pin(show(request))),
 };
 
+/// Maximum number of models in a list: gateways have hundreds.
+const MAX_LISTED: usize = 100;
+
 async fn show(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let current = request.turn.model();
-    let known = request.turn.known_models().await?;
-    let lines = known.iter().map(|id| {
-        let mark = if *id == current { " (this one)" } else { "" };
+    let known = list(&request.turn.known_models().await?, &current);
+    let served = list(&request.turn.served_models().await, &current);
+    let mut said = format!("The model is `{current}`. Known models:\n\n{known}");
+    if !served.is_empty() {
+        said.push_str(&format!("\nOf your server:\n\n{served}"));
+    }
+    Ok(CommandReply::Say(said))
+}
+
+/// Lists models in Markdown, with a mark at the one that answers.
+fn list(ids: &[String], current: &str) -> String {
+    let line = |id: &String| {
+        let mark = if id == current { " (this one)" } else { "" };
         format!("- `{id}`{mark}\n")
-    });
-    let lines: String = lines.collect();
-    Ok(CommandReply::Say(format!("The model is `{current}`. Known models:\n\n{lines}")))
+    };
+    let more = ids.len().saturating_sub(MAX_LISTED);
+    let lines: String = ids.iter().take(MAX_LISTED).map(line).collect();
+    if more == 0 { lines } else { format!("{lines}- and {more} more\n") }
 }
 
 async fn set(request: CommandRequest<'_>) -> Result<CommandReply, String> {

@@ -356,6 +356,11 @@ impl CommandTurn<'_> {
         self.engine.model.known().await
     }
 
+    /// Fetches the ids of the models that servers which people have chosen offer now.
+    pub(crate) async fn served_models(&self) -> Vec<String> {
+        self.engine.model.served().await
+    }
+
     /// Returns the memory files, as the model is told them from the next prompt on.
     pub(crate) async fn memory(&self) -> Vec<MemoryFile> {
         self.engine.instructions.files().await

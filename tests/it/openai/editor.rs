@@ -121,3 +121,29 @@ async fn another_providers_model_is_set_in_the_middle() {
     let shown = said(&agent.until_answered(id, "allow").await);
     assert!(shown.starts_with("The model is `openai:qwen3:8b`."), "{shown}");
 }
+
+/// Asks an agent that names the model `smol` alone, and another model afterwards.
+#[tokio::test]
+async fn an_id_without_a_provider_is_of_the_only_server_that_is_set_up() {
+    let models = json!({ "data": [{ "id": "smol" }, { "id": "tall" }] });
+    let replies = vec![text("I am smol."), text("I am tall.")];
+    let server = Server::with_pages(replies, &[("/v1/models", models)]).await;
+    let mut agent = Setup::default()
+        .arg("--model")
+        .arg("smol")
+        .var("OPENAI_BASE_URL", &format!("{}/v1", server.address()))
+        .start();
+    let mut shown = Vec::new();
+    for prompt in ["hi", "/model", "/model set tall", "hi"] {
+        let id = agent.prompt(prompt).await;
+        shown.push(said(&agent.until_answered(id, "allow").await));
+    }
+    assert_eq!(shown[0], "I am smol.");
+    assert!(shown[1].starts_with("The model is `openai:smol`. Known models:\n"), "{}", shown[1]);
+    let served = "\nOf your server:\n\n- `openai:smol` (this one)\n- `openai:tall`\n";
+    assert!(shown[1].ends_with(served), "{}", shown[1]);
+    assert!(shown[2].starts_with("The model is now `openai:tall`."), "{}", shown[2]);
+    assert_eq!(shown[3], "I am tall.");
+    let asked: Vec<_> = server.asked().iter().map(|asked| asked.body["model"].clone()).collect();
+    assert_eq!(asked, ["smol", "tall"]);
+}
