@@ -484,6 +484,18 @@ impl Session {
         self.engine.model.known().await
     }
 
+    /// Returns the ids of the models that can be chosen: those known by name, and those that the servers
+    /// which people have chosen offer now.
+    pub async fn models_to_choose(&self) -> Vec<String> {
+        let mut models = self.known_models().await.unwrap_or_default();
+        for id in self.engine.model.served().await {
+            if !models.contains(&id) {
+                models.push(id);
+            }
+        }
+        models
+    }
+
     /// Lets another model answer from the next request on. If it cannot be opened, the one before
     /// stays.
     pub async fn set_model(&self, id: &str) -> Result<(), String> {

@@ -73,6 +73,23 @@ pub(super) fn wanted(input: &TextInput) -> Option<Completable<'_>> {
     Some(Completable::File(name, at))
 }
 
+/// Command that takes the id of a model.
+const SET_MODEL: &str = "/model set ";
+
+/// Returns the typed part of a model's id, if a command for one is being written.
+pub(super) fn model_id(typed: &str) -> Option<&str> {
+    typed.strip_prefix(SET_MODEL)
+}
+
+/// The models with this in their ids, those that begin with it first.
+pub(super) fn models(typed: &str, models: &[String]) -> Option<Completion> {
+    let mut fitting: Vec<_> = models.iter().filter(|id| id.contains(typed)).collect();
+    fitting.sort_by_key(|id| !id.starts_with(typed));
+    let candidate = |id: &String| CompletionCandidate { text: id.clone(), help: String::new() };
+    let candidates = fitting.into_iter().filter(|id| *id != typed).take(MOST).map(candidate);
+    Completion::new(SET_MODEL.len(), candidates.collect(), false)
+}
+
 /// The commands, and the prompts of MCP servers, that begin like this.
 pub(super) fn commands(typed: &str, prompts: &[SessionCommand]) -> Option<Completion> {
     let local = LOCAL.iter().map(|(name, _, help)| CompletionCandidate {
@@ -191,6 +208,19 @@ mod tests {
         let mut input = TextInput::default();
         input.set(text);
         input
+    }
+
+    #[test]
+    fn models_are_completed_by_any_part_of_their_ids() {
+        let known = ["gemini-pro", "openai:pro-1", "pro", "openai:smol"].map(str::to_owned);
+        let texts = |typed: &str| -> Vec<String> {
+            let completion = models(model_id(typed).unwrap(), &known);
+            completion.into_iter().flat_map(|it| it.candidates).map(|it| it.text).collect()
+        };
+        assert_eq!(texts("/model set smo"), ["openai:smol"]);
+        assert_eq!(texts("/model set pr"), ["pro", "gemini-pro", "openai:pro-1"]);
+        assert_eq!(texts("/model set pro"), ["gemini-pro", "openai:pro-1"]);
+        assert_eq!(model_id("/model show"), None);
     }
 
     #[test]

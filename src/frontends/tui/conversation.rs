@@ -169,6 +169,18 @@ impl Conversation {
         }
     }
 
+    /// Returns the ids of the models that can be chosen; none for a session elsewhere, whose servers are
+    /// not asked for a watcher.
+    pub(super) fn models(&self) -> Reply<Vec<String>> {
+        match self {
+            Self::Here(session, _) => {
+                let session = Arc::clone(session);
+                async move { Ok(session.models_to_choose().await) }.boxed()
+            }
+            Self::There(_) => ready(Ok(Vec::new())).boxed(),
+        }
+    }
+
     /// Returns the commands that only this session has.
     pub(super) fn prompts(&self) -> Reply<Vec<SessionCommand>> {
         match self {

@@ -110,6 +110,7 @@ async fn show(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
         files: None,
         finding: false,
         prompts: Vec::new(),
+        models: Vec::new(),
         replies: FuturesUnordered::new(),
         long_until: None,
         sessions: setup.sessions,

@@ -13,6 +13,9 @@ impl Ui {
         self.offer_known();
         match complete::wanted(&self.state.input) {
             Some(Completable::Command("/")) => self.find_prompts(),
+            Some(Completable::Command(typed)) if complete::model_id(typed) == Some("") => {
+                self.find_models();
+            }
             Some(Completable::File(typed, _)) if typed.is_empty() || self.files.is_none() => {
                 self.find_files();
             }
@@ -23,7 +26,10 @@ impl Ui {
     /// Offers what has been found before.
     fn offer_known(&mut self) {
         self.state.completion = match complete::wanted(&self.state.input) {
-            Some(Completable::Command(typed)) => complete::commands(typed, &self.prompts),
+            Some(Completable::Command(typed)) => match complete::model_id(typed) {
+                Some(id) => complete::models(id, &self.models),
+                None => complete::commands(typed, &self.prompts),
+            },
             Some(Completable::File(typed, from)) => {
                 self.files.as_ref().and_then(|files| files.fitting(typed, from))
             }
@@ -50,6 +56,13 @@ impl Ui {
                 ui.prompts = prompts;
                 ui.offer_found();
             }
+        });
+    }
+
+    fn find_models(&mut self) {
+        self.when(self.session.models(), |ui, models| {
+            ui.models = models.unwrap_or_default();
+            ui.offer_found();
         });
     }
 
