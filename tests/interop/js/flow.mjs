@@ -358,4 +358,21 @@ await check('13 the server is killed', async () => {
   }
 });
 
+await check('15 a question and a file', async () => {
+  const notes = { file: 'notes.txt', content: 'remember the milk\n' };
+  const { parts, metadata } = prompt('copy the notes');
+  const asking = await read(client.send({ parts: [...parts, notes], metadata }));
+  const asked = {
+    call: question(asking), taskId: asking[0].taskId, contextId: asking[0].contextId,
+  };
+  const { events, states } = await answer(asked, 'proceed_once');
+  same(last(states), 'SUCCEEDED', 'the last status of the call');
+  same(texts(events), 'It is copied.', 'the text');
+  const artifacts = events.filter((event) => event.type === 'artifact-update');
+  const back = artifacts.flatMap((event) => event.parts).find((part) => part.file === 'copied.txt');
+  same(back?.content, notes.content, 'the file that comes back');
+  same(readFileSync(file('copied.txt'), 'utf8'), notes.content, 'the file');
+  ends(events, 'completed');
+});
+
 finish();

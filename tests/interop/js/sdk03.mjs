@@ -5,6 +5,14 @@ import { factory, rpc, token } from './check.mjs';
 
 export const version = '0.3';
 
+const given = ({ file: name, content, ...part }) => {
+  if (!name) return { kind: part.data ? 'data' : 'text', ...part };
+  const bytes = Buffer.from(content).toString('base64');
+  return { kind: 'file', file: { name, mimeType: 'text/plain', bytes } };
+};
+const part = ({ file, ...part }) =>
+  file ? { file: file.name, content: Buffer.from(file.bytes, 'base64').toString() } : part;
+
 const event = (item) => ({
   type: item.kind,
   taskId: item.kind === 'task' ? item.id : item.taskId,
@@ -12,7 +20,7 @@ const event = (item) => ({
   state: item.status?.state,
   final: item.final,
   role: item.status?.message?.role,
-  parts: item.status?.message?.parts ?? item.artifact?.parts ?? [],
+  parts: (item.status?.message?.parts ?? item.artifact?.parts ?? []).map(part),
   metadata: item.metadata ?? {},
 });
 
@@ -33,7 +41,7 @@ export async function connect(base, shown = token) {
         kind: 'message',
         messageId,
         role: 'user',
-        parts: parts.map((part) => ({ kind: part.data ? 'data' : 'text', ...part })),
+        parts: parts.map(given),
         ...(metadata && { metadata }),
         ...(taskId && { taskId }),
         ...(contextId && { contextId }),

@@ -12,7 +12,18 @@ const STATES = [
 const ROLES = ['unspecified', 'user', 'agent'];
 const ROLE_USER = 1;
 
-const part = ({ content }) => ({ [content?.$case ?? 'nothing']: content?.value });
+const given = ({ text, data, file, content }) => ({
+  content: file
+    ? { $case: 'raw', value: Buffer.from(content) }
+    : data ? { $case: 'data', value: data } : { $case: 'text', value: text },
+  metadata: undefined,
+  filename: file ?? '',
+  mediaType: file ? 'text/plain' : '',
+});
+const part = ({ content, filename }) =>
+  content?.$case === 'raw'
+    ? { file: filename, content: Buffer.from(content.value).toString() }
+    : { [content?.$case ?? 'nothing']: content?.value };
 const state = (status) => STATES[status?.state] ?? `unknown ${status?.state}`;
 
 export const version = '1.0';
@@ -50,14 +61,7 @@ export async function connect(base, shown = token) {
       const message = {
         messageId,
         role: ROLE_USER,
-        parts: parts.map((each) => ({
-          content: each.data
-            ? { $case: 'data', value: each.data }
-            : { $case: 'text', value: each.text },
-          metadata: undefined,
-          filename: '',
-          mediaType: '',
-        })),
+        parts: parts.map(given),
         metadata,
         taskId: taskId ?? '',
         contextId: contextId ?? '',

@@ -326,6 +326,19 @@ async def main():
         same(texts(events), 'before after', 'the text')
         ends(events, 'completed')
 
+    async def file():
+        notes = {'file': 'notes.txt', 'content': b'remember the milk\n'}
+        parts = [{'text': 'copy the notes'}, notes]
+        events = await read(client.send(parts, metadata=SETTINGS))
+        events, states = await answer((question(events), events[0]), 'proceed_once')
+        same(states[-1], 'SUCCEEDED', 'the last status of the call')
+        same(texts(events), 'It is copied.', 'the text')
+        artifacts = [event for event in events if event.type == 'artifact-update']
+        files = [part for event in artifacts for part in event.parts if 'file' in part]
+        must({**notes, 'file': 'copied.txt'} in files, f'the files that come back: {files}')
+        same((FILES / 'copied.txt').read_bytes(), notes['content'], 'the file')
+        ends(events, 'completed')
+
     async def killed():
         with Receiver() as hook:
             done = (await read(prompt('say hello')))[0].task_id
@@ -394,6 +407,7 @@ async def main():
     await check('12 history and unknown tasks', history)
     await check('13 the server is killed', killed)
     await check('14 seven seconds of silence', quiet)
+    await check('15 a question and a file', file)
     finish()
 
 

@@ -1,5 +1,6 @@
 """a2a-sdk 0.3 behind the few calls that flow.py makes."""
 
+from base64 import b64decode, b64encode
 from types import SimpleNamespace
 from uuid import uuid4
 
@@ -7,7 +8,7 @@ import httpx
 from a2a.client import ClientConfig, ClientFactory
 from a2a.client.errors import A2AClientJSONRPCError
 from a2a.types import (
-    DataPart, DeleteTaskPushNotificationConfigParams, FilePart,
+    DataPart, DeleteTaskPushNotificationConfigParams, FilePart, FileWithBytes,
     GetTaskPushNotificationConfigParams,
     ListTaskPushNotificationConfigParams, Message, MessageSendConfiguration, Part,
     PushNotificationConfig, Role, Task, TaskIdParams, TaskPushNotificationConfig, TaskQueryParams,
@@ -31,10 +32,18 @@ def parts_of(message):
         if isinstance(root, TextPart):
             out.append({'text': root.text})
         elif isinstance(root, FilePart):
-            out.append({'file': root.file.name})
+            out.append({'file': root.file.name, 'content': b64decode(root.file.bytes)})
         else:
             out.append({'data': root.data})
     return out
+
+
+def part_of(part):
+    if 'file' in part:
+        content = b64encode(part['content']).decode()
+        file = FileWithBytes(name=part['file'], mime_type='text/plain', bytes=content)
+        return Part(root=FilePart(file=file))
+    return Part(root=DataPart(data=part['data']) if 'data' in part else TextPart(**part))
 
 
 def event_of(item):
@@ -80,10 +89,7 @@ class Client:
         message = Message(
             message_id=message_id or str(uuid4()),
             role=Role.user,
-            parts=[
-                Part(root=DataPart(data=part['data']) if 'data' in part else TextPart(**part))
-                for part in parts
-            ],
+            parts=[part_of(part) for part in parts],
             metadata=metadata,
             task_id=task_id,
             context_id=context_id,

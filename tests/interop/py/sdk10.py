@@ -1,5 +1,6 @@
 """a2a-sdk 1.x behind the few calls that flow.py makes."""
 
+from base64 import b64encode
 from types import SimpleNamespace
 from uuid import uuid4
 
@@ -31,9 +32,19 @@ def role_of(message):
 
 def parts_of(message):
     return [
-        {'text': part.text} if part.HasField('text') else {'data': MessageToDict(part.data)}
+        {'text': part.text} if part.HasField('text')
+        else {'file': part.filename, 'content': part.raw} if part.HasField('raw')
+        else {'data': MessageToDict(part.data)}
         for part in message.parts
     ]
+
+
+def part_of(part):
+    """A part in the form of the protocol's JSON."""
+    if 'file' not in part:
+        return part
+    content = b64encode(part['content']).decode()
+    return {'raw': content, 'filename': part['file'], 'mediaType': 'text/plain'}
 
 
 def event_of(kind, item):
@@ -99,7 +110,7 @@ class Client:
             'message': {
                 'messageId': message_id or str(uuid4()),
                 'role': 'ROLE_USER',
-                'parts': parts,
+                'parts': [part_of(part) for part in parts],
                 'metadata': metadata or {},
                 'taskId': task_id or '',
                 'contextId': context_id or '',
