@@ -197,8 +197,8 @@ pub(super) fn read_reply(
         let open = asking.iter().filter(|call| context.asks(call));
         let open: Vec<_> = open.filter_map(|call| story.call(call)).collect();
         let started: Vec<&CallStarted> = open.iter().map(|call| &*call.started).collect();
-        let answer = match prompt {
-            [PromptPart::Text(said)] if may_answer => in_words(&started, said.trim())?,
+        let answer = match only_text(prompt) {
+            Some(said) if may_answer => in_words(&started, said.trim())?,
             _ => None,
         };
         Ok::<_, Error>((answer, open.last().and_then(|call| call.index)))
@@ -211,6 +211,17 @@ pub(super) fn read_reply(
         }
         (None, None) => PromptReply::Prompt,
     })
+}
+
+/// Returns the text of a prompt with one text, if only files are beside it: some clients (`CrewAI`) send the
+/// files of a task with each message of it, with an answer too.
+fn only_text(prompt: &[PromptPart]) -> Option<&str> {
+    let mut texts = prompt.iter().filter_map(|part| match part {
+        PromptPart::Text(said) => Some(said.as_str()),
+        _ => None,
+    });
+    let said = texts.next();
+    if texts.next().is_some() { None } else { said }
 }
 
 /// Returns the answer that a text is, if it is exactly that: to what is asked, or to the call that it names at

@@ -109,6 +109,28 @@ async fn a_word_denies_it() {
     }
 }
 
+#[tokio::test]
+async fn a_word_answers_beside_files_that_a_client_sends_again_with_each_message() {
+    let files = [
+        json!({ "kind": "file", "file": { "name": "notes.txt", "mimeType": "text/plain", "bytes": "bWlsawo=" } }),
+        json!({ "kind": "file", "file": { "name": "notes.bin", "mimeType": "application/x-notes", "bytes": "AAEC" } }),
+    ];
+    for (said, place, expected) in
+        [("yes", 0, "completed"), ("yes", 1, "completed"), ("Stop it", 1, "input-required")]
+    {
+        for file in &files {
+            let it = serve(&writes()).await;
+            let task = asked(it.client).await;
+            let mut answer = within(&task, prompt(said));
+            answer["message"]["parts"].as_array_mut().unwrap().insert(place, file.clone());
+            let told = it.client.result("message/send", answer).await;
+            assert_eq!(told["status"]["state"], expected, "{said}, {file}: {told}");
+            let is_written = it.home.path().join("workspace/a.txt").exists();
+            assert_eq!(is_written, expected == "completed", "{said}, {file}");
+        }
+    }
+}
+
 /// Asserts that a task waits for an answer, that its question says that this was none, and that nothing else
 /// became of it.
 fn check_asked_back(task: &Value, said: &str) {
