@@ -53,7 +53,7 @@ pub(super) fn router(server: &Arc<A2aServer>) -> Router {
         None => all,
     };
     all.layer(from_fn_with_state(Arc::clone(server), guard::keep_out_web_pages))
-        .layer(from_fn(http_json::refusals))
+        .layer(from_fn(http_json::answers))
         .layer(from_fn_with_state(Arc::clone(server), monitoring::observe))
         .with_state(Arc::clone(server))
         .merge(monitoring::health(server.health()))

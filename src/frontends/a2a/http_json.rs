@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequest, Path, Request};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
@@ -21,8 +21,11 @@ use super::{dialect, fields, sse};
 use tandem_wire::a2a::{error, v1};
 use tandem_wire::jsonrpc::Error;
 
-/// Media type of the binding's bodies.
-const KIND: HeaderValue = HeaderValue::from_static("application/a2a+json");
+/// Media type of the binding's bodies (section 11.1).
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// Media type of the binding's own (section 14.1.1), with which the examples of the specification are answered.
+const A2A_JSON: HeaderValue = HeaderValue::from_static("application/a2a+json");
 
 /// Maximum number of bytes of a plain refusal.
 const LONGEST_REFUSAL: usize = 4 << 10;
@@ -174,18 +177,35 @@ fn failure(error: &Error) -> Response {
 }
 
 fn json(status: StatusCode, body: impl Into<Body>) -> Response {
-    (status, [(CONTENT_TYPE, KIND)], body.into()).into_response()
+    (status, [(CONTENT_TYPE, A2A_JSON)], body.into()).into_response()
 }
 
-/// Gives what refuses a request before it reaches a method (the guard, a limit, a wrong verb) the form of
-/// this binding's errors.
-pub(super) async fn refusals(request: Request, next: Next) -> Response {
+/// Returns the media type for the answer to a request: the binding's own for a client that names it.
+fn answer_type(headers: &HeaderMap) -> HeaderValue {
+    let own = A2A_JSON;
+    let is_named = |value: &HeaderValue| {
+        let mut places = value.as_bytes().windows(own.len());
+        places.any(|place| place.eq_ignore_ascii_case(own.as_bytes()))
+    };
+    let mut named = headers.get_all(ACCEPT).into_iter().chain(headers.get(CONTENT_TYPE));
+    if named.any(is_named) { A2A_JSON } else { JSON }
+}
+
+/// Gives the answers of this binding the media type that the client reads, and what refuses a request before
+/// it reaches a method (the guard, a limit, a wrong verb) the form of this binding's errors.
+pub(super) async fn answers(request: Request, next: Next) -> Response {
     let path = request.uri().path().strip_prefix(HTTP_JSON);
-    let is_ours = path.is_some_and(|path| path.starts_with('/'));
-    let response = next.run(request).await;
+    if !path.is_some_and(|path| path.starts_with('/')) {
+        return next.run(request).await;
+    }
+    let kind = answer_type(request.headers());
+    let mut response = next.run(request).await;
     let status = response.status();
-    let is_error = status.is_client_error() || status.is_server_error();
-    if !is_ours || !is_error || response.headers().get(CONTENT_TYPE) == Some(&KIND) {
+    if response.headers().get(CONTENT_TYPE) == Some(&A2A_JSON) {
+        response.headers_mut().insert(CONTENT_TYPE, kind);
+        return response;
+    }
+    if !status.is_client_error() && !status.is_server_error() {
         return response;
     }
     let (mut head, body) = response.into_parts();
@@ -199,6 +219,6 @@ pub(super) async fn refusals(request: Request, next: Next) -> Response {
     let refused = v1::HttpStatus::refused(status.as_u16());
     let body = refused.body(&Error::new(0, message.to_owned()));
     head.headers.remove(CONTENT_LENGTH);
-    head.headers.insert(CONTENT_TYPE, KIND);
+    head.headers.insert(CONTENT_TYPE, kind);
     Response::from_parts(head, body.into())
 }

@@ -23,7 +23,7 @@ impl Client {
     async fn done(self, line: &str, body: &Value) -> Value {
         let response = self.ask(line, body).await;
         assert_eq!(response.status, 200, "{line}: {}", response.text());
-        assert_eq!(response.header("content-type"), "application/a2a+json");
+        assert_eq!(response.header("content-type"), "application/json");
         response.json()
     }
 
@@ -48,7 +48,7 @@ impl Client {
 }
 
 fn refusal(response: &Response) -> (u16, String, String) {
-    assert_eq!(response.header("content-type"), "application/a2a+json", "{}", response.text());
+    assert_eq!(response.header("content-type"), "application/json", "{}", response.text());
     let error = response.json()["error"].clone();
     assert_eq!(error["code"], response.status);
     assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()), "{error}");
@@ -108,6 +108,30 @@ async fn a_message_is_answered_by_its_task() {
     let escaped = id.replace('.', "%2E");
     let same = it.client.done(&format!("GET /tasks/{escaped}"), &Value::Null).await;
     assert_eq!(same["id"], *id);
+}
+
+#[tokio::test]
+async fn an_answer_has_the_binding_s_own_media_type_only_for_a_client_that_names_it() {
+    let it = serve(&hello()).await;
+    let host = format!("Host: 127.0.0.1:{}", it.client.port);
+    for (line, header, expected) in [
+        ("POST /message:send", "Content-Type: application/json", "application/json"),
+        ("POST /message:send", "Content-Type: application/a2a+json", "application/a2a+json"),
+        ("POST /message:send", "Content-Type: text/plain", "application/json"),
+        ("GET /tasks", "Accept: */*", "application/json"),
+        ("GET /tasks", "Accept: text/html, Application/A2A+JSON;q=0.5", "application/a2a+json"),
+        ("GET /tasks/none", "Accept: application/json", "application/json"),
+        ("GET /tasks/none", "Accept: application/a2a+json", "application/a2a+json"),
+        ("PUT /tasks", "Accept: application/a2a+json", "application/a2a+json"),
+    ] {
+        let (method, path) = line.split_once(' ').unwrap();
+        let body = if method == "POST" { prompt("go").to_string() } else { String::new() };
+        let headers = [host.as_str(), header, VERSION, "Connection: close"];
+        let line = format!("{method} /v1{path}");
+        let sent = request(it.client.port, &line, &headers, body.as_bytes()).await;
+        let response = sent.whole().await;
+        assert_eq!(response.header("content-type"), expected, "{line}, {header}");
+    }
 }
 
 #[tokio::test]
