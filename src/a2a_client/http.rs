@@ -175,10 +175,10 @@ impl AgentClient {
             Binding::HttpJson => {
                 let CallRequest { verb, url, body } =
                     CallRequest::new(&card.endpoint, method, params);
-                let takes = format!("text/event-stream, {}, application/json", http_json::KIND);
-                let request = self.client.request(verb, url).header(ACCEPT, takes);
+                let request = self.client.request(verb, url);
+                let request = request.header(ACCEPT, http_json::ANSWER_TYPES);
                 match body {
-                    Some(body) => request.header(CONTENT_TYPE, http_json::KIND).body(body),
+                    Some(body) => request.header(CONTENT_TYPE, "application/json").body(body),
                     None => request,
                 }
             }

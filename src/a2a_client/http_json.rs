@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::outgoing::RemoteMethod;
 
-/// Media type of what is sent.
-pub(super) const KIND: &str = "application/a2a+json";
+/// Media types of answers: of a stream, the binding's own (section 14.1.1), and the one that section 11.1 names.
+pub(super) const ANSWER_TYPES: &str = "text/event-stream, application/a2a+json, application/json";
 
 /// Code of JSON-RPC for what the agent does not support.
 const UNSUPPORTED_OPERATION: i64 = -32004;

@@ -32,7 +32,7 @@ async fn an_agent_streams_and_goes_on_in_its_context() {
     assert_eq!(agent.methods(), ["POST /v1/message:stream", "POST /v1/message:stream"]);
     let [first, second] = &agent.made()[..] else { panic!("{:?}", agent.methods()) };
     assert_eq!(first.headers["a2a-version"], "1.0");
-    assert_eq!(first.headers["content-type"], "application/a2a+json");
+    assert_eq!(first.headers["content-type"], "application/json");
     assert_eq!(first.params["message"]["parts"], json!([{ "text": "Is it good?" }]));
     assert_eq!(second.params["message"]["contextId"], "c");
 }
