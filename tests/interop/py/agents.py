@@ -1,4 +1,4 @@
-"""Agents made with the official SDK for Python, called by the real binary: agents.py sdk03|sdk10."""
+"""Agents made with the official SDK for Python, called by the real binary: agents.py sdk03|sdk10|sdk10rest."""
 
 import asyncio
 import json
@@ -18,13 +18,14 @@ from a2a.types import AgentCapabilities, AgentCard, AgentSkill, Part, TaskState
 from check import check, finish, must, same
 
 OLD = sys.argv[1] == 'sdk03'
+REST = sys.argv[1] == 'sdk10rest'
 if OLD:
     from a2a.server.apps import A2AStarletteApplication
     from a2a.types import TextPart
     from a2a.utils import new_task
 else:
     from a2a.helpers import new_task_from_user_message as new_task
-    from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
+    from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
     from a2a.types import AgentInterface
     from starlette.applications import Starlette
 
@@ -78,12 +79,14 @@ def application(agent, url, streams):
     if OLD:
         handler = DefaultRequestHandler(agent_executor=agent, task_store=InMemoryTaskStore())
         return A2AStarletteApplication(agent_card=AgentCard(url=url, **card), http_handler=handler).build()
-    interface = AgentInterface(url=url, protocol_binding='JSONRPC', protocol_version='1.0')
+    binding = 'HTTP+JSON' if REST else 'JSONRPC'
+    interface = AgentInterface(url=url, protocol_binding=binding, protocol_version='1.0')
     card = AgentCard(supported_interfaces=[interface], **card)
     handler = DefaultRequestHandler(
         agent_executor=agent, task_store=InMemoryTaskStore(), agent_card=card,
     )
-    return Starlette(routes=create_agent_card_routes(card) + create_jsonrpc_routes(handler, '/'))
+    calls = create_rest_routes(handler) if REST else create_jsonrpc_routes(handler, '/')
+    return Starlette(routes=create_agent_card_routes(card) + calls)
 
 
 @asynccontextmanager
