@@ -380,7 +380,7 @@ fn watch_terminal(mut pty: Pty) -> Receiver<Instant> {
     let (tell, told) = channel();
     thread::spawn(move || {
         loop {
-            for text in ["Change this file?", "✗"] {
+            for text in ["Allow this?", "✗"] {
                 pty.until(text);
                 if tell.send(Instant::now()).is_err() {
                     return;

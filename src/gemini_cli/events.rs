@@ -300,8 +300,12 @@ impl Writing {
             _ => json!({}),
         };
         let kind = kind(name);
-        let title = recorded["displayName"].as_str().unwrap_or(name);
-        let label = self.label(&args).unwrap_or_else(|| line_of(title));
+        let title = line_of(recorded["displayName"].as_str().unwrap_or(name));
+        let label = match (verb(name), self.object(&args)) {
+            (Some(verb), Some(object)) => format!("{verb} {object}"),
+            (None, Some(object)) => format!("Call {title}: {object}"),
+            (_, None) => format!("Call {title}"),
+        };
         let mut summary = Summary::new(label);
         let mut access = Access::Nothing;
         if let (ToolKind::Read | ToolKind::Edit, Some(path)) = (kind, path(&args)) {
@@ -317,8 +321,8 @@ impl Writing {
         CallStarted { call, caller: Caller::Model, kind, summary, access, question: None }
     }
 
-    /// Returns what a call is about, in a line.
-    fn label(&self, args: &Value) -> Option<String> {
+    /// Returns the object of a call, in a line.
+    fn object(&self, args: &Value) -> Option<String> {
         let first = ["command", "pattern", "query", "url", "prompt", "dir_path"];
         let about = first.iter().find_map(|key| args[key].as_str()).or_else(|| path(args))?;
         let below = Path::new(about).strip_prefix(&self.directory).ok().and_then(Path::to_str);
@@ -447,6 +451,21 @@ fn kind(tool: &str) -> ToolKind {
         "write_todos" | "save_memory" => ToolKind::Think,
         _ => ToolKind::Other,
     }
+}
+
+/// Returns the verb in the title of a built-in tool's call.
+fn verb(tool: &str) -> Option<&'static str> {
+    Some(match tool {
+        "read_file" | "read_many_files" | "web_fetch" => "Read",
+        "list_directory" => "List",
+        "glob" => "Find",
+        "grep_search" => "Search for",
+        "google_web_search" => "Search the web:",
+        "write_file" => "Write",
+        "replace" => "Edit",
+        "run_shell_command" => "Run",
+        _ => return None,
+    })
 }
 
 /// Returns the path that a call is about; older tools call it otherwise.

@@ -142,7 +142,7 @@ impl Tool for ListResources {
         let ListArgs { server_name } = parse(args)?;
         let only = server_name.filter(|name| !name.is_empty());
         let of = only.as_deref().map(|name| format!(" of {name}")).unwrap_or_default();
-        let label = one_line(&format!("Resources{of}"), LABEL);
+        let label = one_line(&format!("List the resources{of}"), LABEL);
         let registry = Arc::clone(&self.0);
         Ok(Invocation::new(Summary::new(label), Access::Read, |cx| async move {
             list(&registry, only.as_deref(), &cx)
@@ -228,12 +228,12 @@ impl Tool for ReadResource {
         let (server, uri) = match found {
             Ok(found) => found,
             Err(why) => {
-                let summary = Summary::new(one_line(&uri, LABEL));
+                let summary = Summary::new(one_line(&format!("Read {uri}"), LABEL));
                 let error = ToolError::new("mcp_no_server", why);
                 return Ok(Invocation::failing(summary, error));
             }
         };
-        let label = one_line(&format!("{uri} ({})", server.config.name), LABEL);
+        let label = one_line(&format!("Read {uri} ({})", server.config.name), LABEL);
         Ok(Invocation::new(Summary::new(label), Access::Read, |cx| async move {
             read(&server, uri, &cx).await
         }))

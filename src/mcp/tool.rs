@@ -57,7 +57,7 @@ impl Tool for McpTool {
         let tool = one_line(&self.tool.name, NAME);
         let access = self.told();
         let shown = if args.is_empty() { String::new() } else { format!(" {}", brief(&args)) };
-        let label = format!("{tool} ({server}){shown}");
+        let label = format!("Call {tool} ({server}){shown}");
         let label = one_line(&visible_line(&label), LABEL);
         let (server, name) = (Arc::clone(&self.server), self.tool.name.clone());
         Ok(Invocation::new(Summary::new(label), access, |cx| async move {

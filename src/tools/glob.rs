@@ -97,7 +97,7 @@ impl Tool for Glob {
         let outside = target.iter().filter_map(|target| target.outside.clone()).collect();
         let patterns = move |cx: &ToolContext| Ok(patterns(cx, &args, target.as_ref()));
         let (label, patterns) = blocking(cx, patterns).await?;
-        let summary = Summary::new(&label);
+        let summary = Summary::new(format!("Find {label}"));
         Ok(match patterns {
             Ok(patterns) => {
                 let paths = patterns.iter().map(|pattern| pattern.dir().to_owned()).collect();
@@ -111,7 +111,7 @@ impl Tool for Glob {
     }
 }
 
-/// Returns the label of the search, and a pattern for each directory to look in.
+/// Returns the object of the search, and a pattern for each directory to look in.
 fn patterns(
     cx: &ToolContext,
     args: &GlobArgs,
@@ -120,12 +120,12 @@ fn patterns(
     let workspace = &cx.host.workspace;
     let respect = args.respect();
     // Writing to a string cannot fail.
-    let mut label = format!("'{}'", one_line(&args.pattern, LABEL_CHARS));
+    let mut label = format!("\"{}\"", one_line(&args.pattern, LABEL_CHARS));
     let dirs = match target {
         None => Ok(workspace.trees().map(PathBuf::as_path).collect()),
         Some(target) => {
             if target.label != "." {
-                let _ = write!(label, " within {}", target.label);
+                let _ = write!(label, " in {}", target.label);
             }
             target.directory().map(|dir| vec![dir])
         }

@@ -81,7 +81,7 @@ impl Tool for GoogleWebSearch {
 
     async fn prepare(&self, args: Value, _: &ToolContext) -> Result<Invocation, ToolError> {
         let WebSearchArgs { query } = parse(args)?;
-        let summary = Summary::new(format!("Searching the web: {}", one_line(&query, TITLE)));
+        let summary = Summary::new(format!("Search the web: {}", one_line(&query, TITLE)));
         if query.trim().is_empty() || query.chars().count() > QUERY {
             let message = format!("`query`: must have 1 to {QUERY} characters");
             return Ok(Invocation::failing(summary, ToolError::invalid_args(message)));

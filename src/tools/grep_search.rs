@@ -4,7 +4,6 @@ mod hunt;
 mod lines;
 mod report;
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -254,27 +253,24 @@ impl SearchScope {
     }
 }
 
-/// Returns the label of the search, and its scope.
+/// Returns the title of the search, and its scope.
 fn place(
     cx: &ToolContext,
     args: &GrepArgs,
     target: Option<PathTarget>,
 ) -> (String, Result<SearchScope, ToolError>) {
-    // Writing to a string cannot fail.
-    let mut label = format!("'{}'", one_line(&args.pattern, LABEL_CHARS));
-    if let Some(include) = &args.include_pattern {
-        let _ = write!(label, " in {}", one_line(include, LABEL_CHARS));
-    }
+    let pattern = one_line(&args.pattern, LABEL_CHARS);
+    let include = args.include_pattern.as_ref().map(|include| one_line(include, LABEL_CHARS));
+    let files = include.map(|include| format!(" ({include})")).unwrap_or_default();
     let Some(target) = target else {
         let dirs = cx.host.workspace.trees().cloned().collect();
         let scope = SearchScope { dirs, ..SearchScope::named(".") };
-        return (label, Ok(scope));
+        return (format!("Search for \"{pattern}\"{files}"), Ok(scope));
     };
     let kept = target.is_kept();
     let PathTarget { label: name, path, outside, found, .. } = target;
-    if name != "." {
-        let _ = write!(label, " within {name}");
-    }
+    let within = if name == "." { String::new() } else { format!(" in {name}") };
+    let label = format!("Search for \"{pattern}\"{within}{files}");
     let place = found.and_then(|found| {
         let scope = SearchScope { kept, outside, ..SearchScope::named(&name) };
         match found {

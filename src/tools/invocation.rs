@@ -73,7 +73,7 @@ impl Invocation {
 /// Summary of a call, for people, before it runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// One line.
+    /// Title on one line: a verb in the imperative, and its object. Logs of older versions may have the object alone.
     pub label: String,
     /// The places it is about; the last is the one to look at.
     pub locations: Vec<FileLocation>,
@@ -152,7 +152,7 @@ pub enum Access {
         /// More hosts with their ports, which the same answer is for.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         others: Vec<String>,
-        /// Label of the command's call, for people.
+        /// The command that connects, or the addresses that are read; on one line, for people.
         command: String,
         /// `true` if the settings allow the host.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -26,7 +26,7 @@ impl Tool for ListBackgroundProcesses {
     }
 
     async fn prepare(&self, _: Value, _: &ToolContext) -> Result<Invocation, ToolError> {
-        let summary = Summary::new("Commands in the background");
+        let summary = Summary::new("List the commands in the background");
         Ok(Invocation::new(summary, Access::Nothing, |cx| async move { Ok(list(&cx)) }))
     }
 }

@@ -73,7 +73,7 @@ impl Tool for ListDirectory {
         let respect = file_filtering_options.unwrap_or_default().respect();
         let ignore = names(&ignore)?;
         let target = PathTarget::look_up(cx, &dir_path, respect).await;
-        let summary = target.summary(None);
+        let summary = target.summary("List", None);
         Ok(match target.directory().map(Path::to_owned) {
             Ok(dir) => Invocation::new(summary, target.access(), move |cx| async move {
                 blocking(&cx, move |cx| list(cx, &dir, respect, &ignore)).await

@@ -72,7 +72,8 @@ impl Tool for ReadBackgroundOutput {
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
         let args: ReadBackgroundArgs = parse(args)?;
         let pid = args.pid.ok_or_else(|| ToolError::invalid_args("`pid`: is missing"))?;
-        let summary = Summary::new(format!("Output of the command in the background, PID {pid}"));
+        let summary =
+            Summary::new(format!("Read the output of the command in the background, PID {pid}"));
         let job = match cx.host.background.named(pid) {
             Ok(job) => job,
             Err(error) => return Ok(Invocation::failing(summary, error)),

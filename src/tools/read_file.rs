@@ -104,7 +104,7 @@ impl Tool for ReadFile {
         let args: ReadFileArgs = parse(args)?;
         let lines = args.lines()?;
         let target = PathTarget::to_read(cx, &args.file_path, Respect::ALL).await;
-        let summary = target.summary(lines.map(|lines| lines.first));
+        let summary = target.summary("Read", lines.map(|lines| lines.first));
         let found = match &target.found {
             Ok(FileKind::Directory) => Err(ToolError::new(
                 "is_directory",

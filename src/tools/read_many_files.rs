@@ -98,7 +98,6 @@ impl Tool for ReadManyFiles {
     }
 }
 
-/// Begins in a way that a client knows.
 fn label(args: &ReadManyArgs) -> String {
     let patterns = args.include.iter().map(|pattern| format!("`{pattern}`"));
     let excerpts = args.excerpts.iter().map(|LinesOfFile { path, start_line, end_line }| {
@@ -106,7 +105,7 @@ fn label(args: &ReadManyArgs) -> String {
     });
     let patterns: Vec<_> = patterns.chain(excerpts).collect();
     let patterns = one_line(&patterns.join(", "), PATTERNS_CHARS);
-    format!("Will attempt to read and concatenate files using patterns: {patterns}")
+    format!("Read {patterns}")
 }
 
 /// Content of the files read so far.

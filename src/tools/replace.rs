@@ -31,9 +31,6 @@ const LINE_NUMBERS_HINT: &str = " If old_string has line numbers, leave them out
 /// Edits of one call.
 const MAX_EDITS: usize = 200;
 
-/// Characters of the texts that a label shows.
-const LABEL: usize = 30;
-
 /// The tool.
 pub(super) struct Replace;
 
@@ -101,22 +98,12 @@ impl Edit {
             _ => ExpectedCount::Exactly(1),
         }
     }
-
-    fn label(&self, path: &str) -> String {
-        if self.old_string.is_empty() {
-            return format!("Create {path}");
-        }
-        format!("{path}: {} => {}", first_line(&self.old_string), first_line(&self.new_string))
-    }
 }
 
-/// Returns the label of the edits of a file.
+/// Returns the title of the edits of a file. The texts are left out: front ends show them as a change.
 fn label(edits: &[Edit], path: &str) -> String {
-    match edits {
-        [one] => one.label(path),
-        [first, rest @ ..] => format!("{} and {} more", first.label(path), rest.len()),
-        [] => path.to_owned(),
-    }
+    let creates = matches!(edits, [edit] if edit.old_string.is_empty());
+    format!("{} {path}", if creates { "Create" } else { "Edit" })
 }
 
 #[async_trait]
@@ -406,13 +393,4 @@ fn first_change(old: &str, new: &str) -> u32 {
     let same = old.bytes().zip(new.bytes()).take_while(|(old, new)| old == new).count();
     let lines = memchr::memchr_iter(b'\n', &old.as_bytes()[..same]).count();
     u32::try_from(lines + 1).unwrap_or(u32::MAX)
-}
-
-/// The first line that says something, cut.
-fn first_line(text: &str) -> String {
-    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let shown: String =
-        line.chars().take(LABEL).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let whole = shown.len() == text.trim_matches(['\r', '\n']).len();
-    if whole { shown } else { format!("{shown}...") }
 }

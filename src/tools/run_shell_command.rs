@@ -172,10 +172,10 @@ impl ShellArgs {
     }
 }
 
-/// `command [in dir] [in the background] (description)`, on one line.
+/// `Run command [in dir] [in the background] (description)`, on one line.
 fn label(args: &ShellArgs) -> String {
     let mut lines = args.command.trim().lines();
-    let mut label = lines.next().unwrap_or_default().to_owned();
+    let mut label = format!("Run {}", lines.next().unwrap_or("an empty command"));
     if lines.next().is_some() {
         label.push_str(" …");
     }

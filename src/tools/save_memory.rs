@@ -67,7 +67,7 @@ impl Tool for SaveMemory {
         let SaveMemoryArgs { fact } = parse(args)?;
         let fact = one_fact(&fact)?;
         let file = self.file.clone();
-        let summary = Summary::new(format!("Remembering: {}", one_line(&fact, 200)));
+        let summary = Summary::new(format!("Remember: {}", one_line(&fact, 200)));
         let (path, added) = (file.clone(), fact.clone());
         let (old, new) = blocking(cx, move |_| proposed(&path, &added)).await?;
         let shown = file.display().to_string();

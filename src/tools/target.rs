@@ -74,9 +74,9 @@ impl PathTarget {
         Self { label, path: kept, outside: None, kept: true, found }
     }
 
-    /// The label, and the place if it is inside.
-    pub(super) fn summary(&self, line: Option<usize>) -> Summary {
-        let summary = Summary::new(&self.label);
+    /// Returns the title of a call, which is a verb and the target, and the place if it is inside.
+    pub(super) fn summary(&self, verb: &str, line: Option<usize>) -> Summary {
+        let summary = Summary::new(format!("{verb} {}", self.label));
         if self.path.as_os_str().is_empty() {
             return summary;
         }

@@ -120,11 +120,11 @@ impl Tool for WebFetch {
 }
 
 fn label(urls: &[Url]) -> String {
-    let Some(first) = urls.first() else { return "Reading the web".to_owned() };
+    let Some(first) = urls.first() else { return "Read the web".to_owned() };
     let first = one_line(first.as_str(), SHORT);
     match urls.len() {
-        1 => format!("Reading {first}"),
-        many => format!("Reading {first} and {} more", many - 1),
+        1 => format!("Read {first}"),
+        many => format!("Read {first} and {} more", many - 1),
     }
 }
 

@@ -62,7 +62,7 @@ impl Tool for WriteFile {
 }
 
 async fn prepare(args: WriteArgs, cx: &ToolContext) -> Result<Invocation, ToolError> {
-    let label = |path: &str| format!("Writing to {path}");
+    let label = |path: &str| format!("Write {path}");
     let path = match cx.host.resolve(&args.file_path).await {
         Ok(path) => path,
         Err(error) => return Ok(failing(label(&args.file_path), None, error)),

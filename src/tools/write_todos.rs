@@ -63,9 +63,9 @@ impl Tool for WriteTodos {
             )));
         }
         let summary = Summary::new(match todos.len() {
-            0 => "Clearing the todo list".to_owned(),
-            1 => "Writing 1 todo".to_owned(),
-            n => format!("Writing {n} todos"),
+            0 => "Clear the todo list".to_owned(),
+            1 => "Write 1 todo".to_owned(),
+            n => format!("Write {n} todos"),
         });
         Ok(Invocation::new(summary, Access::Nothing, move |_| {
             std::future::ready(Ok(written(todos)))

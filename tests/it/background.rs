@@ -233,7 +233,7 @@ async fn it_is_the_same_to_the_policy_as_any_command() {
     let tool = all().into_iter().find(|it| it.spec().name == "run_shell_command").unwrap();
     let args = json!({ "command": "npm start", "is_background": "true", "description": "Serves" });
     let call = tool.prepare(args, &shell.cx).await.unwrap();
-    assert_eq!(call.summary.label, "npm start [in the background] (Serves)");
+    assert_eq!(call.summary.label, "Run npm start [in the background] (Serves)");
     let directory = shell.dir.path().canonicalize().unwrap();
     assert_eq!(
         call.access,

@@ -42,7 +42,7 @@ async fn every_kind_of_tool_is_shown() {
         (
             "read_file",
             json!({ "file_path": "a.txt" }),
-            &["push FileSearch a.txt @a.txt", "Finished"],
+            &["push FileSearch Read a.txt @a.txt", "Finished"],
         ),
         (
             "read_many_files",
@@ -52,31 +52,28 @@ async fn every_kind_of_tool_is_shown() {
         (
             "list_directory",
             json!({ "dir_path": "." }),
-            &["push Folder . @.", "Finished Listed 2 item(s)."],
+            &["push Folder List . @.", "Finished Listed 2 item(s)."],
         ),
         (
             "glob",
             json!({ "pattern": "*.txt" }),
-            &["push FileSearch '*.txt'", "Finished Found 1 matching file(s)"],
+            &[r#"push FileSearch Find "*.txt""#, "Finished Found 1 matching file(s)"],
         ),
         (
             "grep_search",
             json!({ "pattern": "t" }),
-            &["push Regex 't' @", "Finished Found 2 matches"],
+            &[r#"push Regex Search for "t" @"#, "Finished Found 2 matches"],
         ),
         (
             "write_file",
             json!({ "file_path": "new.txt", "content": "new\n" }),
-            &[
-                "ask Pencil Edit Writing to new.txt @new.txt + None -> new\n",
-                "Finished None -> new\n",
-            ],
+            &["ask Pencil Edit Write new.txt @new.txt + None -> new\n", "Finished None -> new\n"],
         ),
         (
             "replace",
             json!({ "file_path": "a.txt", "instruction": "i", "old_string": "two", "new_string": "2" }),
             &[
-                "ask Pencil Edit a.txt: two => 2 @a.txt:1 + Some(\"one\\ntwo\\n\") -> one\n2\n",
+                "ask Pencil Edit Edit a.txt @a.txt:1 + Some(\"one\\ntwo\\n\") -> one\n2\n",
                 "Finished Some(\"one\\ntwo\\n\") -> one\n2\n",
             ],
         ),
@@ -84,15 +81,15 @@ async fn every_kind_of_tool_is_shown() {
             "run_shell_command",
             json!({ "command": "touch x; echo done" }),
             &[
-                "ask Terminal Execute touch, echo: touch x; echo done touch x; echo done",
+                "ask Terminal Execute touch, echo: touch x; echo done Run touch x; echo done",
                 "Finished ```\ndone\n```",
             ],
         ),
-        ("write_todos", todos, &["push LightBulb Writing 1 todo", "Finished - [x] x\n"]),
+        ("write_todos", todos, &["push LightBulb Write 1 todo", "Finished - [x] x\n"]),
         (
             "no_such_tool",
             json!({}),
-            &["push Hammer no_such_tool", "Error Unknown tool `no_such_tool`."],
+            &["push Hammer Call no_such_tool", "Error Unknown tool `no_such_tool`."],
         ),
     ];
     for (name, args, expected) in cases {
@@ -189,7 +186,8 @@ async fn a_cancel_while_a_command_runs_is_no_error() {
 async fn a_cancel_while_a_question_is_open_is_no_error_and_nothing_runs() {
     let setup = one_call("run_shell_command", json!({ "command": "touch ran" }));
     let heard =
-        v0_0_9::prompt_and_cancel(&setup, "ask Terminal Execute touch: touch ran touch ran").await;
+        v0_0_9::prompt_and_cancel(&setup, "ask Terminal Execute touch: touch ran Run touch ran")
+            .await;
     assert!(heard.answer.is_ok());
     assert!(!heard.files.contains(&"ran".to_owned()));
 }

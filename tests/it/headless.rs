@@ -147,7 +147,7 @@ async fn a_question_is_a_refusal_that_the_model_and_the_user_are_told_of() {
     assert_eq!(ran.stdout, "Let me see.\nIt is done.\n");
     assert_eq!(
         ran.stderr,
-        "tandem: not allowed without `--approval-mode auto_edit`: Writing to b.txt (this mode asks \
+        "tandem: not allowed without `--approval-mode auto_edit`: Write b.txt (this mode asks \
          before it changes files [built-in rule edits])\n"
     );
     assert!(!ran.home.path().join("workspace/b.txt").exists());
@@ -267,7 +267,7 @@ async fn a_terminal_is_shown_progress_and_not_read() {
     let length = std::io::Read::read(&mut fs::File::from(terminal), &mut shown).unwrap();
     drop(kept);
     let shown = String::from_utf8_lossy(&shown[..length]);
-    assert!(shown.starts_with("* read_file: a.txt\r\n* Retrying in 1 s"), "{shown}");
+    assert!(shown.starts_with("* Read a.txt\r\n* Retrying in 1 s"), "{shown}");
 }
 
 #[tokio::test]
@@ -404,7 +404,7 @@ async fn with_an_a2a_port_others_may_answer() {
     let first = timeout(HANG, stderr.next_line()).await.unwrap().unwrap().unwrap();
     let address = first.strip_prefix("tandem: A2A at http://").unwrap().trim_end_matches('/');
     let second = timeout(HANG, stderr.next_line()).await.unwrap().unwrap().unwrap();
-    assert!(second.starts_with("tandem: waits for an answer over A2A: Writing to b.txt"));
+    assert!(second.starts_with("tandem: waits for an answer over A2A: Write b.txt"));
     let answer = json!({ "userMessage": { "toolCallId": "write_file-2", "approved": true } });
     let body = answer.to_string();
     let request = format!(

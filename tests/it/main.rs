@@ -79,6 +79,7 @@ mod shown;
 mod store;
 mod streams;
 mod terminal;
+mod titles;
 mod told;
 mod transcripts;
 mod typed;

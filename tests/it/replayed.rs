@@ -60,13 +60,13 @@ async fn a_conversation_is_shown_as_people_read_it() {
     expect![[r#"
         › go
 
-        ? Writing to hello.txt
+        ? Write hello.txt
           + hello
           Asked because this mode asks before it changes files [built-in rule edits]
 
         › allow
 
-        ✓ Writing to hello.txt
+        ✓ Write hello.txt
 
         done
 

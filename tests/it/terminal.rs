@@ -29,7 +29,7 @@ const QUESTION_GRACE: Duration = Duration::from_millis(700);
 pub(crate) const HINT: &str = "? for the keys";
 
 /// The question before an edit.
-pub(crate) const EDIT_QUESTION: &str = "Change this file?";
+pub(crate) const QUESTION: &str = "Allow this?";
 
 /// Number of times that a screen must be the same to be taken for still.
 const STILL: usize = 10;
@@ -264,7 +264,7 @@ fn a_prompt_an_edit_that_is_allowed_and_the_end() {
     let answers = json!([[{ "text": "I **write**." }, write_file()], [{ "text": "Written." }]]);
     let Some(terminal) = Terminal::start(answers, "") else { return };
     terminal.line("write it");
-    let asked = terminal.until(EDIT_QUESTION);
+    let asked = terminal.until(QUESTION);
     assert_eq!(prompts(&asked)[0], "write it");
     assert!(asked.contains("I write.") && asked.contains("+proposed"), "{asked}");
     Terminal::wait_for_grace();
@@ -300,7 +300,7 @@ fn what_is_proposed_can_be_edited_first() {
     let Some(terminal) = Terminal::start(answers, "") else { return };
     terminal.editor(r#"sed s/proposed/edited/ "$1" > x; cat x > "$1"; rm x"#);
     terminal.line("write it");
-    terminal.until(EDIT_QUESTION);
+    terminal.until(QUESTION);
     Terminal::wait_for_grace();
     terminal.text("e");
     terminal.until("Written.");

@@ -152,7 +152,7 @@ async fn the_call_says_what_it_would_read() {
     let prompt = "https://github.com/o/r/blob/main/a.rs and https://b.test/#x";
     let call = tool.prepare(json!({ "prompt": prompt }), &cx).await.unwrap();
     let raw = "https://raw.githubusercontent.com/o/r/main/a.rs";
-    assert_eq!(call.summary.label, format!("Reading {raw} and 1 more"));
+    assert_eq!(call.summary.label, format!("Read {raw} and 1 more"));
     let urls = vec![raw.to_owned(), "https://b.test/".to_owned()];
     assert_eq!(call.access, Access::Fetch { urls, allowed: Vec::new() });
 }

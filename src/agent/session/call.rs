@@ -146,7 +146,8 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
     let Some(Checked { verdict, variables, sandbox, shown: mut seen, .. }) = checked else {
         return engine.calls.finish(id, ToolOutcome::Cancelled);
     };
-    let invocation = invocation.unwrap_or_else(|error| Invocation::failing(brief(&call), error));
+    let unread = || Summary::new(format!("Call {}", brief(&call)));
+    let invocation = invocation.unwrap_or_else(|error| Invocation::failing(unread(), error));
     let (places, has_clock) = (instructions::places(kind, &invocation), caller != Caller::Prompt);
     let (summary, access) = (summary(&invocation, sandbox), invocation.access.clone());
     let started =
@@ -342,8 +343,12 @@ async fn execute(
     }
     let progress = engine.calls.progress(id);
     let cx = context(engine, id, cancel, progress);
-    let (connections, connect) =
-        Connections::of(&engine.approvals.permissions, &invocation.summary.label);
+    let purpose = match &invocation.access {
+        Access::Execute { command, .. } => command,
+        Access::Fetch { urls, .. } => &urls.join(", "),
+        _ => &invocation.summary.label,
+    };
+    let (connections, connect) = Connections::of(&engine.approvals.permissions, purpose);
     let connects = sandbox < SandboxMode::DangerFullAccess
         || matches!(invocation.access, Access::Fetch { .. });
     let connect = connects.then_some(connect);
@@ -389,8 +394,8 @@ fn outcome(result: Result<ToolOutput, ToolError>, cancel: &CancellationToken) ->
     }
 }
 
-/// Returns the summary of a call whose arguments could not be read.
-pub(super) fn brief(call: &Call) -> Summary {
+/// Returns a call's name and arguments, cut.
+pub(super) fn brief(call: &Call) -> String {
     let mut label = match &call.args {
         Value::Object(args) if args.is_empty() => call.name.clone(),
         args => format!("{} {args}", call.name),
@@ -399,7 +404,7 @@ pub(super) fn brief(call: &Call) -> Summary {
         label.truncate(at);
         label.push('…');
     }
-    Summary::new(label)
+    label
 }
 
 fn panicked(call: &Call) -> ToolError {

@@ -23,7 +23,7 @@ const MAX_WAITING: usize = 256;
 /// Maximum number of hosts that a question is about besides the first.
 const MAX_OTHER_HOSTS: usize = 99;
 
-/// Characters of the command in the label.
+/// Characters of the command in the title.
 const LONGEST: usize = 80;
 
 /// A connection that the user is to be asked about.
@@ -36,7 +36,7 @@ struct WantedConnection {
 /// The connections of one command that the user is to be asked about.
 pub(super) struct Connections {
     wanted: mpsc::Receiver<WantedConnection>,
-    /// Label of the command's call.
+    /// The command that connects, or the addresses that are read; on one line.
     command: String,
 }
 

@@ -97,9 +97,9 @@ impl LoopDetector {
         }
         let last = calls.last()?;
         let what = match found? {
-            1 => format!("the same call with the same result: {}", brief(last).label),
+            1 => format!("the same call with the same result: {}", brief(last)),
             length => {
-                format!("the same {length} calls with the same results: {}, ...", brief(last).label)
+                format!("the same {length} calls with the same results: {}, ...", brief(last))
             }
         };
         Some(Loop { what, call: Some(last.id.clone()) })

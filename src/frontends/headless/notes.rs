@@ -10,7 +10,7 @@ use tandem_agent::session::{
 };
 use tandem_content::visible::{visible, visible_line};
 
-/// Maximum length of a label or a message, in characters.
+/// Maximum length of a title or a message, in characters.
 const SHOWN: usize = 200;
 
 pub(super) struct Notes<'a> {
@@ -32,8 +32,7 @@ impl<'a> Notes<'a> {
             UpdateKind::Call(started, CallStep::Started)
                 if self.progress && started.question.is_none() =>
             {
-                let tool = shortened(&visible_line(&started.call.name));
-                self.write(&format!("* {tool}: {}", label(started)));
+                self.write(&format!("* {}", title(started)));
             }
             UpdateKind::Call(_, CallStep::Finished(ToolOutcome::Failed(error)))
                 if self.progress && error.kind != NOBODY =>
@@ -53,7 +52,7 @@ impl<'a> Notes<'a> {
     /// Notes a question that somebody who has joined must answer.
     pub(super) fn asked(&mut self, started: &CallStarted, question: &Question) {
         let why = line(&question.reason());
-        let what = label(started);
+        let what = title(started);
         self.write(&format!("tandem: waits for an answer over A2A: {what} ({why})"));
         for choice in question.choices() {
             self.write(&format!("  {}", line(&choice.label)));
@@ -63,7 +62,7 @@ impl<'a> Notes<'a> {
     /// Nobody could be asked.
     pub(super) fn not_allowed(&mut self, started: &CallStarted, question: &Question) {
         let why = line(&question.reason());
-        let what = label(started);
+        let what = title(started);
         let without = match allowing(question) {
             Some(with) => format!(" without {with}"),
             None => String::new(),
@@ -89,10 +88,10 @@ impl<'a> Notes<'a> {
     }
 }
 
-/// Returns a call's label, or the tool's name if it has none, as one line.
-fn label(started: &CallStarted) -> String {
-    let label = &started.summary.label;
-    shortened(&visible_line(if label.is_empty() { &started.call.name } else { label }))
+/// Returns a call's title, or the tool's name if it has none, as one line.
+fn title(started: &CallStarted) -> String {
+    let title = &started.summary.label;
+    shortened(&visible_line(if title.is_empty() { &started.call.name } else { title }))
 }
 
 /// Returns a text of several lines as one.

@@ -9,12 +9,10 @@ mod picker;
 mod question;
 mod rewind;
 mod status;
-mod title;
 
 use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};
 
-use self::title::Title;
 use super::item::{HistoryItem, ItemBody, THOUGHT_MARGIN, Tone};
 use super::layout::ItemRows;
 use super::markdown::{self, Growing};
@@ -76,8 +74,11 @@ pub(super) struct LiveRows {
 }
 
 /// Returns the title of a call, on one line.
-pub(super) fn title(started: &CallStarted) -> String {
-    Title::of(started).text()
+pub(super) fn title(started: &CallStarted) -> &str {
+    match started.summary.label.trim() {
+        "" => &started.call.name,
+        title => title,
+    }
 }
 
 /// The rows of an item, as they go into the scrollback; all of them if `unfolded`.

@@ -171,7 +171,7 @@ fn call(id: &str, kind: &str, label: &str, access: Value) -> Value {
 
 fn shell(id: &str, command: &str) -> Value {
     let access = json!({ "Execute": { "command": command, "directory": "/home/me/src/project" } });
-    call(id, "Execute", command, access)
+    call(id, "Execute", &format!("Run {command}"), access)
 }
 
 fn change() -> Value {
@@ -182,7 +182,7 @@ fn change() -> Value {
 
 fn edit(id: &str) -> Value {
     let access = json!({ "Edit": { "path": "/home/me/src/project/src/main.rs" } });
-    let mut call = call(id, "Edit", "src/main.rs: `hi` => `hello`", access);
+    let mut call = call(id, "Edit", "Edit src/main.rs", access);
     call["CallStarted"]["summary"]["diff"] = change();
     call
 }
@@ -286,9 +286,9 @@ fn tools() {
     let many: Vec<_> = (1..=20).map(|line| format!("test {line} ... ok")).collect();
     let stage = Stage::new()
         .turn("go")
-        .see(call("1", "Read", "README.md", json!("Read")))
+        .see(call("1", "Read", "Read README.md", json!("Read")))
         .finished("1", done(json!(null)))
-        .see(call("2", "Search", "'main' in src", json!("Read")))
+        .see(call("2", "Search", r#"Search for "main" in src"#, json!("Read")))
         .finished("2", done(json!({ "Markdown": "Found 3 matches in 2 files." })))
         .see(edit("3"))
         .finished("3", done(json!({ "Diff": change() })))
@@ -306,10 +306,26 @@ fn tools() {
 }
 
 #[test]
+fn a_label_that_an_older_version_has_written_is_shown_as_it_is() {
+    let edit = || json!({ "Edit": { "path": "/home/me/src/project/src/cart.py" } });
+    let stage = Stage::new()
+        .turn("go")
+        .see(call("1", "Edit", "src/cart.py: `    old = 1` => `    new = 1`", edit()))
+        .finished("1", json!("Cancelled"))
+        .see(call("2", "Edit", "", edit()))
+        .finished("2", json!("Cancelled"));
+    let shown: Vec<_> = stage.frame().rows.iter().map(ToString::to_string).collect();
+    let heads: Vec<_> = shown.iter().filter(|row| row.starts_with("– ")).collect();
+    let expected =
+        ["– src/cart.py: `    old = 1` => `    new = 1` · cancelled", "– tool · cancelled"];
+    assert_eq!(heads, expected, "{shown:#?}");
+}
+
+#[test]
 fn todo_lists() {
     Stage::new()
         .turn("go")
-        .see(call("1", "Think", "3 todos", json!("Nothing")))
+        .see(call("1", "Think", "Write 3 todos", json!("Nothing")))
         .finished("1", done(json!({ "Todos": todos() })))
         .check("todos.txt");
 }
@@ -320,7 +336,7 @@ fn a_todo_list_is_never_without_its_head() {
         let stage = Stage::new()
             .sized(50, rows)
             .turn("go")
-            .see(call("1", "Think", "3 todos", json!("Nothing")))
+            .see(call("1", "Think", "Write 3 todos", json!("Nothing")))
             .finished("1", done(json!({ "Todos": todos() })));
         let shown: Vec<_> = stage.frame().rows.iter().map(ToString::to_string).collect();
         let item = shown.iter().position(|row| row.contains("fix the bug"));
@@ -353,7 +369,8 @@ fn questions() {
 fn asked_tool(id: &str) -> Value {
     let access = json!({ "Mcp": {
         "server": "github", "tool": "create_issue", "display_name": "Create an issue" } });
-    let mut event = call(id, "Other", r#"create_issue (github) {"title":"It breaks"}"#, access);
+    let mut event =
+        call(id, "Other", r#"Call create_issue (github) {"title":"It breaks"}"#, access);
     let started = &mut event["CallStarted"];
     started["call"]["args"] = json!({ "title": "It breaks", "labels": ["bug"] });
     started["question"] = json!({
@@ -400,7 +417,7 @@ fn asked_five_lines() -> Value {
     let mut call = asked_edit("1");
     let started = &mut call["CallStarted"];
     started["access"] = json!({ "Edit": { "path": path } });
-    started["summary"]["label"] = json!("src/cart.py: `    old = 1` => `    new = 1`");
+    started["summary"]["label"] = json!("Edit src/cart.py");
     started["summary"]["diff"] = json!({ "path": path, "old": file("old"), "new": file("new") });
     call
 }

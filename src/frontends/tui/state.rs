@@ -463,7 +463,7 @@ impl ScreenState {
                 Some(format!("retrying in {wait}: {}", retry.reason))
             }
             Activity::AwaitingAnswer(call) | Activity::Calling(call) => {
-                for_so_long(&draw::title(&call.started), call.since)
+                for_so_long(draw::title(&call.started), call.since)
             }
             Activity::Answering(since) => for_so_long("answering", since),
             Activity::Thinking(since) => for_so_long("thinking", since),

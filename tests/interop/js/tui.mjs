@@ -138,14 +138,14 @@ await check('3 typed here, seen there', async () => {
 await check('4 asked here, answered there', async () => {
   await fresh();
   enter('write the file');
-  await shown('Change this file?');
+  await shown('Allow this?');
   const asked = await told(pending, 'question');
   must(data(asked).confirmation_request.file_edit_details, 'the details');
   must(!existsSync(file('approved.txt')), 'the file is there already');
   await answer(asked, 'proceed_once');
   const seen = await shown('The file is written.');
   must(/✓ Write approved\.txt +\+1 -0 new file · allowed by A2A client \d+/.test(seen), 'who has answered');
-  must(!seen.includes('Change this file?'), 'the question is still open');
+  must(!seen.includes('Allow this?'), 'the question is still open');
   same(readFileSync(file('approved.txt'), 'utf8'), 'from the model\n', 'the file');
 });
 
@@ -153,7 +153,7 @@ await check('5 asked there, answered here', async () => {
   await fresh();
   const list = await all(prompt('write and reject'));
   must(list.some((event) => event.parts[0]?.data?.status === 'PENDING'), 'the question');
-  await shown('Change this file?');
+  await shown('Allow this?');
   const asked = await told(pending, 'question');
   await sleep(READ);
   type('n');
@@ -172,7 +172,7 @@ await check('6 both at once', async () => {
     const before = times('I see your change.');
     enter('write and edit');
     const asked = await told(pending, 'question');
-    await shown('Change this file?');
+    await shown('Allow this?');
     await sleep(READ);
     // The person says yes, the client no: in turns the one first, the other, and both at once.
     const no = () => answer(asked, 'cancel').then(() => null, (error) => error);
@@ -189,7 +189,7 @@ await check('6 both at once', async () => {
     // A key that came too late is in the line.
     tmux('send-keys', 'C-u');
   }
-  must(!screen().includes('Change this file?'), 'a question is still open');
+  must(!screen().includes('Allow this?'), 'a question is still open');
 }, 60);
 
 await check('7 left and ended', async () => {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::server::{Shared, prompt, serve, shared, works_in, write};
 use crate::agent::Setup;
-use crate::terminal::{EDIT_QUESTION, Terminal, ended_calls, prompts};
+use crate::terminal::{QUESTION, Terminal, ended_calls, prompts};
 
 /// A terminal that is attached to that port; none if there is no tmux.
 fn attach(port: u16, args: &str) -> Option<Terminal> {
@@ -69,7 +69,7 @@ async fn a_question_of_the_editors_turn_is_answered_here() {
     let mut it = shared(&writes()).await;
     let Some(terminal) = attach(it.client.port, "") else { return };
     let (id, question) = asked(&mut it).await;
-    let seen = terminal.until(EDIT_QUESTION);
+    let seen = terminal.until(QUESTION);
     assert!(seen.contains("while this session is open: all edits"), "{seen}");
     Terminal::wait_for_grace();
     terminal.text("y");
@@ -88,7 +88,7 @@ async fn who_is_asked_can_say_with_whom_the_session_is_shared_and_the_question_s
     let mut it = shared(&writes()).await;
     let Some(terminal) = attach(it.client.port, "") else { return };
     asked(&mut it).await;
-    terminal.until(EDIT_QUESTION);
+    terminal.until(QUESTION);
     Terminal::wait_for_grace();
     terminal.text("/");
     terminal.until("Enter rejects");
@@ -97,7 +97,7 @@ async fn who_is_asked_can_say_with_whom_the_session_is_shared_and_the_question_s
     terminal.keys(&["Enter"]);
     // It is the session of an editor.
     let seen = terminal.until("This session cannot be shared");
-    assert!(seen.contains(EDIT_QUESTION), "{seen}");
+    assert!(seen.contains(QUESTION), "{seen}");
     terminal.text("y");
     terminal.until("Written.");
     assert!(it.editor.workspace().join("a.txt").exists());
@@ -108,12 +108,12 @@ async fn a_question_that_the_editor_answers_is_closed_here() {
     let mut it = shared(&writes()).await;
     let Some(terminal) = attach(it.client.port, "") else { return };
     let (_, question) = asked(&mut it).await;
-    terminal.until(EDIT_QUESTION);
+    terminal.until(QUESTION);
     it.editor.answer(&question, json!({ "id": 1, "outcome": "allow" })).await;
     let seen = terminal.until("Written.");
     let ended = "✓ Write a.txt  +1 -0 new file · allowed by the editor";
     assert_eq!(ended_calls(&seen), [ended]);
-    assert!(!seen.contains(EDIT_QUESTION), "{seen}");
+    assert!(!seen.contains(QUESTION), "{seen}");
 }
 
 #[tokio::test]
@@ -122,12 +122,12 @@ async fn who_attaches_late_finds_the_question_and_of_two_terminals_one_answers()
     asked(&mut it).await;
     let Some(one) = attach(it.client.port, "") else { return };
     let Some(other) = attach(it.client.port, "") else { return };
-    one.until(EDIT_QUESTION);
-    other.until(EDIT_QUESTION);
+    one.until(QUESTION);
+    other.until(QUESTION);
     Terminal::wait_for_grace();
     other.text("n");
     one.until("rejected by attached terminal 2");
-    other.wait("the question's end", |seen| !seen.contains(EDIT_QUESTION));
+    other.wait("the question's end", |seen| !seen.contains(QUESTION));
     assert!(!it.editor.workspace().join("a.txt").exists());
 }
 
@@ -136,7 +136,7 @@ async fn who_only_watches_leaves_with_a_question_open_and_something_typed() {
     let mut it = shared(&writes()).await;
     let Some(terminal) = attach(it.client.port, "") else { return };
     asked(&mut it).await;
-    terminal.until(EDIT_QUESTION);
+    terminal.until(QUESTION);
     Terminal::wait_for_grace();
     terminal.text("s");
     terminal.until("Esc goes back");

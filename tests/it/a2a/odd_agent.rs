@@ -254,14 +254,14 @@ fn what_is_not_taken_comes_back() {
         agent.stay();
     };
     let Some(terminal) = attach(vec![act]) else { return };
-    terminal.until("Do this?");
+    terminal.until("Allow this?");
     Terminal::wait_for_grace();
     terminal.text("y");
     let seen = terminal.until("not now");
-    assert!(seen.contains("Do this?"), "{seen}");
+    assert!(seen.contains("Allow this?"), "{seen}");
     Terminal::wait_for_grace();
     terminal.text("y");
-    terminal.until("✗ Call a thing");
+    terminal.until("✗ a thing");
     terminal.line("some words");
     let seen = terminal.until("not that");
     assert_eq!(prompts(&seen).last(), Some(&"some words"));
@@ -281,7 +281,7 @@ fn nothing_that_an_agent_tells_is_hidden_or_obeyed() {
             "caller": "Model",
             "kind": "Edit",
             "access": { "Edit": { "path": "/w/a\nb" } },
-            "summary": { "label": "Writing to a\nb", "locations": [],
+            "summary": { "label": "Write a\nb", "locations": [],
                 "diff": { "path": "/w/a\nb", "old": "x\n", "new": text } },
             "question": { "why": "it\u{200b} asks", "commands": [], "scopes": [] },
         });
@@ -292,7 +292,7 @@ fn nothing_that_an_agent_tells_is_hidden_or_obeyed() {
     let seen = terminal.until("Hidden characters!");
     for line in [
         "› a␍b␛[2Jc",
-        "Change this file? a\\nb",
+        "Allow this? Write a\\nb",
         "  /w/a\\nb\n",
         "1 +x␛]0;never ended␍\n",
         "2 +os.system()␍# harmless<U+202E>",

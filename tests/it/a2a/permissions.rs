@@ -43,6 +43,7 @@ async fn always_is_offered_in_several_scopes_with_the_rule_that_asks() {
         asked["confirmation_request"]["prompt"],
         "Allow it? `touch` is not known to only read [built-in rule read-only]"
     );
+    assert_eq!(asked["confirmation_request"]["title"], "Run touch a && touch b");
     let once_and_always = ["proceed_once", "proceed_always", "proceed_always_exact"];
     assert_eq!(ids(&asked), [&once_and_always[..], &["proceed_always_tool", "cancel"]].concat());
     let say = |option| within(&task, answer(&asked["tool_call_id"], option));

@@ -15,7 +15,7 @@ use crate::agent::Setup;
 use crate::terminal::{Terminal, ended_calls};
 
 /// Question before a command line.
-const QUESTION: &str = "Run this command?";
+const QUESTION: &str = "Allow this?";
 
 /// File that the command waits for.
 const GATE: &str = "gate";

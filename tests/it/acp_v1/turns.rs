@@ -113,6 +113,7 @@ async fn calls_are_shown_from_their_beginning_to_their_end() {
     let path = editor.cwd().join("a.txt");
     let read = editor.ask(&session, "go").await;
     let call = &updates(&read, "tool_call")[0];
+    assert_eq!(call["title"], "Read a.txt");
     assert_eq!(call["kind"], "read");
     assert_eq!(call["name"], "read_file");
     assert_eq!(call["status"], "in_progress");

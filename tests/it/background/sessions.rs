@@ -199,6 +199,6 @@ async fn an_editor_is_asked_as_for_any_command() {
     let asked = read.iter().find(|it| it["method"] == "requestToolCallConfirmation").unwrap();
     assert_eq!(asked["params"]["confirmation"]["type"], "execute");
     assert_eq!(asked["params"]["confirmation"]["command"], "touch x");
-    assert_eq!(asked["params"]["label"], "touch x [in the background]");
+    assert_eq!(asked["params"]["label"], "Run touch x [in the background]");
     assert!(!fs::exists(agent.workspace().join("x")).unwrap());
 }

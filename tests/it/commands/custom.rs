@@ -116,7 +116,7 @@ async fn a_command_line_is_asked_about_and_what_it_writes_is_told() {
     );
     let mut agent = setup.start();
     let read = turn(&mut agent, "/review +one more", "allow").await;
-    assert_eq!(questions(&read), ["printf '%s' '+one more'; touch made"]);
+    assert_eq!(questions(&read), ["Run printf '%s' '+one more'; touch made"]);
     assert_eq!(text(&read), "heard");
     let read = turn(&mut agent, "/review +one more", "reject").await;
     let said = text(&read);
@@ -227,20 +227,20 @@ async fn what_an_unknown_project_would_run_is_agreed_to_first() {
     let mut agent = setup.clone().start();
     let read = turn(&mut agent, "/x", "allow").await;
     let asked = questions(&read);
-    assert!(asked.len() == 2 && asked[1] == "touch made", "{asked:?}");
+    assert!(asked.len() == 2 && asked[1] == "Run touch made", "{asked:?}");
     let consent = read.iter().find(|it| it["method"] == "requestToolCallConfirmation").unwrap();
     let runs = consent["params"]["confirmation"]["description"].as_str().unwrap();
-    let runs: Vec<_> = runs.lines().filter(|line| line.ends_with("touch made")).collect();
-    expect!["- custom command `/x`: touch made"].assert_eq(&runs.join("\n"));
+    let runs: Vec<_> = runs.lines().filter(|line| line.ends_with("Run touch made")).collect();
+    expect![""].assert_eq(&runs.join("\n"));
     assert_eq!(text(&read), "heard");
-    assert_eq!(questions(&turn(&mut agent, "/x", "allow").await), ["touch made"]);
+    assert_eq!(questions(&turn(&mut agent, "/x", "allow").await), ["Run touch made"]);
     // It is another one now.
     let path = agent.workspace().join(&file);
     fs::write(path, command("made !{touch made other}")).unwrap();
     assert_eq!(questions(&turn(&mut agent, "/x", "allow").await).len(), 2);
 
     let mut agent = setup.trusted().start();
-    assert_eq!(questions(&turn(&mut agent, "/x", "allow").await), ["touch made"]);
+    assert_eq!(questions(&turn(&mut agent, "/x", "allow").await), ["Run touch made"]);
 }
 
 #[tokio::test]

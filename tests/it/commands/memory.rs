@@ -115,7 +115,7 @@ async fn the_model_writes_down_what_it_is_to_remember_when_the_user_allows_it() 
     stage.session.prompt(text("remember that I like tabs"), Origin::Editor);
     let asked = until(&mut log, |event| matches!(event, Event::CallStarted(_))).await;
     let Event::CallStarted(asked) = &**asked.last().unwrap() else { unreachable!() };
-    assert_eq!(asked.summary.label, "Remembering: Likes # tabs");
+    assert_eq!(asked.summary.label, "Remember: Likes # tabs");
     assert!(asked.question.is_some() && asked.summary.diff.is_some());
     assert!(!stage.user_file().exists());
     stage.session.answer("c1", Answer::Once { edited: None }, Origin::Editor).unwrap();

@@ -1,7 +1,7 @@
 //! `replace`, as the model calls it.
 
 use expect_test::expect;
-use serde_json::json;
+use serde_json::{Value, json};
 use tandem_tools::{Access, FileLocation};
 
 use super::{Place, replace_args, report, shown};
@@ -27,7 +27,7 @@ fn an_edit_is_proposed_with_the_line_of_the_first_change() {
     let call = place.prepare("replace", replace_args("one\ntwo\n", "one\n2\n")).unwrap();
     let path = place.path("a.txt");
     assert_eq!(call.access, Access::Edit { path: path.clone() });
-    assert_eq!(call.summary.label, "a.txt: one... => one...");
+    assert_eq!(call.summary.label, "Edit a.txt");
     let location = FileLocation { path: path.display().to_string(), line: Some(2) };
     assert_eq!(call.summary.locations, [location]);
     let diff = call.summary.diff.as_ref().unwrap();
@@ -38,17 +38,17 @@ fn an_edit_is_proposed_with_the_line_of_the_first_change() {
 }
 
 #[test]
-fn a_label_shows_thirty_characters_of_the_first_lines() {
-    let check = |old: &str, new: &str, expected: &str| {
+fn a_title_names_the_file_and_not_the_texts() {
+    let check = |args: Value, expected: &str| {
         let place = Place::new(&[("a.txt", b"")]);
-        let call = place.prepare("replace", replace_args(old, new)).unwrap();
+        let call = place.prepare("replace", args).unwrap();
         assert_eq!(call.summary.label, expected);
     };
-    check("a", "b", "a.txt: a => b");
-    check("a\n", "", "a.txt: a => ");
-    let long = "123456789 123456789 123456789 x";
-    check(long, "\n  b\nc", "a.txt: 123456789 123456789 123456789 ... =>   b...");
-    check("", "b", "Create a.txt");
+    check(replace_args("    a", "    b"), "Edit a.txt");
+    check(replace_args("a\n", "\n  b\nc"), "Edit a.txt");
+    check(replace_args("", "b"), "Create a.txt");
+    let edit = json!({ "old_string": "  a", "new_string": "b" });
+    check(json!({ "file_path": "a.txt", "edits": [edit, edit] }), "Edit a.txt");
 }
 
 #[test]

@@ -64,7 +64,7 @@ async fn who_watches_is_told_what_goes_on() {
     assert_eq!(
         notes,
         "* Retrying in 1 s (2 of 4): empty answer; the answer begins again\n\
-         * look: look\n\
+         * look\n\
          \u{20} failed: not there ␇\n\
          tandem: not allowed without `--allowed-tools ask`: ask (this mode asks before it does more than read [built-in rule other])\n\
          tandem: The answer was cut at the model's output limit. Say \"continue\" for the rest.\n"

@@ -24,7 +24,7 @@ async fn a_tool_is_called_when_the_user_allows_it() {
         _ => None,
     });
     let started = started.unwrap();
-    assert_eq!(started.summary.label, r#"echo (s) {"message":"hello"}"#);
+    assert_eq!(started.summary.label, r#"Call echo (s) {"message":"hello"}"#);
     let hints = Hints { read_only: Some(true), ..Hints::default() };
     let access = Access::Mcp {
         server: "s".to_owned(),

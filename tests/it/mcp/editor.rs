@@ -48,7 +48,7 @@ async fn its_tools_are_called_and_asked_about() {
     let why = "Asked because a tool of an MCP server may do anything; the server says that this one only \
         reads [built-in rule mcp]";
     let expected = json!({
-        "label": "echo (s) {\"message\":\"hi\"}",
+        "label": "Call echo (s) {\"message\":\"hi\"}",
         "icon": "hammer",
         "content": { "type": "markdown", "markdown": why },
         "confirmation":

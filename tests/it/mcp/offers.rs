@@ -117,7 +117,7 @@ async fn a_prompt_mentions_resources() {
             Event::CallStarted(started) => Some(started),
             _ => None,
         });
-        assert_eq!(started.unwrap().summary.label, "note://1 (s)");
+        assert_eq!(started.unwrap().summary.label, "Read note://1 (s)");
         let told = stage.told_last();
         assert!(told.starts_with(&format!("user: What is in @{mentioned}\n\n")), "{told}");
         assert!(told.contains("what note://1 says"), "{told}");

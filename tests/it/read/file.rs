@@ -26,7 +26,7 @@ fn a_whole_file_is_read_as_it_is() {
         json!({ "file_path": "./sub/../sub/four.txt" }),
     ];
     expect![[r#"
-        label: sub/four.txt
+        label: Read sub/four.txt
         at: $ROOT/sub/four.txt
         ---
              1	one
@@ -80,7 +80,7 @@ fn some_lines_of_a_file_are_read() {
         project.see("read_file", args)
     };
     expect![[r#"
-        label: four.txt
+        label: Read four.txt
         at: $ROOT/four.txt:2
         shown: Read lines 2-2 of 4 from four.txt
         ---
@@ -90,7 +90,7 @@ fn some_lines_of_a_file_are_read() {
     "#]]
     .assert_eq(&see(json!({ "start_line": 2, "end_line": 2 })));
     expect![[r#"
-        label: four.txt
+        label: Read four.txt
         at: $ROOT/four.txt:3
         shown: Read lines 3-4 of 4 from four.txt
         ---
@@ -101,7 +101,7 @@ fn some_lines_of_a_file_are_read() {
     "#]]
     .assert_eq(&see(json!({ "start_line": 3 })));
     expect![[r#"
-        label: four.txt
+        label: Read four.txt
         at: $ROOT/four.txt:1
         ---
              1	one
@@ -111,7 +111,7 @@ fn some_lines_of_a_file_are_read() {
     "#]]
     .assert_eq(&see(json!({ "start_line": 1, "end_line": 9 })));
     expect![[r#"
-        label: four.txt
+        label: Read four.txt
         at: $ROOT/four.txt:1
         shown: Read lines 1-1 of 4 from four.txt
         ---
@@ -121,7 +121,7 @@ fn some_lines_of_a_file_are_read() {
     "#]]
     .assert_eq(&see(json!({ "end_line": 1 })));
     expect![[r#"
-        label: four.txt
+        label: Read four.txt
         at: $ROOT/four.txt:2
         shown: Read lines 2-3 of 4 from four.txt
         ---
@@ -136,7 +136,7 @@ fn some_lines_of_a_file_are_read() {
         see(json!({ "start_line": 2, "end_line": 3 })),
     );
     expect![[r#"
-        label: four.txt
+        label: Read four.txt
         at: $ROOT/four.txt:5
         line_out_of_range: four.txt has 4 lines; there is no line 5."#]]
     .assert_eq(&see(json!({ "start_line": 5 })));
@@ -178,39 +178,39 @@ fn what_cannot_be_read_says_why() {
     project.link("link", project.outside().join("file"));
     let see = |path: &str| project.see("read_file", json!({ "file_path": path }));
     expect![[r#"
-        label: nope.txt
+        label: Read nope.txt
         at: $ROOT/nope.txt
         file_not_found: File not found: $ROOT/nope.txt"#]]
     .assert_eq(&see("nope.txt"));
     expect![[r#"
-        label: secret/key
+        label: Read secret/key
         at: $ROOT/secret/key
         file_ignored: $ROOT/secret/key is ignored by .geminiignore, and so it is left alone. If it is needed, ask the user."#]].assert_eq(&see("secret/key"));
     expect![[r#"
-        label: a.log
+        label: Read a.log
         at: $ROOT/a.log
         file_ignored: $ROOT/a.log is ignored by .gitignore, and so it is left alone. If it is needed, ask the user."#]].assert_eq(&see("a.log"));
     expect![[r#"
-        label: .
+        label: Read .
         at: $ROOT
         is_directory: $ROOT is a directory. List it with list_directory."#]]
     .assert_eq(&see("."));
     expect![[r#"
-        label: program
+        label: Read program
         at: $ROOT/program
         binary_file: $ROOT/program is a binary file of a kind that cannot be read. A command may tell more about it."#]].assert_eq(&see("program"));
     expect![[r#"
-        label: $OUTSIDE/file
+        label: Read $OUTSIDE/file
         at: $OUTSIDE/file
         asked: $OUTSIDE/file"#]]
     .assert_eq(&see("link"));
     expect![[r#"
-        label: $OUTSIDE/file
+        label: Read $OUTSIDE/file
         at: $OUTSIDE/file
         asked: $OUTSIDE/file"#]]
     .assert_eq(&see("../outside/file"));
     expect![[r#"
-        label: a␀b
+        label: Read a␀b
         invalid_path: "a\0b" has a NUL byte in it"#]]
     .assert_eq(&see("a\0b"));
     let kind = |path: &str| {
@@ -237,7 +237,7 @@ fn images_and_the_like_are_attached() {
     project.write("big.svg", " ".repeat((1 << 20) + 1));
     let see = |path: &str| project.see("read_file", json!({ "file_path": path }));
     expect![[r#"
-        label: img.PNG
+        label: Read img.PNG
         at: $ROOT/img.PNG
         shown: Read image file: img.PNG
         media: image/png iVBORw0KGgoA
@@ -245,7 +245,7 @@ fn images_and_the_like_are_attached() {
         The image file img.PNG (image/png) is attached."#]]
     .assert_eq(&see("img.PNG"));
     expect![[r#"
-        label: paper.pdf
+        label: Read paper.pdf
         at: $ROOT/paper.pdf
         shown: Read PDF file: paper.pdf
         media: application/pdf JVBERi0xLjQK
@@ -253,21 +253,21 @@ fn images_and_the_like_are_attached() {
         The PDF file paper.pdf (application/pdf) is attached."#]]
     .assert_eq(&see("paper.pdf"));
     expect![[r#"
-        label: drawing.svg
+        label: Read drawing.svg
         at: $ROOT/drawing.svg
         ---
              1	<svg/>
     "#]]
     .assert_eq(&see("drawing.svg"));
     expect![[r#"
-        label: pointer.png
+        label: Read pointer.png
         at: $ROOT/pointer.png
         ---
              1	version https://git-lfs.github.com/spec/v1
     "#]]
     .assert_eq(&see("pointer.png"));
     expect![[r#"
-        label: void.png
+        label: Read void.png
         at: $ROOT/void.png
         ---
         void.png is empty."#]]
@@ -300,7 +300,7 @@ fn a_long_file_is_read_in_parts() {
     assert_eq!(rest, (1..=2000).map(numbered).collect::<String>());
     let last = json!({ "file_path": "long.txt", "start_line": 1_310_720 });
     expect![[r#"
-        label: long.txt
+        label: Read long.txt
         at: $ROOT/long.txt:1310720
         shown: Read lines 1310720-1310720 of 1310720 from long.txt
         ---
@@ -319,7 +319,7 @@ fn no_more_is_read_than_a_model_can_take() {
     let mut project = Project::new(&[("four.txt", FOUR)]);
     project.limits.read_chars = 10;
     expect![[r#"
-        label: four.txt
+        label: Read four.txt
         at: $ROOT/four.txt
         shown: Read lines 1-2 of 4 from four.txt
         ---

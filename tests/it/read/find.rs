@@ -42,17 +42,17 @@ fn files_are_found_by_name() {
     let project = old(&["README.md", "sub/notes.md", "sub/deep/more.MD", "sub/s.txt", ".env"]);
     let see = |args: Value| project.see("glob", args);
     expect![[r#"
-        label: '*.md'
+        label: Find "*.md"
         shown: Found 1 matching file(s)
         ---
-        Found 1 file(s) for '*.md', those that changed last first:
+        Found 1 file(s) for "*.md", those that changed last first:
         $ROOT/README.md"#]]
     .assert_eq(&see(json!({ "pattern": "*.md" })));
     expect![[r#"
-        label: '*.zzz' within sub
+        label: Find "*.zzz" in sub
         shown: No files found
         ---
-        No files found for '*.zzz' within sub."#]]
+        No files found for "*.zzz" in sub."#]]
     .assert_eq(&see(json!({ "pattern": "*.zzz", "dir_path": "sub" })));
     let check = |args: Value, expected: &[&str]| check(&project, args, expected);
     check(json!({ "pattern": "**/*.md" }), &["README.md", "sub/deep/more.MD", "sub/notes.md"]);
@@ -171,10 +171,10 @@ fn what_cannot_be_looked_for_says_why() {
     );
     check(json!({ "pattern": "*", "dir_path": ".." }), "asked: $ABOVE");
     expect![[r#"
-        label: '* ␀'
+        label: Find "* ␀"
         shown: No files found
         ---
-        No files found for '* ␀'."#]]
+        No files found for "* ␀"."#]]
     .assert_eq(&project.see("glob", json!({ "pattern": "*\n\0" })));
 }
 
@@ -183,29 +183,29 @@ fn no_more_files_are_named_than_are_allowed() {
     let mut project = old(&["a", "b", "c", "d"]);
     project.limits.files = 2;
     expect![[r#"
-        label: '*'
+        label: Find "*"
         shown: Found 4 matching file(s)
         ---
-        Found 4 file(s) for '*', those that changed last first:
+        Found 4 file(s) for "*", those that changed last first:
         $ROOT/a
         $ROOT/b
         (2 more are not named: a narrower pattern finds them)"#]]
     .assert_eq(&project.see("glob", json!({ "pattern": "*" })));
     project.limits.output_chars = 60;
     expect![[r#"
-        label: '*'
+        label: Find "*"
         shown: Found 4 matching file(s)
         ---
-        Found 4 file(s) for '*', those that changed last first:
+        Found 4 file(s) for "*", those that changed last first:
         $ROOT/a
         (3 more are not named: a narrower pattern finds them)"#]]
     .assert_eq(&project.see("glob", json!({ "pattern": "*" })));
     project.limits.search_time = Duration::ZERO;
     expect![[r#"
-        label: '*'
+        label: Find "*"
         shown: No files found
         ---
-        No files found for '*'.
+        No files found for "*".
         (The search was ended after 0 s: there may be more.)"#]]
     .assert_eq(&project.see("glob", json!({ "pattern": "*" })));
 }
@@ -215,20 +215,20 @@ fn all_directories_of_the_workspace_are_searched() {
     let mut project = old(&["a.txt", "nested/b.txt", "../outside/c.txt"]);
     project.more = vec![project.root().join("nested"), project.outside()];
     expect![[r#"
-        label: '**/*.txt'
+        label: Find "**/*.txt"
         shown: Found 3 matching file(s)
         ---
-        Found 3 file(s) for '**/*.txt', those that changed last first:
+        Found 3 file(s) for "**/*.txt", those that changed last first:
         $OUTSIDE/c.txt
         $ROOT/a.txt
         $ROOT/nested/b.txt"#]]
     .assert_eq(&project.see("glob", json!({ "pattern": "**/*.txt" })));
     let there = json!({ "pattern": "*", "dir_path": project.outside() });
     expect![[r#"
-        label: '*' within $OUTSIDE
+        label: Find "*" in $OUTSIDE
         shown: Found 1 matching file(s)
         ---
-        Found 1 file(s) for '*' within $OUTSIDE, those that changed last first:
+        Found 1 file(s) for "*" in $OUTSIDE, those that changed last first:
         $OUTSIDE/c.txt"#]]
     .assert_eq(&project.see("glob", there));
 }

@@ -26,7 +26,7 @@ fn lines_are_found() {
     let project = many();
     let see = |args: Value| project.see("grep_search", args);
     expect![[r#"
-        label: 'line'
+        label: Search for "line"
         at: $ROOT/README.md:2
         at: $ROOT/src/a.rs:1
         at: $ROOT/src/deep/c.rs:1
@@ -50,13 +50,13 @@ fn lines_are_found() {
     .assert_eq(&see(json!({ "pattern": "line" })));
     let nowhere = json!({ "pattern": "nowhere" });
     expect![[r#"
-        label: 'nowhere'
+        label: Search for "nowhere"
         shown: No matches found
         ---
         No matches found for pattern "nowhere" in path "."."#]]
     .assert_eq(&project.see("search_file_content", nowhere));
     expect![[r#"
-        label: 'line'
+        label: Search for "line"
         at: $ROOT/README.md:2
         at: $ROOT/src/a.rs:1
         at: $ROOT/src/deep/c.rs:1
@@ -70,7 +70,7 @@ fn lines_are_found() {
     let there = json!({ "pattern": "^line$", "dir_path": "src", "include_pattern": "c*", "context": 0,
         "max_matches_per_file": 2 });
     expect![[r#"
-        label: '^line$' in c* within src
+        label: Search for "^line$" in src (c*)
         at: $ROOT/src/deep/c.rs:1
         shown: Found 2 matches
         ---

@@ -42,7 +42,7 @@ fn what_is_no_text_is_not_searched() {
     let project = odd();
     let see = |args: Value| project.see("grep_search", args);
     expect![[r#"
-        label: 'needle$'
+        label: Search for "needle$"
         at: $ROOT/crlf.txt:1
         at: $ROOT/latin1.txt:1
         at: $ROOT/utf16.txt:1
@@ -62,7 +62,7 @@ fn what_is_no_text_is_not_searched() {
     .assert_eq(&see(json!({ "pattern": "needle$", "context": 0 })));
     let all = json!({ "pattern": "needle", "no_ignore": true, "names_only": true });
     expect![[r#"
-        label: 'needle'
+        label: Search for "needle"
         at: $ROOT/a.log:1
         at: $ROOT/crlf.txt:1
         at: $ROOT/latin1.txt:1
@@ -76,7 +76,7 @@ fn what_is_no_text_is_not_searched() {
         utf16.txt"#]]
     .assert_eq(&see(all));
     expect![[r#"
-        label: 'needle' within program
+        label: Search for "needle" in program
         shown: No matches found
         ---
         No matches found for pattern "needle" in path "program"."#]]
@@ -116,28 +116,28 @@ fn a_pattern_that_cannot_be_used_says_where() {
     let project = Project::new(&[]);
     let see = |args: Value| project.see("grep_search", args);
     expect![[r#"
-        label: 'a(b'
+        label: Search for "a(b"
         invalid_pattern: regex parse error:
             a(b
              ^
         error: unclosed group"#]]
     .assert_eq(&see(json!({ "pattern": "a(b" })));
     expect![[r#"
-        label: '(?=a)'
+        label: Search for "(?=a)"
         invalid_pattern: regex parse error:
             (?=a)
             ^^^
         error: look-around, including look-ahead and look-behind, is not supported"#]]
     .assert_eq(&see(json!({ "pattern": "(?=a)" })));
     expect![[r#"
-        label: 'a'
+        label: Search for "a"
         invalid_pattern: regex parse error:
             [
             ^
         error: unclosed character class"#]]
     .assert_eq(&see(json!({ "pattern": "a", "exclude_pattern": "[" })));
     expect![[r#"
-        label: '((a{1000}){1000}){1000}'
+        label: Search for "((a{1000}){1000}){1000}"
         invalid_pattern: Compiled regex exceeds size limit of 10485760 bytes."#]]
     .assert_eq(&see(json!({ "pattern": "((a{1000}){1000}){1000}" })));
     let check = |args: Value, expected: &str| check_error(&project, args, expected);
@@ -162,7 +162,7 @@ fn a_search_that_takes_too_long_is_ended() {
     let mut project = Project::new(&[("a.txt", "a\n")]);
     project.limits.search_time = Duration::ZERO;
     expect![[r#"
-        label: 'a'
+        label: Search for "a"
         shown: No matches found (limited)
         ---
         No matches found for pattern "a" in path ".".
@@ -177,7 +177,7 @@ fn all_directories_of_the_workspace_are_searched() {
     project.more = vec![project.root().join("src"), project.outside()];
     let see = |args: Value| project.see("grep_search", args);
     expect![[r#"
-        label: 'line'
+        label: Search for "line"
         at: $ROOT/a.txt:1
         at: $ROOT/src/b.txt:1
         at: $OUTSIDE/o.txt:1
@@ -190,7 +190,7 @@ fn all_directories_of_the_workspace_are_searched() {
     .assert_eq(&see(json!({ "pattern": "line", "names_only": true })));
     let there = json!({ "pattern": "line", "dir_path": project.outside(), "context": 0 });
     expect![[r#"
-        label: 'line' within $OUTSIDE
+        label: Search for "line" in $OUTSIDE
         at: $OUTSIDE/o.txt:1
         shown: Found 1 match
         ---

@@ -22,7 +22,7 @@ fn directories_come_before_files() {
         json!({ "dir_path": project.root() }),
     ];
     expect![[r#"
-        label: .
+        label: List .
         at: $ROOT
         shown: Listed 4 item(s).
         ---
@@ -34,7 +34,7 @@ fn directories_come_before_files() {
     .assert_eq(&project.see_same("list_directory", &same));
     let see = |path: &str| project.see("list_directory", json!({ "dir_path": path }));
     expect![[r#"
-        label: a
+        label: List a
         at: $ROOT/a
         shown: Listed 1 item(s).
         ---
@@ -43,7 +43,7 @@ fn directories_come_before_files() {
     .assert_eq(&see("a"));
     fs::create_dir(project.root().join("empty")).unwrap();
     expect![[r#"
-        label: empty
+        label: List empty
         at: $ROOT/empty
         shown: Listed 0 item(s).
         ---
@@ -71,7 +71,7 @@ fn what_is_ignored_is_counted() {
     let project = ignoring();
     let see = |args: Value| project.see("list_directory", args);
     expect![[r#"
-        label: .
+        label: List .
         at: $ROOT
         shown: Listed 4 item(s). (without .git, 1 git-ignored, 1 ignored)
         ---
@@ -83,7 +83,7 @@ fn what_is_ignored_is_counted() {
         (without .git, 1 git-ignored, 1 ignored)"#]]
     .assert_eq(&see(json!({ "dir_path": "." })));
     expect![[r#"
-        label: sub
+        label: List sub
         at: $ROOT/sub
         shown: Listed 2 item(s). (2 git-ignored)
         ---
@@ -93,7 +93,7 @@ fn what_is_ignored_is_counted() {
         (2 git-ignored)"#]]
     .assert_eq(&see(json!({ "dir_path": "sub" })));
     expect![[r#"
-        label: .
+        label: List .
         at: $ROOT
         shown: Listed 2 item(s). (without .git, 1 git-ignored, 3 ignored)
         ---
@@ -111,7 +111,7 @@ fn what_is_ignored_is_listed_on_demand() {
     let all = json!({ "respect_git_ignore": false, "respect_gemini_ignore": "false" });
     let everything = json!({ "dir_path": ".", "file_filtering_options": all });
     expect![[r#"
-        label: .
+        label: List .
         at: $ROOT
         shown: Listed 7 item(s).
         ---
@@ -132,7 +132,7 @@ fn what_is_ignored_is_listed_on_demand() {
     );
     let secret = json!({ "dir_path": "secret", "file_filtering_options": all });
     expect![[r#"
-        label: secret
+        label: List secret
         at: $ROOT/secret
         shown: Listed 1 item(s).
         ---
@@ -153,7 +153,7 @@ fn what_is_no_file_is_listed_too() {
     project.link("out-nowhere", project.outside().join("nothing"));
     let see = |args: Value| project.see("list_directory", args);
     expect![[r#"
-        label: .
+        label: List .
         at: $ROOT
         shown: Listed 5 item(s). (2 leading outside the workspace, 2 leading nowhere)
         ---
@@ -167,7 +167,7 @@ fn what_is_no_file_is_listed_too() {
     .assert_eq(&see(json!({ "dir_path": "." })));
     project.write("two\nlines", "");
     expect![[r#"
-        label: .
+        label: List .
         at: $ROOT
         shown: Listed 3 item(s). (7 ignored)
         ---

@@ -35,7 +35,7 @@ fn files_are_read_one_after_the_other() {
     let project = several();
     let see = |args: Value| project.see("read_many_files", args);
     expect![[r#"
-        label: Will attempt to read and concatenate files using patterns: `sub/*.txt`, `README.md`
+        label: Read `sub/*.txt`, `README.md`
         at: $ROOT/README.md
         at: $ROOT/sub/s.txt
         shown: Read 2 file(s):
@@ -56,7 +56,7 @@ fn files_are_read_one_after_the_other() {
         --- End of content ---"#]]
     .assert_eq(&see(json!({ "include": ["sub/*.txt", "README.md"] })));
     expect![[r#"
-        label: Will attempt to read and concatenate files using patterns: `nope.txt`
+        label: Read `nope.txt`
         no_files_read: No files were read.
 
         --- Not read ---
@@ -184,7 +184,7 @@ fn images_are_attached_if_somebody_asks_for_them() {
     project.write("img/b.jpg", b"\xff\xd8\0");
     let see = |args: Value| project.see("read_many_files", args);
     expect![[r#"
-        label: Will attempt to read and concatenate files using patterns: `img/a.png`, `a.txt`
+        label: Read `img/a.png`, `a.txt`
         at: $ROOT/a.txt
         at: $ROOT/img/a.png
         shown: Read 2 file(s):
@@ -205,7 +205,7 @@ fn images_are_attached_if_somebody_asks_for_them() {
         --- End of content ---"#]]
     .assert_eq(&see(json!({ "include": ["img/a.png", "a.txt"] })));
     expect![[r#"
-        label: Will attempt to read and concatenate files using patterns: `img`
+        label: Read `img`
         at: $ROOT/img/a.png
         at: $ROOT/img/b.jpg
         no_files_read: No files were read.
@@ -218,7 +218,7 @@ fn images_are_attached_if_somebody_asks_for_them() {
         --- End of content ---"#]]
     .assert_eq(&see(json!({ "include": ["img"] })));
     expect![[r#"
-        label: Will attempt to read and concatenate files using patterns: `**/*.{PNG,txt}`, `img`
+        label: Read `**/*.{PNG,txt}`, `img`
         at: $ROOT/a.txt
         at: $ROOT/img/a.png
         at: $ROOT/img/b.jpg

@@ -62,7 +62,7 @@ async fn what_a_command_writes_there_is_read_unasked() {
     ];
     let Some((_stage, made)) = after(writes, &calls).await else { return };
     check(&made[0], &["hello"]);
-    assert_eq!(made[0].started.summary.label, "/tmp/x");
+    assert_eq!(made[0].started.summary.label, "Read /tmp/x");
     check(&made[1], &["hello"]);
     check(&made[2], &["needle"]);
     check(&made[3], &["In /tmp/d:", "y (7 bytes)"]);

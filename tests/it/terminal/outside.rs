@@ -37,7 +37,7 @@ fn a_question_calls_the_person_and_the_title_comes_back() {
     terminal.until(HINT);
     terminal.wait("the title", |_| terminal.shown("#{pane_title}") == "tandem - project");
     terminal.line("write it");
-    terminal.until(EDIT_QUESTION);
+    terminal.until(QUESTION);
     until_sent(&terminal, CALL);
     let title = "? question - tandem - project";
     terminal.wait("the title", |_| terminal.shown("#{pane_title}") == title);
@@ -63,8 +63,8 @@ fn nobody_is_called_who_does_not_want_it() {
     terminal.agent("", "--model replay:../script.jsonl");
     terminal.until(HINT);
     terminal.line("write it");
-    terminal.until(EDIT_QUESTION);
-    let sent = until_sent(&terminal, EDIT_QUESTION);
+    terminal.until(QUESTION);
+    let sent = until_sent(&terminal, QUESTION);
     assert!(
         !sent.contains('\x07') && !sent.contains("\x1b]") && !sent.contains("\x1b[22"),
         "{sent:?}"

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{EDIT_QUESTION, Terminal, prompts, write_file};
+use super::{QUESTION, Terminal, prompts, write_file};
 
 #[test]
 fn who_goes_on_typing_does_not_answer_a_question() {
@@ -14,7 +14,7 @@ fn who_goes_on_typing_does_not_answer_a_question() {
         terminal.text("y");
         std::thread::sleep(std::time::Duration::from_millis(150));
     }
-    terminal.until(EDIT_QUESTION);
+    terminal.until(QUESTION);
     assert!(terminal.file("project/a.txt").is_none());
     terminal.text("n");
     let seen = terminal.until("Not written.");

@@ -46,7 +46,7 @@ async fn an_editor_is_asked_about_the_addresses_once_a_host() {
     let asked = of(&read, "requestToolCallConfirmation");
     let [asked] = &asked[..] else { panic!("{asked:?}") };
     let expected = json!({
-        "label": format!("Reading {}", urls[0]),
+        "label": format!("Read {}", urls[0]),
         "icon": "globe",
         "content": { "type": "markdown", "markdown":
             "Asked because the address can carry there what was read, and \

@@ -8,13 +8,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::content::{confirmation, icon, locations, status, wire};
+use super::content::{confirmation, icon, locations, status, title, wire};
 use crate::content::{live, outcome, proposal};
 use parking_lot::Mutex;
 use tandem_agent::session::{
     Answer, CallStarted, Choice, ChoiceKind, Decision, Event, Origin, Question, Scope, Session,
 };
-use tandem_content::visible::visible_line;
 use tandem_wire::acp::v0::{
     PUSH_TOOL_CALL, PushToolCallParams, PushToolCallResponse, REQUEST_TOOL_CALL_CONFIRMATION,
     RequestToolCallConfirmationParams, RequestToolCallConfirmationResponse,
@@ -86,7 +85,7 @@ impl Cards {
     fn push(&self, started: &CallStarted, card: Arc<Mutex<Card>>) {
         let params = PushToolCallParams {
             icon: icon(started.kind),
-            label: &visible_line(&started.summary.label),
+            label: &title(started),
             locations: locations(&started.summary.locations),
         };
         let answer = self.peer.call::<PushToolCallResponse>(PUSH_TOOL_CALL, &params);
@@ -108,7 +107,7 @@ impl Cards {
 
     fn ask(&self, started: &CallStarted, question: &Question, card: Arc<Mutex<Card>>, own: bool) {
         let params = RequestToolCallConfirmationParams {
-            label: &visible_line(&started.summary.label),
+            label: &title(started),
             icon: icon(started.kind),
             content: proposal(started, question).map(wire),
             confirmation: confirmation(started, question),

@@ -1,5 +1,6 @@
 //! Translation of calls into ACP 0.0.9: icons, questions, contents.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use crate::content::{CallContent, because};
@@ -24,6 +25,17 @@ pub(super) fn icon(kind: ToolKind) -> Icon {
         ToolKind::Fetch => Icon::Globe,
         ToolKind::Think => Icon::LightBulb,
         ToolKind::Other => Icon::Hammer,
+    }
+}
+
+/// Returns the title of a call. A client knows the call that reads several files by how its title begins.
+pub(super) fn title(started: &CallStarted) -> Cow<'_, str> {
+    let title = visible_line(&started.summary.label);
+    match title.strip_prefix("Read ").filter(|_| started.call.name == "read_many_files") {
+        Some(files) => {
+            format!("Will attempt to read and concatenate files using patterns: {files}").into()
+        }
+        None => title,
     }
 }
 

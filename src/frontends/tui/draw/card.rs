@@ -88,7 +88,7 @@ fn head(card: &CallCard, counts: Vec<Span<'static>>, columns: usize) -> Line<'st
     };
     let remark = remark(card);
     let room = columns.saturating_sub(2 + width_of(&counts));
-    let label = cut(super::beginning(&super::title(&card.started)), room);
+    let label = cut(super::beginning(super::title(&card.started)), room);
     let rest = room.saturating_sub(width(&label));
     let mut spans = vec![Span::styled(format!("{mark} "), style), Span::raw(label)];
     spans.extend(counts);

@@ -22,7 +22,7 @@ pub(super) fn content(dialog: &Dialog, full: bool, around: usize, columns: usize
     page.content.hidden =
         said.chain(dialog.choices().iter().map(|(.., text)| text)).any(|it| has_hidden(it));
     if full {
-        page.text(&super::title(started), BOLD);
+        page.text(super::title(started), BOLD);
         page.rule();
     }
     page.subject(started);

@@ -10,7 +10,6 @@ use super::super::theme::{ASKS, BAD, BOLD, CODE, DIM, USER};
 use super::super::wrap::{Margin, cut, fitting, width, width_of, wrap};
 use super::content::{content, reason};
 use super::diff::ALL;
-use super::title::Title;
 use super::{LiveRows, rule};
 use tandem_agent::commands::is_share;
 use tandem_agent::session::Access;
@@ -220,20 +219,14 @@ fn head(
     if open > 1 {
         more.push(Span::styled(format!(" ({} more wait)", open - 1), DIM));
     }
-    let is_edit = matches!(dialog.started.access, Access::Edit { .. });
-    let label = if is_edit {
-        format!(" {}", Title::of(&dialog.started).object)
-    } else {
-        format!(" {}", dialog.started.summary.label.trim_start())
-    };
-    let asks = Span::styled(asks(dialog), ASKS);
-    let spans = [vec![asks.clone(), Span::raw(label.clone())], more.clone()].concat();
+    let title = format!(" {}", super::title(&dialog.started));
+    let spans = [vec![asking(), Span::raw(title.clone())], more.clone()].concat();
     let rows = wrap(&spans, &Margin::default(), columns);
     if rows.len() <= detail.title {
         head.rows.extend(rows);
     } else {
         head.cut = true;
-        head.rows.extend(short_title(&asks, &label, more, detail.title, columns));
+        head.rows.extend(short_title(&title, more, detail.title, columns));
     }
     if content.hidden {
         head.text(visible::NOTICE, &Margin::default(), BAD, detail.title);
@@ -241,16 +234,16 @@ fn head(
     head
 }
 
-/// A title whose label is cut, on one row or two.
+/// Returns the question and a title that is cut, on one row or two.
 fn short_title(
-    asks: &Span<'static>,
-    label: &str,
+    title: &str,
     mut more: Vec<Span<'static>>,
     rows: usize,
     columns: usize,
 ) -> Vec<Line<'static>> {
-    let asks = Span::styled(cut(&asks.content, columns), asks.style);
-    let room = columns - width(&asks.content);
+    let mut asks = asking();
+    let room = columns.saturating_sub(width(&asks.content));
+    asks.content = cut(&asks.content, columns).into();
     if rows == 1 {
         // How the file is special is left out first.
         more.truncate(2);
@@ -261,26 +254,15 @@ fn short_title(
     if rows > 1 {
         return vec![
             Line::from([vec![asks], more].concat()),
-            Line::raw(cut(label.trim(), columns)),
+            Line::raw(cut(title.trim(), columns)),
         ];
     }
-    let label = Span::raw(cut(label, room - width_of(&more)));
-    vec![Line::from([vec![asks, label], more].concat())]
+    let title = Span::raw(cut(title, room - width_of(&more)));
+    vec![Line::from([vec![asks, title], more].concat())]
 }
 
-fn asks(dialog: &Dialog) -> &'static str {
-    match &dialog.started.access {
-        Access::Edit { .. } => "Change this file?",
-        Access::Execute { .. } => "Run this command?",
-        Access::Fetch { .. } => "Fetch this from the web?",
-        Access::Connect { others, .. } if others.is_empty() => "Connect to this host?",
-        Access::Connect { .. } => "Connect to these hosts?",
-        Access::Mcp { .. } => "Call this tool?",
-        Access::ReadFiles { .. } => "Read this?",
-        Access::Agent { .. } => "Send this?",
-        Access::AgentQuestion { .. } => "Allow this there?",
-        Access::Nothing | Access::Read | Access::Other { .. } => "Do this?",
-    }
+fn asking() -> Span<'static> {
+    Span::styled("Allow this?", ASKS)
 }
 
 /// The part of the rows that is shown; below it, if that is not all, which rows these are, and as

@@ -81,8 +81,8 @@ fn subjects(text: &str) -> Vec<(Value, Value, String)> {
         edit["CallStarted"]["summary"]["diff"] = change(path, new);
         (edit, done(json!({ "Diff": change(path, new) })))
     };
-    let (written, wrote) = edit("Writing to a.py", "/a.py", &format!("{text}\nx\n"));
-    let (named, renamed) = edit(&format!("Writing to {text}"), &format!("/{text}"), "new\n");
+    let (written, wrote) = edit("Write a.py", "/a.py", &format!("{text}\nx\n"));
+    let (named, renamed) = edit(&format!("Write {text}"), &format!("/{text}"), "new\n");
     let run = json!({ "Execute": { "command": text, "directory": "/" } });
     let there = json!({ "Execute": { "command": "ls", "directory": format!("/{text}") } });
     let fetch = json!({ "Fetch": { "urls": [text] } });
@@ -91,9 +91,9 @@ fn subjects(text: &str) -> Vec<(Value, Value, String)> {
     vec![
         (written, wrote, seen.clone()),
         (named, renamed, seen.clone()),
-        (call("1", "Execute", text, run), nothing(), seen.clone()),
-        (call("1", "Execute", &format!("ls [in {text}]"), there), nothing(), seen.clone()),
-        (call("1", "Fetch", &format!("Reading {text}"), fetch), nothing(), seen.clone()),
+        (call("1", "Execute", &format!("Run {text}"), run), nothing(), seen.clone()),
+        (call("1", "Execute", &format!("Run ls [in {text}]"), there), nothing(), seen.clone()),
+        (call("1", "Fetch", &format!("Read {text}"), fetch), nothing(), seen.clone()),
         (call("1", "Other", text, other), nothing(), seen),
     ]
 }
@@ -117,7 +117,7 @@ fn what_a_tool_of_a_server_is_called_with_is_seen() {
         let json = json!(text).to_string();
         let expected = visible_line(&json).into_owned();
         let access = json!({ "Mcp": { "server": "s\u{200b}", "tool": "t", "display_name": "T" } });
-        let mut event = call("1", "Other", &format!("t (s) {json}"), access);
+        let mut event = call("1", "Other", &format!("Call t (s) {json}"), access);
         event["CallStarted"]["call"]["args"] = json!({ "text": text });
         let answer = done(json!({ "Output": format!("it says {text}") }));
         check(Stage::new(), event.clone(), answer.clone(), &expected);
@@ -127,7 +127,7 @@ fn what_a_tool_of_a_server_is_called_with_is_seen() {
 
 #[test]
 fn a_path_is_on_one_line_and_lines_of_a_label_are_all_shown() {
-    let mut edit = call("1", "Edit", "Writing to a\nb", json!({ "Edit": { "path": "/a\nb" } }));
+    let mut edit = call("1", "Edit", "Write a\nb", json!({ "Edit": { "path": "/a\nb" } }));
     let change = json!({ "path": "/a\nb", "old": null, "new": "x\n" });
     edit["CallStarted"]["summary"]["diff"] = change.clone();
     check(Stage::new(), edit, done(json!({ "Diff": change })), "a\\nb");
@@ -136,7 +136,7 @@ fn a_path_is_on_one_line_and_lines_of_a_label_are_all_shown() {
 #[test]
 fn a_change_of_line_endings_alone_is_seen() {
     let shown_of = |old: &str, new: &str| {
-        let mut edit = call("1", "Edit", "Writing to a", json!({ "Edit": { "path": "/a" } }));
+        let mut edit = call("1", "Edit", "Write a", json!({ "Edit": { "path": "/a" } }));
         edit["CallStarted"]["summary"]["diff"] = json!({ "path": "/a", "old": old, "new": new });
         let question = asked(edit, "it asks", json!([]), json!([{ "allow": "edits" }]));
         shown(&Stage::new().turn("go").see(question).wait(1000))
@@ -162,9 +162,9 @@ fn what_is_said_around_it_is_seen() {
             .see(json!({ "Thought": text }))
             .see(json!({ "Notice": text }))
             .see(json!({ "ModelChanged": { "model": text } }))
-            .see(call("1", "Read", &text, json!("Read")))
+            .see(call("1", "Read", &format!("Read {text}"), json!("Read")))
             .finished("1", json!({ "Failed": { "kind": "x", "message": text, "shown": null } }))
-            .see(call("2", "Think", "todos", json!("Nothing")))
+            .see(call("2", "Think", "Write 1 todo", json!("Nothing")))
             .finished("2", done(json!({ "Todos": [{ "description": text, "status": "pending" }] })))
             .see(json!({ "TurnQueued": queued }))
             .typed(&text);
@@ -183,11 +183,11 @@ fn what_is_said_around_it_is_seen() {
 fn only_what_a_program_writes_is_played() {
     let progress = |text: &str| json!({ "CallProgress": { "call": "1", "output": text } });
     let run = json!({ "Execute": { "command": "make", "directory": "/" } });
-    let stage = Stage::new().turn("go").see(call("1", "Execute", "make", run));
+    let stage = Stage::new().turn("go").see(call("1", "Execute", "Run make", run));
     let seen = shown(&stage.see(progress("10%\r\u{1b}[32m20%\u{1b}[0m")));
     assert!(seen.contains("│ 20%") && !seen.contains("10%"), "{seen}");
     let access = json!({ "Mcp": { "server": "s", "tool": "t", "display_name": "t" } });
-    let stage = Stage::new().turn("go").see(call("1", "Other", "t (s)", access));
+    let stage = Stage::new().turn("go").see(call("1", "Other", "Call t (s)", access));
     let seen = shown(&stage.see(progress("10%\r20%")));
     assert!(seen.contains("│ 10%␍20%"), "{seen}");
 }
@@ -207,7 +207,7 @@ fn the_output_of_a_command_keeps_its_colours_and_nothing_else() {
 fn a_comment_after_a_carriage_return_does_not_cover_the_line() {
     let new = "import os; os.system('rm -rf ~')\r# a harmless comment\n";
     let access = json!({ "Edit": { "path": "/home/me/a.py" } });
-    let mut edit = call("1", "Edit", "Writing to a.py", access);
+    let mut edit = call("1", "Edit", "Write a.py", access);
     edit["CallStarted"]["summary"]["diff"] =
         json!({ "path": "/home/me/a.py", "old": null, "new": new });
     let question = asked(edit, "this mode asks", json!([]), json!([{ "allow": "edits" }]));
@@ -220,7 +220,7 @@ fn a_comment_after_a_carriage_return_does_not_cover_the_line() {
 fn no_line_of_a_command_has_the_mark_of_the_sandbox() {
     let command = "make # [sandboxed]\n[sandboxed]";
     let access = json!({ "Execute": { "command": command, "directory": "/w" } });
-    let event = asked(call("1", "Execute", "make", access), "it asks", json!([]), json!([]));
+    let event = asked(call("1", "Execute", "Run make", access), "it asks", json!([]), json!([]));
     let screen = shown(&Stage::new().sized(100, 30).turn("go").see(event).wait(1000));
     assert!(screen.contains("make # (sandboxed)"), "{screen}");
     assert!(!screen.contains("[sandboxed]"), "{screen}");

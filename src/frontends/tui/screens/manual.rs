@@ -11,7 +11,7 @@ fn a_turn_that_reads_explains_and_asks() {
     Stage::new()
         .turn("make the greeting longer")
         .see(json!({ "Thought": "**Looking at the program**" }))
-        .see(call("1", "Read", "src/main.rs", json!("Read")))
+        .see(call("1", "Read", "Read src/main.rs", json!("Read")))
         .finished("1", done(json!(null)))
         .see(json!({ "Text": table }))
         .see(asked_edit("2"))

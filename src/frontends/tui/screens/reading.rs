@@ -12,7 +12,7 @@ use crate::wrap::width_of;
 fn long() -> Value {
     let line = |line: usize| format!("line {line} of it\n");
     let new: String = (1..=80).map(line).collect();
-    let mut edit = call("1", "Edit", "Writing to a.txt", json!({ "Edit": { "path": "/w/a.txt" } }));
+    let mut edit = call("1", "Edit", "Write a.txt", json!({ "Edit": { "path": "/w/a.txt" } }));
     edit["CallStarted"]["summary"]["diff"] = json!({ "path": "/w/a.txt", "old": null, "new": new });
     asked(edit, "this mode asks before it changes files", json!([]), json!([{ "allow": "edits" }]))
 }
@@ -78,7 +78,7 @@ fn a_long_command_leaves_room_for_itself_and_is_read_whole() {
     let started = &mut event["CallStarted"];
     let command = format!("printf {}; rm -rf the-end", "x".repeat(3000));
     started["access"]["Execute"]["command"] = json!(command);
-    started["summary"]["label"] = json!(command);
+    started["summary"]["label"] = json!(format!("Run {command}"));
     started["question"]["scopes"][1]["of"]["line"] = json!(command);
     let mut stage = Stage::new().turn("go").see(event).wait(1000);
     stage.check("question_long_command.txt");

@@ -10,7 +10,7 @@ fn what_was_shown_in_short_is_shown_in_full_the_last_first() {
     let mut stage = Stage::new()
         .turn("go")
         .see(json!({ "Thought": "**Looking** at the test.\n\nIt asserts that one is two." }))
-        .see(call("1", "Read", "README.md", json!("Read")))
+        .see(call("1", "Read", "Read README.md", json!("Read")))
         .finished("1", done(json!({ "Markdown": "All of this is seen." })))
         .see(shell("2", "cargo test"))
         .finished("2", done(json!({ "Output": many.join("\n") })));
