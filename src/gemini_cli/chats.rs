@@ -219,7 +219,8 @@ fn describe(file: &Path, directory: &Path) -> Option<ListedChat> {
     };
     let title = events::summary(&chat).unwrap_or(title);
     let program = Some(PROGRAM);
-    let listed = Listed { head, title, turns, changed, program, shares: Shares::new() };
+    let (shares, held_by) = (Shares::new(), None);
+    let listed = Listed { head, title, turns, changed, program, shares, held_by };
     Some(ListedChat { file: file.to_owned(), listed })
 }
 

@@ -114,7 +114,8 @@ impl StoredSessions {
         }
         let rows: Vec<_> =
             numbered.map(|(number, it)| self.row(it, (!args.all).then_some(number))).collect();
-        print(table(&rows))
+        let holders: Vec<_> = list.iter().map(Listed::explain_holder).collect();
+        print(with_notes(&table(&rows), &holders))
     }
 
     /// Returns the cells of a session in a list: of all directories, its directory is in the place of
@@ -125,6 +126,7 @@ impl StoredSessions {
         // Without an owner, it is one's own session.
         let context = owner.and(listed.head.context.as_ref());
         let place = || below_home(&listed.head.directory, &self.env);
+        let title = titled(listed);
         [
             number.map_or_else(place, |number| number.to_string()),
             explain_age(now(), listed.changed),
@@ -132,7 +134,7 @@ impl StoredSessions {
             self.size(listed).map_or_else(|| "-".to_owned(), human_size),
             owner.map_or_else(String::new, owned),
             context.map_or_else(String::new, |context| shortened(&visible_line(context))),
-            titled(listed),
+            if listed.held_by.is_some() { format!("[open] {title}") } else { title },
             listed.head.id.clone(),
         ]
     }
@@ -144,7 +146,7 @@ impl StoredSessions {
     }
 
     fn as_json(&self, listed: &Listed, number: Option<usize>) -> Value {
-        let Listed { head, title, turns, changed, program, shares } = listed;
+        let Listed { head, title, turns, changed, program, shares, held_by } = listed;
         let mut json = json!({
             "id": head.id,
             "title": title,
@@ -174,6 +176,12 @@ impl StoredSessions {
         if let Some(program) = program {
             json["program"] = json!(program);
         }
+        if let Some(holder) = held_by {
+            json["open"] = json!(holder);
+            if let Some(command) = holder.join_command(&head.id) {
+                json["open"]["join"] = command.into();
+            }
+        }
         json
     }
 
@@ -186,11 +194,8 @@ impl StoredSessions {
         }
         let row = |hit: &SearchHit| self.row(&hit.listed, (!all).then_some(hit.number));
         let rows: Vec<_> = hits.iter().map(row).collect();
-        let mut out = String::new();
-        for (row, hit) in table(&rows).lines().zip(&hits) {
-            let _ = writeln!(out, "{row}\n    {}", visible_line(&hit.line));
-        }
-        print(&out)
+        let lines: Vec<_> = hits.iter().map(|hit| Some(hit.line.clone())).collect();
+        print(with_notes(&table(&rows), &lines))
     }
 
     async fn export(
@@ -313,6 +318,18 @@ fn table(rows: &[[String; COLUMNS]]) -> String {
         });
         let line = cells.collect::<Vec<_>>().join("  ");
         let _ = writeln!(out, "{}", line.trim_end());
+    }
+    out
+}
+
+/// Returns the rows of a table, with a note below each that has one.
+fn with_notes(table: &str, notes: &[Option<String>]) -> String {
+    let mut out = String::new();
+    for (row, note) in table.lines().zip(notes) {
+        let _ = writeln!(out, "{row}");
+        if let Some(note) = note {
+            let _ = writeln!(out, "    {}", visible_line(note));
+        }
     }
     out
 }

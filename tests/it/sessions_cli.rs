@@ -377,6 +377,37 @@ async fn an_open_session_is_not_deleted() {
     assert!(place.ids().is_empty());
 }
 
+#[tokio::test]
+async fn a_session_that_is_open_elsewhere_is_marked_with_the_way_to_it() {
+    let place = Place::new();
+    let (open, closed) = (place.talk("open", "yes"), place.talk("closed", "yes"));
+    let list = || place.out(&["sessions"]);
+    let json = || serde_json::from_str::<Value>(&place.out(&["sessions", "--json"])).unwrap();
+    let pid = std::process::id();
+    let mut claim = place.store().claim(&open).await.unwrap();
+    let shown = list();
+    let marked = format!(
+        "[open] open  {open}\n    open in process {pid}; end that process, or copy the session with \
+         `tandem sessions fork {open}`\n"
+    );
+    assert!(shown.ends_with(&marked), "{shown}");
+    assert_eq!(shown.matches("[open]").count(), 1, "{closed}: {shown}");
+    assert_eq!(json()[1]["open"], json!({ "pid": pid }));
+    assert_eq!(json()[0].get("open"), None);
+    claim.announce(41242).await.unwrap();
+    let join = format!("tandem attach 41242 --session {open}");
+    let shown = list();
+    let way = format!("\n    open in process {pid}; `{join}` joins it\n");
+    assert!(shown.ends_with(&way), "{shown}");
+    assert_eq!(json()[1]["open"], json!({ "pid": pid, "port": 41242, "join": join }));
+    drop(claim);
+    // Of a process that was killed.
+    fs::write(place.dir(&open).join("owner.json"), r#"{"pid":1}"#).unwrap();
+    let shown = list();
+    assert!(!shown.contains("[open]"), "{shown}");
+    assert_eq!(json()[1].get("open"), None);
+}
+
 /// Runs a command in a terminal, where this is typed; returns what it shows there.
 fn at_a_terminal(mut command: Command, typed: &str) -> String {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();

@@ -145,6 +145,14 @@ async fn a_session_has_one_writer_and_others_are_told_who_it_is() {
 }
 
 #[tokio::test]
+async fn a_session_that_this_process_has_open_is_not_listed_as_open_elsewhere() {
+    let place = Place::new();
+    let _claim = place.create(ID).await;
+    let listed = place.store.list(&Query::default()).await.unwrap();
+    assert_eq!(listed.iter().map(|it| &it.held_by).collect::<Vec<_>>(), [&None]);
+}
+
+#[tokio::test]
 async fn whatever_byte_a_log_is_cut_at_all_whole_lines_are_there_and_it_goes_on() {
     let whole = fs::read(Place::written().await.log()).unwrap();
     let ends: Vec<_> = (1..=whole.len()).filter(|end| whole[end - 1] == b'\n').collect();

@@ -155,9 +155,17 @@ pub struct Listed {
     pub program: Option<&'static str>,
     /// Those with whom the session is shared.
     pub shares: Shares,
+    /// Other process of this machine that has the session open. Sessions of a database have none.
+    pub held_by: Option<Holder>,
 }
 
 impl Listed {
+    /// Says which other process has the session open, and how to get to it; `None` if there is none.
+    pub fn explain_holder(&self) -> Option<String> {
+        let holder = self.held_by.as_ref()?;
+        Some(holder.explain(&self.head.id))
+    }
+
     /// Returns the owner, and those with whom the session is shared.
     pub fn access(&self) -> SessionAccess {
         SessionAccess { owner: self.head.owner.clone(), shares: self.shares.clone() }
@@ -208,6 +216,25 @@ pub struct Holder {
     /// Name of the node that the process is, if several share the store: it may be on another machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
+}
+
+impl Holder {
+    /// Returns the command that joins a session of the process; `None` if nobody can join.
+    pub fn join_command(&self, id: &str) -> Option<String> {
+        let port = self.port.filter(|_| self.node.is_none())?;
+        Some(format!("tandem attach {port} --session {id}"))
+    }
+
+    /// Says that the process has a session open, and how to get to it.
+    fn explain(&self, id: &str) -> String {
+        match self.join_command(id) {
+            _ if self.node.is_some() => format!("open at {self}; ask that one"),
+            Some(command) => format!("open in {self}; `{command}` joins it"),
+            None => format!(
+                "open in {self}; end that process, or copy the session with `tandem sessions fork {id}`"
+            ),
+        }
+    }
 }
 
 impl fmt::Display for Holder {
@@ -268,18 +295,7 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFound(id) => write!(f, "there is no session `{id}`"),
-            Self::Held(_, holder @ Holder { node: Some(_), .. }) => {
-                write!(f, "the session is open at {holder}; ask that one")
-            }
-            Self::Held(id, holder @ Holder { port: Some(port), .. }) => write!(
-                f,
-                "the session is open in {holder}; `tandem attach {port} --session {id}` joins it"
-            ),
-            Self::Held(id, holder) => write!(
-                f,
-                "the session is open in {holder}; end that process, or copy the session with \
-                 `tandem sessions fork {id}`"
-            ),
+            Self::Held(id, holder) => write!(f, "the session is {}", holder.explain(id)),
             Self::Newer(version) => write!(
                 f,
                 "a newer tandem wrote the session (format {version}); update tandem to go on with it"

@@ -86,7 +86,7 @@ pub(super) fn is_same(file: &File, other: &Metadata) -> io::Result<bool> {
 }
 
 /// Reads who has a session open; without a number if that cannot be read.
-fn read_owner(dir: &Path) -> Holder {
+pub(super) fn read_owner(dir: &Path) -> Holder {
     let mut json = Vec::new();
     let read = File::open(dir.join(OWNER)).and_then(|file| file.take(4096).read_to_end(&mut json));
     read.ok().and_then(|_| serde_json::from_slice(&json).ok()).unwrap_or_default()

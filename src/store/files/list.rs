@@ -1,15 +1,15 @@
 //! The list of sessions, made from the first and the last lines of their logs.
 
 use std::collections::BinaryHeap;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tandem_agent::session::{BatchSummary, Listed, Millis, Query, StoreError};
+use tandem_agent::session::{BatchSummary, Holder, Listed, Millis, Query, StoreError};
 use uuid::Uuid;
 
-use super::directory::{LOG, open, read_head_or_first_event, session_id};
+use super::directory::{LOG, OWNER, open, read_head_or_first_event, read_owner, session_id};
 use crate::backwards::Backwards;
 use crate::lines;
 
@@ -76,7 +76,26 @@ fn describe(root: &Path, log: ChangedLog, query: &Query) -> Option<Listed> {
     let summary = last_summary(&file, file.metadata().ok()?.len()).ok()?;
     let title = summary.title.unwrap_or_else(|| head.title.clone());
     let shares = summary.shares;
-    Some(Listed { title, turns: summary.turns, changed, program: None, head, shares })
+    let held_by = holder(&file, &root.join(&id));
+    Some(Listed { title, turns: summary.turns, changed, program: None, head, shares, held_by })
+}
+
+/// Returns the other process that has a session open.
+fn holder(log: &File, dir: &Path) -> Option<Holder> {
+    // The lock alone counts, but only a session that is open has an owner: the locks of all others are left alone.
+    if !dir.join(OWNER).exists() {
+        return None;
+    }
+    match log.try_lock_shared() {
+        Ok(()) => {
+            log.unlock().ok();
+            None
+        }
+        Err(TryLockError::WouldBlock) => {
+            Some(read_owner(dir)).filter(|holder| holder.pid != std::process::id())
+        }
+        Err(TryLockError::Error(_)) => None,
+    }
 }
 
 /// Finds the last summary of a log.

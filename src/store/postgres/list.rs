@@ -54,5 +54,6 @@ fn describe(row: &Row) -> Option<Listed> {
         program: None,
         // Of another version, those may be of a kind that is not known here.
         shares: serde_json::from_str(get(row, 4).ok()?).unwrap_or_default(),
+        held_by: None,
     })
 }

@@ -541,6 +541,17 @@ pub struct SessionInfo {
     pub title: String,
     /// Time of the last change, as ISO 8601 has it.
     pub updated_at: String,
+    /// Members that are not the protocol's.
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<SessionInfoMeta>,
+}
+
+/// Members of `_meta` of a session in a list.
+#[derive(Debug, Serialize)]
+pub struct SessionInfoMeta {
+    /// Sentence that says which other process has the session open, and how to get to it.
+    #[serde(rename = "openElsewhere")]
+    pub open_elsewhere: String,
 }
 
 /// Parameters of [`PROMPT`] and [`STEERING`].

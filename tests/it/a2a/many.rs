@@ -151,6 +151,7 @@ impl Store for ManySessions {
             changed: changed(n),
             program: None,
             shares: Shares::new(),
+            held_by: None,
         });
         let listed: Vec<_> = listed.collect();
         self.listed.fetch_add(listed.len(), Ordering::Relaxed);

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
+use tandem_agent::session::Store as _;
+use tandem_store::FileStore;
 use tempfile::TempDir;
 
 use super::{Editor, stop_reason, text, updates};
@@ -268,4 +270,40 @@ async fn a_session_that_another_process_has_open_is_refused_with_the_way_to_it()
     let said = refused["error"].to_string();
     let process = format!("process {}", first.agent.child.id().unwrap());
     assert!(said.contains(&process) && said.contains("tandem sessions fork"), "{said}");
+    let list = second.call("session/list", json!({ "cwd": cwd })).await;
+    let said = list["result"]["sessions"][0]["_meta"]["openElsewhere"].as_str().unwrap();
+    assert!(said.contains(&process) && said.contains("tandem sessions fork"), "{said}");
+}
+
+#[tokio::test]
+async fn a_session_that_can_be_joined_elsewhere_is_listed_and_refused_with_the_command_for_that() {
+    let mut editor = Editor::start(&talks()).await;
+    let session = editor.session().await;
+    editor.ask(&session, "go").await;
+    let cwd = editor.cwd();
+    let list = editor.call("session/list", json!({ "cwd": cwd })).await;
+    assert_eq!(list["result"]["sessions"][0].get("_meta"), None, "it is open here");
+    editor.call("session/close", json!({ "sessionId": session })).await;
+    let store = FileStore::new(cwd.parent().unwrap().join(".local/share/tandem/sessions"));
+    let mut claim = store.claim(&session).await.unwrap();
+    claim.announce(41242).await.unwrap();
+    let way = format!(
+        "session is open in process {}; `tandem attach 41242 --session {session}` joins it",
+        std::process::id()
+    );
+    let list = editor.call("session/list", json!({ "cwd": cwd })).await;
+    let meta = &list["result"]["sessions"][0]["_meta"];
+    assert_eq!(meta, &json!({ "openElsewhere": format!("This {way}") }));
+    let params = json!({ "sessionId": session, "cwd": cwd, "mcpServers": [] });
+    for method in ["session/load", "session/resume"] {
+        let refused = editor.call(method, params.clone()).await;
+        assert_eq!(refused["error"]["code"], -32602, "{method}: {refused}");
+        let said = refused["error"].to_string();
+        assert!(said.contains(&format!("`sessionId`: the {way}")), "{method}: {said}");
+    }
+    drop(claim);
+    let list = editor.call("session/list", json!({ "cwd": cwd })).await;
+    assert_eq!(list["result"]["sessions"][0].get("_meta"), None);
+    let opened = editor.call("session/load", params).await;
+    assert!(opened.get("result").is_some(), "{opened}");
 }

@@ -104,7 +104,8 @@ fn a_session_that_is_open_elsewhere_stays_there() {
     other.line("/resume");
     other.until("There is no other session.");
     other.keys(&["Tab"]);
-    other.until("› about apples");
+    other.until("› [open] about apples");
+    other.until("This session is open in process");
     other.keys(&["Enter"]);
     other.until("Not opened: the session is open in process");
     other.keys(&["Escape"]);

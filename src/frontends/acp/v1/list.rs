@@ -9,8 +9,10 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use super::answer::{answer, timestamp};
 use super::editor::Editor;
 use crate::EditorService;
-use tandem_agent::session::{Millis, Origin};
-use tandem_wire::acp::v1::{ListSessionsParams, ListSessionsResponse, SessionInfo};
+use tandem_agent::session::{Listed, Millis, Origin};
+use tandem_wire::acp::v1::{
+    ListSessionsParams, ListSessionsResponse, SessionInfo, SessionInfoMeta,
+};
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::Responder;
 
@@ -51,11 +53,16 @@ async fn list(
 ) -> Result<Vec<(Position, SessionInfo)>, Error> {
     let sessions = &service.sessions;
     let real = cwd.map(|cwd| cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned()));
-    let info = |id: String, directory: &Path, title: String, changed| {
+    let info = |id: String, directory: &Path, title: String, changed, meta| {
         let updated_at = timestamp(changed);
         // As the client has written it: clients compare it.
         let cwd = cwd.unwrap_or(directory).to_owned();
-        (Reverse((changed, id.clone())), SessionInfo { session_id: id, cwd, title, updated_at })
+        let position = Reverse((changed, id.clone()));
+        (position, SessionInfo { session_id: id, cwd, title, updated_at, meta })
+    };
+    let meta = |listed: &Listed| {
+        let open_elsewhere = listed.explain_holder()?;
+        Some(SessionInfoMeta { open_elsewhere: format!("This session is {open_elsewhere}") })
     };
     let is_wanted = |directory: &Path| real.as_deref().is_none_or(|real| real == directory);
     let follows =
@@ -63,14 +70,17 @@ async fn list(
     let loaded = sessions.list().into_iter();
     let loaded = loaded
         .filter(|it| it.prompts > 0 && is_wanted(&it.directory))
-        .map(|it| info(it.id, &it.directory, it.title, it.last_activity.unwrap_or_default()));
+        .map(|it| info(it.id, &it.directory, it.title, it.last_activity.unwrap_or_default(), None));
     let mut list: Vec<_> = loaded.filter(follows).collect();
     // Those that come over a port may know only of what is loaded.
     if service.origin == Origin::Editor {
         let stored = sessions
             .stored(real.clone())
             .try_filter(|it| ready(it.turns > 0))
-            .map_ok(|it| info(it.head.id, &it.head.directory, it.title, it.changed))
+            .map_ok(|it| {
+                let meta = meta(&it);
+                info(it.head.id, &it.head.directory, it.title, it.changed, meta)
+            })
             .try_filter(|it| ready(follows(it)))
             .take(PAGE + 1);
         list.extend(stored.try_collect::<Vec<_>>().await.map_err(Error::internal)?);

@@ -66,6 +66,9 @@ pub(super) fn rows(picker: &Picker, columns: usize, height: usize, now: Millis) 
         Some((_, 1)) => below.push(line("1 session", DIM)),
         Some((_, all)) => below.push(line(&format!("{all} sessions"), DIM)),
     }
+    if let Some(holder) = picker.marked().and_then(Listed::explain_holder) {
+        below.extend(text(&visible_line(&format!("This session is {holder}")), DIM));
+    }
     if let Some(why) = &picker.failure {
         below.extend(text(&visible_line(why), BAD));
     }
@@ -123,8 +126,10 @@ fn session(
         title if title.trim().is_empty() => "(no title)".into(),
         title => title,
     };
-    let tag = listed.head.tag.as_ref().map(|tag| format!("[{}] ", visible_line(tag)));
-    row(&(tag.unwrap_or_default() + &title), &facts, marked, columns)
+    let is_open = listed.held_by.is_some().then_some("open");
+    let mark = listed.head.tag.as_deref().or(is_open);
+    let mark = mark.map(|mark| format!("[{}] ", visible_line(mark)));
+    row(&(mark.unwrap_or_default() + &title), &facts, marked, columns)
 }
 
 /// Returns a row of a choice: a title, and facts at its end if there is room for them.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::super::input::Edit;
 use super::super::picker::Picker;
 use super::*;
-use tandem_agent::session::{Head, Listed, Shares};
+use tandem_agent::session::{Head, Holder, Listed, Shares};
 use tandem_agent::sessions::SearchHit;
 
 const HERE: &str = "/home/me/src/project";
@@ -26,7 +26,8 @@ fn listed(id: &str, title: &str, turns: u64, directory: &str, changed: Millis) -
         tag: None,
     };
     let shares = Shares::new();
-    Listed { head, title: title.to_owned(), turns, changed, program: None, shares }
+    let title = title.to_owned();
+    Listed { head, title, turns, changed, program: None, shares, held_by: None }
 }
 
 /// The sessions of this directory, or of all.
@@ -65,6 +66,19 @@ fn ids(stage: &mut Stage) -> Vec<String> {
 #[test]
 fn the_sessions_of_this_directory_are_offered() {
     picking(Stage::new()).check("sessions.txt");
+}
+
+#[test]
+fn a_session_that_is_open_elsewhere_is_marked_with_the_way_to_it() {
+    let mut stage = picking(Stage::new());
+    let query = picker(&mut stage).query();
+    let mut open = sessions(false, stage.now);
+    open[1].held_by = Some(Holder { pid: 7, port: Some(41242), node: None });
+    open[2].held_by = Some(Holder { pid: 8, port: None, node: None });
+    picker(&mut stage).read(&query, Ok(open));
+    stage.check("sessions_open.txt");
+    picker(&mut stage).select(true);
+    stage.check("sessions_open_alone.txt");
 }
 
 #[test]
