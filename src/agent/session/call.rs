@@ -146,8 +146,7 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
     let Some(Checked { verdict, variables, sandbox, shown: mut seen, .. }) = checked else {
         return engine.calls.finish(id, ToolOutcome::Cancelled);
     };
-    let unread = || Summary::new(format!("Call {}", brief(&call)));
-    let invocation = invocation.unwrap_or_else(|error| Invocation::failing(unread(), error));
+    let invocation = invocation.unwrap_or_else(|error| Invocation::failing(unread(&call), error));
     let (places, has_clock) = (instructions::places(kind, &invocation), caller != Caller::Prompt);
     let (summary, access) = (summary(&invocation, sandbox), invocation.access.clone());
     let started =
@@ -392,6 +391,11 @@ fn outcome(result: Result<ToolOutput, ToolError>, cancel: &CancellationToken) ->
         Err(_) if cancel.is_cancelled() => ToolOutcome::Cancelled,
         Err(error) => ToolOutcome::Failed(error),
     }
+}
+
+/// Returns the summary of a call whose arguments could not be read.
+fn unread(call: &Call) -> Summary {
+    Summary::new(format!("Call {}", brief(call)))
 }
 
 /// Returns a call's name and arguments, cut.
