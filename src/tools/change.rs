@@ -81,7 +81,7 @@ impl Original {
     /// Compares the content before the change with the content that the model knows.
     fn seen(&self, files: &SeenFiles) -> Seen {
         match self.bytes.as_deref() {
-            // Nothing is lost with an empty file.
+            // A missing or empty file has no content that could be lost.
             None | Some([]) => Seen::Now,
             Some(bytes) => files.compare(&self.path, bytes),
         }
@@ -175,40 +175,30 @@ impl Proposal {
         })
         .await?;
         let Write { bytes, after, edited, before, is_known } = write;
-        if let Some(before) = before {
-            if cx.cancel.is_cancelled() {
-                return Err(ToolError::cancelled());
-            }
-            let files = &cx.host.files;
-            let directories = files.missing_directories(path).await?;
-            let change =
-                FileChange { path: path.clone(), before, after: after.clone(), directories };
-            // First, so that a change which a crash cuts off can still be undone.
-            (cx.announce)(change.clone()).await?;
-            let old = original.bytes.as_deref();
-            let written = files.write(path, old, &bytes, &cx.cancel).await?;
-            if let Some(sandbox) = &cx.host.sandbox {
-                sandbox.accept(path).await;
-            }
-            if let Some(now) = written {
-                // It is this content that can be undone.
-                let announced = (cx.announce)(FileChange { after: ContentId::of(&now), ..change });
-                announced.await?;
-                let host = Arc::clone(&cx.host);
-                let altered = move || {
-                    if is_known {
-                        host.seen.note(&self.original.path, ContentId::of(&now));
-                    }
-                    Ok(self.altered(output, edited.as_ref(), &now, &host))
-                };
-                return off_thread(altered).await;
-            }
-            if is_known {
-                cx.host.seen.note(path, after);
-            }
+        let Some(before) = before else { return Ok(output) };
+        if cx.cancel.is_cancelled() {
+            return Err(ToolError::cancelled());
+        }
+        let files = &cx.host.files;
+        let directories = files.missing_directories(path).await?;
+        let change = FileChange { path: path.clone(), before, after: after.clone(), directories };
+        // First, so that a change which a crash cuts off can still be undone.
+        (cx.announce)(change.clone()).await?;
+        let old = original.bytes.as_deref();
+        let written = files.write(path, old, &bytes, &cx.cancel).await?;
+        if let Some(sandbox) = &cx.host.sandbox {
+            sandbox.accept(path).await;
+        }
+        let content = written.as_deref().map_or(after, ContentId::of);
+        if is_known {
+            cx.host.seen.note(path, content.clone());
         }
         // Nothing can fail after the write: a failed call has left the file as it was.
-        Ok(output)
+        let Some(now) = written else { return Ok(output) };
+        // An undo compares the file with this content, which is not the announced one.
+        (cx.announce)(FileChange { after: content, ..change }).await?;
+        let host = Arc::clone(&cx.host);
+        off_thread(move || Ok(self.altered(output, edited.as_ref(), &now, &host))).await
     }
 
     /// Returns the output of a change that an editor has altered as it saved the file.
