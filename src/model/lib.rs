@@ -94,7 +94,8 @@ pub trait Models: Send + Sync {
         Prices::default()
     }
 
-    /// Returns the id that an alias stands for; any other id as it is. May read files.
+    /// Returns the id that an alias, or an id without its provider, stands for; any other id as it is. May
+    /// read files.
     fn resolve(&self, id: &str) -> String {
         id.to_owned()
     }

@@ -153,7 +153,7 @@ impl Models for ModelChoice {
         let current = Provider::of(current, self.usual).0;
         let is_used = |provider: &Provider| match provider {
             Provider::Ollama => {
-                *provider == current || self.credentials.first_set_up() == Some(Provider::Ollama)
+                *provider == current || self.credentials.env().var("OLLAMA_HOST").is_some()
             }
             provider => !self.credentials.is_own(*provider),
         };
@@ -167,10 +167,15 @@ impl Models for ModelChoice {
     }
 
     fn resolve(&self, id: &str) -> String {
-        let (provider, own) = Provider::of(id, self.usual);
+        let bare = provider_of_bare(&self.credentials, self.usual, id);
+        let (provider, own) = Provider::of(id, bare);
         let resolved = self.catalog().map(|catalog| catalog.lookup(&provider.qualify(own)).id);
-        let prefix = &id[..id.len() - own.len()];
-        format!("{prefix}{}", resolved.unwrap_or_else(|_| own.to_owned()))
+        let resolved = resolved.unwrap_or_else(|_| own.to_owned());
+        // The id names the provider, as another one may be set up when the session is opened again.
+        if own == id && bare != self.usual {
+            return provider.qualify(&resolved);
+        }
+        format!("{}{resolved}", &id[..id.len() - own.len()])
     }
 
     /// Gateways and other servers have prices of their own: for them only the user's rows count.
@@ -268,7 +273,7 @@ fn default_provider(credentials: &Credentials, usual: Provider) -> Provider {
 /// up, such as a server on this machine, if the usual one neither knows the id nor has a key.
 fn provider_of_bare(credentials: &Credentials, usual: Provider, id: &str) -> Provider {
     let is_bare = Provider::of(id, usual).1 == id;
-    // Most ids are Gemini's own: neither catalog nor keys are read for those before the first request.
+    // Most ids are Gemini's own: for these, neither the catalog nor keys are read at the start of the program.
     if usual != Provider::Gemini || !is_bare || id.starts_with("gem") {
         return usual;
     }
