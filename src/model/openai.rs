@@ -117,7 +117,7 @@ impl Api for OpenAiApi {
     /// template that no agent can work with.
     async fn prepare(&self, endpoint: &Endpoint) -> Result<(), RequestFailure> {
         if http::is_local(&endpoint.url) {
-            // What takes longer is found out beside the request.
+            // `probe` asks again while the request runs, if this takes longer.
             let _ = timeout(FACTS_WAIT, self.find_facts(endpoint)).await;
         }
         Ok(())
@@ -208,7 +208,7 @@ impl OpenAiApi {
 
     /// Finds out the server's facts on the model, unless they are known.
     async fn find_facts(&self, endpoint: &Endpoint) {
-        // Only a server that people run tells more than the window.
+        // A remote server tells its context window alone, which is known then; a local one tells of its template, too.
         let needs_none = self.model.input_tokens > 0 && !http::is_local(&endpoint.url);
         let is_known = self.facts.lock().url == endpoint.url;
         if is_known || needs_none || http::is_on_host(&endpoint.url, SILENT) {

@@ -318,7 +318,7 @@ impl Report {
     /// Writes the reason for a retry, with the server's message.
     pub(super) fn reason(&self, what: &str) -> String {
         match self.message.as_str() {
-            // A page of a proxy says less than the status.
+            // An HTML page of a proxy says less than the HTTP status.
             message if message.starts_with('<') => what.to_owned(),
             message if what.contains(&message.to_lowercase()) => what.to_owned(),
             message => format!("{what}: {message}"),

@@ -309,7 +309,7 @@ impl<A: Api> Requests<A> {
             }
             Trouble::Failed(mut failure) => {
                 self.redact(&mut failure.reason);
-                // Behind the redaction, which does not know half a key.
+                // Only after the redaction, which does not recognise a key that is cut in half.
                 failure.reason = shortened(&failure.reason, RETRY_REASON_BYTES);
                 if let Some(checkpoint) = resumes {
                     return self.resume(failure, checkpoint, void).await;

@@ -46,8 +46,8 @@ pub(super) fn explain(trouble: Trouble, report: &Report, prompt: &Prompt) -> Tro
 /// itself until its window is full; `None` if the window is unknown or nearly full.
 pub(super) fn of_answer(window: Option<u64>, prompt: &Prompt) -> Option<u64> {
     let window = window?;
-    // Estimates are too low for code by up to a third, and vLLM refuses a request whose limit
-    // does not fit.
+    // Code can need a third more tokens than the estimate, and vLLM refuses a request whose prompt and limit
+    // exceed the window.
     let prompt = tokens::of_prompt(prompt).saturating_mul(4) / 3;
     let room = window.checked_sub(prompt)?.min(window / 2);
     (room >= MIN_ANSWER_TOKENS).then_some(room)

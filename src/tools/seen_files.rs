@@ -32,7 +32,7 @@ impl SeenFiles {
     pub(super) fn note(&self, path: &Path, content: ContentId) {
         let mut files = self.0.lock();
         if files.len() >= MAX_FILES && !files.contains_key(path) {
-            // Costs one more read of a file that is replaced, in a session that has read very many.
+            // An empty table costs one more read of each file that the model replaces from now on.
             files.clear();
         }
         files.insert(path.to_owned(), content);

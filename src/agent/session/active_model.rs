@@ -32,7 +32,7 @@ impl ActiveModel {
     /// Fetches the ids of the models that servers which people have chosen offer now.
     pub(super) async fn served(&self) -> Vec<String> {
         let (models, current) = (Arc::clone(&self.available), self.id());
-        // What keys and addresses there are may be read from files.
+        // Keys and addresses may be read from files.
         match blocking(move || Ok(models.served(&current))).await {
             Ok(served) => served.await,
             Err(_) => Vec::new(),

@@ -33,7 +33,7 @@ pub(super) struct Facts {
 /// Asks the server for its facts on a model.
 pub(super) async fn find(http: &Http, endpoint: &Endpoint, model: &str) -> Facts {
     let mut facts = Facts { url: endpoint.url.clone(), ..Facts::default() };
-    // What was found in time counts.
+    // A timeout is no error: the facts that were found before it are kept.
     let _ = timeout(PATIENCE, ask(http, endpoint, model, &mut facts)).await;
     facts
 }

@@ -82,7 +82,8 @@ fn describe(root: &Path, log: ChangedLog, query: &Query) -> Option<Listed> {
 
 /// Returns the other process that has a session open.
 fn holder(log: &File, dir: &Path) -> Option<Holder> {
-    // The lock alone counts, but only a session that is open has an owner: the locks of all others are left alone.
+    // Only the lock proves that a session is open. An open session always has this file, so without it the lock need
+    // not be tried.
     if !dir.join(OWNER).exists() {
         return None;
     }
