@@ -189,7 +189,7 @@ await check('12 what is not saved is read, and an edit is written by the editor'
     asked = request;
     return choose(request, 'allow_once');
   };
-  const { updates } = await editor.prompt(sessionId, 'write the file');
+  const { updates } = await editor.prompt(sessionId, 'read and write the file');
   same(asked.toolCall.content[0].oldText, 'not saved\n', 'the text before');
   same(last(states(updates)), 'completed', 'the end');
   same(editor.written, file('approved.txt'), 'who has written');
