@@ -82,7 +82,7 @@ impl Original {
     fn seen(&self, files: &SeenFiles) -> Seen {
         match self.bytes.as_deref() {
             // A missing or empty file has no content that could be lost.
-            None | Some([]) => Seen::Now,
+            None | Some([]) => Seen::Whole,
             Some(bytes) => files.compare(&self.path, bytes),
         }
     }
@@ -90,12 +90,19 @@ impl Original {
     /// Refuses to replace a content that the model has not been shown.
     pub(super) fn check_seen(&self, relative: &str, files: &SeenFiles) -> Result<(), ToolError> {
         match self.seen(files) {
-            Seen::Now => Ok(()),
+            Seen::Whole => Ok(()),
             Seen::Never => Err(ToolError::new(
                 "file_not_read",
                 format!(
                     "{relative} exists, and you have not read it: it was left as it is. Read it \
                      first with read_file, then write it. To change a part of it, use `replace`."
+                ),
+            )),
+            Seen::Partly => Err(ToolError::new(
+                "file_not_read",
+                format!(
+                    "You have read only a part of {relative}: it was left as it is. Read the rest of it \
+                     first, then write it. To change a part of it, use `replace`."
                 ),
             )),
             Seen::Before => Err(ToolError::new(
@@ -233,7 +240,7 @@ impl Proposal {
         let bytes = original.encode(edited.as_ref().unwrap_or(new), &host.limits)?;
         let changes = original.bytes.as_ref() != Some(&bytes);
         let before = changes.then(|| host.preimages.keep(original.bytes.as_deref()));
-        let is_known = original.seen(&host.seen) == Seen::Now;
+        let is_known = original.seen(&host.seen) == Seen::Whole;
         Ok(Write { after: ContentId::of(&bytes), bytes, edited, before, is_known })
     }
 

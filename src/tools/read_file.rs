@@ -13,10 +13,10 @@ use super::args::parse;
 use super::blocking::{blocking, stoppable};
 use super::context::ToolContext;
 use super::files::FileKind;
+use super::host::Host;
 use super::invocation::Invocation;
 use super::limits::ToolLimits;
 use super::output::{ResultContent, ToolError, ToolOutput};
-use super::preimages::ContentId;
 use super::target::PathTarget;
 use super::tool::{Tool, ToolKind, ToolSpec};
 use super::workspace::Respect;
@@ -129,21 +129,16 @@ async fn read(
 ) -> Result<ToolOutput, ToolError> {
     let max = max_bytes(&target.path, &cx.host.limits);
     let bytes = cx.host.files.read(&target.path, max).await?;
-    let output = move |cx: &ToolContext| {
-        let output = output(&target, &bytes, lines, &cx.host.limits)?;
-        cx.host.seen.note(&target.path, ContentId::of(&bytes));
-        Ok(output)
-    };
-    blocking(cx, output).await
+    blocking(cx, move |cx| output(&target, &bytes, lines, &cx.host)).await
 }
 
 fn output(
     target: &PathTarget,
     bytes: &[u8],
     lines: Option<LineSpan>,
-    limits: &ToolLimits,
+    host: &Host,
 ) -> Result<ToolOutput, ToolError> {
-    let label = &target.label;
+    let (label, limits) = (&target.label, &host.limits);
     let text = match contents(&target.path, bytes)? {
         Contents::Text(text) => text,
         Contents::Media(media) => {
@@ -166,6 +161,7 @@ fn output(
             format!("{label} has {total} lines; there is no line {first}."),
         ));
     }
+    excerpt.note_seen(&target.path, bytes, &host.seen);
     let cut = if cut == 0 { String::new() } else { format!(" ({cut} long line(s) cut)") };
     let shown = format!("Read lines {first}-{last} of {total} from {label}{cut}");
     let shown = (!excerpt.is_whole()).then_some(ResultContent::Markdown(shown));

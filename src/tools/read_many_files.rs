@@ -14,7 +14,6 @@ use super::blocking::{blocking, stoppable};
 use super::context::ToolContext;
 use super::invocation::{Access, Invocation, Summary};
 use super::output::{ResultContent, ToolError, ToolOutput};
-use super::preimages::ContentId;
 use super::read_file::excerpt::{Excerpt, LineNumbers, LineSpan};
 use super::read_file::{Contents, contents, max_bytes};
 use super::shorten::one_line;
@@ -184,6 +183,7 @@ impl Collector {
                     self.chars = 0;
                     return Err("no room left in this answer".to_owned());
                 }
+                excerpt.note_seen(&file.path, bytes, &cx.host.seen);
                 if file.lines.is_some() {
                     let _ = write!(heading, ", lines {first}-{last} of {total}");
                     excerpt.numbered()
@@ -200,7 +200,6 @@ impl Collector {
             }
             Err(error) => return Err(error.message),
         };
-        cx.host.seen.note(&file.path, ContentId::of(bytes));
         self.chars = self.chars.saturating_sub(text.chars().count() + heading.chars().count());
         // Writing to a string cannot fail.
         let _ = write!(self.text, "--- {heading} ---\n\n{text}\n\n");

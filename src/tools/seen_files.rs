@@ -1,6 +1,7 @@
 //! Contents of files that the model has been shown, so that it replaces no content that it does not know.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
@@ -10,11 +11,20 @@ use super::preimages::ContentId;
 /// Maximum number of files that are remembered.
 const MAX_FILES: usize = 10_000;
 
+/// Maximum number of separate parts of a file that are remembered.
+const MAX_PARTS: usize = 100;
+
 /// The latest content of each file that the model has read or written.
 ///
 /// Kept in memory alone: after a restart of the process the model reads a file again before it replaces it.
 #[derive(Default)]
-pub struct SeenFiles(Mutex<HashMap<PathBuf, ContentId>>);
+pub struct SeenFiles(Mutex<HashMap<PathBuf, SeenFile>>);
+
+struct SeenFile {
+    content: ContentId,
+    /// The lines that the model has been shown, in order and apart from each other; `None` for all.
+    parts: Option<Vec<RangeInclusive<usize>>>,
+}
 
 /// Relation of a file's content to the content that the model knows.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,19 +33,45 @@ pub(super) enum Seen {
     Never,
     /// The file has changed since the model was shown it.
     Before,
+    /// The model has been shown some lines of this content.
+    Partly,
     /// The model knows this content.
-    Now,
+    Whole,
 }
 
 impl SeenFiles {
     /// Notes that the model knows the content of the file at this real path.
     pub(super) fn note(&self, path: &Path, content: ContentId) {
+        self.put(path, SeenFile { content, parts: None });
+    }
+
+    /// Notes that the model has been shown lines of the file at this real path, counted from 1, of so many.
+    pub(super) fn note_lines(
+        &self,
+        path: &Path,
+        content: ContentId,
+        lines: RangeInclusive<usize>,
+        total: usize,
+    ) {
+        let before = self.0.lock().remove(path).filter(|seen| seen.content == content);
+        let mut parts = match before {
+            Some(SeenFile { parts: None, .. }) => return self.note(path, content),
+            Some(SeenFile { parts: Some(parts), .. }) => parts,
+            None => Vec::new(),
+        };
+        parts.push(lines);
+        let parts = joined(parts);
+        let is_whole = parts.first().is_some_and(|part| *part.start() <= 1 && *part.end() >= total);
+        self.put(path, SeenFile { content, parts: (!is_whole).then_some(parts) });
+    }
+
+    fn put(&self, path: &Path, seen: SeenFile) {
         let mut files = self.0.lock();
         if files.len() >= MAX_FILES && !files.contains_key(path) {
             // An empty table costs one more read of each file that the model replaces from now on.
             files.clear();
         }
-        files.insert(path.to_owned(), content);
+        files.insert(path.to_owned(), seen);
     }
 
     /// Compares the content of the file at this real path with the content that the model knows.
@@ -43,10 +79,27 @@ impl SeenFiles {
         let content = ContentId::of(content);
         match self.0.lock().get(path) {
             None => Seen::Never,
-            Some(seen) if *seen == content => Seen::Now,
-            Some(_) => Seen::Before,
+            Some(seen) if seen.content != content => Seen::Before,
+            Some(SeenFile { parts: Some(_), .. }) => Seen::Partly,
+            Some(SeenFile { parts: None, .. }) => Seen::Whole,
         }
     }
+}
+
+/// Joins parts that overlap or follow each other.
+fn joined(mut parts: Vec<RangeInclusive<usize>>) -> Vec<RangeInclusive<usize>> {
+    parts.sort_by_key(|part| *part.start());
+    let mut joined: Vec<RangeInclusive<usize>> = Vec::new();
+    for part in parts {
+        match joined.last_mut() {
+            Some(last) if *part.start() <= last.end() + 1 => {
+                *last = *last.start()..=*last.end().max(part.end());
+            }
+            _ => joined.push(part),
+        }
+    }
+    joined.truncate(MAX_PARTS);
+    joined
 }
 
 #[cfg(test)]
@@ -58,9 +111,27 @@ mod tests {
         let (seen, path) = (SeenFiles::default(), Path::new("/w/a"));
         assert_eq!(seen.compare(path, b"x"), Seen::Never);
         seen.note(path, ContentId::of(b"x"));
-        assert_eq!(seen.compare(path, b"x"), Seen::Now);
+        assert_eq!(seen.compare(path, b"x"), Seen::Whole);
         assert_eq!(seen.compare(path, b"y"), Seen::Before);
         assert_eq!(seen.compare(Path::new("/w/b"), b"x"), Seen::Never);
+    }
+
+    #[test]
+    fn a_content_is_known_when_all_of_its_lines_have_been_shown() {
+        let (seen, path) = (SeenFiles::default(), Path::new("/w/a"));
+        let shown = |lines| {
+            seen.note_lines(path, ContentId::of(b"x"), lines, 9);
+            seen.compare(path, b"x")
+        };
+        assert_eq!(shown(7..=9), Seen::Partly);
+        assert_eq!(shown(1..=3), Seen::Partly);
+        assert_eq!(shown(3..=5), Seen::Partly);
+        assert_eq!(shown(6..=6), Seen::Whole);
+        assert_eq!(shown(2..=2), Seen::Whole);
+        // Lines of another content say nothing about this one.
+        seen.note_lines(path, ContentId::of(b"y"), 1..=3, 4);
+        seen.note_lines(path, ContentId::of(b"x"), 4..=4, 4);
+        assert_eq!(seen.compare(path, b"x"), Seen::Partly);
     }
 
     #[test]
@@ -70,6 +141,6 @@ mod tests {
             seen.note(Path::new(&format!("/w/{n}")), ContentId::of(b"x"));
         }
         assert_eq!(seen.0.lock().len(), 1);
-        assert_eq!(seen.compare(Path::new(&format!("/w/{MAX_FILES}")), b"x"), Seen::Now);
+        assert_eq!(seen.compare(Path::new(&format!("/w/{MAX_FILES}")), b"x"), Seen::Whole);
     }
 }

@@ -1,9 +1,13 @@
 //! The part of a text that a model is given at once.
 
+use std::path::Path;
+
 use memchr::memchr_iter;
 
 use crate::limits::ToolLimits;
 use crate::line_numbers::numbered;
+use crate::preimages::ContentId;
+use crate::seen_files::SeenFiles;
 
 /// Mark of a line whose end is missing.
 const CUT: &str = "... [truncated]";
@@ -79,6 +83,11 @@ impl Excerpt {
     /// Returns whether nothing of the text is missing.
     pub(crate) fn is_whole(&self) -> bool {
         self.first == 1 && self.last == self.total && self.cut == 0
+    }
+
+    /// Notes which lines of a file the model is shown. A line that is cut is shown enough to be known.
+    pub(crate) fn note_seen(&self, path: &Path, content: &[u8], seen: &SeenFiles) {
+        seen.note_lines(path, ContentId::of(content), self.first..=self.last, self.total);
     }
 
     /// Returns the lines with their numbers.

@@ -149,6 +149,22 @@ fn a_file_that_has_changed_since_the_model_read_it_is_not_replaced() {
 }
 
 #[test]
+fn a_file_of_which_the_model_has_read_a_part_is_not_replaced() {
+    let place = Place::new(&[]);
+    fs::write(place.path("a.txt"), "1\n2\n3\n4\n").unwrap();
+    let reads = |start: usize, end: usize| {
+        let args = json!({ "file_path": "a.txt", "start_line": start, "end_line": end });
+        place.call("read_file", args).unwrap();
+    };
+    reads(1, 2);
+    let message = place.check_failing("write_file", write_args("new\n"), "file_not_read");
+    expect!["You have read only a part of a.txt: it was left as it is. Read the rest of it first, then write it. To change a part of it, use `replace`."].assert_eq(&message);
+    reads(3, 4);
+    place.call("write_file", write_args("new\n")).unwrap();
+    assert_eq!(place.read("a.txt"), b"new\n");
+}
+
+#[test]
 fn a_file_that_the_model_has_written_is_known_to_it() {
     let place = Place::new(&[]);
     for content in ["one\n", "two\n"] {
