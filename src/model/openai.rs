@@ -92,7 +92,7 @@ impl Model for OpenAi {
     }
 
     fn input_limit(&self) -> Option<u64> {
-        self.api.window()
+        self.api.set_window().or_else(|| self.api.facts.lock().window)
     }
 
     fn thinking(&self) -> ThinkingLevels {
@@ -130,15 +130,7 @@ impl Api for OpenAiApi {
         nudge: Option<&str>,
         _: &OpenAiAnswer,
     ) -> Result<reqwest::Request, Error> {
-        if self.facts_of(endpoint).drops_tools && !prompt.tools.is_empty() {
-            return Err(Error::Rejected(format!(
-                "The chat template of the model `{}` has no place for tools, so the server at {} leaves \
-                 them out and the model can do nothing here. Start the server with a template that has \
-                 one (`--chat-template-file` of llama.cpp), or choose another model.",
-                self.model.id, endpoint.url
-            )));
-        }
-        room::check(self.window(), prompt)?;
+        self.check_server(endpoint, prompt)?;
         let mut settings = Cow::Borrowed(&self.settings);
         if let Some(level) = &prompt.thinking {
             settings.to_mut().extend([effort(&self.model, level)?]);
@@ -152,7 +144,7 @@ impl Api for OpenAiApi {
             model: &self.model.id,
             server: &server,
             settings: &settings,
-            output_tokens: self.output_tokens(endpoint, prompt, &server),
+            output_tokens: self.output_tokens(endpoint, prompt, &server).unwrap_or(0),
             nudge,
         };
         let body = request.body()?;
@@ -167,9 +159,9 @@ impl Api for OpenAiApi {
 
     fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
         let asked = endpoint.request_info(Provider::OpenAi, &self.model.id);
-        let is_unlimited = self.server(endpoint).has(Quirk::NoAnswerLimit);
+        let is_limited = self.derived_limit(endpoint, prompt, &self.server(endpoint)).is_some();
         let may_pass =
-            report.lasting(asked).is_none() || report.is_about_answer_limit() && !is_unlimited;
+            report.lasting(asked).is_none() || report.is_about_answer_limit() && is_limited;
         if may_pass && self.learn(report, endpoint, prompt) {
             return RequestFailure::adapted("").into();
         }
@@ -200,10 +192,30 @@ impl Api for OpenAiApi {
 }
 
 impl OpenAiApi {
-    /// Returns the context window in tokens, if it is known.
-    fn window(&self) -> Option<u64> {
-        let known = Some(self.model.input_tokens).filter(|tokens| *tokens > 0);
-        known.or_else(|| self.facts.lock().window)
+    /// Returns the context window that the user has set in `models.json`, in tokens.
+    fn set_window(&self) -> Option<u64> {
+        Some(self.model.input_tokens).filter(|tokens| *tokens > 0)
+    }
+
+    /// Returns the context window at a server in tokens, if it is known.
+    fn window(&self, endpoint: &Endpoint) -> Option<u64> {
+        self.set_window().or_else(|| self.facts_of(endpoint).window)
+    }
+
+    /// Refuses a request that the server is known to do nothing with. The server is asked again before the
+    /// next request: the person may have started it anew.
+    fn check_server(&self, endpoint: &Endpoint, prompt: &Prompt) -> Result<(), Error> {
+        let checked = if self.facts_of(endpoint).drops_tools && !prompt.tools.is_empty() {
+            Err(Error::Rejected(format!(
+                "The chat template of the model `{}` has no place for tools, so the server at {} leaves \
+                 them out and the model can do nothing here. Start the server with a template that has \
+                 one (`--chat-template-file` of llama.cpp), or choose another model.",
+                self.model.id, endpoint.url
+            )))
+        } else {
+            room::check(self.window(endpoint), prompt)
+        };
+        checked.inspect_err(|_| *self.facts.lock() = Facts::default())
     }
 
     /// Finds out the server's facts on the model, unless they are known.
@@ -224,15 +236,29 @@ impl OpenAiApi {
         if facts.url == endpoint.url { facts.clone() } else { Facts::default() }
     }
 
-    /// Returns the limit of an answer in tokens, 0 for none. Servers that people pay by the token have
-    /// limits of their own.
-    fn output_tokens(&self, endpoint: &Endpoint, prompt: &Prompt, server: &ServerQuirks) -> u64 {
-        if server.has(Quirk::NoAnswerLimit) {
-            return 0;
-        }
+    /// Returns the limit of an answer in tokens, if there is one.
+    fn output_tokens(
+        &self,
+        endpoint: &Endpoint,
+        prompt: &Prompt,
+        server: &ServerQuirks,
+    ) -> Option<u64> {
         let set = Some(self.model.output_tokens).filter(|tokens| *tokens > 0);
-        let window = self.window().filter(|_| http::is_self_hosted(&endpoint.url));
-        set.or_else(|| room::of_answer(window, prompt)).unwrap_or(0)
+        set.or_else(|| self.derived_limit(endpoint, prompt, server))
+    }
+
+    /// Returns the limit that the window alone gives an answer. Servers that people pay by the token have
+    /// limits of their own.
+    fn derived_limit(
+        &self,
+        endpoint: &Endpoint,
+        prompt: &Prompt,
+        server: &ServerQuirks,
+    ) -> Option<u64> {
+        let has_none = self.model.output_tokens > 0
+            || server.has(Quirk::NoAnswerLimit)
+            || !http::is_self_hosted(&endpoint.url);
+        if has_none { None } else { room::of_answer(self.window(endpoint), prompt) }
     }
 
     /// Returns the server's known quirks.

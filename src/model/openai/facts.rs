@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Facts on a model from its server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Facts {
-    /// Base URL of the server with these facts; empty if none has been asked.
+    /// Base URL of the server with these facts; empty if no server has answered.
     pub(super) url: String,
     /// Size of the context window in tokens, if the server tells it.
     pub(super) window: Option<u64>,
@@ -32,15 +32,17 @@ pub(super) struct Facts {
 
 /// Asks the server for its facts on a model.
 pub(super) async fn find(http: &Http, endpoint: &Endpoint, model: &str) -> Facts {
-    let mut facts = Facts { url: endpoint.url.clone(), ..Facts::default() };
+    let mut facts = Facts::default();
     // A timeout is no error: the facts that were found before it are kept.
     let _ = timeout(PATIENCE, ask(http, endpoint, model, &mut facts)).await;
     facts
 }
 
 async fn ask(http: &Http, endpoint: &Endpoint, model: &str, facts: &mut Facts) {
-    let list = get(http, endpoint, "/models").await;
-    let listed = list.as_ref().and_then(|list| entry(list, model));
+    // A server that does not answer yet, or is still loading the model, is asked again.
+    let Some(list) = get(http, endpoint, "/models").await else { return };
+    facts.url.clone_from(&endpoint.url);
+    let listed = entry_or_only(&list, model);
     let promised = listed.and_then(promised);
     let known = listed.and_then(said).or(promised.filter(|_| !http::is_self_hosted(&endpoint.url)));
     if known.is_some() || !http::is_self_hosted(&endpoint.url) {
@@ -80,14 +82,17 @@ pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<Strin
     MODELS.fetch(http, endpoint, request).await
 }
 
-/// Fetches the JSON at a path, if there is any.
+/// Fetches the JSON at a path: null if the server has none there, `None` if it does not answer or fails.
 async fn get(http: &Http, endpoint: &Endpoint, path: &str) -> Option<Value> {
     let request = endpoint.request(Method::GET, path, KEY_HEADER).ok()?;
     let response = http.send(request, PATIENCE).await.ok()?;
-    if !response.status().is_success() {
+    let status = response.status();
+    if status.is_server_error() {
         return None;
     }
-    serde_json::from_slice(&http::body(response, MAX_BODY, PATIENCE).await).ok()
+    let body = http::body(response, MAX_BODY, PATIENCE).await;
+    let json = status.is_success().then(|| serde_json::from_slice(&body).ok()).flatten();
+    Some(json.unwrap_or_default())
 }
 
 /// Finds the list in its wrapping.
@@ -100,13 +105,17 @@ fn ids(list: &Value) -> Option<Vec<String>> {
     Some(items(list)?.iter().filter_map(id).collect())
 }
 
-/// Finds the model's entry. A server with one model uses it whatever the id is.
+/// Finds the model's entry.
 fn entry<'a>(list: &'a Value, model: &str) -> Option<&'a Value> {
-    let items = items(list)?;
     let is_it = |item: &&Value| {
         ["id", "key", "name", "model"].iter().any(|field| item.get(field) == Some(&model.into()))
     };
-    items.iter().find(is_it).or(match items.as_slice() {
+    items(list)?.iter().find(is_it)
+}
+
+/// Finds the model's entry among all models of a server. A server with one model uses it whatever the id is.
+fn entry_or_only<'a>(list: &'a Value, model: &str) -> Option<&'a Value> {
+    entry(list, model).or(match items(list)?.as_slice() {
         [only] => Some(only),
         _ => None,
     })

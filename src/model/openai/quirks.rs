@@ -10,7 +10,7 @@ use crate::{Message, Part, Prompt, http};
 pub(super) enum Quirk {
     /// `stream_options` is refused, and so tokens are not counted.
     NoUsage,
-    /// The limit of an answer is left out, as it has not fitted beside a prompt.
+    /// The limit of an answer that the window alone gives is left out, as it has not fitted beside a prompt.
     NoAnswerLimit,
     /// The limit of an answer is `max_completion_tokens`, not `max_tokens`.
     CompletionTokens,

@@ -61,14 +61,17 @@ enum End {
 /// A running server; it ends with the test's runtime.
 pub(crate) struct Server {
     address: String,
+    pages: Pages,
     asked: Arc<Mutex<Vec<Asked>>>,
     gone: tokio::sync::Mutex<mpsc::UnboundedReceiver<()>>,
 }
 
+/// JSON that is answered at some paths, apart from the replies; `None` if there are replies alone.
+type Pages = Arc<Mutex<Option<Vec<(String, Value)>>>>;
+
 struct Script {
     replies: Mutex<VecDeque<Reply>>,
-    /// JSON that is answered at some paths, apart from the replies.
-    pages: Option<Vec<(String, Value)>>,
+    pages: Pages,
     asked: Arc<Mutex<Vec<Asked>>>,
     gone: mpsc::UnboundedSender<()>,
 }
@@ -187,12 +190,21 @@ impl Server {
         let asked = Arc::default();
         let (sender, gone) = mpsc::unbounded_channel();
         let replies = Mutex::new(replies.into());
-        let script = Script { replies, pages, asked: Arc::clone(&asked), gone: sender };
+        let pages: Pages = Arc::new(Mutex::new(pages));
+        let script =
+            Script { replies, pages: Arc::clone(&pages), asked: Arc::clone(&asked), gone: sender };
         let router = Router::new().fallback(reply).with_state(Arc::new(script));
         // Small pieces go out at once.
         let listener = listener.tap_io(|connection| connection.set_nodelay(true).unwrap());
         tokio::spawn(axum::serve(listener, router).into_future());
-        Self { address, asked, gone: tokio::sync::Mutex::new(gone) }
+        Self { address, pages, asked, gone: tokio::sync::Mutex::new(gone) }
+    }
+
+    /// Replaces the JSON at one of the paths.
+    pub(crate) fn set_page(&self, path: &str, json: Value) {
+        let mut pages = self.pages.lock().unwrap();
+        let mut pages = pages.iter_mut().flatten();
+        pages.find(|(known, _)| known == path).expect("there is no such page").1 = json;
     }
 
     pub(crate) fn address(&self) -> &str {
@@ -214,16 +226,15 @@ impl Server {
 async fn reply(State(script): State<Arc<Script>>, request: Request) -> Response<Body> {
     let (head, body) = request.into_parts();
     let body = to_bytes(body, usize::MAX).await.unwrap();
-    if let Some(pages) = &script.pages {
-        let page = pages.iter().find(|(path, _)| path == head.uri.path());
-        let reply = match page {
+    let page = script.pages.lock().unwrap().as_ref().and_then(|pages| {
+        match pages.iter().find(|(path, _)| path == head.uri.path()) {
             Some((_, json)) => Some(Reply::error(200, json.to_string())),
             None if head.method == Method::GET => Some(Reply::error(404, "{}")),
             None => None,
-        };
-        if let Some(reply) = reply {
-            return reply.into_response(script.gone.clone());
         }
+    });
+    if let Some(page) = page {
+        return page.into_response(script.gone.clone());
     }
     script.asked.lock().unwrap().push(Asked {
         what: format!("{} {}", head.method, head.uri),

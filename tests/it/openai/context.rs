@@ -138,3 +138,27 @@ async fn a_limit_that_does_not_fit_beside_the_prompt_is_left_out() {
     assert_lines(&lines, &["text: ok", STOP]);
     assert_eq!(server.asked()[1].body.get("max_tokens"), None);
 }
+
+#[tokio::test]
+async fn a_server_that_is_started_anew_with_a_larger_window_is_asked_again() {
+    let window = |tokens: u64| json!({ "data": [{ "id": MODEL, "max_model_len": tokens }] });
+    let server = Server::with_pages(vec![text("ok")], &[("/v1/models", window(8))]).await;
+    let model = model(&server, options());
+    let (lines, _) = ask(&model, prompt(vec![user("hi")])).await;
+    assert!(lines[0].starts_with("error: Rejected("), "{lines:?}");
+    server.set_page("/v1/models", window(8000));
+    let (lines, _) = ask(&model, prompt(vec![user("hi")])).await;
+    assert_lines(&lines, &["text: ok", STOP]);
+}
+
+#[tokio::test]
+async fn the_window_of_another_model_that_alone_is_loaded_does_not_count() {
+    let list = json!({ "data": [{ "id": MODEL }, { "id": "embeds" }] });
+    let loaded = json!({ "models": [{ "name": "embeds", "context_length": 8 }] });
+    let pages = [("/v1/models", list), ("/api/ps", loaded)];
+    let server = Server::with_pages(vec![text("ok")], &pages).await;
+    let model = model(&server, options());
+    let (lines, _) = ask(&model, prompt(vec![user("hi")])).await;
+    assert_lines(&lines, &["text: ok", STOP]);
+    assert_eq!(model.input_limit(), None);
+}
