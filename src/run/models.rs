@@ -52,15 +52,8 @@ impl ModelChoice {
         if let Some(replay) = id.and_then(replay) {
             return replay;
         }
-        // A variable of this name is no other provider's.
-        let variable =
-            matches!(settings.origin("model.name"), [SettingOrigin::Variable("GEMINI_MODEL")]);
-        let usual = match id {
-            _ if variable => Provider::Gemini,
-            Some(id) => provider_of_bare(&self.credentials, self.usual, id),
-            None => self.usual,
-        };
-        let wanted = match id.map(|id| Provider::check(id, usual)).transpose() {
+        let usual = |id| provider_of_setting(&self.credentials, self.usual, settings, id);
+        let wanted = match id.map(|id| Provider::check(id, usual(id))).transpose() {
             Ok(wanted) => wanted,
             // On the command line it is wrong at once; of a file the person hears with the first
             // prompt, where the model can also be changed.
@@ -274,18 +267,37 @@ fn default_provider(credentials: &Credentials, usual: Provider) -> Provider {
 fn provider_of_bare(credentials: &Credentials, usual: Provider, id: &str) -> Provider {
     let is_bare = Provider::of(id, usual).1 == id;
     // Most ids are Gemini's own: for these, neither the catalog nor keys are read at the start of the program.
-    if usual != Provider::Gemini || !is_bare || id.starts_with("gem") {
+    if usual != Provider::Gemini
+        || !is_bare
+        || ["gem", "replay"].iter().any(|it| id.starts_with(it))
+    {
         return usual;
     }
-    let is_known = catalog(credentials.env().config_dir().as_deref()).is_ok_and(|it| it.knows(id));
-    credentials.first_set_up().filter(|_| !is_known).unwrap_or(usual)
+    if catalog(credentials.env().config_dir().as_deref()).is_ok_and(|catalog| catalog.knows(id)) {
+        return usual;
+    }
+    credentials.first_set_up().unwrap_or(usual)
+}
+
+/// The same for the id in the settings.
+fn provider_of_setting(
+    credentials: &Credentials,
+    usual: Provider,
+    settings: &Settings,
+    id: &str,
+) -> Provider {
+    match settings.origin("model.name") {
+        // A variable of this name is no other provider's.
+        [SettingOrigin::Variable("GEMINI_MODEL")] => Provider::Gemini,
+        _ => provider_of_bare(credentials, usual, id),
+    }
 }
 
 /// Returns the provider of the model that sessions begin with.
 pub(super) fn first_provider(credentials: &Credentials, settings: &Settings) -> Provider {
     let usual = settings.model.provider;
     match settings.model.name.as_deref() {
-        Some(id) => Provider::of(id, provider_of_bare(credentials, usual, id)).0,
+        Some(id) => Provider::of(id, provider_of_setting(credentials, usual, settings, id)).0,
         None => default_provider(credentials, usual),
     }
 }
