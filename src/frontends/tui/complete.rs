@@ -81,6 +81,14 @@ pub(super) fn model_id(typed: &str) -> Option<&str> {
     typed.strip_prefix(SET_MODEL)
 }
 
+/// Models that the command can name, as they were when the command was last begun.
+#[derive(Debug, Default)]
+pub(super) struct KnownModels {
+    pub(super) ids: Vec<String>,
+    /// `true` while the ids are fetched anew.
+    pub(super) is_fetching: bool,
+}
+
 /// The models with this in their ids, those that begin with it first.
 pub(super) fn models(typed: &str, models: &[String]) -> Option<Completion> {
     let mut fitting: Vec<_> = models.iter().filter(|id| id.contains(typed)).collect();

@@ -55,6 +55,7 @@ use tokio::time::Instant;
 
 pub use self::choose::{Choice, choose};
 use self::clock::{now, until};
+use self::complete::KnownModels;
 pub use self::conversation::Conversation;
 pub use self::editor::ExternalEditor;
 use self::history::History;
@@ -110,7 +111,7 @@ async fn show(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
         files: None,
         finding: false,
         prompts: Vec::new(),
-        models: Vec::new(),
+        models: KnownModels::default(),
         replies: FuturesUnordered::new(),
         long_until: None,
         sessions: setup.sessions,

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::clock::{earlier, now};
-use super::complete::FileIndex;
+use super::complete::{FileIndex, KnownModels};
 use super::conversation::Conversation;
 use super::draw;
 use super::editor::ExternalEditor;
@@ -49,8 +49,8 @@ pub(super) struct Ui {
     pub(super) finding: bool,
     /// The prompts of MCP servers, as they were when a command was begun.
     pub(super) prompts: Vec<SessionCommand>,
-    /// The ids of the models to choose from, as they were when a model was begun to be chosen.
-    pub(super) models: Vec<String>,
+    /// The models to choose from.
+    pub(super) models: KnownModels,
     /// Replies of the session that are awaited, each with its continuation.
     pub(super) replies: FuturesUnordered<BoxFuture<'static, Next>>,
     /// Index up to which a long conversation is read before its end is shown.

@@ -1,6 +1,6 @@
 //! Candidates for the word at the cursor, and the acceptance of one.
 
-use super::super::complete::{self, Completable, FileIndex};
+use super::super::complete::{self, Completable, FileIndex, KnownModels};
 use super::super::ui::Ui;
 
 /// Maximum number of files to choose from.
@@ -13,8 +13,11 @@ impl Ui {
         self.offer_known();
         match complete::wanted(&self.state.input) {
             Some(Completable::Command("/")) => self.find_prompts(),
-            Some(Completable::Command(typed)) if complete::model_id(typed) == Some("") => {
-                self.find_models();
+            Some(Completable::Command(typed)) => {
+                let begins = |id: &str| id.is_empty() || self.models.ids.is_empty();
+                if complete::model_id(typed).is_some_and(begins) {
+                    self.find_models();
+                }
             }
             Some(Completable::File(typed, _)) if typed.is_empty() || self.files.is_none() => {
                 self.find_files();
@@ -27,7 +30,7 @@ impl Ui {
     fn offer_known(&mut self) {
         self.state.completion = match complete::wanted(&self.state.input) {
             Some(Completable::Command(typed)) => match complete::model_id(typed) {
-                Some(id) => complete::models(id, &self.models),
+                Some(id) => complete::models(id, &self.models.ids),
                 None => complete::commands(typed, &self.prompts),
             },
             Some(Completable::File(typed, from)) => {
@@ -60,8 +63,11 @@ impl Ui {
     }
 
     fn find_models(&mut self) {
+        if std::mem::replace(&mut self.models.is_fetching, true) {
+            return;
+        }
         self.when(self.session.models(), |ui, models| {
-            ui.models = models.unwrap_or_default();
+            ui.models = KnownModels { ids: models.unwrap_or_default(), is_fetching: false };
             ui.offer_found();
         });
     }

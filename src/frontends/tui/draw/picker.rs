@@ -127,9 +127,9 @@ fn session(
         title => title,
     };
     let is_open = listed.held_by.is_some().then_some("open");
-    let mark = listed.head.tag.as_deref().or(is_open);
-    let mark = mark.map(|mark| format!("[{}] ", visible_line(mark)));
-    row(&(mark.unwrap_or_default() + &title), &facts, marked, columns)
+    let marks = is_open.into_iter().chain(listed.head.tag.as_deref());
+    let marks: Vec<_> = marks.map(|mark| format!("[{}] ", visible_line(mark))).collect();
+    row(&(marks.concat() + &title), &facts, marked, columns)
 }
 
 /// Returns a row of a choice: a title, and facts at its end if there is room for them.
