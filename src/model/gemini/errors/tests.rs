@@ -130,7 +130,8 @@ fn rate_limits_say_how_long_they_last() {
     passes(429, json!({}), Advice::Unknown, "rate limited");
     passes(429, limited(json!([retry_info("34.07s")])), seconds(34.07), "rate limited");
     passes(429, limited(json!([retry_info("900ms")])), seconds(0.9), "rate limited");
-    passes(429, json!({"message": "Please retry in 12.5s."}), seconds(12.5), "rate limited");
+    let retry = "Please retry in 12.5s.";
+    passes(429, json!({ "message": retry }), seconds(12.5), &format!("rate limited: {retry}"));
     let minute = quota("GenerateRequestsPerMinutePerProjectPerModel");
     let named = "rate limited (requests per minute)";
     passes(429, limited(json!([minute])), seconds(60.0), named);
@@ -145,18 +146,20 @@ fn rate_limits_say_how_long_they_last() {
     let capacity = info("MODEL_CAPACITY_EXHAUSTED", json!({}));
     passes(429, limited(json!([capacity])), Advice::Soon, "rate limited");
     let message = "Quota exceeded, limit: 0.5";
-    passes(429, json!({ "message": message }), Advice::Unknown, "rate limited");
+    let reason = format!("rate limited: {message}");
+    passes(429, json!({ "message": message }), Advice::Unknown, &reason);
     // Longer than anybody waits: the policy gives up.
     passes(429, limited(json!([retry_info("7300s")])), seconds(7300.0), "rate limited");
 }
 
 #[test]
 fn faults_of_the_server_pass() {
-    passes(500, json!({"message": "x"}), Advice::Unknown, "server error (500)");
+    passes(500, json!({"message": "x"}), Advice::Unknown, "server error (500): x");
     passes(502, json!({}), Advice::Unknown, "server error (502)");
     passes(499, json!({}), Advice::Unknown, "server error (499)");
     passes(503, json!({}), Advice::Soon, "server overloaded");
-    passes(500, json!({"message": "The model is overloaded."}), Advice::Soon, "server overloaded");
+    let overloaded = "server overloaded: The model is overloaded.";
+    passes(500, json!({"message": "The model is overloaded."}), Advice::Soon, overloaded);
     let details = json!([retry_info("5s")]);
     passes(503, json!({ "details": details }), seconds(5.0), "server overloaded");
 }
