@@ -232,7 +232,7 @@ impl Retry {
     /// Returns the line between what has been shown of an answer and its new beginning, for front
     /// ends that cannot take back what they have shown; Markdown.
     pub fn interruption(&self) -> String {
-        // Not the server's message, which could be Markdown, and would become part of the answer.
+        // The server's message, behind the colon, is left out: as Markdown it would become part of the answer.
         let cause = self.reason.split(": ").next().unwrap_or_default();
         format!("*The answer was interrupted ({cause}) and starts again from here.*")
     }

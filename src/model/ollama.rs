@@ -115,7 +115,8 @@ impl Api for OllamaApi {
                 self.model.id
             )));
         }
-        // Asked again before the next request: the person may have given the model a larger window.
+        // Ollama is asked for the facts again before the next request: the person may have given the model a larger
+        // window.
         room::check(facts.context, prompt).inspect_err(|_| *self.facts.lock() = None)?;
         let body = self.body(prompt, &facts, nudge)?;
         let mut request = endpoint.request(Method::POST, "/api/chat", KEY_HEADER)?;

@@ -117,7 +117,7 @@ impl Api for OpenAiApi {
     /// template that no agent can work with.
     async fn prepare(&self, endpoint: &Endpoint) -> Result<(), RequestFailure> {
         if http::is_local(&endpoint.url) {
-            // `probe` asks again while the request runs, if this takes longer.
+            // If the server takes longer, `probe` asks it again while the request runs.
             let _ = timeout(FACTS_WAIT, self.find_facts(endpoint)).await;
         }
         Ok(())

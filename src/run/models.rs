@@ -287,7 +287,7 @@ fn provider_of_setting(
     id: &str,
 ) -> Provider {
     match settings.origin("model.name") {
-        // A variable of this name is no other provider's.
+        // The variable is Gemini CLI's: the id in it is one of Gemini.
         [SettingOrigin::Variable("GEMINI_MODEL")] => Provider::Gemini,
         _ => provider_of_bare(credentials, usual, id),
     }

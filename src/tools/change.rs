@@ -189,7 +189,7 @@ impl Proposal {
         let files = &cx.host.files;
         let directories = files.missing_directories(path).await?;
         let change = FileChange { path: path.clone(), before, after: after.clone(), directories };
-        // First, so that a change which a crash cuts off can still be undone.
+        // The announcement comes before the write, so that a change which a crash cuts off can still be undone.
         (cx.announce)(change.clone()).await?;
         let old = original.bytes.as_deref();
         let written = files.write(path, old, &bytes, &cx.cancel).await?;
@@ -202,7 +202,7 @@ impl Proposal {
         }
         // Nothing can fail after the write: a failed call has left the file as it was.
         let Some(now) = written else { return Ok(output) };
-        // An undo compares the file with this content, which is not the announced one.
+        // An undo compares the file with the announced content, and the editor has saved another one.
         (cx.announce)(FileChange { after: content, ..change }).await?;
         let host = Arc::clone(&cx.host);
         off_thread(move || Ok(self.altered(output, edited.as_ref(), &now, &host))).await

@@ -42,7 +42,7 @@ pub(super) enum Seen {
 impl SeenFiles {
     /// Notes that the model knows the content of the file at this real path.
     pub(super) fn note(&self, path: &Path, content: ContentId) {
-        self.put(path, SeenFile { content, parts: None });
+        put(&mut self.0.lock(), path, SeenFile { content, parts: None });
     }
 
     /// Notes that the model has been shown lines of the file at this real path, counted from 1, of so many.
@@ -53,25 +53,18 @@ impl SeenFiles {
         lines: RangeInclusive<usize>,
         total: usize,
     ) {
-        let before = self.0.lock().remove(path).filter(|seen| seen.content == content);
-        let mut parts = match before {
-            Some(SeenFile { parts: None, .. }) => return self.note(path, content),
-            Some(SeenFile { parts: Some(parts), .. }) => parts,
+        // Locked to the end, so that of two reads beside each other both count.
+        let mut files = self.0.lock();
+        let known = files.get(path).filter(|seen| seen.content == content);
+        let mut parts = match known.map(|seen| &seen.parts) {
+            Some(None) => return,
+            Some(Some(parts)) => parts.clone(),
             None => Vec::new(),
         };
         parts.push(lines);
         let parts = joined(parts);
         let is_whole = parts.first().is_some_and(|part| *part.start() <= 1 && *part.end() >= total);
-        self.put(path, SeenFile { content, parts: (!is_whole).then_some(parts) });
-    }
-
-    fn put(&self, path: &Path, seen: SeenFile) {
-        let mut files = self.0.lock();
-        if files.len() >= MAX_FILES && !files.contains_key(path) {
-            // An empty table costs one more read of each file that the model replaces from now on.
-            files.clear();
-        }
-        files.insert(path.to_owned(), seen);
+        put(&mut files, path, SeenFile { content, parts: (!is_whole).then_some(parts) });
     }
 
     /// Compares the content of the file at this real path with the content that the model knows.
@@ -84,6 +77,14 @@ impl SeenFiles {
             Some(SeenFile { parts: None, .. }) => Seen::Whole,
         }
     }
+}
+
+fn put(files: &mut HashMap<PathBuf, SeenFile>, path: &Path, seen: SeenFile) {
+    if files.len() >= MAX_FILES && !files.contains_key(path) {
+        // An empty table costs one more read of each file that the model replaces from now on.
+        files.clear();
+    }
+    files.insert(path.to_owned(), seen);
 }
 
 /// Joins parts that overlap or follow each other.
