@@ -5,7 +5,7 @@ use std::fs;
 use std::future::pending;
 use std::io::{Write as _, stderr};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ use tandem_a2a::{
     self as a2a, AccessOptions, AuditOptions, CardKey, NetworkOptions, OidcOptions, Quotas,
     ServeAcp, ServedSessions, ServerHealth, ServerOptions, Tls, TlsFiles, TrustedProxy,
 };
-use tandem_acp::{self as acp, OwnSession};
+use tandem_acp::{self as acp, ConnectAcp, OwnSession};
 use tandem_agent::permission::Mode;
 use tandem_agent::session::Origin;
 use tandem_agent::sessions::{MakeSession, SessionLimits, SessionRequest, Sessions};
@@ -36,6 +36,7 @@ use tandem_model::Secret;
 use tandem_settings::limits::Limits;
 use tandem_settings::{Credentials, Settings};
 use tandem_telemetry::Metrics;
+use tandem_tui::{self as tui, AgentAddress, AttachableAgent};
 use tandem_wire::rpc;
 
 /// Name of the environment variable that has the token.
@@ -65,7 +66,7 @@ impl SessionServer {
     ) -> anyhow::Result<Self> {
         let Some(port) = agent.a2a_port else { return Ok(Self(None)) };
         let own = Arc::new(OwnSession::new(Arc::clone(first)));
-        let service = editor_service(sessions, own, making, settings)?;
+        let service = editor_service(agent, sessions, own, making, settings)?;
         let limits = making.limits(settings);
         let mut options = options(&agent.a2a, &limits, making)?;
         options.acp = Some(over_websocket(service, limits.line_bytes));
@@ -430,6 +431,7 @@ async fn idle(sessions: &Sessions) {
 
 /// Returns what an editor is served with that this process was started by.
 pub(super) fn editor_service(
+    agent: &AgentArgs,
     sessions: &Arc<Sessions>,
     own: Arc<OwnSession>,
     making: &Making,
@@ -439,7 +441,27 @@ pub(super) fn editor_service(
     let provider = first_provider(&making.credentials, settings);
     let login = EditorLogin::new(&making.credentials, making.login_keys(settings), model, provider);
     let sessions = Arc::clone(sessions);
-    Ok(acp::EditorService { sessions, own, origin: Origin::Editor, login })
+    let line_bytes = making.limits(settings).line_bytes;
+    let token_file = agent.a2a.a2a_token_file.clone();
+    let connect_acp = acp_connector(token_file, &making.credentials, line_bytes);
+    Ok(acp::EditorService { sessions, own, origin: Origin::Editor, login, connect_acp, line_bytes })
+}
+
+/// Returns what connects to sessions that another process of this machine has open.
+fn acp_connector(
+    token_file: Option<PathBuf>,
+    credentials: &Arc<Credentials>,
+    line_bytes: usize,
+) -> ConnectAcp {
+    let credentials = Arc::clone(credentials);
+    Arc::new(move |port| {
+        let agent = token(token_file.as_deref(), &credentials).map(|token| AttachableAgent {
+            address: AgentAddress::Port(port),
+            token,
+            line_bytes,
+        });
+        async move { tui::connect_acp(agent.map_err(|err| err.to_string())?).await }.boxed()
+    })
 }
 
 /// Serves ACP clients that come over a WebSocket.

@@ -57,7 +57,7 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
         ..rpc::ConnectionOptions::new(limits.line_bytes)
     };
     let own = Arc::new(first.map_or_else(OwnSession::default, OwnSession::new));
-    let service = editor_service(&sessions, own, &making, &settings)?;
+    let service = editor_service(agent, &sessions, own, &making, &settings)?;
     let served = acp::serve(service, stdio::input(), stdio::output(), options);
     tokio::pin!(served);
     let end = tokio::select! {

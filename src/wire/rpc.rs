@@ -369,7 +369,7 @@ impl Peer {
     /// future that is dropped before that cancels the request, if the protocol has cancellation.
     pub fn call<R: DeserializeOwned>(
         &self,
-        method: &'static str,
+        method: &str,
         params: &impl Serialize,
     ) -> BoxFuture<'static, Result<R, CallError>> {
         let (sender, answer) = oneshot::channel();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
 use serde_json::{Value, json};
 use tandem_acp as acp;
 use tandem_agent::session::{
@@ -75,6 +75,8 @@ impl Editor {
             own: Arc::default(),
             origin: Origin::Editor,
             login: Arc::new(NoLogin),
+            connect_acp: Arc::new(|_| ready(Err("no other process".to_owned())).boxed()),
+            line_bytes: 1 << 20,
         };
         tokio::spawn(async move {
             drop(acp::serve(service, input, output, options).await);

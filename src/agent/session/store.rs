@@ -219,9 +219,14 @@ pub struct Holder {
 }
 
 impl Holder {
+    /// Returns the port of this machine over which sessions of the process can be joined; `None` if nobody can join.
+    pub fn joinable_port(&self) -> Option<u16> {
+        self.port.filter(|_| self.node.is_none())
+    }
+
     /// Returns the command that joins a session of the process; `None` if nobody can join.
     pub fn join_command(&self, id: &str) -> Option<String> {
-        let port = self.port.filter(|_| self.node.is_none())?;
+        let port = self.joinable_port()?;
         Some(format!("tandem attach {port} --session {id}"))
     }
 

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -71,7 +71,16 @@ pub struct EditorService {
     pub origin: Origin,
     /// Credentials of the model's provider.
     pub login: Arc<dyn Login>,
+    /// The way to sessions that another process of this machine has open.
+    pub connect_acp: ConnectAcp,
+    /// Maximum size of a message of another process, in bytes.
+    pub line_bytes: usize,
 }
+
+/// Function that connects to the ACP endpoint of the tandem that listens on a port of this machine. Each line of the
+/// stream is a message. The error says, for people, why there is no connection.
+pub type ConnectAcp =
+    Arc<dyn Fn(u16) -> BoxFuture<'static, Result<DuplexStream, String>> + Send + Sync>;
 
 /// The session that the process was started for: the only one that an editor of 0.0.9 knows. Made
 /// when it is first needed.

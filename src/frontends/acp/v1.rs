@@ -19,6 +19,7 @@ mod options;
 mod permission;
 mod prompt;
 mod queue;
+mod remote;
 mod terminals;
 mod view;
 
@@ -46,6 +47,9 @@ use tandem_wire::rpc::Responder;
 impl Editor {
     /// Begins to answer a request that need not wait.
     pub(super) fn serve(self: &Arc<Self>, method: &str, params: Params<'_>, responder: Responder) {
+        if let Some(remote) = self.remote_session(method, params) {
+            return remote.relay(method, params, responder);
+        }
         match method {
             INITIALIZE => answer(responder, self.initialize(params)),
             AUTHENTICATE => self.authenticate(params, responder),

@@ -63,7 +63,7 @@ use self::keyboard::{Keyboard, TerminalInput};
 use self::news::News;
 use self::notify::Alert;
 use self::offer::{Cause, Then};
-pub use self::remote::{AgentAddress, AttachableAgent, Attached, Remote, attach};
+pub use self::remote::{AgentAddress, AttachableAgent, Attached, Remote, attach, connect_acp};
 use self::screen::Screen;
 pub use self::setup::{
     GotKey, KeyProvider, KeyProviders, LogIn, Login, Ollama, OpenSession, Opened, StoredSessions,

@@ -22,6 +22,7 @@ use tokio_util::task::AbortOnDropHandle;
 pub use self::agent::{AgentAddress, AttachableAgent};
 use self::link::{ENVELOPE, Link, PendingRequest, open};
 use self::socket::SocketConnection;
+pub use self::socket::connect_acp;
 use super::news::{News, Reply};
 use tandem_agent::session::{
     Answer, AnswerError, ClientName, Mode, Origin, PromptPart, SessionCommand, TurnId,

@@ -1,10 +1,14 @@
 //! Editors that speak ACP 1, beside others in the same process.
 
-use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
 
-use super::server::{Shared, prompt, shared_with};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::server::{Shared, prompt, shared_with, write};
 use super::socket::Socket;
-use crate::agent::Setup;
+use crate::agent::{Agent, Setup};
 
 fn says() -> Setup {
     Setup::answers(json!([[{ "text": "hello" }]])).file("below/x", "")
@@ -202,4 +206,143 @@ async fn no_command_runs_in_a_terminal_of_an_editor_on_a_socket() {
     let read = socket.until(|it| it["id"] == 2).await;
     assert!(!json!(read).to_string().contains("terminal/create"), "{read:?}");
     assert!(it.editor.workspace().join("x").exists(), "{read:?}");
+}
+
+/// A second agent in the home of the first, after `initialize`.
+async fn second_agent(setup: &Setup, first: &Agent) -> Agent {
+    let workspace = first.workspace();
+    let child = setup.clone().arg("--acp").command(workspace.parent().unwrap()).spawn().unwrap();
+    let mut second = Agent::of(child, TempDir::new().unwrap());
+    let id = second.request("initialize", json!({ "protocolVersion": 1 })).await;
+    second.answer_to(id).await;
+    second
+}
+
+/// Reads until a request is answered, and allows what is asked about meanwhile.
+async fn answered(agent: &mut Agent, id: u64) -> Vec<Value> {
+    let mut read = Vec::new();
+    loop {
+        let message = agent.message().await;
+        read.push(message.clone());
+        match message["method"].as_str() {
+            None if message["id"] == id => return read,
+            Some("session/request_permission") => {
+                let option = message["params"]["options"][0]["optionId"].clone();
+                let outcome = json!({ "outcome": "selected", "optionId": option });
+                agent.answer(&message, json!({ "outcome": outcome })).await;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Asks an agent to open a session; the messages that it sends, the answer last.
+async fn open(agent: &mut Agent, method: &str, session: &str, directory: &Path) -> Vec<Value> {
+    let params = json!({ "sessionId": session, "cwd": directory, "mcpServers": [] });
+    let id = agent.request(method, params).await;
+    answered(agent, id).await
+}
+
+async fn prompted(agent: &mut Agent, session: &str, text: &str) -> Vec<Value> {
+    let block = json!([{ "type": "text", "text": text }]);
+    let params = json!({ "sessionId": session, "prompt": block });
+    let id = agent.request("session/prompt", params).await;
+    answered(agent, id).await
+}
+
+/// The kinds of the updates among messages, and the text or title of each.
+fn updates(messages: &[Value]) -> Vec<(&str, &str)> {
+    let update = |message: &'_ Value| message.pointer("/params/update").is_some();
+    let shown = messages.iter().filter(|message| update(message)).map(|message| {
+        let update = &message["params"]["update"];
+        let text = update["content"]["text"].as_str().or(update["title"].as_str());
+        (update["sessionUpdate"].as_str().unwrap_or_default(), text.unwrap_or_default())
+    });
+    shown.collect()
+}
+
+#[tokio::test]
+async fn a_session_that_another_process_has_open_is_joined_over_its_port() {
+    let setup = Setup::script(vec![
+        json!({ "when": "write", "answers": [[write("a.txt", "new\n")], [{ "text": "Written." }]] }),
+        json!({ "when": "hang", "answers": [[{ "text": "Begun." }, { "hang": null }]] }),
+        json!({ "when": "", "answers": [[{ "text": "Hello." }]] }),
+    ]);
+    let (mut it, session) = begun(&setup).await;
+    ask(&mut it, &session, "first").await;
+    let mut second = second_agent(&setup, &it.editor).await;
+    let directory = it.editor.workspace();
+
+    let loaded = open(&mut second, "session/load", &session, &directory).await;
+    let shown = updates(&loaded);
+    assert!(shown.contains(&("user_message_chunk", "first")), "{loaded:?}");
+    assert!(shown.contains(&("agent_message_chunk", "Hello.")), "{loaded:?}");
+    let result = &loaded.last().unwrap()["result"];
+    assert!(result["modes"]["currentModeId"].is_string(), "{result}");
+
+    // A question goes to the editor that joined, and the answer counts.
+    let written = prompted(&mut second, &session, "write").await;
+    assert!(written.iter().any(|it| it["method"] == "session/request_permission"), "{written:?}");
+    assert_eq!(written.last().unwrap()["result"]["stopReason"], "end_turn", "{written:?}");
+    assert_eq!(fs::read_to_string(directory.join("a.txt")).unwrap(), "new\n");
+    assert_eq!(update(&mut it, "user_message_chunk").await, "write");
+
+    // What the first editor asks for is shown to the second.
+    ask(&mut it, &session, "again").await;
+    loop {
+        let shown = second.call_of("session/update").await;
+        if shown["params"]["update"]["content"]["text"] == "again" {
+            break;
+        }
+    }
+
+    let block = json!([{ "type": "text", "text": "hang" }]);
+    let params = json!({ "sessionId": session, "prompt": block });
+    let id = second.request("session/prompt", params).await;
+    loop {
+        let shown = second.call_of("session/update").await;
+        if shown["params"]["update"]["content"]["text"] == "Begun." {
+            break;
+        }
+    }
+    let cancel =
+        json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": session } });
+    second.send_line(&cancel.to_string()).await;
+    let cancelled = second.answer_to(id).await;
+    assert_eq!(cancelled["result"]["stopReason"], "cancelled", "{cancelled}");
+
+    let mode = json!({ "sessionId": session, "modeId": "yolo" });
+    let id = second.request("session/set_mode", mode).await;
+    let refused = second.answer_to(id).await;
+    assert!(refused["error"]["message"].is_string(), "{refused}");
+
+    let id = second.request("session/close", json!({ "sessionId": session })).await;
+    assert_eq!(second.answer_to(id).await["result"], json!({}));
+    let gone = prompted(&mut second, &session, "once more").await;
+    assert_eq!(gone.last().unwrap()["error"]["code"], -32002, "{gone:?}");
+    ask(&mut it, &session, "the first goes on").await;
+    let (_, status) = second.hang_up().await;
+    assert!(status.success(), "{status}");
+}
+
+#[tokio::test]
+async fn a_joined_session_is_loaded_here_once_the_process_that_had_it_has_ended() {
+    let setup = says();
+    let (mut it, session) = begun(&setup).await;
+    ask(&mut it, &session, "first").await;
+    let mut second = second_agent(&setup, &it.editor).await;
+    let directory = it.editor.workspace();
+    open(&mut second, "session/resume", &session, &directory).await;
+    let asked = prompted(&mut second, &session, "second").await;
+    assert_eq!(asked.last().unwrap()["result"]["stopReason"], "end_turn", "{asked:?}");
+
+    it.editor.child.kill().await.unwrap();
+    let refused = prompted(&mut second, &session, "third").await;
+    let message = refused.last().unwrap()["error"]["message"].as_str().unwrap();
+    assert!(message.contains("load the session again"), "{message}");
+    let loaded = open(&mut second, "session/load", &session, &directory).await;
+    let shown = updates(&loaded);
+    assert!(shown.contains(&("user_message_chunk", "second")), "{loaded:?}");
+    let asked = prompted(&mut second, &session, "third").await;
+    assert_eq!(asked.last().unwrap()["result"]["stopReason"], "end_turn", "{asked:?}");
 }

@@ -276,7 +276,8 @@ async fn a_session_that_another_process_has_open_is_refused_with_the_way_to_it()
 }
 
 #[tokio::test]
-async fn a_session_that_can_be_joined_elsewhere_is_listed_and_refused_with_the_command_for_that() {
+async fn a_session_whose_process_listens_no_more_is_listed_and_refused_with_the_command_that_joins()
+{
     let mut editor = Editor::start(&talks()).await;
     let session = editor.session().await;
     editor.ask(&session, "go").await;
@@ -299,7 +300,8 @@ async fn a_session_that_can_be_joined_elsewhere_is_listed_and_refused_with_the_c
         let refused = editor.call(method, params.clone()).await;
         assert_eq!(refused["error"]["code"], -32602, "{method}: {refused}");
         let said = refused["error"].to_string();
-        assert!(said.contains(&format!("`sessionId`: the {way}")), "{method}: {said}");
+        assert!(said.contains(&format!("`sessionId`: the {way} (from here")), "{method}: {said}");
+        assert!(said.contains("nothing listens on 127.0.0.1:41242"), "{method}: {said}");
     }
     drop(claim);
     let list = editor.call("session/list", json!({ "cwd": cwd })).await;

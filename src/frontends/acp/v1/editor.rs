@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
+use serde_json::value::RawValue;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::answer::not_found;
 use super::client::{ClientKind, SessionClient};
 use super::login::PendingLogin;
 use super::queue::{RequestQueues, WaitingRequest};
+use super::remote::RemoteSessions;
 use crate::Connection;
 use tandem_agent::session::{BuffersGuard, Session, TerminalsGuard};
 use tandem_agent::sessions::LoadedSession;
@@ -20,7 +22,11 @@ use tandem_wire::rpc::Responder;
 pub(crate) struct Editor {
     pub(super) connection: Connection,
     pub(super) client: Mutex<ClientKind>,
+    /// Parameters of `initialize` as they came, for processes whose sessions are joined.
+    pub(super) introduction: Mutex<Option<Box<RawValue>>>,
     pub(super) opened: OpenedSessions,
+    /// Joined sessions of other processes, by their ids.
+    pub(super) remote: RemoteSessions,
     /// A login that goes on after `authenticate` was answered.
     pub(super) login: Mutex<Option<PendingLogin>>,
     /// Requests that wait for a session.
@@ -70,7 +76,9 @@ impl Editor {
         Arc::new(Self {
             connection,
             client: Mutex::default(),
+            introduction: Mutex::default(),
             opened: Arc::default(),
+            remote: Arc::default(),
             login: Mutex::default(),
             queues: RequestQueues::default(),
         })

@@ -16,7 +16,9 @@ const NAME_SHOWING: [&str; 3] = ["zed", "acpx", "toad"];
 
 impl Editor {
     pub(super) fn initialize(&self, params: Params<'_>) -> Result<InitializeResponse, Error> {
+        let introduction = params.0.map(ToOwned::to_owned);
         let params: InitializeParams = params.parse()?;
+        *self.introduction.lock() = introduction;
         // Those that come over a port must not give or get files of a session that others drive.
         let files = Some(params.file_system()).filter(|_| self.is_user()).unwrap_or_default();
         let runs_commands = params.runs_commands() && self.is_user();

@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::answer::{answer, not_found};
 use super::client::SessionClient;
 use super::editor::{Editor, OpenedSession, OpenedSessions, SessionLock};
 use super::files::EditorFiles;
 use super::options::session_options;
+use super::remote::{RemoteSession, RemoteSessions};
 use super::terminals::EditorTerminals;
 use super::view::{Start, View};
 use crate::servers::{EditorServer, config};
@@ -17,7 +19,8 @@ use crate::{Connection, EditorService};
 use tandem_agent::session::{Origin, ServerConfig, Session, StoreError};
 use tandem_agent::sessions::{CreateError, LoadError, LoadedSession, SessionRequest, stored_id};
 use tandem_wire::acp::v1::{
-    Empty, McpServer, NamedValue, OpenSessionParams, SessionIdParams, SessionSetup,
+    Empty, LOAD_SESSION, McpServer, NamedValue, OpenSessionParams, RESUME_SESSION, SessionIdParams,
+    SessionSetup,
 };
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::Responder;
@@ -44,21 +47,45 @@ impl Editor {
         responder: Responder,
         start: Start,
     ) {
+        let raw = params.0.map(ToOwned::to_owned);
         let params: OpenSessionParams = match params.parse() {
             Ok(params) => params,
             Err(error) => return answer(responder, Err::<(), _>(error)),
         };
         let service = self.connection.service.clone();
         let opener = self.opener(params.session_id.clone(), params.setup.directories());
+        let joiner = self.joiner(&params.session_id, start, raw);
         let lock = self.lock(&params.session_id);
         tokio::spawn(async move {
-            let loading = load(&service, params);
-            match responder.cancellation().run_until_cancelled_owned(loading).await {
-                Some(Ok(loaded)) => opener.open(loaded, responder, start, Some(lock)).await,
+            let opening = async {
+                match load(&service, params).await {
+                    Err(Unloaded::Elsewhere { port, refusal }) => {
+                        joiner.join(port, &refusal).await.map(Opening::Joined)
+                    }
+                    Err(Unloaded::Refused(error)) => Err(error),
+                    Ok(loaded) => Ok(Opening::Loaded(loaded)),
+                }
+            };
+            match responder.cancellation().run_until_cancelled_owned(opening).await {
+                Some(Ok(Opening::Loaded(loaded))) => {
+                    opener.open(loaded, responder, start, Some(lock)).await;
+                }
+                Some(Ok(Opening::Joined(result))) => responder.send(Ok(result)),
                 Some(Err(error)) => answer(responder, Err::<(), _>(error)),
                 None => answer(responder, Err::<(), _>(Error::cancelled())),
             }
         });
+    }
+
+    fn joiner(&self, id: &str, start: Start, params: Option<Box<RawValue>>) -> Joiner {
+        Joiner {
+            connection: self.connection.clone(),
+            remote: Arc::clone(&self.remote),
+            introduction: self.introduction.lock().clone(),
+            id: id.to_owned(),
+            method: if start == Start::Resume { RESUME_SESSION } else { LOAD_SESSION },
+            params,
+        }
     }
 
     fn opener(&self, id: String, directories: Vec<PathBuf>) -> Opener {
@@ -160,6 +187,59 @@ impl Opener {
     }
 }
 
+/// A session that an editor asked for.
+enum Opening {
+    /// The session is loaded in this process.
+    Loaded(Arc<LoadedSession>),
+    /// The session of another process is joined; the result of the editor's request.
+    Joined(Box<RawValue>),
+}
+
+/// Reason for which a session cannot be loaded in this process.
+enum Unloaded {
+    /// Another process of this machine has the session open, and can be joined over a port.
+    Elsewhere { port: u16, refusal: StoreError },
+    /// The error that the editor is answered.
+    Refused(Error),
+}
+
+impl From<Error> for Unloaded {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+/// The parts that a session of another process is joined with.
+struct Joiner {
+    connection: Connection,
+    remote: RemoteSessions,
+    /// Parameters of the editor's `initialize`.
+    introduction: Option<Box<RawValue>>,
+    /// Id of the session.
+    id: String,
+    /// Method of the editor's request.
+    method: &'static str,
+    /// Parameters of the editor's request.
+    params: Option<Box<RawValue>>,
+}
+
+impl Joiner {
+    /// Joins the session at the process that listens on a port. If there is no connection, the error also has `refusal`,
+    /// the reason for which the session is not loaded here.
+    async fn join(self, port: u16, refusal: &StoreError) -> Result<Box<RawValue>, Error> {
+        let Self { connection, remote, introduction, id, method, params } = self;
+        let joined = RemoteSession::connect(&connection, port, introduction).await;
+        let session = joined.map_err(|why| {
+            Error::invalid_params(format_args!(
+                "`sessionId`: {refusal} (from here that failed: {why})"
+            ))
+        })?;
+        let result = session.load(method, params.as_deref()).await?;
+        remote.lock().insert(id, Arc::new(session));
+        Ok(result)
+    }
+}
+
 /// Begins a session.
 fn create(service: &EditorService, setup: SessionSetup) -> Result<Arc<LoadedSession>, Error> {
     let directory = directory(&setup.cwd)?;
@@ -188,7 +268,7 @@ fn create(service: &EditorService, setup: SessionSetup) -> Result<Arc<LoadedSess
 async fn load(
     service: &EditorService,
     OpenSessionParams { session_id, setup }: OpenSessionParams,
-) -> Result<Arc<LoadedSession>, Error> {
+) -> Result<Arc<LoadedSession>, Unloaded> {
     let (sessions, cwd) = (&service.sessions, directory(&setup.cwd)?);
     let opened = sessions.open(&session_id);
     let is_at = match &opened {
@@ -198,10 +278,9 @@ async fn load(
     };
     let is_at = is_at.ok_or_else(|| not_found(&session_id))?;
     if is_at != cwd {
-        return Err(Error::invalid_params(format_args!(
-            "`cwd`: the session works in {}; open it there",
-            is_at.display()
-        )));
+        let is_at = is_at.display();
+        let wrong = format_args!("`cwd`: the session works in {is_at}; open it there");
+        return Err(Error::invalid_params(wrong).into());
     }
     let (more, servers) =
         (more_directories(&setup)?, servers(setup.mcp_servers, &cwd, &service.origin));
@@ -210,15 +289,24 @@ async fn load(
         return Ok(opened);
     }
     let prepare = |session: &Session| session.add_servers(servers);
-    let loaded = sessions.load(&session_id, more, prepare).await.map_err(|error| match error {
+    let loaded = sessions.load(&session_id, more, prepare).await.map_err(unloaded)?;
+    Ok(loaded.ok_or_else(|| not_found(&session_id))?)
+}
+
+fn unloaded(error: LoadError) -> Unloaded {
+    Unloaded::Refused(match error {
         LoadError::Create(error) => refused(error),
-        // The session is there, and the message says how to get to it.
-        LoadError::Store(
-            error @ (StoreError::Held(..) | StoreError::Checkpoint(_) | StoreError::Newer(_)),
-        ) => Error::invalid_params(format_args!("`sessionId`: {error}")),
-        LoadError::Store(error) => Error::internal(error),
-    });
-    loaded?.ok_or_else(|| not_found(&session_id))
+        LoadError::Store(refusal) => match refusal {
+            StoreError::Held(_, ref holder) if let Some(port) = holder.joinable_port() => {
+                return Unloaded::Elsewhere { port, refusal };
+            }
+            // The session is there, and the message says how to get to it.
+            StoreError::Held(..) | StoreError::Checkpoint(_) | StoreError::Newer(_) => {
+                Error::invalid_params(format_args!("`sessionId`: {refusal}"))
+            }
+            refusal => Error::internal(refusal),
+        },
+    })
 }
 
 /// Ends an editor's use of a session: first its prompts, each of which is answered.

@@ -37,6 +37,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Port of https.
 const HTTPS: u16 = 443;
 
+/// Path of the endpoint for clients that speak ACP.
+const ACP_PATH: &str = "/acp";
+
 /// Bytes on their way between the socket and the calls.
 const BUFFER: usize = 64 << 10;
 
@@ -75,16 +78,7 @@ pub(super) struct SocketConnection {
 impl SocketConnection {
     /// Connects to an agent.
     pub(super) async fn open(agent: &AttachableAgent) -> Result<Self, AttachError> {
-        let opening = async {
-            let stream = connect(agent).await?;
-            let most = Some(agent.line_bytes);
-            let limits = WebSocketConfig::default().max_message_size(most).max_frame_size(most);
-            let opened = client_async_with_config(request(agent)?, stream, Some(limits)).await;
-            opened.map_err(|err| refused(&err, agent))
-        };
-        let (socket, _) = timeout(PATIENCE, opening).await.map_err(|_| {
-            AttachError::ForNow(format!("{agent} does not answer within {PATIENCE:?}"))
-        })??;
+        let socket = open_socket(agent, PATH).await?;
         let (mut ours, theirs) = tokio::io::duplex(BUFFER);
         let (told, peer) = oneshot::channel();
         let max_line = agent.line_bytes;
@@ -120,6 +114,33 @@ impl SocketConnection {
     }
 }
 
+/// Connects to the endpoint of an agent for clients that speak ACP. Each line of the stream is a message; the stream ends
+/// when the connection does. The error says, for people, why there is no connection.
+pub async fn connect_acp(agent: AttachableAgent) -> Result<DuplexStream, String> {
+    let socket = open_socket(&agent, ACP_PATH).await.map_err(|failure| failure.why(&agent))?;
+    let (ours, mut theirs) = tokio::io::duplex(BUFFER);
+    tokio::spawn(async move { carry(socket, &mut theirs).await });
+    Ok(ours)
+}
+
+/// Opens a WebSocket at a path of an agent.
+async fn open_socket(
+    agent: &AttachableAgent,
+    path: &str,
+) -> Result<WebSocketStream<AgentStream>, AttachError> {
+    let opening = async {
+        let stream = connect(agent).await?;
+        let most = Some(agent.line_bytes);
+        let limits = WebSocketConfig::default().max_message_size(most).max_frame_size(most);
+        let opened = client_async_with_config(request(agent, path)?, stream, Some(limits)).await;
+        opened.map_err(|err| refused(&err, agent))
+    };
+    let (socket, _) = timeout(PATIENCE, opening).await.map_err(|_| {
+        AttachError::ForNow(format!("{agent} does not answer within {PATIENCE:?}"))
+    })??;
+    Ok(socket)
+}
+
 /// Stream of bytes to an agent, with TLS or without.
 type AgentStream = Either<TcpStream, TlsStream<TcpStream>>;
 
@@ -152,12 +173,12 @@ fn host(url: &Url) -> &str {
     url.host_str().unwrap_or_default().trim_matches(['[', ']'])
 }
 
-fn request(agent: &AttachableAgent) -> Result<Request<()>, AttachError> {
+fn request(agent: &AttachableAgent, path: &str) -> Result<Request<()>, AttachError> {
     let url = match &agent.address {
-        AgentAddress::Port(port) => format!("ws://127.0.0.1:{port}{PATH}"),
+        AgentAddress::Port(port) => format!("ws://127.0.0.1:{port}{path}"),
         AgentAddress::Url(url) => {
             let url = url.as_str().trim_end_matches('/');
-            format!("{}{PATH}", url.replacen("https", "wss", 1))
+            format!("{}{path}", url.replacen("https", "wss", 1))
         }
     };
     let mut request =
@@ -236,15 +257,16 @@ async fn carry(socket: WebSocketStream<AgentStream>, stream: &mut DuplexStream) 
         let mut lines = BufReader::new(from).lines();
         while let Ok(Some(line)) = lines.next_line().await {
             if out.send(Message::text(line)).await.is_err() {
-                break;
+                // What the agent has said last is still to be read.
+                return std::future::pending().await;
             }
         }
-        // What the agent has said last is still to be read.
-        std::future::pending::<bool>().await
+        // Nobody is left to read for.
+        false
     };
     tokio::select! {
         ended = reading => ended,
-        never = writing => never,
+        ended = writing => ended,
     }
 }
 
