@@ -17,7 +17,7 @@ use super::outgoing::{Destination, OptionChoice, OutgoingContent};
 use super::progress::Progress;
 use super::remote_task::RemoteTask;
 use super::update::RemoteState;
-use tandem_tools::{
+use tandem_host::{
     Access, Invocation, ResultContent, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput,
     ToolSpec, UserAnswer, one_line, parse, shorten,
 };

@@ -3,8 +3,8 @@
 use reqwest::Url;
 use serde_json::Value;
 
+use tandem_host::{one_line, plain};
 use tandem_net::is_this_machine;
-use tandem_tools::{one_line, plain};
 use tandem_wire::development_tool::URI;
 
 /// Characters of a name, and of a description.

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::outgoing::OptionChoice;
-use tandem_tools::{FileDiff, UserQuestion, one_line, plain};
+use tandem_host::{FileDiff, UserQuestion, one_line, plain};
 
 /// Characters of a name or a label, and of a description.
 const LABEL: usize = 160;

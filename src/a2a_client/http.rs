@@ -13,8 +13,8 @@ use super::config::{AgentConfig, AgentLimits};
 use super::http_json::{self, CallError, CallRequest};
 use super::outgoing::RemoteMethod;
 use super::sse::{EventParser, ServerEvent};
+use tandem_host::{one_line, plain};
 use tandem_net as net;
-use tandem_tools::{one_line, plain};
 use tandem_trace as trace;
 use tandem_wire::development_tool::URI;
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::confirmation::{Confirmation, ID, field};
 use super::content::RemoteContent;
 use super::update::{RemoteState, RemoteUpdate, UpdateSubject};
-use tandem_tools::{one_line, plain};
+use tandem_host::{one_line, plain};
 
 /// Maximum number of steps that are told apart.
 const STEPS: usize = 1000;

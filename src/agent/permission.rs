@@ -33,9 +33,9 @@ pub use self::scope::Scope;
 pub use self::store::{LoadedRules, NoRules, RuleStore};
 pub use self::verdict::{Checked, Question, QuestionSubject, RuleName, Verdict};
 use parking_lot::Mutex;
+use tandem_host::Access;
+use tandem_host::secrets::Secrets;
 use tandem_sandbox::SandboxMode;
-use tandem_tools::Access;
-use tandem_tools::secrets::Secrets;
 
 /// Parts of a session's policy.
 #[derive(Clone)]

@@ -34,6 +34,7 @@ mod memory;
 mod mention;
 mod modes;
 mod open_calls;
+mod other_agents;
 mod own_call;
 mod parts;
 mod principal;
@@ -114,25 +115,25 @@ pub use self::undo::{CallChange, Selection};
 use crate::permission::Permissions;
 pub use crate::permission::sandbox_mark::without_sandbox_marks;
 pub use crate::permission::{Mode, Question, QuestionSubject, RuleName, Saved, Scope};
+use tandem_host::background::Background;
+pub use tandem_host::buffers::TextBuffers;
+pub use tandem_host::client_terminals::{
+    ClientCommand, ClientOutput, ClientTerminal, ClientTerminals, TerminalsGuard,
+};
+pub use tandem_host::outputs::attachment_name;
+pub use tandem_host::session_files::BuffersGuard;
+pub use tandem_host::stored_files::StoredFile;
+pub use tandem_host::terminals::Program;
+pub use tandem_host::{
+    Access, CommandExit, DiffLine, FileDiff, FileLocation, LineDiff, ResultContent, ServerAnswer,
+    Side, Summary, Todo, TodoStatus, ToolKind, ToolOutput, WebSource,
+};
 use tandem_mcp::Hub;
 pub use tandem_mcp::{
     NamedPrompt, PromptArgument, ServerConfig, ServerPrompt, ServerReach, ServerStatus,
 };
 use tandem_model as model;
 pub use tandem_model::{Error as ModelError, Retry, ThinkingLevels, ToolDeclaration, Usage};
-use tandem_tools::background::Background;
-pub use tandem_tools::buffers::TextBuffers;
-pub use tandem_tools::client_terminals::{
-    ClientCommand, ClientOutput, ClientTerminal, ClientTerminals, TerminalsGuard,
-};
-pub use tandem_tools::outputs::attachment_name;
-pub use tandem_tools::session_files::BuffersGuard;
-pub use tandem_tools::stored_files::StoredFile;
-pub use tandem_tools::terminals::Program;
-pub use tandem_tools::{
-    Access, CommandExit, DiffLine, FileDiff, FileLocation, LineDiff, ResultContent, ServerAnswer,
-    Side, Summary, Todo, TodoStatus, ToolKind, ToolOutput, WebSource,
-};
 
 /// A live conversation, as front ends hold it.
 pub struct Session {

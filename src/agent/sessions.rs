@@ -37,7 +37,7 @@ use crate::session::{
     Head, Listed, Millis, Orphan, PrincipalId, PromptPart, Query, ResumePolicy, Session, Storage,
     Store, StoreError, StoredSession,
 };
-use tandem_tools::preimages::ContentId;
+use tandem_host::preimages::ContentId;
 
 /// Number of stored sessions that are read at first, and at most at once.
 const STORED_PAGE: usize = 256;

@@ -16,7 +16,7 @@ use rustix::fs::{CWD, OFlags};
 use serde::Deserialize;
 use tandem_agent::session::{Batch, BatchSummary, ForkPoint, Head, Listed, Millis, Shares};
 use tandem_content::bounded;
-use tandem_tools::preimages::ContentId;
+use tandem_host::preimages::ContentId;
 
 use crate::chat::{Chat, text_of};
 use crate::events;

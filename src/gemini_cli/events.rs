@@ -10,8 +10,8 @@ use tandem_agent::session::{
     ResultContent, SessionStarted, StopReason, Summary, Todo, ToolKind, ToolOutcome, ToolOutput,
     TurnId, Usage,
 };
+use tandem_host::ToolError;
 use tandem_model::{Call, FinishReason};
-use tandem_tools::ToolError;
 
 use crate::chat::{Chat, Message};
 use crate::pieces::{self, Piece, ResultPiece};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::future::{Either, FutureExt as _, select};
 use futures::join;
-use tandem_tools::terminals::{Program, RunningProgram, Terminals};
+use tandem_host::terminals::{Program, RunningProgram, Terminals};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::timeout;

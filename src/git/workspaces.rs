@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 use tandem_agent::session::GitOrigin;
-use tandem_tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
+use tandem_host::terminals::{EnvironmentFilter, Supervisor, Terminals};
 use tempfile::Builder;
 
 use super::limits::GitLimits;

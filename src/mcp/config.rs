@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::auth::OAuth;
+use tandem_host::terminals::Program;
 use tandem_net as net;
-use tandem_tools::terminals::Program;
 
 /// A server as somebody has named it.
 #[derive(Debug, Clone, PartialEq, Eq)]

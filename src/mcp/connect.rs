@@ -33,11 +33,11 @@ use super::http::{self, Headers, OLD, SessionAwareClient, is_old};
 use super::lines::Capped;
 use super::listener::{ListChanges, Listener};
 use parking_lot::Mutex;
+use tandem_host::command_sandbox::{Confinement, RunsOn};
+use tandem_host::one_line;
+use tandem_host::plain;
+use tandem_host::terminals::{Life, Program};
 use tandem_net::{self as net, Backoff};
-use tandem_tools::command_sandbox::{Confinement, RunsOn};
-use tandem_tools::one_line;
-use tandem_tools::plain;
-use tandem_tools::terminals::{Life, Program};
 
 /// Maximum time for a program that hung up to end, to learn its exit status.
 const ENDING: Duration = Duration::from_secs(1);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
+use tandem_host::command_sandbox::{CommandSandbox, Confinement, why_none};
+use tandem_host::terminals::Terminals;
 use tandem_net::Lookup;
-use tandem_tools::command_sandbox::{CommandSandbox, Confinement, why_none};
-use tandem_tools::terminals::Terminals;
 use tokio::sync::watch;
 
 use super::auth::Logins;

@@ -3,8 +3,8 @@
 use std::error::Error;
 
 use rmcp::transport::streamable_http_client::StreamableHttpError;
+use tandem_host::{one_line, plain};
 use tandem_net as net;
-use tandem_tools::{one_line, plain};
 
 /// Maximum number of characters of an error's text.
 const ERROR_CHARS: usize = 300;

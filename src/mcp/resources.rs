@@ -13,11 +13,11 @@ use super::registry::ServerRegistry;
 use super::result::CollectedContent;
 use super::server::ServerHandle;
 use super::tool::failed;
-use tandem_tools::{
+use tandem_host::{
     Access, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec,
     parse,
 };
-use tandem_tools::{one_line, shorten};
+use tandem_host::{one_line, shorten};
 
 /// The tool that reads one.
 pub const READ_RESOURCE: &str = "read_mcp_resource";

@@ -13,8 +13,8 @@ use super::offer::ServerTool;
 use super::result::CollectedContent;
 use super::server::ServerHandle;
 use tandem_content::visible::visible_line;
-use tandem_tools::one_line;
-use tandem_tools::{
+use tandem_host::one_line;
+use tandem_host::{
     Access, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolLimits, ToolOutput,
     ToolSpec,
 };

@@ -18,9 +18,9 @@ use super::{a2a, parts, store, tokens};
 use crate::cli::ServeArgs;
 use tandem_a2a::{self as server, CertificateState, OidcOptions, ServerCertificate};
 use tandem_content::visible::visible;
+use tandem_host::command_sandbox::CommandSandbox;
 use tandem_settings::Settings;
 use tandem_settings::limits::Limits;
-use tandem_tools::command_sandbox::CommandSandbox;
 
 /// Open files that a server needs beside its connections: logs, commands, the model.
 const OTHER_FILES: u64 = 256;
@@ -151,7 +151,7 @@ async fn check_sandbox(
     let Some(setup) = parts::sandbox(settings, making.env(), &limits.tools) else {
         return findings.warn("sandbox", "the settings switch it off: commands run without one");
     };
-    let Ok(workspace) = tandem_tools::workspace::Workspace::new(making.directory(), &[]) else {
+    let Ok(workspace) = tandem_host::workspace::Workspace::new(making.directory(), &[]) else {
         return;
     };
     let sandbox = CommandSandbox::new(setup, Arc::new(workspace));

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use tandem_host::terminals::Terminals;
 use tandem_model::provider::Provider;
 use tandem_settings::Credentials;
-use tandem_tools::terminals::Terminals;
 
 /// Keys in the variables of the user's login shell.
 pub(super) struct LoginKeys {

@@ -20,16 +20,16 @@ use tandem_agent::sessions::{
     LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions, WantedSession, find, fork,
 };
 use tandem_gemini_cli::{GeminiCli, WithGeminiCli};
+use tandem_host::Host;
+use tandem_host::scratch::Scratch;
+use tandem_host::terminals::{EnvironmentFilter, Supervisor, Terminals};
+use tandem_host::workspace::Workspace;
 use tandem_mcp::{self as mcp, Hub};
 use tandem_model::{Model, Models as _};
 use tandem_net as net;
 use tandem_settings::limits::Limits;
 use tandem_settings::{self as config, Credentials, Env, Settings};
 use tandem_store::FileStore;
-use tandem_tools::Host;
-use tandem_tools::scratch::Scratch;
-use tandem_tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
-use tandem_tools::workspace::Workspace;
 
 /// Message to who wants a stored session where none is.
 pub(super) const NOT_STORED: &str = "sessions are not stored: `TANDEM_SESSIONS` is empty";

@@ -5,17 +5,18 @@ use std::sync::{Arc, LazyLock};
 
 use tandem_agent::commands::{CommandDirectory, CommandOwner, Custom, CustomLimits};
 use tandem_agent::session::{Memory, Places};
+use tandem_host::command_sandbox::{SandboxDemand, SandboxSetup};
+use tandem_host::home::tool_chains;
+use tandem_host::network::{HostLists, NetworkSetup, UpstreamProxies};
+use tandem_host::workspace::IgnoreSettings;
+use tandem_host::{Host, NameList, Tool, ToolLimits};
 use tandem_net::{self as net, Reach};
 use tandem_sandbox::{Limits, OWN_PROGRAM};
 use tandem_settings::{
     self as config, Credentials, Env, SandboxChoice, SandboxNetwork, Settings, Trust,
 };
 use tandem_shell::protected_files;
-use tandem_tools::command_sandbox::{SandboxDemand, SandboxSetup};
-use tandem_tools::home::tool_chains;
-use tandem_tools::network::{HostLists, NetworkSetup, UpstreamProxies};
-use tandem_tools::workspace::IgnoreSettings;
-use tandem_tools::{self as tools, Host, NameList, Tool, ToolLimits, WebSearch, WebSetup};
+use tandem_tools::{self as tools, WebSearch, WebSetup};
 
 /// Name of the setting that chooses the sandbox.
 const SANDBOX: &str = "tools.sandbox";

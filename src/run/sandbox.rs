@@ -13,11 +13,11 @@ use super::making::{env, environment};
 use super::parts;
 use super::printing::print;
 use crate::cli::SandboxArgs;
+use tandem_host::command_sandbox::{CommandSandbox, Confinement, SandboxSetup, ShownFiles};
+use tandem_host::network::BlockedHost;
+use tandem_host::workspace::Workspace;
 use tandem_sandbox::SandboxMode;
 use tandem_settings::{Credentials, policy, read_settings};
-use tandem_tools::command_sandbox::{CommandSandbox, Confinement, SandboxSetup, ShownFiles};
-use tandem_tools::network::BlockedHost;
-use tandem_tools::workspace::Workspace;
 use tokio::process::Command;
 
 /// Runs a command in the sandbox, or shows what it holds.

@@ -4,12 +4,13 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 
+use tandem_host::WebSource;
 use tandem_model::catalog::Catalog;
 use tandem_model::gemini::Gemini;
 use tandem_model::options::RequestOptions;
 use tandem_model::provider::Provider;
 use tandem_settings::Credentials;
-use tandem_tools::{SearchAnswer, WebSearch, WebSource};
+use tandem_tools::{SearchAnswer, WebSearch};
 
 pub(super) struct GoogleSearch {
     credentials: Arc<Credentials>,

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use tandem_host::terminals::Program;
 use tandem_mcp::{OAuth, ServerConfig, ServerReach};
 use tandem_settings::{McpServer, SandboxChoice, Settings, ToolsSettings};
-use tandem_tools::terminals::Program;
 
 /// The servers that count, for a session in this directory.
 pub(super) fn of(settings: &Settings, directory: &Path) -> Vec<ServerConfig> {

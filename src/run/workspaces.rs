@@ -10,8 +10,8 @@ use crate::cli::ServeArgs;
 use tandem_agent::session::{Head, SavedWorkspace, Storage, Store};
 use tandem_agent::sessions::SessionRequest;
 use tandem_git::{GitLimits, GitWorkspaces, Repository};
+use tandem_host::workspace::Workspace;
 use tandem_model::Secret;
-use tandem_tools::workspace::Workspace;
 
 /// The workspaces of a server's sessions.
 pub(super) struct Workspaces {

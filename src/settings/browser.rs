@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::credentials::Credentials;
 use super::env::Env;
-use tandem_tools::terminals::left_alone;
+use tandem_host::terminals::left_alone;
 
 /// Time after which a program that fails has opened the page before.
 const LAUNCH: Duration = Duration::from_secs(10);

@@ -8,9 +8,9 @@ use std::time::Duration;
 use tandem_a2a_client as a2a_client;
 use tandem_agent::commands;
 use tandem_git as git;
+use tandem_host::ToolLimits;
 use tandem_mcp as mcp;
 use tandem_model as model;
-use tandem_tools as tools;
 
 /// All limits.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ pub struct Limits {
     /// Bytes of an attribute of a span that has what is said.
     pub trace_content_bytes: usize,
     /// Limits of tools.
-    pub tools: tools::ToolLimits,
+    pub tools: ToolLimits,
     /// Limits of MCP servers.
     pub mcp: mcp::McpLimits,
     /// Limits of calls of other agents.
@@ -141,7 +141,7 @@ impl Default for Limits {
             rounds: 100,
             log_bytes: 16 << 20,
             trace_content_bytes: 8 << 10,
-            tools: tools::ToolLimits::default(),
+            tools: ToolLimits::default(),
             mcp: mcp::McpLimits::default(),
             agents: a2a_client::AgentLimits::default(),
             commands: commands::CustomLimits::default(),

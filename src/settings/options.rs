@@ -45,8 +45,8 @@ use super::take;
 use tandem_agent::permission::Mode;
 use tandem_agent::permission::consent::Executable;
 use tandem_agent::sessions::Retention;
+use tandem_host::network::HostPattern;
 use tandem_model::provider::Provider;
-use tandem_tools::network::HostPattern;
 
 /// All settings that mean anything here, merged and checked.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

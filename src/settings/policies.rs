@@ -16,7 +16,7 @@ use tandem_agent::permission::policy::{
     Broken, Rule, RuleSet, Tier, ToolSettings, old_rules, parse,
 };
 use tandem_agent::permission::{self, LoadedRules, Mode, PolicySetup, Saved};
-use tandem_tools::secrets::Secrets;
+use tandem_host::secrets::Secrets;
 
 /// Maximum size of one file in KiB.
 const MAX_KIB: u64 = 1024;

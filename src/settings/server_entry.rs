@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tandem_content::bounded;
-use tandem_tools::preimages::ContentId;
+use tandem_host::preimages::ContentId;
 
 use super::conceal::conceal_server;
 use super::origin::SettingOrigin;

@@ -4,9 +4,8 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::context::ToolContext;
-use super::off_thread::off_thread;
-use super::output::ToolError;
+use tandem_host::off_thread::off_thread;
+use tandem_host::{ToolContext, ToolError};
 
 /// Runs work that reads the disk or computes for long. A cancel ends the wait at once; the work
 /// itself must look at the `cancel` of the context that it is given, which also fires when this

@@ -4,17 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::blocking::blocking;
-use super::context::ToolContext;
-use super::diff;
-use super::files;
-use super::host::Host;
-use super::invocation::{Invocation, Summary};
-use super::limits::ToolLimits;
-use super::off_thread::{off_thread, to_the_end};
-use super::output::{FileDiff, ResultContent, ToolError, ToolOutput};
-use super::preimages::{ContentId, FileChange, Preimage};
-use super::seen_files::{Seen, SeenFiles};
-use super::text::{self, TextFormat, Unencodable};
+use tandem_host::diff;
+use tandem_host::files;
+use tandem_host::off_thread::{off_thread, to_the_end};
+use tandem_host::preimages::{ContentId, FileChange, Preimage};
+use tandem_host::seen_files::{Seen, SeenFiles};
+use tandem_host::text::{self, TextFormat, Unencodable};
+use tandem_host::{
+    FileDiff, Host, Invocation, ResultContent, Summary, ToolContext, ToolError, ToolLimits,
+    ToolOutput,
+};
 
 /// A file before a change.
 pub(super) struct Original {

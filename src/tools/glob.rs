@@ -10,18 +10,17 @@ use rustix::fs::FileType;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::args::{self, FilterArgs, parse};
 use super::blocking::{Deadline, blocking};
-use super::context::ToolContext;
-use super::invocation::{Access, Invocation, Summary};
-use super::output::{ToolError, ToolOutput};
 use super::pattern::GlobPattern;
-use super::root::Metadata;
-use super::shorten::one_line;
-use super::smallest::Smallest;
 use super::target::{LABEL_CHARS, PathTarget};
-use super::tool::{Tool, ToolKind, ToolSpec};
-use super::workspace::Respect;
+use tandem_host::args::{self, FilterArgs};
+use tandem_host::root::Metadata;
+use tandem_host::smallest::Smallest;
+use tandem_host::workspace::Respect;
+use tandem_host::{
+    Access, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec,
+    one_line, parse,
+};
 
 /// Files that changed since then come first.
 const RECENT: Duration = Duration::from_hours(24);

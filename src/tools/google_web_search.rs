@@ -6,14 +6,11 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::args::parse;
-use super::context::ToolContext;
-use super::invocation::{Access, Invocation, Summary};
-use super::output::{ResultContent, ToolError, ToolOutput, WebSource};
-use super::plain::plain;
-use super::shorten::one_line;
-use super::tool::{Tool, ToolKind, ToolSpec};
 use super::web_fetch::marked;
+use tandem_host::{
+    Access, Invocation, ResultContent, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput,
+    ToolSpec, WebSource, one_line, parse, plain,
+};
 
 /// Characters of a query, of a title and of an address.
 const QUERY: usize = 2000;

@@ -16,18 +16,16 @@ use serde_json::{Value, json};
 use self::hunt::{Hits, hunt};
 use self::lines::LineQuery;
 use self::report::{SearchSummary, report};
-use super::args;
-use super::args::parse;
 use super::blocking::{Deadline, blocking};
-use super::context::ToolContext;
-use super::files::{FileKind, moved};
-use super::invocation::{Access, Invocation, Summary};
-use super::output::{ToolError, ToolOutput};
-use super::root::is_moved;
-use super::shorten::one_line;
 use super::target::{LABEL_CHARS, PathTarget};
-use super::tool::{Tool, ToolKind, ToolSpec};
-use super::workspace::{OutsideFile, Respect};
+use tandem_host::args;
+use tandem_host::files::{FileKind, moved};
+use tandem_host::root::is_moved;
+use tandem_host::workspace::{OutsideFile, Respect};
+use tandem_host::{
+    Access, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec,
+    one_line, parse,
+};
 
 /// Matches, if the model does not say how many.
 const MATCHES: usize = 100;

@@ -3,10 +3,9 @@
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::context::ToolContext;
-use super::invocation::{Access, Invocation, Summary};
-use super::output::{ToolError, ToolOutput};
-use super::tool::{Tool, ToolKind, ToolSpec};
+use tandem_host::{
+    Access, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec,
+};
 
 /// The tool.
 pub(super) struct ListBackgroundProcesses;
@@ -44,7 +43,7 @@ fn list(cx: &ToolContext) -> ToolOutput {
     let lines: String = lines.collect();
     ToolOutput {
         text: lines.clone(),
-        shown: Some(super::ResultContent::Output(lines)),
+        shown: Some(tandem_host::ResultContent::Output(lines)),
         ..ToolOutput::default()
     }
 }

@@ -8,17 +8,14 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::args::{self, FilterArgs, parse};
 use super::blocking::blocking;
-use super::context::ToolContext;
-use super::host::Host;
-use super::invocation::Invocation;
-use super::output::{ToolError, ToolOutput};
-use super::shorten::one_line;
-use super::smallest::Smallest;
 use super::target::PathTarget;
-use super::tool::{Tool, ToolKind, ToolSpec};
-use super::workspace::{OUTSIDE, Respect, Workspace};
+use tandem_host::args::{self, FilterArgs};
+use tandem_host::smallest::Smallest;
+use tandem_host::workspace::{OUTSIDE, Respect, Workspace};
+use tandem_host::{
+    Host, Invocation, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, one_line, parse,
+};
 
 /// The tool.
 pub(super) struct ListDirectory;

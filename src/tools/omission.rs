@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::output::ToolError;
+use tandem_host::ToolError;
 
 /// Longer lines say more than a placeholder does.
 const LONGEST: usize = 120;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::blocking::Deadline;
-use super::output::ToolError;
 use super::target::ignored;
-use super::workspace::{Respect, Walk, WalkEntry, Workspace};
+use tandem_host::ToolError;
+use tandem_host::workspace::{Respect, Walk, WalkEntry, Workspace};
 
 /// Characters of a pattern; a longer one is no pattern.
 const MAX_CHARS: usize = 4096;

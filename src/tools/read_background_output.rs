@@ -8,13 +8,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::args;
-use super::args::parse;
-use super::background::Job;
-use super::context::ToolContext;
-use super::invocation::{Access, Invocation, Summary};
-use super::output::{ResultContent, ToolError, ToolOutput};
-use super::tool::{Tool, ToolKind, ToolSpec};
+use tandem_host::args;
+use tandem_host::background::Job;
+use tandem_host::{
+    Access, Invocation, ResultContent, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput,
+    ToolSpec, parse,
+};
 
 /// Lines that are read if nothing is said.
 const LINES: usize = 100;

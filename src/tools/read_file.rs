@@ -9,19 +9,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::excerpt::{Excerpt, LineNumbers, LineSpan};
-use super::args::parse;
 use super::blocking::{blocking, stoppable};
-use super::context::ToolContext;
-use super::files::FileKind;
-use super::host::Host;
-use super::invocation::Invocation;
-use super::limits::ToolLimits;
-use super::output::{ResultContent, ToolError, ToolOutput};
 use super::target::PathTarget;
-use super::tool::{Tool, ToolKind, ToolSpec};
-use super::workspace::Respect;
-use super::{args, text};
 use tandem_content::media::Media;
+use tandem_host::files::FileKind;
+use tandem_host::workspace::Respect;
+use tandem_host::{
+    Host, Invocation, ResultContent, Tool, ToolContext, ToolError, ToolKind, ToolLimits,
+    ToolOutput, ToolSpec, args, parse, text,
+};
 
 /// Bytes of an SVG image that are given as text.
 const SVG_BYTES: u64 = 1 << 20;

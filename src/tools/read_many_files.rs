@@ -9,25 +9,21 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use self::find::{LinesOfFile, Plan, PlannedFile, ReadManyArgs, plan};
-use super::args::{FilterArgs, parse};
 use super::blocking::{blocking, stoppable};
-use super::context::ToolContext;
-use super::invocation::{Access, Invocation, Summary};
-use super::output::{ResultContent, ToolError, ToolOutput};
 use super::read_file::excerpt::{Excerpt, LineNumbers, LineSpan};
 use super::read_file::{Contents, contents, max_bytes};
-use super::shorten::one_line;
-use super::tool::{Tool, ToolKind, ToolSpec};
 use tandem_content::media::Media;
+use tandem_host::args::FilterArgs;
+use tandem_host::{
+    Access, Invocation, NO_FILES_READ, ResultContent, Summary, Tool, ToolContext, ToolError,
+    ToolKind, ToolOutput, ToolSpec, one_line, parse,
+};
 
 /// Characters of the patterns in a label.
 const PATTERNS_CHARS: usize = 500;
 
 /// Files of which people are told, and skipped ones of which the model is.
 const MAX_NAMED: usize = 100;
-
-/// First line of the report to the model if nothing could be read.
-pub const NO_FILES_READ: &str = "No files were read.";
 
 /// The tool.
 pub(super) struct ReadManyFiles;

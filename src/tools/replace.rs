@@ -15,15 +15,14 @@ use serde::de::IgnoredAny;
 use serde_json::{Number, Value, json};
 
 use self::strategies::{EditRequest, ExpectedCount, NoMatch, Strategy};
-use super::args::parse;
 use super::blocking::{blocking, stoppable};
 use super::change::{Original, Proposal, created, failing};
-use super::context::ToolContext;
-use super::invocation::{Access, Invocation, Summary};
-use super::output::ToolError;
 use super::similar_paths::similar_paths;
-use super::tool::{Tool, ToolKind, ToolSpec};
-use super::{line_numbers, omission, text};
+use super::{line_numbers, omission};
+use tandem_host::text;
+use tandem_host::{
+    Access, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolSpec, parse,
+};
 
 /// End of an error about a text that was not found, where a line of it begins like a line number.
 const LINE_NUMBERS_HINT: &str = " If old_string has line numbers, leave them out.";

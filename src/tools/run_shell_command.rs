@@ -15,22 +15,19 @@ use tandem_sandbox::SandboxMode;
 use tokio::time::{Instant, sleep_until};
 
 use self::sandbox::SandboxNotes;
-use super::args;
-use super::args::parse;
-use super::background::{JobEnd, JobState, NotAdopted, StartedCommand};
 use super::client_command;
-use super::client_terminals::ClientTerminals;
-use super::command_end::{CommandEnd, CommandExit};
-use super::command_sandbox::Confinement;
-use super::context::ToolContext;
-use super::invocation::{Access, Invocation, Summary};
-use super::limits::ToolLimits;
-use super::off_thread::off_thread;
-use super::output::{ResultContent, ToolError, ToolOutput};
-use super::shell_output::OutputBuffer;
-use super::shorten::shorten;
-use super::terminals::RunningCommand;
-use super::tool::{Tool, ToolKind, ToolSpec};
+use tandem_host::args;
+use tandem_host::background::{JobEnd, JobState, NotAdopted, StartedCommand};
+use tandem_host::client_terminals::ClientTerminals;
+use tandem_host::command_end::CommandEnd;
+use tandem_host::command_sandbox::Confinement;
+use tandem_host::off_thread::off_thread;
+use tandem_host::shell_output::OutputBuffer;
+use tandem_host::terminals::RunningCommand;
+use tandem_host::{
+    Access, CommandExit, Invocation, ResultContent, Summary, Tool, ToolContext, ToolError,
+    ToolKind, ToolLimits, ToolOutput, ToolSpec, parse, shorten,
+};
 
 /// Between two updates of the live output.
 const SHOW_EVERY: Duration = Duration::from_millis(300);

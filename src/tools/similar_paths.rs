@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::workspace::{Respect, Workspace};
+use tandem_host::workspace::{Respect, Workspace};
 
 /// Entries of the workspace that are looked at.
 const MAX_ENTRIES: usize = 20_000;

@@ -6,14 +6,12 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::args;
-use super::args::parse;
-use super::background::{Job, JobState};
-use super::context::ToolContext;
-use super::invocation::{Access, Invocation, Summary};
-use super::output::{ToolError, ToolOutput};
-use super::shorten::one_line;
-use super::tool::{Tool, ToolKind, ToolSpec};
+use tandem_host::args;
+use tandem_host::background::{Job, JobState};
+use tandem_host::{
+    Access, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec,
+    one_line, parse,
+};
 
 /// Characters of the command in a label.
 const LABEL_CHARS: usize = 80;

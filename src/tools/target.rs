@@ -4,15 +4,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::context::ToolContext;
-use super::files::FileKind;
-use super::invocation::{Access, Summary};
-use super::off_thread::off_thread;
-use super::output::ToolError;
-use super::shorten::one_line;
 use super::similar_paths::similar_paths;
-use super::workspace::{OutsideFile, PathToRead, Respect};
 use tandem_content::visible::visible_line;
+use tandem_host::files::FileKind;
+use tandem_host::off_thread::off_thread;
+use tandem_host::workspace::{OutsideFile, PathToRead, Respect};
+use tandem_host::{Access, Summary, ToolContext, ToolError, one_line};
 
 /// Characters of a path or pattern in a label.
 pub(super) const LABEL_CHARS: usize = 200;

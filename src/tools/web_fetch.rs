@@ -17,15 +17,13 @@ use serde_json::{Value, json};
 use self::get::WebClient;
 pub use self::get::WebSetup;
 use self::read::PageContent;
-use super::args;
-use super::args::parse;
 use super::blocking::blocking;
-use super::context::ToolContext;
-use super::invocation::{Access, Invocation, Summary};
-use super::output::{ResultContent, ToolError, ToolOutput};
-use super::shorten::one_line;
-use super::tool::{Tool, ToolKind, ToolSpec};
 use tandem_content::media::Media;
+use tandem_host::args;
+use tandem_host::{
+    Access, Invocation, ResultContent, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput,
+    ToolSpec, one_line, parse,
+};
 
 /// Addresses of one call at most, and how many of them are read at once.
 const MOST: usize = 20;

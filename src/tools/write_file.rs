@@ -4,15 +4,14 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::args::parse;
 use super::blocking::{blocking, stoppable};
 use super::change::{Original, Proposal, created, failing};
-use super::context::ToolContext;
-use super::host::Host;
-use super::invocation::{Access, Invocation, Summary};
-use super::output::{ToolError, ToolOutput};
-use super::tool::{Tool, ToolKind, ToolSpec};
-use super::{omission, text};
+use super::omission;
+use tandem_host::text;
+use tandem_host::{
+    Access, Host, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput,
+    ToolSpec, parse,
+};
 
 /// The tool.
 pub(super) struct WriteFile;

@@ -4,11 +4,10 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::args::parse;
-use super::context::ToolContext;
-use super::invocation::{Access, Invocation, Summary};
-use super::output::{ResultContent, Todo, TodoStatus, ToolError, ToolOutput};
-use super::tool::{Tool, ToolKind, ToolSpec};
+use tandem_host::{
+    Access, Invocation, ResultContent, Summary, Todo, TodoStatus, Tool, ToolContext, ToolError,
+    ToolKind, ToolOutput, ToolSpec, parse,
+};
 
 pub(super) struct WriteTodos;
 

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use expect_test::expect;
 use serde_json::{Value, json};
-use tandem_tools::workspace::Workspace;
-use tandem_tools::{Access, ToolContext, ToolError, ToolLimits, all};
+use tandem_host::workspace::Workspace;
+use tandem_host::{Access, ToolContext, ToolError, ToolLimits};
+use tandem_tools::all;
 use tempfile::TempDir;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;

@@ -75,7 +75,7 @@ fn fetching() -> (Arc<Session>, Arc<SavedAnswers>) {
         can_save: true,
         ..PolicySetup::default()
     };
-    let tools: Vec<Arc<dyn tandem_tools::Tool>> =
+    let tools: Vec<Arc<dyn tandem_host::Tool>> =
         vec![Arc::new(Fake::new("fetch", ToolKind::Fetch, access))];
     (Session::new(Parts { tools, policy, ..parts(model) }), kept)
 }

@@ -7,12 +7,10 @@ use std::sync::{Arc, Mutex};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 use serde_json::json;
+use tandem_host::client_terminals::{ClientCommand, ClientOutput, ClientTerminal, ClientTerminals};
+use tandem_host::workspace::Workspace;
+use tandem_host::{CommandExit, ToolContext, ToolError, ToolLimits, ToolOutput};
 use tandem_sandbox::SandboxMode;
-use tandem_tools::client_terminals::{
-    ClientCommand, ClientOutput, ClientTerminal, ClientTerminals,
-};
-use tandem_tools::workspace::Workspace;
-use tandem_tools::{CommandExit, ToolContext, ToolError, ToolLimits, ToolOutput};
 use tempfile::TempDir;
 
 use crate::fakes::{context, host_with};

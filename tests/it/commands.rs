@@ -21,8 +21,9 @@ use tandem_agent::session::{
     Answer, ClientName, Event, Memory, Origin, Parts, Places, PromptPart, Session, StopReason,
     TurnId,
 };
+use tandem_host::{Access, Tool, ToolKind};
 use tandem_model::{Call, Chunk, Finish, Usage};
-use tandem_tools::{self as tools, Access, Tool, ToolKind};
+use tandem_tools as tools;
 use tempfile::TempDir;
 
 use crate::fakes::{Chunks, Fake, Spy, host, is_end, other, parts, says, text, until};
@@ -322,7 +323,7 @@ async fn a_command_waits_for_the_turn_before_it() {
 async fn a_command_that_waits_can_be_cancelled_and_never_starts() {
     let asks = Fake::new("t", ToolKind::Other, Access::Nothing).running(|cx| async move {
         cx.cancel.cancelled().await;
-        Err(tools::ToolError::cancelled())
+        Err(tandem_host::ToolError::cancelled())
     });
     let stage = Stage::with(vec![calls("t", json!({})), says("again")], |parts| Parts {
         tools: vec![Arc::new(asks) as Arc<dyn Tool>],

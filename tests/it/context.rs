@@ -8,9 +8,10 @@ use std::sync::Arc;
 use expect_test::{expect, expect_file};
 use serde_json::json;
 use tandem_agent::session::{Event, Memory, Origin, Parts, Places, PromptPart, Session};
+use tandem_host::ToolLimits;
+use tandem_host::workspace::{IgnoreSettings, Workspace};
 use tandem_model::{Call, Chunk};
-use tandem_tools::workspace::{IgnoreSettings, Workspace};
-use tandem_tools::{self as tools, ToolLimits};
+use tandem_tools as tools;
 use tempfile::TempDir;
 
 use crate::agent::{Setup, text as messages_text};

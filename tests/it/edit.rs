@@ -10,10 +10,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tandem_tools::workspace::Workspace;
-use tandem_tools::{
-    Access, Invocation, ResultContent, ToolContext, ToolError, ToolLimits, ToolOutput, all,
+use tandem_host::workspace::Workspace;
+use tandem_host::{
+    Access, Invocation, ResultContent, ToolContext, ToolError, ToolLimits, ToolOutput,
 };
+use tandem_tools::all;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 

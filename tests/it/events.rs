@@ -19,10 +19,10 @@ use tandem_agent::session::{
     WebSource, explain_unknown_outcome,
 };
 use tandem_content::media::Media;
+use tandem_host::preimages::{ContentId, FileChange, Preimage};
+use tandem_host::workspace::OutsideFile;
+use tandem_host::{Hints, ToolError};
 use tandem_model::{Call, Error, FinishReason, Native, Part, Retry, Usage};
-use tandem_tools::preimages::{ContentId, FileChange, Preimage};
-use tandem_tools::workspace::OutsideFile;
-use tandem_tools::{Hints, ToolError};
 
 use crate::fakes::{Fake, is_end, other, session, text, until};
 

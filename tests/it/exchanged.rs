@@ -6,8 +6,9 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use tandem_tools::workspace::Workspace;
-use tandem_tools::{ToolContext, ToolLimits, all};
+use tandem_host::workspace::Workspace;
+use tandem_host::{ToolContext, ToolLimits};
+use tandem_tools::all;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 

@@ -16,17 +16,17 @@ use tandem_agent::permission::{Mode, PolicySetup};
 use tandem_agent::session::{
     Event, Memory, Parts, Places, PromptPart, Reader, Session, Storage, Upkeep,
 };
+use tandem_host::scratch::Scratch;
+use tandem_host::terminals::{EnvironmentFilter, Supervisor, Terminals};
+use tandem_host::workspace::Workspace;
+use tandem_host::{
+    Access, Host, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolLimits,
+    ToolOutput, ToolSpec, UserAnswer,
+};
 use tandem_mcp::{self as mcp, Hub};
 use tandem_model::replay::Replay;
 use tandem_model::{Call, Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
 use tandem_sandbox::SandboxMode;
-use tandem_tools::scratch::Scratch;
-use tandem_tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
-use tandem_tools::workspace::Workspace;
-use tandem_tools::{
-    Access, Host, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolLimits,
-    ToolOutput, ToolSpec, UserAnswer,
-};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 

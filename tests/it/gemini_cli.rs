@@ -10,8 +10,8 @@ use futures::StreamExt as _;
 use serde_json::{Value, json};
 use tandem_agent::session::{Query, Store, StoreError, Stored};
 use tandem_gemini_cli::{GeminiCli, WithGeminiCli};
+use tandem_host::preimages::ContentId;
 use tandem_store::FileStore;
-use tandem_tools::preimages::ContentId;
 
 use crate::family::make_fifo;
 use crate::gemini::server::{Reply, Server};

@@ -22,10 +22,10 @@ use tandem_agent::session::{
     ToolOutcome, TurnId, read_stored,
 };
 use tandem_agent::sessions::{LoadError, LoadedSession, SessionLimits, SessionRequest, Sessions};
+use tandem_host::{Access, Tool, ToolKind, ToolOutput};
 use tandem_model::replay::Replay;
 use tandem_model::{Call, Chunk, Error};
 use tandem_store::FileStore;
-use tandem_tools::{Access, Tool, ToolKind, ToolOutput};
 use tokio::sync::watch;
 use tokio::time::timeout;
 

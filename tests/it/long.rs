@@ -17,10 +17,11 @@ use tandem_agent::session::{
     Access, Compressed, Event, Origin, Parts, Session, StopReason, ToolKind, TurnId,
 };
 use tandem_content::media::Media;
+use tandem_host::{Tool, ToolOutput};
 use tandem_model::history::{INTERRUPTED, harden};
 use tandem_model::replay::Replay;
 use tandem_model::{Chunk, Error, Finish, Message, Model, Part, Prompt, tokens};
-use tandem_tools::{self as tools, Tool, ToolOutput};
+use tandem_tools as tools;
 
 use crate::fakes::{Chunks, Fake, calls, is_end, next, parts, says, text, until};
 

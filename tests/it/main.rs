@@ -30,7 +30,7 @@ mod edit;
 mod env_file;
 mod events;
 #[cfg(target_os = "linux")]
-#[path = "../../src/tools/exchange.rs"]
+#[path = "../../src/host/exchange.rs"]
 mod exchange;
 #[cfg(target_os = "linux")]
 mod exchanged;

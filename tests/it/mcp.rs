@@ -20,12 +20,12 @@ use tandem_agent::session::{
     Answer, Event, Origin, Parts, Program, ResultContent, ServerAnswer, Session, ToolOutcome,
     TurnId,
 };
+use tandem_host::Host;
+use tandem_host::scratch::Scratch;
+use tandem_host::terminals::{EnvironmentFilter, Supervisor, Terminals};
+use tandem_host::workspace::Workspace;
 use tandem_mcp::{Hub, HubSetup, Load, Logins, McpLimits, ServerConfig, ServerReach};
 use tandem_net::{Lookup, system_lookup};
-use tandem_tools::Host;
-use tandem_tools::scratch::Scratch;
-use tandem_tools::terminals::{EnvironmentFilter, Supervisor, Terminals};
-use tandem_tools::workspace::Workspace;
 use tempfile::TempDir;
 
 use crate::fakes::{Chunks, Spy, calls, is_end, logins, next, parts, says, text, until};
@@ -132,7 +132,7 @@ impl Stage {
         let workspace = Workspace::new(home.path(), &[]).unwrap();
         let servers = load();
         let roots = workspace.roots().to_owned();
-        let limits_of_tools = tandem_tools::ToolLimits::default();
+        let limits_of_tools = tandem_host::ToolLimits::default();
         let host =
             Host::new(workspace, Arc::clone(&terminals), Scratch::new(None), limits_of_tools);
         let sandbox = Some(host.sandbox_of(sandbox::broken()));

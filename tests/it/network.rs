@@ -8,10 +8,10 @@ use std::net::{IpAddr, Ipv4Addr, TcpListener as StdListener};
 use std::sync::{Arc, Mutex};
 
 use futures::FutureExt as _;
-use tandem_net::{Lookup, Reach};
-use tandem_tools::network::{
+use tandem_host::network::{
     Admission, Connect, Destination, HostLists, NetworkAccess, NetworkProxy, NetworkSetup,
 };
+use tandem_net::{Lookup, Reach};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;

@@ -21,7 +21,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use tandem_agent::permission::risk::{AssessedCommand, Environment, assess};
-use tandem_tools::secrets::Secrets;
+use tandem_host::secrets::Secrets;
 use tempfile::TempDir;
 
 /// The environment of this process.

@@ -14,10 +14,11 @@ use std::task::Poll;
 use std::{fmt, fs};
 
 use serde_json::{Value, json};
-use tandem_tools::workspace::Workspace;
-use tandem_tools::{
-    Access, ResultContent, Summary, Tool, ToolContext, ToolError, ToolLimits, ToolOutput, all,
+use tandem_host::workspace::Workspace;
+use tandem_host::{
+    Access, ResultContent, Summary, Tool, ToolContext, ToolError, ToolLimits, ToolOutput,
 };
+use tandem_tools::all;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use tandem_agent::session::{
     Answer, AnswerError, Event, Origin, Scope, Session, StopReason, ToolOutcome, TurnId,
 };
+use tandem_host::{Access, ToolKind, ToolOutput};
 use tandem_model::{Chunk, Error};
-use tandem_tools::{Access, ToolKind, ToolOutput};
 use tokio::sync::Barrier;
 
 use crate::fakes::{Fake, Spy, is_end, other, session, text, until, with_model};

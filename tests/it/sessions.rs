@@ -9,9 +9,9 @@ use tandem_agent::session::{Origin, Parts, PromptPart, Session, TurnId};
 use tandem_agent::sessions::{
     CreateError, LoadedSession, MakeSession, SessionLimits, SessionRequest, SessionView, Sessions,
 };
+use tandem_host::ToolKind;
 use tandem_model::replay::Replay;
 use tandem_store::FileStore;
-use tandem_tools::ToolKind;
 use tokio::sync::Barrier;
 use tokio::time::{advance, timeout};
 

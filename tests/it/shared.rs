@@ -11,8 +11,8 @@ use tandem_agent::session::{
     Answer, AnswerError, ClientName, Event, Origin, Session, ToolOutcome, TurnId,
 };
 use tandem_agent::sessions::{MakeSession, SessionLimits, Sessions};
+use tandem_host::{Access, ToolKind};
 use tandem_model::provider::Provider;
-use tandem_tools::{Access, ToolKind};
 use tandem_wire::rpc::ConnectionOptions;
 use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,

@@ -3,8 +3,9 @@
 use std::fs;
 
 use serde_json::{Value, json};
-use tandem_tools::workspace::Workspace;
-use tandem_tools::{ToolLimits, all, save_memory};
+use tandem_host::ToolLimits;
+use tandem_host::workspace::Workspace;
+use tandem_tools::{all, save_memory};
 
 use crate::fakes::context;
 

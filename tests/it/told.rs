@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 use tandem_agent::session::{Answer, Event, Origin, PromptPart, StopReason};
 use tandem_content::media::Media;
+use tandem_host::{Access, ToolKind, ToolOutput};
 use tandem_model::{Call, Chunk, Error, Finish, FinishReason, Retry};
-use tandem_tools::{Access, ToolKind, ToolOutput};
 
 use crate::fakes::{Fake, Spy, is_end, other, text, until, with_model};
 

@@ -59,7 +59,7 @@ async fn a_command_line_runs_unasked_and_the_model_sees_its_output_with_the_next
 async fn a_rejection_can_say_why() {
     let call = Call { id: "c1".to_owned(), name: "touch".to_owned(), args: json!({}) };
     let answers = vec![vec![Chunk::Call(call)], vec![Chunk::Text("sorry".to_owned())]];
-    let tool = Fake::new("touch", tandem_tools::ToolKind::Other, other());
+    let tool = Fake::new("touch", tandem_host::ToolKind::Other, other());
     let (session, told) = session(answers, |parts| Parts { tools: vec![Arc::new(tool)], ..parts });
     let mut log = session.events(0);
     session.prompt(text("go"), Origin::Terminal);
@@ -79,7 +79,7 @@ async fn a_rejection_can_say_why() {
 async fn another_mode_counts_at_once_and_is_seen() {
     let call = Call { id: "c1".to_owned(), name: "touch".to_owned(), args: json!({}) };
     let answers = vec![vec![Chunk::Call(call)], vec![Chunk::Text("done".to_owned())]];
-    let tool = Fake::new("touch", tandem_tools::ToolKind::Other, other());
+    let tool = Fake::new("touch", tandem_host::ToolKind::Other, other());
     let (session, _) = session(answers, |parts| Parts { tools: vec![Arc::new(tool)], ..parts });
     session.set_mode(Mode::Yolo).unwrap();
     assert_eq!(session.mode(), Mode::Yolo);

@@ -12,10 +12,11 @@ use expect_test::expect;
 use serde_json::json;
 use tandem_agent::permission::Mode;
 use tandem_agent::session::{Event, Origin, Parts, Session};
+use tandem_host::scratch::Scratch;
+use tandem_host::workspace::Workspace;
+use tandem_host::{Host, ToolLimits};
 use tandem_model::{Call, Chunk, Error};
-use tandem_tools::scratch::Scratch;
-use tandem_tools::workspace::Workspace;
-use tandem_tools::{self as tools, Host, ToolLimits};
+use tandem_tools as tools;
 use tempfile::TempDir;
 
 use crate::fakes::{Spy, host_with, is_end, parts, terminals, text, until};

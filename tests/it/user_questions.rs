@@ -8,7 +8,7 @@ use tandem_agent::permission::Mode;
 use tandem_agent::session::{
     Access, Answer, CallStarted, Event, Origin, Parts, Session, StopReason, ToolKind, ToolOutcome,
 };
-use tandem_tools::{ToolContext, ToolOutput, UserQuestion};
+use tandem_host::{ToolContext, ToolOutput, UserQuestion};
 use tokio::time::timeout;
 
 use crate::agent::HANG;

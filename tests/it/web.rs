@@ -9,12 +9,11 @@ use std::time::Duration;
 
 use expect_test::expect;
 use serde_json::{Value, json};
+use tandem_host::network::{Connect, HostLists};
+use tandem_host::workspace::Workspace;
+use tandem_host::{Access, ResultContent, ToolContext, ToolError, ToolLimits, ToolOutput};
 use tandem_net::{Lookup, Reach, system_lookup};
-use tandem_tools::network::{Connect, HostLists};
-use tandem_tools::workspace::Workspace;
-use tandem_tools::{
-    Access, ResultContent, ToolContext, ToolError, ToolLimits, ToolOutput, WebSetup, web_fetch,
-};
+use tandem_tools::{WebSetup, web_fetch};
 use tempfile::TempDir;
 use tokio::time::timeout;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tandem_agent::session::{Event, Origin, Parts, Session, ToolOutcome};
+use tandem_host::{Access, Tool, ToolKind};
 use tandem_model::{Model, Models};
-use tandem_tools::{Access, Tool, ToolKind};
 
 use self::list::{WIRES, Wire};
 use crate::api::server::Server;

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use tandem_tools::workspace::{Respect, WalkEntry, Workspace};
+use tandem_host::workspace::{Respect, WalkEntry, Workspace};
 use tempfile::TempDir;
 
 /// `work` and `outside` beside each other, with some files.

@@ -7,7 +7,7 @@ use super::registry::{Argument, Command, CommandRequest};
 use crate::blocking::blocking;
 use crate::session::{CommandReply, Reader};
 use crate::sessions::{Conversation, conversation_of, to_html, to_markdown, to_text};
-use tandem_tools::disk::Disk;
+use tandem_host::disk::Disk;
 
 pub(super) const FILE: Argument =
     Argument { name: "file", description: "the file, in the workspace", is_required: true };

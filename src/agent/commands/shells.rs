@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::registry::{Argument, Command, CommandRequest};
 use crate::session::CommandReply;
-use tandem_tools::background::Job;
+use tandem_host::background::Job;
 
 /// Lines that are shown of what one has written.
 const LINES: usize = 100;

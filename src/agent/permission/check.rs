@@ -9,8 +9,8 @@ use super::reads;
 use super::risk::{self, Environment};
 use super::scope::Scope;
 use super::verdict::{Question, RuleName, Verdict};
-use tandem_tools::secrets::Secrets;
-use tandem_tools::{Access, Hints};
+use tandem_host::secrets::Secrets;
+use tandem_host::{Access, Hints};
 
 /// Message for the model in plan mode.
 const PLAN: &str =

@@ -13,10 +13,10 @@ use super::reads;
 use super::risk::{self, AssessedCommand, ProjectContent, Risk, SECRETS};
 use super::scope::Scope;
 use super::verdict::{Question, RuleName, Verdict};
+use tandem_host::SandboxRequest;
+use tandem_host::command_sandbox::ShownFiles;
 use tandem_sandbox::SandboxMode;
 use tandem_shell::brief;
-use tandem_tools::SandboxRequest;
-use tandem_tools::command_sandbox::ShownFiles;
 
 /// Verdict on one command.
 enum CommandVerdict<'a> {

@@ -6,8 +6,8 @@ use super::policy::{RuleEffect, Ruling, Subject};
 use super::risk::{AssessedCommand, Risk, SandboxSituation};
 use super::sandbox_mark;
 use super::scope::Scope;
+use tandem_host::SandboxRequest;
 use tandem_sandbox::SandboxMode;
-use tandem_tools::SandboxRequest;
 
 /// Maximum number of characters of the model's reason that a question shows.
 const LONGEST_REASON: usize = 400;

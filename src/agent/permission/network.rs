@@ -9,7 +9,7 @@ use super::mode::Mode;
 use super::policy::{PolicyRequest, RuleEffect, Ruling, Subject};
 use super::scope::Scope;
 use super::verdict::{Question, RuleName, Verdict};
-use tandem_tools::Access;
+use tandem_host::Access;
 
 /// Name by which rules know connections to hosts, which no tool of this name makes.
 pub const CONNECT: &str = "connect";

@@ -6,7 +6,7 @@ use super::always::Always;
 use super::scope::Scope;
 use super::verdict::{Question, RuleName};
 use tandem_content::visible::visible_line;
-use tandem_tools::workspace::OutsideFile;
+use tandem_host::workspace::OutsideFile;
 
 /// Name of the rule that asks about them.
 const READS: &str = "reads";

@@ -22,11 +22,11 @@ pub use self::project::ProjectContent;
 use self::secrets::{SecretFinder, SecretFinding};
 pub use self::sensitive::sensitive;
 use self::variables::Variables;
+use tandem_host::secrets::Secrets;
 use tandem_shell::every_time::{self, Concern};
 use tandem_shell::git::Git;
 use tandem_shell::loops::Loops;
 use tandem_shell::{self as shell, Redirect, SimpleCommand, Step, Word, brief, prefix};
-use tandem_tools::secrets::Secrets;
 
 /// Name of the built-in rule on files with secrets.
 pub(super) const SECRETS: &str = "secrets";

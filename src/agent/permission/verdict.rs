@@ -5,9 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::scope::Scope;
+use tandem_host::Access;
+use tandem_host::command_sandbox::ShownFiles;
 use tandem_sandbox::SandboxMode;
-use tandem_tools::Access;
-use tandem_tools::command_sandbox::ShownFiles;
 
 /// Verdict of the policy on a call.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -23,14 +23,14 @@ use crate::permission::{
     Checked, Environment, Mode, PolicyRequest, RuleName, SandboxSituation, Scope, Verdict,
     sandbox_mark,
 };
-use tandem_model::{Call, tokens};
-use tandem_sandbox::SandboxMode;
-use tandem_tools::background::Job;
-use tandem_tools::command_sandbox::ShownFiles;
-use tandem_tools::hidden_home::HiddenHome;
-use tandem_tools::{
+use tandem_host::background::Job;
+use tandem_host::command_sandbox::ShownFiles;
+use tandem_host::hidden_home::HiddenHome;
+use tandem_host::{
     Access, Host, Invocation, Summary, ToolContext, ToolError, ToolKind, ToolOutput, UserAnswer,
 };
+use tandem_model::{Call, tokens};
+use tandem_sandbox::SandboxMode;
 
 /// Time for a cancelled call to end by itself before it is dropped.
 const GRACE: Duration = Duration::from_secs(1);

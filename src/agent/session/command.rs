@@ -31,11 +31,11 @@ use crate::blocking::{FAULT, blocking};
 use crate::permission::consent::Consent;
 use crate::permission::{Mode, Permissions, Scope};
 use tandem_a2a_client::Agents;
+use tandem_host::background::Background;
+use tandem_host::command_sandbox::CommandSandbox;
+use tandem_host::disk::Disk;
 use tandem_mcp::{Hub, ServerStatus};
 use tandem_model::{self as model, Part, ThinkingLevels, ToolDeclaration};
-use tandem_tools::background::Background;
-use tandem_tools::command_sandbox::CommandSandbox;
-use tandem_tools::disk::Disk;
 
 /// The commands of a session.
 #[async_trait]

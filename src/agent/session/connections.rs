@@ -14,8 +14,8 @@ use super::engine::Engine;
 use super::event::Answer;
 use super::own_call::{self, OwnCall};
 use crate::permission::{CONNECT, Permissions, Question, Scope, Verdict};
-use tandem_tools::network::{Admission, Connect, Destination};
-use tandem_tools::{Access, ToolKind, one_line};
+use tandem_host::network::{Admission, Connect, Destination};
+use tandem_host::{Access, ToolKind, one_line};
 
 /// Maximum number of connections that wait to be asked about.
 const MAX_WAITING: usize = 256;

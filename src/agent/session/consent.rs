@@ -11,8 +11,8 @@ use super::engine::Engine;
 use super::event::{Answer, CallStarted, Caller, Event, ToolOutcome};
 use crate::permission::consent::{ConsentStatus, Executable};
 use crate::permission::{Question, QuestionSubject, RuleName};
+use tandem_host::{Access, Summary, ToolKind, ToolOutput};
 use tandem_model::Call;
-use tandem_tools::{Access, Summary, ToolKind, ToolOutput};
 
 /// Asks if nobody has answered yet. Returns whether it did.
 pub(super) async fn ask(engine: &Engine, cancel: &CancellationToken) -> bool {

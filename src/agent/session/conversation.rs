@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::compress::beginning::{Beginning, MESSAGES as BEGINNING, prompt_again};
 use super::event::{Compressed, Masked};
+use tandem_host::outputs::Outputs;
 use tandem_model::{Message, Usage, tokens};
-use tandem_tools::outputs::Outputs;
 
 /// The messages, oldest first.
 #[derive(Clone, Default)]

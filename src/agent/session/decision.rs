@@ -2,7 +2,7 @@
 
 use super::event::{Answer, ToolOutcome};
 use crate::permission::Scope;
-use tandem_tools::ToolError;
+use tandem_host::ToolError;
 
 /// Meaning of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -26,8 +26,8 @@ use super::toolbox::Toolbox;
 use super::transcript::Transcript;
 use parking_lot::Mutex;
 use tandem_a2a_client::Agents;
+use tandem_host::Host;
 use tandem_model::{ThinkingLevels, tokens};
-use tandem_tools::Host;
 
 /// Bounds on the growth of a conversation, and on the wait for its store.
 #[derive(Debug, Clone)]

@@ -20,9 +20,9 @@ use super::principal::{PrincipalId, ShareRole};
 use super::saved_workspace::SavedPlace;
 use crate::permission::{Mode, Question, Scope};
 use tandem_content::media::Media;
+use tandem_host::preimages::FileChange;
+use tandem_host::{Access, Summary, ToolError, ToolKind, ToolOutput};
 use tandem_model::{self as model, Call, FinishReason, Native, Part, Retry, Usage};
-use tandem_tools::preimages::FileChange;
-use tandem_tools::{Access, Summary, ToolError, ToolKind, ToolOutput};
 
 pub(super) use self::compressed::tokens;
 pub use self::compressed::{Compressed, Masked, QuotedMessage};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::store::{Store, StoreError};
-use tandem_tools::scratch::Scratch;
-use tandem_tools::stored_files::{StoredFileChange, StoredFileSource, StoredFiles};
+use tandem_host::scratch::Scratch;
+use tandem_host::stored_files::{StoredFileChange, StoredFileSource, StoredFiles};
 
 /// The files of one session in a store.
 pub(super) struct FilesOfSession {

@@ -8,7 +8,8 @@ use super::event::{Event, ToolOutcome};
 use super::{call, consent};
 use crate::permission::consent::Executable;
 use tandem_model::{Call, Part};
-use tandem_tools::{NO_FILES_READ, ToolOutput};
+
+use tandem_host::{NO_FILES_READ, ToolOutput};
 
 /// A prompt with gaps.
 #[derive(Debug, Clone, PartialEq)]

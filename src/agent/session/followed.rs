@@ -11,7 +11,7 @@ use super::log::{Log, Reader, Shelf};
 use super::principal::SessionAccess;
 use super::state::{CurrentState, SessionState};
 use super::store::{Head, SharedStore, Store, StoreError, Stored, StoredLog};
-use tandem_tools::scratch::Scratch;
+use tandem_host::scratch::Scratch;
 
 /// A session that another node has. What happens in it is read here as soon as the store has it; nothing
 /// runs here, and nothing is added. Whoever reads it goes on when the session gets another owner, this node

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::event::{Origin, ToolOutcome};
 use parking_lot::Mutex;
-use tandem_tools::ToolError;
+use tandem_host::ToolError;
 
 /// Maximum time that a silent front end holds up a call.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -16,10 +16,10 @@ use super::memory::{Memory, MemoryFile};
 use super::prompt::system;
 use super::state::CurrentState;
 use parking_lot::Mutex;
+use tandem_host::workspace::Workspace;
+use tandem_host::{Access, FileLocation, Invocation, ToolKind};
 use tandem_mcp::Hub;
 use tandem_model::tokens;
-use tandem_tools::workspace::Workspace;
-use tandem_tools::{Access, FileLocation, Invocation, ToolKind};
 
 /// Returns the current day.
 pub type Today = Arc<dyn Fn() -> jiff::civil::Date + Send + Sync>;

@@ -153,7 +153,7 @@ impl Log {
 
     /// Makes a log in memory, for tests of readers.
     pub fn in_memory() -> Self {
-        Self::new(Shelf::new(Arc::new(tandem_tools::scratch::Scratch::new(None)), usize::MAX))
+        Self::new(Shelf::new(Arc::new(tandem_host::scratch::Scratch::new(None)), usize::MAX))
     }
 
     /// Adds an event. Returns its index.
@@ -597,7 +597,7 @@ pub fn now() -> Millis {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tandem_tools::scratch::Scratch;
+    use tandem_host::scratch::Scratch;
 
     fn said(n: usize) -> Event {
         Event::Text(format!("{n}: {}", "words ".repeat(10)))

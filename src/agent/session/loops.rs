@@ -17,8 +17,8 @@ use super::decision::Decision;
 use super::engine::Engine;
 use super::event::{Answer, CallStarted, Caller, Event, StopReason, ToolOutcome};
 use crate::permission::{Question, QuestionSubject, RuleName, Scope};
+use tandem_host::{Access, Summary, ToolKind, ToolOutput};
 use tandem_model::Call;
-use tandem_tools::{Access, Summary, ToolKind, ToolOutput};
 
 /// Detects that the model of one turn repeats its calls or its words.
 pub(super) struct LoopDetector {

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use self::import::{Importer, hidden, real, text};
 pub use self::places::Places;
-use tandem_tools::add_memory;
-use tandem_tools::workspace::Workspace;
+use tandem_host::memory_file;
+use tandem_host::workspace::Workspace;
 
 /// Returns whether the model may be told the memory files of a folder.
 type Trusts = Box<dyn Fn(&Path) -> bool + Send + Sync>;
@@ -79,7 +79,7 @@ impl Memory {
     /// Adds a line to the user's own file; which file that is. What it says otherwise is kept.
     pub(super) fn add(&self, fact: &str) -> Result<PathBuf, String> {
         let file = self.user_file().ok_or("Your home directory is unknown: set `HOME`.")?;
-        add_memory(&file, fact).map_err(|err| err.message)?;
+        memory_file::add(&file, fact).map_err(|err| err.message)?;
         Ok(file)
     }
 }

@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 use super::engine::{CurrentTurn, Engine};
 use super::event::{Event, PromptPart};
 use super::{at_path, call};
+use tandem_host::ToolError;
+use tandem_host::workspace::{Respect, WalkEntry, Workspace};
 use tandem_model::Call;
-use tandem_tools::ToolError;
-use tandem_tools::workspace::{Respect, WalkEntry, Workspace};
 
 /// Heading of what the model is told of mentions in vain.
 const NOT_READ: &str = "\n\n--- Mentioned and not read ---\n";

@@ -11,8 +11,8 @@ use super::decision::Decision;
 use super::engine::Engine;
 use super::event::{Answer, CallStarted, Caller, ToolOutcome};
 use crate::permission::{Environment, Permissions, PolicyRequest, Question, Verdict};
+use tandem_host::{Access, Summary, ToolKind, ToolOutput};
 use tandem_model::Call;
-use tandem_tools::{Access, Summary, ToolKind, ToolOutput};
 
 /// A call of the agent's own.
 pub(super) struct OwnCall {

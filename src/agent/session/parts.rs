@@ -26,9 +26,9 @@ use crate::permission::consent::Consent;
 use crate::permission::{Mode, Permissions, PolicySetup};
 use parking_lot::Mutex;
 use tandem_a2a_client::{Agents, call_agent};
+use tandem_host::{Host, Tool};
 use tandem_mcp::Hub;
 use tandem_model::{Model, Models};
-use tandem_tools::{Host, Tool};
 
 /// Parts of a new session.
 pub struct Parts {

@@ -26,8 +26,8 @@ pub use self::turn::{CallRecord, CallStatus, TurnRecord};
 pub use self::update::{CallStep, LastAnswer, Update, UpdateKind};
 use super::event::{CallStarted, Event, ToolOutcome, TurnId};
 use super::log::{Entry, Millis};
+use tandem_host::{ResultContent, Todo, TodoStatus};
 use tandem_model::{Retry, Usage};
-use tandem_tools::{ResultContent, Todo, TodoStatus};
 
 /// Note in place of an event that this version does not know.
 const NEWER: &str = "Something happened that is not shown: another version of tandem wrote it.";

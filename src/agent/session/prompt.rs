@@ -4,7 +4,7 @@
 
 use jiff::civil::Date;
 
-use tandem_tools::workspace::Workspace;
+use tandem_host::workspace::Workspace;
 
 const RULES: &str = "\
 You are tandem, a coding agent. You work in a user's project: you read and change files and run \

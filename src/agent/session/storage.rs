@@ -20,7 +20,7 @@ use super::spans;
 use super::state::{CurrentState, SessionState};
 use super::store::{BatchSummary, Claim, GitOrigin, Head, Secrets, Store};
 use crate::permission::Mode;
-use tandem_tools::stored_files::StoredFiles;
+use tandem_host::stored_files::StoredFiles;
 
 /// The place where a session's log is kept.
 #[derive(Default)]

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::event::Event;
 use super::log::Millis;
 use super::principal::{PrincipalId, SessionAccess, Shares};
-use tandem_tools::stored_files::StoredFile;
+use tandem_host::stored_files::StoredFile;
 
 /// Description of a session from its beginning: the first line of a stored log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

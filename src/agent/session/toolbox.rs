@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::other_agents::{self, BuiltInCall};
 use super::state::CurrentState;
 use crate::permission::policy::ToolList;
 use crate::permission::{LoadedRules, Permissions, PolicyRequest};
 use parking_lot::Mutex;
+use tandem_host::{Access, Tool, ToolSpec};
 use tandem_mcp::Hub;
 use tandem_model::{Call, ToolDeclaration};
-use tandem_tools::other_agents::{self, BuiltInCall};
-use tandem_tools::{Access, Tool, ToolSpec};
 
 /// The tools of a session.
 pub(super) struct Toolbox {

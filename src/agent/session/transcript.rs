@@ -19,8 +19,8 @@ use super::log::Reader;
 use super::modes::told_plan_mode;
 use super::recover::AFTER_PAUSE;
 use super::rewind::RewoundParts;
+use tandem_host::outputs::Outputs;
 use tandem_model::{Assistant, Call, Message, Native, Part, ToolResult};
-use tandem_tools::outputs::Outputs;
 
 /// The conversation as folded from the log so far.
 pub(super) struct Transcript {

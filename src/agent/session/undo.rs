@@ -9,9 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::event::{Event, PromptPart, ToolOutcome, TurnId};
 use super::log::Log;
-use tandem_tools::Host;
-use tandem_tools::files::UNCONFIRMED;
-use tandem_tools::preimages::{FileChange, Preimage};
+use tandem_host::Host;
+use tandem_host::files::UNCONFIRMED;
+use tandem_host::preimages::{FileChange, Preimage};
 
 /// A change that a call made in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use super::engine::Engine;
 use super::event::Answer;
 use super::own_call::{self, OwnCall};
 use crate::permission::Verdict;
-use tandem_tools::{Access, AskUser, ToolKind, UserAnswer, UserQuestion};
+use tandem_host::{Access, AskUser, ToolKind, UserAnswer, UserQuestion};
 
 /// Name by which rules know these calls, which no tool makes.
 const TOOL: &str = "answer_agent";

@@ -4,11 +4,9 @@ use std::fmt::Write as _;
 
 use super::hunt::Hits;
 use super::lines::{FileLine, FileMatches};
-use crate::limits::ToolLimits;
-use crate::output::ToolOutput;
-use crate::shorten::one_line;
 use crate::target::LABEL_CHARS;
-use crate::workspace::Workspace;
+use tandem_host::workspace::Workspace;
+use tandem_host::{ToolLimits, ToolOutput, one_line};
 
 /// A search, for the report.
 pub(super) struct SearchSummary {

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use memchr::memchr_iter;
 
-use crate::limits::ToolLimits;
 use crate::line_numbers::numbered;
-use crate::preimages::ContentId;
-use crate::seen_files::SeenFiles;
+use tandem_host::ToolLimits;
+use tandem_host::preimages::ContentId;
+use tandem_host::seen_files::SeenFiles;
 
 /// Mark of a line whose end is missing.
 const CUT: &str = "... [truncated]";
@@ -141,7 +141,7 @@ fn count(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::{Excerpt, LineSpan};
-    use crate::ToolLimits;
+    use tandem_host::ToolLimits;
 
     fn check(text: &str, lines: (usize, Option<usize>), expected: (&str, usize, usize, usize)) {
         let limits = ToolLimits { read_lines: 3, line_chars: 4, ..ToolLimits::default() };

@@ -7,17 +7,15 @@ use std::sync::Arc;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use serde::Deserialize;
 
-use crate::args::{self, FilterArgs};
 use crate::blocking::{Deadline, blocking};
-use crate::context::ToolContext;
-use crate::files::FileKind;
-use crate::output::ToolError;
 use crate::pattern::GlobPattern;
 use crate::read_file::excerpt::LineSpan;
-use crate::shorten::one_line;
-use crate::smallest::Smallest;
 use crate::target::{LABEL_CHARS, PathTarget};
-use crate::workspace::{OutsideFile, Respect, Walk, WalkEntry};
+use tandem_host::args::{self, FilterArgs};
+use tandem_host::files::FileKind;
+use tandem_host::smallest::Smallest;
+use tandem_host::workspace::{OutsideFile, Respect, Walk, WalkEntry};
+use tandem_host::{ToolContext, ToolError, one_line};
 
 /// Names of files that nobody wants to read who does not ask for them: made by programs, or no
 /// text.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
-use crate::text::TextEdit;
+use tandem_host::text::TextEdit;
 
 /// Time to compare lines.
 const COMPARING: Duration = Duration::from_secs(1);

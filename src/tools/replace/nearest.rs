@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use memchr::memmem;
 
 use super::sequence::{lines, words};
-use crate::diff::cut;
 use crate::line_numbers::numbered;
+use tandem_host::diff::cut;
 
 /// Lines that are shown at most.
 const SHOWN: usize = 20;

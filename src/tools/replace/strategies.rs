@@ -7,7 +7,7 @@ use memchr::memmem;
 
 use super::merge::{self, IndentMismatch};
 use super::sequence::{lines, occurrences, words};
-use crate::text::TextEdit;
+use tandem_host::text::TextEdit;
 
 /// More are not replaced at once.
 const MAX_OCCURRENCES: usize = 100_000;
@@ -217,7 +217,7 @@ mod tests {
     ) -> Result<(Strategy, String), NoMatch> {
         let wanted = EditRequest { old, new, count, max_bytes: 1000 };
         let found = find(text, &wanted)?;
-        Ok((found.strategy, crate::text::splice(text, &found.edits)))
+        Ok((found.strategy, tandem_host::text::splice(text, &found.edits)))
     }
 
     fn check(text: &str, old: &str, new: &str, strategy: Strategy, expected: &str) {

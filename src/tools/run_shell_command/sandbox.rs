@@ -8,14 +8,10 @@ use futures::future::{BoxFuture, ready};
 use serde_json::{Value, json};
 use tandem_sandbox::{Profile, SandboxMode, Temporary};
 
-use crate::command_sandbox::Confinement;
-use crate::context::ToolContext;
-use crate::invocation::SandboxRequest;
-use crate::network::{BlockedHost, NetworkAccess};
-use crate::off_thread::off_thread;
-use crate::output::ToolError;
-use crate::shorten::one_line;
-use crate::tool::ToolSpec;
+use tandem_host::command_sandbox::Confinement;
+use tandem_host::network::{BlockedHost, NetworkAccess};
+use tandem_host::off_thread::off_thread;
+use tandem_host::{SandboxRequest, ToolContext, ToolError, ToolSpec, one_line};
 
 /// Word by which the model asks for no sandbox.
 const OUTSIDE: &str = "outside";

@@ -11,8 +11,8 @@ use reqwest::{Client, Response, StatusCode, Url, redirect};
 use tokio::time::timeout;
 
 use super::pace::Pace;
-use crate::context::ToolContext;
-use crate::network::{Admission, Destination, HostLists};
+use tandem_host::ToolContext;
+use tandem_host::network::{Admission, Destination, HostLists};
 use tandem_net::{self as net, Lookup, Reach};
 
 /// Content types in the order of preference.

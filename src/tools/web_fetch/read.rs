@@ -5,9 +5,9 @@ use memchr::memmem;
 
 use super::get::Download;
 use super::html;
-use crate::plain::plain;
-use crate::text;
 use tandem_content::media::Media;
+use tandem_host::plain;
+use tandem_host::text;
 
 /// Bytes at the beginning of a page in which it says its own encoding.
 const SAYS: usize = 1024;

@@ -13,9 +13,9 @@ use tandem_a2a::{
 };
 use tandem_agent::session::{Answer, Origin, Parts, Session, StoreHealth};
 use tandem_agent::sessions::{LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions};
+use tandem_host::{Tool, ToolKind};
 use tandem_model::replay::Replay;
 use tandem_store::FileStore;
-use tandem_tools::{Tool, ToolKind};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;

@@ -1,7 +1,7 @@
 //! The tool that stops a command in the background.
 
 use serde_json::json;
-use tandem_tools::ToolLimits;
+use tandem_host::ToolLimits;
 use tokio::net::unix::pipe;
 
 use super::Shell;

@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 
 use tandem_agent::permission::{Mode, Scope};
 use tandem_agent::session::Parts;
+use tandem_host::NameList;
+use tandem_host::command_sandbox::{SandboxDemand, SandboxSetup};
+use tandem_host::network::NetworkSetup;
 use tandem_sandbox::{Limits, Mechanism, SandboxMode};
-use tandem_tools::NameList;
-use tandem_tools::command_sandbox::{SandboxDemand, SandboxSetup};
-use tandem_tools::network::NetworkSetup;
 
 use super::{Stage, contains};
 

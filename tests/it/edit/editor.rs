@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, pending, ready};
-use tandem_tools::buffers::TextBuffers;
-use tandem_tools::session_files::BuffersGuard;
+use tandem_host::buffers::TextBuffers;
+use tandem_host::session_files::BuffersGuard;
 use tokio_util::sync::CancellationToken;
 
 use super::*;

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use expect_test::expect;
 use serde_json::{Value, json};
-use tandem_tools::preimages::{ContentId, FileChange, Preimage};
-use tandem_tools::{ResultContent, ToolError, ToolOutput};
+use tandem_host::preimages::{ContentId, FileChange, Preimage};
+use tandem_host::{ResultContent, ToolError, ToolOutput};
 
 use super::{Place, replace_args, report, shown, write_args};
 

@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 use serde_json::{Value, json};
-use tandem_tools::{Access, FileLocation};
+use tandem_host::{Access, FileLocation};
 
 use super::{Place, replace_args, report, shown};
 

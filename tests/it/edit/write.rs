@@ -4,7 +4,7 @@ use std::fs;
 
 use expect_test::expect;
 use serde_json::json;
-use tandem_tools::{Access, FileLocation};
+use tandem_host::{Access, FileLocation};
 
 use super::{Place, replace_args, shown, write_args};
 

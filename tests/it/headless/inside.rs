@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 use tandem_agent::session::Session;
 use tandem_headless::{self as headless, Format, HeadlessOptions, OutputStreams, RunFailure};
+use tandem_host::{Access, ToolError, ToolKind};
 use tandem_model::{Call, Chunk, Error, Finish, Usage};
-use tandem_tools::{Access, ToolError, ToolKind};
 
 use crate::fakes::{Fake, Spy, other, session, text, with_model};
 

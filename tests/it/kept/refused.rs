@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tandem_agent::session::{Answer, ClientName, Event, Origin, StoreError};
 use tandem_agent::sessions::Sessions;
-use tandem_tools::{Access, Hints, ToolKind, ToolOutput};
+use tandem_host::{Access, Hints, ToolKind, ToolOutput};
 use tokio::time::{sleep, timeout};
 
 use super::{Faulty, LONG, Place, calls, create, end, events, load, registry, says, stored};

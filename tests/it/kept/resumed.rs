@@ -12,8 +12,8 @@ use tandem_agent::session::{
     UnknownOutcome, now, read_stored,
 };
 use tandem_agent::sessions::{SessionLimits, SessionRequest, Sessions};
+use tandem_host::{Access, ToolKind};
 use tandem_model::{Call, FinishReason, Usage};
-use tandem_tools::{Access, ToolKind};
 use tokio::time::timeout;
 
 use super::{LONG, Place, end, events, load, look, says};

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use tandem_agent::permission::Mode;
 use tandem_agent::session::ToolOutcome;
-use tandem_tools::scratch::Scratch;
-use tandem_tools::workspace::Workspace;
-use tandem_tools::{Host, ToolLimits};
+use tandem_host::scratch::Scratch;
+use tandem_host::workspace::Workspace;
+use tandem_host::{Host, ToolLimits};
 use tempfile::TempDir;
 
 use super::*;

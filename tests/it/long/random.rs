@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use tandem_agent::session::Answer as Reply;
+use tandem_host::ToolError;
 use tandem_model::{Assistant, Finish, FinishReason, Native, Retry, Usage};
-use tandem_tools::ToolError;
 use tokio::sync::watch;
 use tokio::time::timeout;
 

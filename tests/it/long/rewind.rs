@@ -7,10 +7,10 @@ use std::path::Path;
 use serde_json::Value;
 use tandem_agent::permission::Mode;
 use tandem_agent::session::{EarlierPrompts, ResumePolicy, Storage, Store, StoredSession, Upkeep};
+use tandem_host::scratch::Scratch;
+use tandem_host::workspace::Workspace;
+use tandem_host::{Host, ToolLimits};
 use tandem_store::FileStore;
-use tandem_tools::scratch::Scratch;
-use tandem_tools::workspace::Workspace;
-use tandem_tools::{Host, ToolLimits};
 use tempfile::TempDir;
 
 use super::*;

@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use tandem_host::NameList;
+use tandem_host::command_sandbox::SandboxSetup;
+use tandem_host::network::NetworkSetup;
 use tandem_sandbox::{Limits, Mechanism};
-use tandem_tools::NameList;
-use tandem_tools::command_sandbox::SandboxSetup;
-use tandem_tools::network::NetworkSetup;
 use tempfile::TempDir;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tandem_tools::network::{Admission, NetworkSetup, ProxyLimits};
+use tandem_host::network::{Admission, NetworkSetup, ProxyLimits};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::Notify;
 use tokio::time::timeout;

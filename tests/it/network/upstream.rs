@@ -1,6 +1,6 @@
 //! Machines that reach the network by a proxy of their own.
 
-use tandem_tools::network::UpstreamProxies;
+use tandem_host::network::UpstreamProxies;
 
 use super::*;
 

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use tandem_agent::permission::{Environment, Mode, PolicyRequest, PolicySetup, Scope, Verdict};
-use tandem_tools::Access;
+use tandem_host::Access;
 
 use super::questions::{Session, question};
 use super::written::under;

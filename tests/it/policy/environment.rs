@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use tandem_agent::permission::risk::{Environment, Risk, assess};
-use tandem_tools::secrets::Secrets;
+use tandem_host::secrets::Secrets;
 
 use super::Workspace;
 

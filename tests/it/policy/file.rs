@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tandem_agent::permission::policy::{Tier, parse};
 use tandem_agent::permission::{Mode, PolicyRequest, RuleName, Verdict};
-use tandem_tools::{Access, Hints};
+use tandem_host::{Access, Hints};
 
 use super::own_environment;
 use super::questions::{Session, call, question};

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use tandem_agent::permission::{
     Checked, Environment, Mode, Permissions, PolicyRequest, PolicySetup, Verdict,
 };
-use tandem_tools::Access;
+use tandem_host::Access;
 use tempfile::TempDir;
 
 use super::questions::{SHELL, commands};

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use tandem_agent::permission::{Mode, SandboxSituation, Verdict};
+use tandem_host::Access;
+use tandem_host::workspace::OutsideFile;
 use tandem_sandbox::SandboxMode;
-use tandem_tools::Access;
-use tandem_tools::workspace::OutsideFile;
 
 use super::questions::{Session, call};
 use super::sandbox::{WHOLE, check};

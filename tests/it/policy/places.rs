@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use tandem_agent::permission::{
     Mode, Permissions, PolicyRequest, Question, RuleName, Saved, Scope, Verdict,
 };
+use tandem_host::{Access, Hints};
 use tandem_settings::{policy, read_settings};
-use tandem_tools::{Access, Hints};
 
 use super::questions::{call, question};
 use crate::credentials::Place;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tandem_agent::permission::{
     Environment, Mode, Permissions, PolicyRequest, PolicySetup, Question, Scope, Verdict,
 };
-use tandem_tools::{Access, Hints};
+use tandem_host::{Access, Hints};
 
 use super::{Workspace, own_environment};
 

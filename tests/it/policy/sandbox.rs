@@ -9,8 +9,8 @@ use serde_json::json;
 use tandem_agent::permission::{
     Checked, Mode, PolicyRequest, Question, RuleName, SandboxSituation, Scope, Verdict,
 };
+use tandem_host::{Access, SandboxRequest};
 use tandem_sandbox::SandboxMode::{self, DangerFullAccess, ReadOnly, WorkspaceWrite};
-use tandem_tools::{Access, SandboxRequest};
 
 use super::own_environment;
 use super::questions::{SHELL, Session, commands, question};

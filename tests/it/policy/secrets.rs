@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use tandem_agent::permission::{Mode, Permissions, PolicyRequest, PolicySetup, RuleName, Verdict};
-use tandem_tools::Access;
-use tandem_tools::secrets::Secrets;
+use tandem_host::Access;
+use tandem_host::secrets::Secrets;
 
 use super::own_environment;
 use super::questions::{SHELL, Session, call, question};

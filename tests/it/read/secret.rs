@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 use serde_json::{Value, json};
-use tandem_tools::Access;
+use tandem_host::Access;
 
 use super::{Project, tool_named};
 

@@ -3,8 +3,8 @@
 use serde_json::json;
 use tandem_agent::permission::Mode;
 use tandem_agent::session::Answer;
+use tandem_host::command_sandbox::SandboxSetup;
 use tandem_sandbox::Limits;
-use tandem_tools::command_sandbox::SandboxSetup;
 
 use super::{Made, Stage, run, with};
 use crate::needs::{Need, lacking, python};

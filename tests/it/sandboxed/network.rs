@@ -3,10 +3,10 @@
 use std::sync::Mutex;
 
 use tandem_agent::permission::Scope;
+use tandem_host::Access;
+use tandem_host::network::HostLists;
 use tandem_model::{Call, Chunk};
 use tandem_net::Reach;
-use tandem_tools::Access;
-use tandem_tools::network::HostLists;
 use tokio::io::AsyncWriteExt as _;
 
 use super::*;

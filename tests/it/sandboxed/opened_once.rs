@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::Arc;
 
+use tandem_host::command_sandbox::{CommandSandbox, SandboxSetup, ShownFiles};
+use tandem_host::workspace::Workspace;
 use tandem_sandbox::{Mechanism, SandboxMode};
-use tandem_tools::command_sandbox::{CommandSandbox, SandboxSetup, ShownFiles};
-use tandem_tools::workspace::Workspace;
 use tempfile::TempDir;
 
 use super::sandbox_setup;

@@ -8,8 +8,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tandem_agent::permission::{Mode, Question, Scope};
 use tandem_agent::session::{Answer, ToolOutcome};
-use tandem_tools::command_sandbox::SandboxSetup;
-use tandem_tools::home::tool_chains;
+use tandem_host::command_sandbox::SandboxSetup;
+use tandem_host::home::tool_chains;
 use tempfile::TempDir;
 
 use super::{Made, Stage, run};

@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tandem_agent::permission::Mode;
 use tandem_agent::session::Answer;
+use tandem_host::command_sandbox::SandboxSetup;
 use tandem_sandbox::Mechanism;
-use tandem_tools::command_sandbox::SandboxSetup;
 use tempfile::TempDir;
 use tokio::time::timeout;
 

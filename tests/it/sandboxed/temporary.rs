@@ -7,9 +7,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tandem_agent::permission::Mode;
 use tandem_agent::session::Answer;
+use tandem_host::command_sandbox::{CommandSandbox, SandboxSetup, ShownFiles};
+use tandem_host::workspace::Workspace;
 use tandem_sandbox::{Limits, SandboxMode};
-use tandem_tools::command_sandbox::{CommandSandbox, SandboxSetup, ShownFiles};
-use tandem_tools::workspace::Workspace;
 
 use super::{Made, Stage, run, sandbox_setup};
 use crate::needs::{Need, lacking};

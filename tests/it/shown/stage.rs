@@ -9,8 +9,8 @@ use serde_json::json;
 use tandem_agent::session::{
     Event, Log, Origin, Parts, ResultContent, Session, Storage, ToolOutcome,
 };
+use tandem_host::ToolKind;
 use tandem_model::{Call, Chunk, Error, Finish, Model, Prompt};
-use tandem_tools::ToolKind;
 use tokio::sync::Notify;
 
 use super::{Case, first_call};

@@ -1,6 +1,6 @@
 //! Sessions that are left and found again.
 
-use tandem_tools::preimages::ContentId;
+use tandem_host::preimages::ContentId;
 
 use super::*;
 

@@ -4,9 +4,9 @@ use std::io;
 use std::path::Path;
 
 use async_trait::async_trait;
-use tandem_tools::ToolError;
-use tandem_tools::disk::Disk;
-use tandem_tools::files::{FileKind, Files};
+use tandem_host::ToolError;
+use tandem_host::disk::Disk;
+use tandem_host::files::{FileKind, Files};
 use tokio_util::sync::CancellationToken;
 
 use super::*;

@@ -2,7 +2,7 @@
 //! wanted.
 
 use tandem_agent::session::{StopReason, TurnId};
-use tandem_tools::Tool;
+use tandem_host::Tool;
 
 use super::*;
 use crate::fakes::{Fake, says};

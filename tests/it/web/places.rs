@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use expect_test::expect;
 use futures::FutureExt as _;
+use tandem_host::network::{Admission, Connect, HostLists};
 use tandem_net::{Lookup, Reach};
-use tandem_tools::network::{Admission, Connect, HostLists};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 

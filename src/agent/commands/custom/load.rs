@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::template::PromptTemplate;
 use crate::commands::words::first_sentence;
 use crate::session::{CommandArgument, SessionCommand};
-use tandem_tools::disk;
+use tandem_host::disk;
 
 /// Maximum depth of the directories that make up a name.
 const DEEPEST: usize = 8;

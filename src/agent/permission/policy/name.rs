@@ -1,7 +1,7 @@
 //! Names of tools in rules: exact, or with `*` for any text.
 
 use super::request::PolicyRequest;
-use tandem_tools::Access;
+use tandem_host::Access;
 
 /// Pattern of names in a rule.
 #[derive(Debug, Clone)]
@@ -53,7 +53,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use tandem_tools::Hints;
+    use tandem_host::Hints;
 
     #[test]
     fn a_star_stands_for_any_text() {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::permission::mode::Mode;
 use crate::permission::risk::AssessedCommand;
-use tandem_tools::Access;
+use tandem_host::Access;
 
 /// A call that wants to run, as rules see it.
 #[derive(Debug, Clone, Copy)]

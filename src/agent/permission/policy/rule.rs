@@ -11,8 +11,8 @@ use super::name::NamePattern;
 use super::request::{PolicyRequest, Situation, Subject};
 use crate::permission::mode::Mode;
 use crate::permission::verdict::RuleName;
+use tandem_host::Access;
 use tandem_sandbox::SandboxMode;
-use tandem_tools::Access;
 
 /// A rule.
 #[derive(Debug, Clone)]

@@ -26,7 +26,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use tandem_tools::{Access, Hints};
+    use tandem_host::{Access, Hints};
 
     fn check(names: &[&str], tool: &str, access: &Access, expected: bool) {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();

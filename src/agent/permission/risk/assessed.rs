@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tandem_shell::Word;
 
 use super::project::ProjectContent;
-use tandem_tools::workspace::OutsideFile;
+use tandem_host::workspace::OutsideFile;
 
 /// One command of a command line, with its risk.
 #[derive(Debug, Clone, PartialEq, Eq)]

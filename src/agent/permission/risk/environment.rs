@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use super::assessed::Risk;
 use super::cwd::Cwd;
+use tandem_host::hidden_home::HiddenHome;
 use tandem_sandbox::SandboxMode;
 use tandem_shell::environment::{self, Value};
 use tandem_shell::{SimpleCommand, Word, brief};
-use tandem_tools::hidden_home::HiddenHome;
 
 /// Directories where programs are looked for if nobody names any: bash's own default.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin:.";

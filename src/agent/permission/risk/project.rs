@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tandem_content::bounded;
+use tandem_host::preimages::ContentId;
 use tandem_shell::SimpleCommand;
 use tandem_shell::prefix::{ProjectFiles, project_files};
-use tandem_tools::preimages::ContentId;
 
 use super::cwd::Cwd;
 

@@ -8,11 +8,11 @@ use super::assessed::Risk;
 use super::cwd::Cwd;
 use super::variables::Variables;
 use tandem_content::bounded;
+use tandem_host::hidden_home::HiddenHome;
+use tandem_host::secrets::Secrets;
+use tandem_host::workspace::OutsideFile;
 use tandem_shell::options::value;
 use tandem_shell::{Dynamic, RedirectKind, SimpleCommand, Word, brief, reading};
-use tandem_tools::hidden_home::HiddenHome;
-use tandem_tools::secrets::Secrets;
-use tandem_tools::workspace::OutsideFile;
 
 /// In more than so many directories and files, secrets are not looked for.
 const MAX_ENTRIES: usize = 50_000;

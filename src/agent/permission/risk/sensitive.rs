@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
+use tandem_host::NameList;
 use tandem_shell::{sensitive_files, unprotected_files};
-use tandem_tools::NameList;
 
 static LIST: LazyLock<NameList> =
     LazyLock::new(|| NameList::new(sensitive_files()).expect("a test reads the list"));

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::session::event::{Compressed, QuotedMessage};
+use tandem_host::TodoStatus;
+use tandem_host::outputs::{CAN_READ, Outputs};
+use tandem_host::shorten;
 use tandem_model::{Assistant, Message, Part};
-use tandem_tools::TodoStatus;
-use tandem_tools::outputs::{CAN_READ, Outputs};
-use tandem_tools::shorten;
 
 /// Prefix of messages that the agent inserts where the protocol allows only the user's.
 pub(in crate::session) const BY_THE_AGENT: &str = "[From the agent, not the user: ";

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::beginning::{Beginning, MESSAGES as BEGINNING, words};
 use crate::session::conversation::MessageHistory;
 use crate::session::event::QuotedMessage;
+use tandem_host::shorten;
 use tandem_model::{Message, tokens};
-use tandem_tools::shorten;
 
 /// The share of the conversation that stays as it is.
 const KEPT: u64 = 30;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::session::event::{CallStarted, Compressed, Event, ToolOutcome};
-use tandem_tools::workspace::Workspace;
-use tandem_tools::{Access, ResultContent, Todo, ToolKind, ToolOutput};
+use tandem_host::workspace::Workspace;
+use tandem_host::{Access, ResultContent, Todo, ToolKind, ToolOutput};
 
 /// Files that are named, of each kind.
 const FILES: usize = 100;

@@ -8,11 +8,11 @@ use tracing::Instrument as _;
 use super::beginning::words;
 use super::old::SummarizedMessages;
 use crate::session::spans;
+use tandem_host::shorten;
 use tandem_model::{
     Assistant, Chunk, Error, FinishReason, Message, Model, Part, Prompt, Retry, ToolResult, Usage,
     tokens,
 };
-use tandem_tools::shorten;
 
 /// Characters of one result, of a call's arguments, and of anything else that is said.
 struct CharLimits {

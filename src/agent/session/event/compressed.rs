@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use tandem_host::Todo;
 use tandem_model::Usage;
-use tandem_tools::Todo;
 
 /// The beginning of a compressed conversation, as the log has it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

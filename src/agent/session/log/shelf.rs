@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use crate::session::event::Event;
-use tandem_tools::scratch::Scratch;
+use tandem_host::scratch::Scratch;
 
 /// A file of events, each as JSON. It has no name, and is gone with the session.
 pub(in crate::session) struct Shelf {

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::session::at_path;
-use tandem_tools::disk;
-use tandem_tools::workspace::{Respect, Workspace};
+use tandem_host::disk;
+use tandem_host::workspace::{Respect, Workspace};
 
 /// Maximum depth of nested imports.
 const MAX_DEPTH: usize = 5;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tandem_tools::workspace::Workspace;
+use tandem_host::workspace::Workspace;
 
 /// Name of a memory file if the settings name none.
 const DEFAULT_NAME: &str = "GEMINI.md";

@@ -8,29 +8,29 @@ use std::fmt;
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{EncoderResult, Encoding, UTF_16BE, UTF_16LE};
 
-pub(super) use self::endings::{TextEdit, like, normalise, splice};
+pub use self::endings::{TextEdit, like, normalise, splice};
 
 /// Number of bytes of a file to look at to tell text from the rest.
 const SNIFFED: usize = 8192;
 
 /// Text of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FileText {
+pub struct FileText {
     /// Without the byte order mark, with the line endings of the file.
-    pub(super) text: String,
+    pub text: String,
     /// Format of the file.
-    pub(super) format: TextFormat,
+    pub format: TextFormat,
 }
 
 /// Format of a text file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TextFormat {
+pub struct TextFormat {
     charset: Charset,
     /// `true` if the file begins with a byte order mark.
     bom: bool,
     /// `true` if the text encodes to the very bytes it was decoded from. If not, the text is good
     /// for reading only.
-    pub(super) lossless: bool,
+    pub lossless: bool,
 }
 
 impl Default for TextFormat {
@@ -67,7 +67,7 @@ const MARKS: [(Charset, &[u8]); 5] = [
 
 /// Text that has no place in an encoding.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Unencodable {
+pub struct Unencodable {
     character: char,
     /// From 1.
     line: usize,
@@ -87,7 +87,7 @@ impl fmt::Display for Unencodable {
 }
 
 /// Reads bytes as text, leniently; `None` if they are not text.
-pub(super) fn decode(bytes: &[u8]) -> Option<FileText> {
+pub fn decode(bytes: &[u8]) -> Option<FileText> {
     let mark = MARKS.iter().find(|(_, mark)| bytes.starts_with(mark));
     let (charset, rest) = match mark {
         Some((charset, mark)) => (*charset, &bytes[mark.len()..]),
@@ -104,7 +104,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<FileText> {
 }
 
 /// The bytes of a file of this format that says `text`.
-pub(super) fn encode(text: &str, format: &TextFormat) -> Result<Vec<u8>, Unencodable> {
+pub fn encode(text: &str, format: &TextFormat) -> Result<Vec<u8>, Unencodable> {
     let TextFormat { charset, bom, .. } = format;
     if !bom {
         return charset.encode(text);

@@ -68,13 +68,13 @@ pub enum FileKind {
 pub const UNCONFIRMED: &str = "write_unconfirmed";
 
 /// Returns the error for a file of more than `max` bytes.
-pub(super) fn too_large(path: &Path, size: u64, max: u64) -> ToolError {
+pub fn too_large(path: &Path, size: u64, max: u64) -> ToolError {
     let message = format!("{}: {size} bytes are more than the limit of {max}.", path.display());
     ToolError::new("file_too_large", message)
 }
 
 /// Returns the error for a file that is somewhere else by now.
-pub(super) fn moved(path: &Path) -> ToolError {
+pub fn moved(path: &Path) -> ToolError {
     let message = format!(
         "{} is behind a link that was not there when this call began; it was left alone. Try again.",
         path.display()

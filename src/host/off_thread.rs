@@ -7,21 +7,21 @@ use tokio::task::JoinHandle;
 use super::output::ToolError;
 
 /// Runs work that must not be left half done: it goes on when this future is dropped.
-pub(super) async fn to_the_end<T: Send + 'static>(
+pub async fn to_the_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, ToolError>> + Send + 'static,
 ) -> Result<T, ToolError> {
     ended(tokio::spawn(work)).await
 }
 
 /// Runs work that blocks, all of it, also when this future is dropped.
-pub(super) async fn off_thread<T: Send + 'static, E: From<RuntimeEnded> + Send + 'static>(
+pub async fn off_thread<T: Send + 'static, E: From<RuntimeEnded> + Send + 'static>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E> {
     ended(tokio::task::spawn_blocking(work)).await
 }
 
 /// Error of work that was not done because the runtime ends.
-pub(super) struct RuntimeEnded;
+pub struct RuntimeEnded;
 
 impl From<RuntimeEnded> for ToolError {
     fn from(_: RuntimeEnded) -> Self {

@@ -235,7 +235,7 @@ impl Confinement {
 
     /// Returns the mode in which a path could be written, if it is the sandbox that keeps the command from that.
     /// Blocks.
-    pub(super) fn needs(&self, path: &Path) -> Option<SandboxMode> {
+    pub fn needs(&self, path: &Path) -> Option<SandboxMode> {
         let mut ancestors = path.ancestors();
         let (existing, real) =
             ancestors.find_map(|part| Some((part, part.canonicalize().ok()?)))?;
@@ -301,7 +301,7 @@ impl Confinement {
     }
 
     /// Returns the files of the workspace that the command does not see.
-    pub(super) fn hidden_in_workspace(&self) -> Vec<&Path> {
+    pub fn hidden_in_workspace(&self) -> Vec<&Path> {
         let Profile { roots, hidden, .. } = &*self.profile;
         let inside = |path: &&PathBuf| roots.iter().any(|root| path.starts_with(root.path()));
         hidden.iter().filter(inside).map(PathBuf::as_path).collect()
@@ -563,7 +563,7 @@ impl CommandSandbox {
 
     /// Looks at what has come up, now that what ran on has ended. Nothing is moved: a person, or a command
     /// that was allowed to, may have made it meanwhile.
-    pub(super) async fn has_ended(self: &Arc<Self>, ended: RunsOn) {
+    pub async fn has_ended(self: &Arc<Self>, ended: RunsOn) {
         drop(ended);
         let sandbox = Arc::clone(self);
         let look =
@@ -608,7 +608,7 @@ impl CommandSandbox {
     }
 
     /// Takes over a file that the agent has written itself: nobody has to be told that it came up.
-    pub(super) async fn accept(self: &Arc<Self>, path: &Path) {
+    pub async fn accept(self: &Arc<Self>, path: &Path) {
         let (sandbox, path) = (Arc::clone(self), path.to_owned());
         let accept = move || {
             for root in sandbox.workspace.roots() {
@@ -627,7 +627,7 @@ impl CommandSandbox {
 
     /// Walks through the workspace, as a command may have changed it: the next need not list what it has changed
     /// then, and nobody waits for this walk but the next command.
-    pub(super) fn search_again(self: &Arc<Self>) {
+    pub fn search_again(self: &Arc<Self>) {
         let sandbox = Arc::clone(self);
         tokio::task::spawn_blocking(move || sandbox.search());
     }

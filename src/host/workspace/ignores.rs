@@ -59,7 +59,7 @@ impl Respect {
 }
 
 /// The rules for what is below one directory, as they were when each was first asked for.
-pub(crate) struct Ignores {
+pub struct Ignores {
     root: PathBuf,
     respect: Respect,
     /// Rules that go before all others, an earlier set before a later one.
@@ -101,7 +101,7 @@ impl Ignores {
     }
 
     /// The ignore file that covers a real path, if none covers a directory above it.
-    pub(crate) fn cover_entry(&self, real: &Path, is_dir: bool) -> Option<&'static str> {
+    pub fn cover_entry(&self, real: &Path, is_dir: bool) -> Option<&'static str> {
         if !self.is_below(real) {
             return None;
         }

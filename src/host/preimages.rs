@@ -115,7 +115,7 @@ impl Preimages {
     }
 
     /// Keeps the content that is there before a change, if it can be kept.
-    pub(super) fn keep(&self, content: Option<&[u8]>) -> Preimage {
+    pub fn keep(&self, content: Option<&[u8]>) -> Preimage {
         let Some(content) = content else { return Preimage::Nothing };
         let id = ContentId::of(content);
         match self.put(&id, content) {

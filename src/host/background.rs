@@ -53,31 +53,31 @@ pub struct Job {
 }
 
 /// Reaction to the end of a command in the background, unless it ends with the session.
-pub(super) struct JobEnd {
+pub struct JobEnd {
     /// Looks at what the command has made.
-    pub(super) look: BoxFuture<'static, ()>,
+    pub look: BoxFuture<'static, ()>,
     /// Called when the command has ended by itself, or was stopped by somebody.
-    pub(super) tell: Arc<dyn Fn(&Job) + Send + Sync>,
+    pub tell: Arc<dyn Fn(&Job) + Send + Sync>,
 }
 
 /// A command that was started, and waited for until now.
-pub(super) struct StartedCommand<'a> {
+pub struct StartedCommand<'a> {
     /// For `bash -c`.
-    pub(super) command: &'a str,
+    pub command: &'a str,
     /// Working directory; absolute.
-    pub(super) directory: &'a Path,
+    pub directory: &'a Path,
     /// The command, which runs on.
-    pub(super) running: RunningCommand,
+    pub running: RunningCommand,
     /// Output so far.
-    pub(super) written: OutputBuffer,
+    pub written: OutputBuffer,
 }
 
 /// A command that could not be taken over.
-pub(super) struct NotAdopted {
+pub struct NotAdopted {
     /// The command, which runs on.
-    pub(super) running: RunningCommand,
+    pub running: RunningCommand,
     /// The reason.
-    pub(super) why: io::Error,
+    pub why: io::Error,
 }
 
 /// State of a command in the background.
@@ -137,7 +137,7 @@ impl Background {
     }
 
     /// Returns the newest with this process id, or an error for the model.
-    pub(super) fn named(&self, pid: usize) -> Result<Arc<Job>, ToolError> {
+    pub fn named(&self, pid: usize) -> Result<Arc<Job>, ToolError> {
         let found = i32::try_from(pid).ok().and_then(|pid| self.find(pid));
         found.ok_or_else(|| {
             let message = format!(
@@ -154,7 +154,7 @@ impl Background {
     }
 
     /// Starts a command line by `start`.
-    pub(super) fn start(
+    pub fn start(
         &self,
         command: &str,
         directory: &Path,
@@ -171,11 +171,7 @@ impl Background {
 
     /// Takes over a command that runs, with what it has written so far. Somebody is told when it ends. The error
     /// gives the command back, with the reason.
-    pub(super) fn adopt(
-        &self,
-        started: StartedCommand<'_>,
-        end: JobEnd,
-    ) -> Result<Arc<Job>, NotAdopted> {
+    pub fn adopt(&self, started: StartedCommand<'_>, end: JobEnd) -> Result<Arc<Job>, NotAdopted> {
         let StartedCommand { command, directory, running, written } = started;
         let mut jobs = self.jobs.lock();
         if let Err(why) = self.check_room(&jobs) {
@@ -260,13 +256,13 @@ impl Job {
     }
 
     /// The same, without telling anybody of it.
-    pub(super) async fn stop_unannounced(&self) {
+    pub async fn stop_unannounced(&self) {
         self.status.send_modify(|status| status.tell = false);
         self.stop().await;
     }
 
     /// Waits until it has ended.
-    pub(super) async fn wait(&self) {
+    pub async fn wait(&self) {
         let _ = self.status.subscribe().wait_for(|status| status.end.is_some()).await;
     }
 
@@ -281,7 +277,7 @@ impl Job {
 
     /// Waits until it has ended, but no longer than this. If it has not, somebody is told when it
     /// does.
-    pub(super) async fn settle(&self, time: Duration) -> JobState {
+    pub async fn settle(&self, time: Duration) -> JobState {
         let _ = timeout(time, self.wait()).await;
         self.status.send_modify(|status| status.tell = status.end.is_none());
         self.state()

@@ -11,20 +11,20 @@ const COMPARING: Duration = Duration::from_secs(1);
 
 /// A piece of text that is replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TextEdit<'a> {
+pub struct TextEdit<'a> {
     /// Range in the normalised text.
-    pub(crate) range: Range<usize>,
+    pub range: Range<usize>,
     /// Replacement, normalised.
-    pub(crate) new: Cow<'a, str>,
+    pub new: Cow<'a, str>,
 }
 
 /// The text with `\n` alone at the end of lines.
-pub(crate) fn normalise(text: &str) -> Cow<'_, str> {
+pub fn normalise(text: &str) -> Cow<'_, str> {
     if text.contains("\r\n") { text.replace("\r\n", "\n").into() } else { text.into() }
 }
 
 /// The whole text `new`, with the endings that `old` has: lines that stay keep theirs.
-pub(crate) fn like(old: &str, new: &str) -> String {
+pub fn like(old: &str, new: &str) -> String {
     match Endings::of(old) {
         Endings { crlf: 0, lf: 0 } => new.to_owned(),
         endings => endings.apply(old, &normalise(new)),
@@ -33,7 +33,7 @@ pub(crate) fn like(old: &str, new: &str) -> String {
 
 /// Carries out edits that were worked out on the normalised text, in its order and apart from
 /// each other. All else stays, byte for byte.
-pub(crate) fn splice(old: &str, edits: &[TextEdit<'_>]) -> String {
+pub fn splice(old: &str, edits: &[TextEdit<'_>]) -> String {
     let endings = Endings::of(old);
     // Where, in the normalised text, the line ends are that lost their `\r`.
     let lost: Vec<usize> =

@@ -22,7 +22,7 @@ struct CommandTime {
 }
 
 /// A command that runs until this is dropped.
-pub(super) struct CommandTimer(Arc<CommandTime>);
+pub struct CommandTimer(Arc<CommandTime>);
 
 impl Drop for CommandTimer {
     fn drop(&mut self) {
@@ -33,7 +33,7 @@ impl Drop for CommandTimer {
 
 impl CommandTimes {
     /// Notes that a command starts.
-    pub(super) fn start(&self) -> CommandTimer {
+    pub fn start(&self) -> CommandTimer {
         let time = Arc::new(CommandTime { start: SystemTime::now(), end: OnceLock::new() });
         let mut times = self.0.lock();
         if times.len() == REMEMBERED {

@@ -16,7 +16,7 @@ const CONTEXT: usize = 5;
 const COMPARING: Duration = Duration::from_secs(2);
 
 /// A unified diff without file names, for a model: cut to the limits. Line endings do not count.
-pub(super) fn unified(old: &str, new: &str, limits: &ToolLimits) -> String {
+pub fn unified(old: &str, new: &str, limits: &ToolLimits) -> String {
     let (old, new) = (normalise(old), normalise(new));
     let (old, new) = (split(&old), split(&new));
     let diff = compare(COMPARING, &old, &new);
@@ -171,7 +171,7 @@ fn pop_last(pieces: &mut [(bool, String)], c: char) -> bool {
 }
 
 /// A line of at most so many characters.
-pub(super) fn cut(line: &str, chars: usize) -> String {
+pub fn cut(line: &str, chars: usize) -> String {
     match line.char_indices().nth(chars) {
         Some((at, _)) => format!("{}... [truncated]", &line[..at]),
         None => line.to_owned(),

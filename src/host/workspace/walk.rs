@@ -119,7 +119,7 @@ impl Walk {
     }
 
     /// Returns facts about the entry that was met last, if it is no link: with fewer calls than by its path.
-    pub(crate) fn metadata(&self, entry: &WalkEntry) -> io::Result<Metadata> {
+    pub fn metadata(&self, entry: &WalkEntry) -> io::Result<Metadata> {
         match self.levels.last() {
             Some(Level { depth, left: Left::Open(entries), .. }) if *depth == entry.depth => {
                 entries.metadata(entry.file_name())

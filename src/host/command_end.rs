@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
 /// End of a command that was waited for.
-pub(super) enum CommandEnd {
+pub enum CommandEnd {
     /// It has ended by itself.
     Exited(CommandExit),
     /// It has written nothing for too long.

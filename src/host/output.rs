@@ -14,6 +14,9 @@ use tandem_content::visible::visible_line;
 /// Time to compare two texts while somebody waits to be shown the difference.
 const SHOWING: Duration = Duration::from_millis(20);
 
+/// First line of the report to the model if no file of several could be read.
+pub const NO_FILES_READ: &str = "No files were read.";
+
 /// Result of a call that worked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolOutput {

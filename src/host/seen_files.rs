@@ -28,7 +28,7 @@ struct SeenFile {
 
 /// Relation of a file's content to the content that the model knows.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub enum Seen {
     /// The model has never been shown the file.
     Never,
     /// The file has changed since the model was shown it.
@@ -41,12 +41,12 @@ pub(super) enum Seen {
 
 impl SeenFiles {
     /// Notes that the model knows the content of the file at this real path.
-    pub(super) fn note(&self, path: &Path, content: ContentId) {
+    pub fn note(&self, path: &Path, content: ContentId) {
         put(&mut self.0.lock(), path, SeenFile { content, parts: None });
     }
 
     /// Notes that the model has been shown lines of the file at this real path, counted from 1, of so many.
-    pub(super) fn note_lines(
+    pub fn note_lines(
         &self,
         path: &Path,
         content: ContentId,
@@ -68,7 +68,7 @@ impl SeenFiles {
     }
 
     /// Compares the content of the file at this real path with the content that the model knows.
-    pub(super) fn compare(&self, path: &Path, content: &[u8]) -> Seen {
+    pub fn compare(&self, path: &Path, content: &[u8]) -> Seen {
         let content = ContentId::of(content);
         match self.0.lock().get(path) {
             None => Seen::Never,

@@ -31,7 +31,7 @@ const MAX_PATH: usize = 4096;
 const MAX_LINKS: usize = 40;
 
 /// Kind of the error of a path that leads out of the workspace.
-pub(super) const OUTSIDE: &str = "path_not_in_workspace";
+pub const OUTSIDE: &str = "path_not_in_workspace";
 
 /// Directories whose place the session's own one takes in the sandbox.
 const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
@@ -54,11 +54,11 @@ pub struct Workspace {
 }
 
 /// A path that is to be read.
-pub(super) struct PathToRead {
+pub struct PathToRead {
     /// Real path.
-    pub(super) real: PathBuf,
+    pub real: PathBuf,
     /// `true` if a person has to agree.
-    pub(super) is_asked: bool,
+    pub is_asked: bool,
 }
 
 impl Workspace {
@@ -164,7 +164,7 @@ impl Workspace {
     }
 
     /// Returns a file or directory outside, by its real path, as a person is asked about it.
-    pub(super) fn asked_about(&self, real: &Path, is_directory: bool) -> Option<OutsideFile> {
+    pub fn asked_about(&self, real: &Path, is_directory: bool) -> Option<OutsideFile> {
         Some(self.files_outside()?.asked(real, is_directory))
     }
 
@@ -217,7 +217,7 @@ impl Workspace {
     }
 
     /// Returns a real path as the session's commands name it.
-    pub(super) fn shown(&self, real: &Path) -> PathBuf {
+    pub fn shown(&self, real: &Path) -> PathBuf {
         let inside = self.temporary_path();
         let inside = inside.and_then(|directory| real.strip_prefix(directory).ok());
         match inside {
@@ -262,7 +262,7 @@ impl Workspace {
     }
 
     /// Returns the place of a real path below the descriptor of its root, or of the session's own `/tmp`.
-    pub(super) fn rooted(&self, real: &Path) -> io::Result<RootedPath> {
+    pub fn rooted(&self, real: &Path) -> io::Result<RootedPath> {
         let all = self.opened.iter().chain(self.temporary.get());
         // Where one root lies in another, the innermost counts.
         let root = all.filter(|root| real.starts_with(root.path()));
@@ -283,7 +283,7 @@ impl Workspace {
 
     /// Returns facts about the file at a path that has at most one link in it, at its end: about the link's target,
     /// if that is inside.
-    pub(super) fn metadata(&self, path: &Path) -> io::Result<Metadata> {
+    pub fn metadata(&self, path: &Path) -> io::Result<Metadata> {
         match self.rooted(path)?.metadata() {
             Err(error) if is_moved(&error) => {
                 let target = self.link_target(path).ok_or(io::ErrorKind::NotFound)?;
@@ -315,7 +315,7 @@ impl Workspace {
     }
 
     /// The same, and also skips what `keep` says no to: a file, or all of a directory.
-    pub(super) fn walk_where(
+    pub fn walk_where(
         &self,
         dir: &Path,
         respect: Respect,
@@ -341,17 +341,17 @@ impl Workspace {
     }
 
     /// Returns the target of a symbolic link, if that exists and is inside.
-    pub(super) fn link_target(&self, link: &Path) -> Option<PathBuf> {
+    pub fn link_target(&self, link: &Path) -> Option<PathBuf> {
         link_target(&self.roots, self.temporary_path(), link)
     }
 
     /// Returns the real path of a file that exists.
-    pub(super) fn real(&self, path: &Path) -> io::Result<PathBuf> {
+    pub fn real(&self, path: &Path) -> io::Result<PathBuf> {
         existing(path, self.temporary_path())
     }
 
     /// The rules for what is below `dir`: for many paths, better than [`Self::ignored_by`].
-    pub(super) fn ignores(&self, dir: &Path, respect: Respect) -> Ignores {
+    pub fn ignores(&self, dir: &Path, respect: Respect) -> Ignores {
         let mut roots: Vec<_> = self.roots.iter().filter(|root| dir.starts_with(root)).collect();
         roots.sort_by_key(|root| root.as_os_str().len());
         let mut roots = roots.into_iter();

@@ -3,18 +3,20 @@
 use std::collections::BinaryHeap;
 
 /// Keeps the smallest `max` of all that it is given, and counts the rest.
-pub(super) struct Smallest<T> {
+pub struct Smallest<T> {
     max: usize,
     kept: BinaryHeap<T>,
     given: usize,
 }
 
 impl<T: Ord> Smallest<T> {
-    pub(super) fn new(max: usize) -> Self {
+    /// Returns an empty collection that keeps at most `max` items.
+    pub fn new(max: usize) -> Self {
         Self { max, kept: BinaryHeap::new(), given: 0 }
     }
 
-    pub(super) fn push(&mut self, item: T) {
+    /// Gives an item.
+    pub fn push(&mut self, item: T) {
         self.given += 1;
         self.kept.push(item);
         if self.kept.len() > self.max {
@@ -23,12 +25,12 @@ impl<T: Ord> Smallest<T> {
     }
 
     /// Returns the number of items that were given.
-    pub(super) fn given(&self) -> usize {
+    pub fn given(&self) -> usize {
         self.given
     }
 
     /// Returns the items that were kept, in order.
-    pub(super) fn into_sorted(self) -> Vec<T> {
+    pub fn into_sorted(self) -> Vec<T> {
         self.kept.into_sorted_vec()
     }
 }

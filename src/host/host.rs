@@ -144,7 +144,7 @@ impl Host {
     }
 
     /// The same for a path that is only read, which may be one in the session's own `/tmp`, or one outside.
-    pub(super) async fn resolve_to_read(&self, path: &str) -> Result<PathToRead, ToolError> {
+    pub async fn resolve_to_read(&self, path: &str) -> Result<PathToRead, ToolError> {
         let path = &*self.with_home(path);
         if Workspace::may_be_temporary(path)
             && let Some(sandbox) = &self.sandbox

@@ -35,7 +35,7 @@ pub struct Destination {
 
 impl Destination {
     /// Reads a host as a URL has it, and a port; `None` if there is no such host.
-    pub(crate) fn new(host: &str, port: u16) -> Option<Self> {
+    pub fn new(host: &str, port: u16) -> Option<Self> {
         (port > 0).then_some(())?;
         Some(Self { host: normalized(host)?, port })
     }
@@ -87,12 +87,12 @@ pub struct HostLists {
 
 impl HostLists {
     /// Returns whether a host is allowed.
-    pub(crate) fn allow(&self, destination: &Destination) -> bool {
+    pub fn allow(&self, destination: &Destination) -> bool {
         self.allowed.iter().any(|pattern| pattern.covers(&destination.host))
     }
 
     /// Returns whether a host is denied. The error says so.
-    pub(crate) fn judge(&self, destination: &Destination) -> Result<(), String> {
+    pub fn judge(&self, destination: &Destination) -> Result<(), String> {
         if self.denied_unknown {
             let why = "no host is connected to until `sandbox.network.deniedDomains` is corrected";
             return Err(why.to_owned());

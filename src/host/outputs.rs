@@ -153,7 +153,7 @@ impl Outputs {
 
     /// The file that a path from the model leads to, if it is one of these. It may be the path that the file had
     /// at another node.
-    pub(super) fn find(&self, path: &str) -> Option<PathBuf> {
+    pub fn find(&self, path: &str) -> Option<PathBuf> {
         let directory = self.scratch.existing()?;
         let stored = self.scratch.stored_files().and_then(|stored| stored.name_of(path.as_ref()));
         let is_stored = stored.is_some();
@@ -200,7 +200,7 @@ impl Outputs {
     }
 
     /// Has one of these files in the session's directory, if only the store has it.
-    pub(super) async fn fetch(&self, file: &Path) -> io::Result<()> {
+    pub async fn fetch(&self, file: &Path) -> io::Result<()> {
         match self.name(file) {
             Some(name) => self.scratch.fetch(&name).await.map(drop),
             None => Ok(()),

@@ -40,7 +40,7 @@ const COMMAND_GRACE: Duration = Duration::from_millis(200);
 const PROGRAM_GRACE: Duration = Duration::from_secs(1);
 
 /// Environment variables of every command. A pager would wait for keys.
-pub(super) const COMMAND_VARIABLES: [(&str, &str); 3] =
+pub const COMMAND_VARIABLES: [(&str, &str); 3] =
     [("GEMINI_CLI", "1"), ("PAGER", "cat"), ("GIT_PAGER", "cat")];
 
 /// Starts the commands of one session.

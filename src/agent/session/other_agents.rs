@@ -162,15 +162,15 @@ const TODO_DESCRIPTIONS: [&str; 3] = ["content", "step", "title"];
 
 /// A call of a built-in tool.
 #[derive(Debug, Clone, PartialEq)]
-pub struct BuiltInCall {
+pub(super) struct BuiltInCall {
     /// Name of the tool.
-    pub tool: &'static str,
+    pub(super) tool: &'static str,
     /// Its arguments.
-    pub args: Value,
+    pub(super) args: Value,
 }
 
 /// Returns the call of a built-in tool that means the same as one of another agent's tool, if there is one.
-pub fn translate(name: &str, args: Value) -> Option<BuiltInCall> {
+pub(super) fn translate(name: &str, args: Value) -> Option<BuiltInCall> {
     let bare = without_prefix(name);
     let key = key(bare);
     if EDITORS.contains(&key.as_str()) {
@@ -186,7 +186,7 @@ pub fn translate(name: &str, args: Value) -> Option<BuiltInCall> {
 
 /// Returns the arguments of a call of a built-in tool under the names that the tool knows. Two names of one argument
 /// with different values are left as they are, so that the tool refuses them.
-pub fn arguments(tool: &str, args: Value) -> Value {
+pub(super) fn arguments(tool: &str, args: Value) -> Value {
     let Value::Object(mut args) = args else { return args };
     let groups = ARGUMENTS.iter().filter(|(of, _)| *of == tool).flat_map(|(_, groups)| *groups);
     for (other, own) in groups.copied().flatten() {
@@ -207,7 +207,7 @@ pub fn arguments(tool: &str, args: Value) -> Value {
 }
 
 /// Returns the name of a tool without the prefix that a model has put before it.
-pub fn without_prefix(name: &str) -> &str {
+pub(super) fn without_prefix(name: &str) -> &str {
     PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
 }
 

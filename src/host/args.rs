@@ -15,7 +15,7 @@ pub fn parse<T: DeserializeOwned>(args: Value) -> Result<T, ToolError> {
 }
 
 /// A whole number that is not negative, if there is one.
-pub(super) fn number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
+pub fn number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
     let value = Value::deserialize(from)?;
     let number = match &value {
         Value::Null => return Ok(None),
@@ -35,7 +35,7 @@ fn whole(number: f64) -> Option<u64> {
 }
 
 /// Yes or no, if it is said.
-pub(super) fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<Option<bool>, D::Error> {
+pub fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<Option<bool>, D::Error> {
     let value = Value::deserialize(from)?;
     match &value {
         Value::Null => Ok(None),
@@ -47,7 +47,7 @@ pub(super) fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<Option<bool>, D
 }
 
 /// A list of strings; one string is a list of one.
-pub(super) fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+pub fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     match Value::deserialize(from)? {
         Value::Null => Ok(Vec::new()),
         Value::String(one) => Ok(vec![one]),
@@ -58,16 +58,18 @@ pub(super) fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D:
 /// Kinds of ignore files that count, as a model says it.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
-pub(super) struct FilterArgs {
+pub struct FilterArgs {
+    /// `true` if what `.gitignore` names is left out.
     #[serde(deserialize_with = "flag")]
-    pub(super) respect_git_ignore: Option<bool>,
+    pub respect_git_ignore: Option<bool>,
+    /// `true` if what `.geminiignore` names is left out.
     #[serde(deserialize_with = "flag")]
-    pub(super) respect_gemini_ignore: Option<bool>,
+    pub respect_gemini_ignore: Option<bool>,
 }
 
 impl FilterArgs {
     /// Returns the kinds that count: all, unless the model says otherwise.
-    pub(super) fn respect(&self) -> Respect {
+    pub fn respect(&self) -> Respect {
         Respect {
             git: self.respect_git_ignore.unwrap_or(true),
             own: self.respect_gemini_ignore.unwrap_or(true),
@@ -75,7 +77,7 @@ impl FilterArgs {
     }
 
     /// Returns the JSON Schema of these arguments.
-    pub(super) fn schema() -> Value {
+    pub fn schema() -> Value {
         serde_json::json!({
             "type": "object",
             "description": "Which ignore files count. Both do if this is left out.",

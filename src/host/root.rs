@@ -86,7 +86,7 @@ impl Root {
 /// A real path below a root. Whatever is done to it is an error that [`is_moved`] tells if a link has come up
 /// on the way, or it has become one.
 #[derive(Debug, Clone)]
-pub(super) struct RootedPath {
+pub struct RootedPath {
     root: Arc<Root>,
     /// Absolute.
     path: PathBuf,
@@ -187,12 +187,12 @@ impl RootedPath {
     }
 
     /// Returns what is known of the file.
-    pub(super) fn metadata(&self) -> io::Result<Metadata> {
+    pub fn metadata(&self) -> io::Result<Metadata> {
         self.parent()?.metadata()
     }
 
     /// Lists the directory.
-    pub(super) fn entries(&self) -> io::Result<Entries> {
+    pub fn entries(&self) -> io::Result<Entries> {
         let below = self.root.relative(&self.path)?;
         Entries::new(open_below(self.root.directory.as_fd(), below, LISTED)?)
     }
@@ -240,16 +240,16 @@ impl Parent<'_> {
 }
 
 /// Facts about a file.
-pub(super) struct Metadata(Stat);
+pub struct Metadata(Stat);
 
 impl Metadata {
     /// Returns the kind.
-    pub(super) fn kind(&self) -> FileType {
+    pub fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.0.st_mode)
     }
 
     /// Returns the number of bytes.
-    pub(super) fn size(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         self.0.st_size.try_into().unwrap_or_default()
     }
 
@@ -259,7 +259,7 @@ impl Metadata {
     }
 
     /// Returns the time of the last change of the content.
-    pub(super) fn modified(&self) -> SystemTime {
+    pub fn modified(&self) -> SystemTime {
         let seconds = u64::try_from(self.0.st_mtime).unwrap_or_default();
         let nanos = u32::try_from(self.0.st_mtime_nsec).unwrap_or_default();
         SystemTime::UNIX_EPOCH + Duration::new(seconds, nanos)
@@ -267,7 +267,7 @@ impl Metadata {
 }
 
 /// Entries of a directory, as they come.
-pub(super) struct Entries(Dir);
+pub struct Entries(Dir);
 
 impl Iterator for Entries {
     type Item = io::Result<(OsString, FileType)>;
@@ -330,7 +330,7 @@ fn metadata(directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<Metadata> {
 }
 
 /// Returns whether an error says that a link has come up, or that a directory was moved away meanwhile.
-pub(super) fn is_moved(error: &io::Error) -> bool {
+pub fn is_moved(error: &io::Error) -> bool {
     let moved = [Errno::LOOP, Errno::XDEV].map(|it| Some(it.raw_os_error()));
     moved.contains(&error.raw_os_error())
 }

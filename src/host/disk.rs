@@ -37,7 +37,7 @@ impl Disk {
     }
 
     /// Opens a file to read it, at a real path. Blocks.
-    pub(super) fn open(&self, path: &Path) -> io::Result<File> {
+    pub fn open(&self, path: &Path) -> io::Result<File> {
         self.rooted(path)?.open(OFlags::RDONLY)
     }
 

@@ -10,7 +10,8 @@ const SNIFF: usize = 4096;
 /// Number of bytes of the end to show while a command runs.
 const LIVE: usize = 16 * 1024;
 
-pub(super) struct OutputBuffer {
+/// Beginning and end of the output of a command; the middle is left out of long output.
+pub struct OutputBuffer {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     total: u64,
@@ -19,7 +20,8 @@ pub(super) struct OutputBuffer {
 }
 
 impl OutputBuffer {
-    pub(super) fn new(max_bytes: usize) -> Self {
+    /// Returns an empty buffer of at most `max_bytes` bytes.
+    pub fn new(max_bytes: usize) -> Self {
         Self { head: Vec::new(), tail: VecDeque::new(), total: 0, half: max_bytes / 2 }
     }
 
@@ -32,7 +34,8 @@ impl OutputBuffer {
         shrunk
     }
 
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    /// Adds further output.
+    pub fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let (head, rest) = bytes.split_at(bytes.len().min(self.half - self.head.len()));
         self.head.extend_from_slice(head);
@@ -43,7 +46,7 @@ impl OutputBuffer {
     }
 
     /// Returns the output as plain text, with a line in place of what is left out.
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         if self.is_binary() {
             return format!("[binary output, {} bytes]", self.total);
         }
@@ -57,7 +60,7 @@ impl OutputBuffer {
     }
 
     /// Returns the last lines, to be shown while the output grows.
-    pub(super) fn live(&self) -> String {
+    pub fn live(&self) -> String {
         if self.is_binary() {
             return format!("[Receiving binary output... {} MB]", self.total.div_ceil(1 << 20));
         }

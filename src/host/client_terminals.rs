@@ -71,7 +71,7 @@ impl OpenTerminals {
     }
 
     /// Returns the terminals of the client that joined last.
-    pub(super) fn last(&self) -> Option<Arc<dyn ClientTerminals>> {
+    pub fn last(&self) -> Option<Arc<dyn ClientTerminals>> {
         self.0.lock().last().cloned()
     }
 }

@@ -1,0 +1,64 @@
+//! What a session works on: its workspace, files, terminals, sandbox for commands, network proxy and outputs; and the
+//! traits that a tool is written against.
+//!
+//! A call has two steps. [`Tool::prepare`] reads the arguments and says what would happen, for
+//! the policy and for people; [`Invocation::run`] does it. Tools reach files and start commands
+//! through the session's [`Host`], never directly.
+
+pub mod args;
+pub mod background;
+pub mod buffers;
+pub mod client_terminals;
+pub mod command_end;
+pub mod command_sandbox;
+pub mod command_times;
+mod context;
+pub mod diff;
+pub mod disk;
+#[cfg(test)]
+mod exchange;
+pub mod files;
+pub mod hidden_home;
+pub mod home;
+mod host;
+mod invocation;
+mod limits;
+pub mod memory_file;
+mod name_list;
+pub mod network;
+pub mod off_thread;
+mod output;
+pub mod outputs;
+mod plain;
+pub mod preimages;
+pub mod root;
+pub mod scratch;
+pub mod secrets;
+pub mod seen_files;
+pub mod session_files;
+pub mod shell_output;
+mod shorten;
+pub mod smallest;
+pub mod stored_files;
+pub mod terminals;
+pub mod text;
+mod tool;
+mod user_question;
+pub mod workspace;
+
+pub use self::args::parse;
+pub use self::command_end::CommandExit;
+pub use self::context::{Announce, ToolContext};
+pub use self::diff::{DiffLine, LineDiff, Side};
+pub use self::host::Host;
+pub use self::invocation::{Access, FileLocation, Hints, Invocation, SandboxRequest, Summary};
+pub use self::limits::ToolLimits;
+pub use self::name_list::NameList;
+pub use self::output::{
+    FileDiff, NO_FILES_READ, ResultContent, ServerAnswer, Todo, TodoStatus, ToolError, ToolOutput,
+    WebSource,
+};
+pub use self::plain::plain;
+pub use self::shorten::{one_line, shorten};
+pub use self::tool::{Tool, ToolKind, ToolSpec};
+pub use self::user_question::{AskUser, UserAnswer, UserQuestion};
