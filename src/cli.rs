@@ -22,11 +22,11 @@ use serde_json::Value;
 
 use crate::logging::LogFormat;
 use tandem_a2a::{AddressRange, AllowedHost, AllowedOrigin, PublicUrl};
-use tandem_agent::permission::Mode;
 use tandem_agent::session::ResumePolicy;
 use tandem_agent::sessions::WantedSession;
 use tandem_headless::Format;
 use tandem_model::provider::Provider;
+use tandem_policy::Mode;
 use tandem_sandbox::{Mechanism, SandboxMode};
 use tandem_settings::limits::{self, Change};
 use tandem_settings::{Override, SandboxChoice, SettingOrigin};

@@ -4,7 +4,6 @@
 mod blocking;
 pub mod commands;
 mod keyed_mutex;
-pub mod permission;
 pub mod session;
 pub mod sessions;
 

@@ -13,13 +13,11 @@ mod active_model;
 mod approvals;
 mod at_path;
 mod call;
-mod choice;
 mod command;
 mod compress;
 mod connections;
 mod consent;
 mod conversation;
-mod decision;
 mod engine;
 mod event;
 mod file_uploads;
@@ -70,16 +68,14 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-pub use self::choice::{Choice, ChoiceKind, is_same_word, plain_answer};
 pub use self::command::{
     CommandArgument, CommandReply, CommandTurn, Commands, NotForModel, ResolvedCommand,
     SessionCommand,
 };
-pub use self::decision::Decision;
 use self::engine::Engine;
 pub use self::engine::{DEFAULT_THINKING, Upkeep};
 pub use self::event::{
-    Answer, CallStarted, Caller, ClientName, Compressed, Event, FORMAT, Masked, Origin, PromptFile,
+    CallStarted, Caller, ClientName, Compressed, Event, FORMAT, Masked, Origin, PromptFile,
     PromptPart, PromptTags, PushConfig, QuotedMessage, SessionStarted, StopReason, TaskEvent,
     ToolOutcome, TurnId, UnknownEvent, UnknownOutcome,
 };
@@ -112,9 +108,6 @@ pub use self::store::{
 pub use self::store_health::StoreHealth;
 pub use self::turn_progress::ResumePolicy;
 pub use self::undo::{CallChange, Selection};
-use crate::permission::Permissions;
-pub use crate::permission::sandbox_mark::without_sandbox_marks;
-pub use crate::permission::{Mode, Question, QuestionSubject, RuleName, Saved, Scope};
 use tandem_host::background::Background;
 pub use tandem_host::buffers::TextBuffers;
 pub use tandem_host::client_terminals::{
@@ -134,6 +127,12 @@ pub use tandem_mcp::{
 };
 use tandem_model as model;
 pub use tandem_model::{Error as ModelError, Retry, ThinkingLevels, ToolDeclaration, Usage};
+use tandem_policy::Permissions;
+pub use tandem_policy::sandbox_mark::without_sandbox_marks;
+pub use tandem_policy::{
+    Answer, Choice, ChoiceKind, Decision, Mode, Question, QuestionSubject, RuleName, Saved, Scope,
+    is_same_word, plain_answer,
+};
 
 /// A live conversation, as front ends hold it.
 pub struct Session {

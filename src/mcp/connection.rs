@@ -20,8 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::error_text::{causes, discreet};
 use parking_lot::Mutex;
-use tandem_host::one_line;
-use tandem_host::plain;
+use tandem_host::{one_line, plain};
 use tandem_trace::{self as trace, TraceContext};
 
 /// Between two updates of what is shown of a call that runs.

@@ -12,9 +12,7 @@ use serde_json::Value;
 use super::config::{McpLimits, ServerConfig};
 use super::connection::{RequestError, RequestOptions, ServerConnection};
 use super::schema;
-use tandem_host::Hints;
-use tandem_host::plain;
-use tandem_host::{one_line, shorten};
+use tandem_host::{Hints, one_line, plain, shorten};
 
 /// Characters of a name or a title.
 const NAME: usize = 200;

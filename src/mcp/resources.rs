@@ -15,9 +15,8 @@ use super::server::ServerHandle;
 use super::tool::failed;
 use tandem_host::{
     Access, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec,
-    parse,
+    one_line, parse, shorten,
 };
-use tandem_host::{one_line, shorten};
 
 /// The tool that reads one.
 pub const READ_RESOURCE: &str = "read_mcp_resource";

@@ -4,9 +4,7 @@ use rmcp::model::{ContentBlock, ResourceContents};
 use serde_json::Value;
 
 use tandem_content::media::Media;
-use tandem_host::plain;
-use tandem_host::{ResultContent, ServerAnswer, ToolLimits};
-use tandem_host::{one_line, shorten};
+use tandem_host::{ResultContent, ServerAnswer, ToolLimits, one_line, plain, shorten};
 
 /// Characters of an address or a type in a sentence.
 const SHORT: usize = 300;

@@ -13,10 +13,9 @@ use super::offer::ServerTool;
 use super::result::CollectedContent;
 use super::server::ServerHandle;
 use tandem_content::visible::visible_line;
-use tandem_host::one_line;
 use tandem_host::{
     Access, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolLimits, ToolOutput,
-    ToolSpec,
+    ToolSpec, one_line,
 };
 
 /// Characters of a name, and of a line that says what is called.

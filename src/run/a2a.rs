@@ -29,10 +29,10 @@ use tandem_a2a::{
     ServeAcp, ServedSessions, ServerHealth, ServerOptions, Tls, TlsFiles, TrustedProxy,
 };
 use tandem_acp::{self as acp, ConnectAcp, OwnSession};
-use tandem_agent::permission::Mode;
 use tandem_agent::session::Origin;
 use tandem_agent::sessions::{MakeSession, SessionLimits, SessionRequest, Sessions};
 use tandem_model::Secret;
+use tandem_policy::Mode;
 use tandem_settings::limits::Limits;
 use tandem_settings::{Credentials, Settings};
 use tandem_telemetry::Metrics;

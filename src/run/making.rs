@@ -12,7 +12,6 @@ use super::{agents, parts, servers};
 use crate::cli::{AgentArgs, WorkArgs};
 use tandem_a2a_client::Agents;
 use tandem_agent::commands::Registry;
-use tandem_agent::permission::Mode;
 use tandem_agent::session::{
     Head, Parts, SavedWorkspace, Session, Storage, Store, StoreHealth, Upkeep,
 };
@@ -27,6 +26,7 @@ use tandem_host::workspace::Workspace;
 use tandem_mcp::{self as mcp, Hub};
 use tandem_model::{Model, Models as _};
 use tandem_net as net;
+use tandem_policy::Mode;
 use tandem_settings::limits::Limits;
 use tandem_settings::{self as config, Credentials, Env, Settings};
 use tandem_store::FileStore;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::env::Env;
 use super::owned_file;
 use super::trust::{Trust, trust};
-use tandem_agent::permission::consent::{Consent, ConsentStatus, Executable, Review};
+use tandem_policy::consent::{Consent, ConsentStatus, Executable, Review};
 
 /// Decision on a folder.
 #[derive(Serialize, Deserialize)]

@@ -22,7 +22,7 @@ use super::origin::{Layer, SettingOrigin};
 use super::server_entry::ServerEntry;
 use super::trust::{Trust, trust};
 use super::unread::{self, ENABLEMENT};
-use tandem_agent::permission::Mode;
+use tandem_policy::Mode;
 
 /// A value that a flag or a variable sets: its name in the files, where it is from, what it is.
 pub type Override = (&'static str, SettingOrigin, Value);

@@ -42,11 +42,11 @@ use super::mcp_server::McpServer;
 use super::origin::{Layer, SettingOrigin};
 use super::sandbox_choice::SandboxChoice;
 use super::take;
-use tandem_agent::permission::Mode;
-use tandem_agent::permission::consent::Executable;
 use tandem_agent::sessions::Retention;
 use tandem_host::network::HostPattern;
 use tandem_model::provider::Provider;
+use tandem_policy::Mode;
+use tandem_policy::consent::Executable;
 
 /// All settings that mean anything here, merged and checked.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

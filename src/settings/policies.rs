@@ -12,11 +12,9 @@ use super::options::Settings;
 use super::owned_file;
 use super::trust::{Trust, trust};
 use parking_lot::Mutex;
-use tandem_agent::permission::policy::{
-    Broken, Rule, RuleSet, Tier, ToolSettings, old_rules, parse,
-};
-use tandem_agent::permission::{self, LoadedRules, Mode, PolicySetup, Saved};
 use tandem_host::secrets::Secrets;
+use tandem_policy::rules::{Broken, Rule, RuleSet, Tier, ToolSettings, old_rules, parse};
+use tandem_policy::{LoadedRules, Mode, PolicySetup, RuleStore, Saved};
 
 /// Maximum size of one file in KiB.
 const MAX_KIB: u64 = 1024;
@@ -169,7 +167,7 @@ impl PolicyFiles {
     }
 }
 
-impl permission::RuleStore for PolicyFiles {
+impl RuleStore for PolicyFiles {
     fn load(&self) -> LoadedRules {
         let (mut rules, mut broken) = (self.rules.clone(), Vec::new());
         let (mut saved, mut remarks) = (Vec::new(), Vec::new());

@@ -8,8 +8,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use super::limits::Change;
-use tandem_agent::permission::Mode;
 use tandem_model::provider::Provider;
+use tandem_policy::Mode;
 
 /// A number of which one below zero means: any.
 pub(super) fn unlimited<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {

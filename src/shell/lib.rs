@@ -1,6 +1,6 @@
 //! Bash command lines: every simple command that a line would run, found without running anything,
 //! and what is known of each program. The tables of programs (`src/shell/*.toml`) are data. Nothing here
-//! reads a file, or knows a session: the policy (`src/agent/permission`) decides.
+//! reads a file, or knows a session: the policy (`src/policy`) decides.
 //!
 //! A command that is overlooked runs without a question. So the line is read twice: `parser`
 //! follows bash character by character and refuses what it does not know, and `agree` has

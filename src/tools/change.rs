@@ -4,15 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::blocking::blocking;
-use tandem_host::diff;
-use tandem_host::files;
 use tandem_host::off_thread::{off_thread, to_the_end};
 use tandem_host::preimages::{ContentId, FileChange, Preimage};
 use tandem_host::seen_files::{Seen, SeenFiles};
 use tandem_host::text::{self, TextFormat, Unencodable};
 use tandem_host::{
     FileDiff, Host, Invocation, ResultContent, Summary, ToolContext, ToolError, ToolLimits,
-    ToolOutput,
+    ToolOutput, diff, files,
 };
 
 /// A file before a change.

@@ -8,11 +8,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use tandem_host::args;
 use tandem_host::background::Job;
 use tandem_host::{
     Access, Invocation, ResultContent, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput,
-    ToolSpec, parse,
+    ToolSpec, args, parse,
 };
 
 /// Lines that are read if nothing is said.

@@ -19,9 +19,8 @@ use super::blocking::{blocking, stoppable};
 use super::change::{Original, Proposal, created, failing};
 use super::similar_paths::similar_paths;
 use super::{line_numbers, omission};
-use tandem_host::text;
 use tandem_host::{
-    Access, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolSpec, parse,
+    Access, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolSpec, parse, text,
 };
 
 /// End of an error about a text that was not found, where a line of it begins like a line number.

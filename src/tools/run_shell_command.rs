@@ -16,7 +16,6 @@ use tokio::time::{Instant, sleep_until};
 
 use self::sandbox::SandboxNotes;
 use super::client_command;
-use tandem_host::args;
 use tandem_host::background::{JobEnd, JobState, NotAdopted, StartedCommand};
 use tandem_host::client_terminals::ClientTerminals;
 use tandem_host::command_end::CommandEnd;
@@ -26,7 +25,7 @@ use tandem_host::shell_output::OutputBuffer;
 use tandem_host::terminals::RunningCommand;
 use tandem_host::{
     Access, CommandExit, Invocation, ResultContent, Summary, Tool, ToolContext, ToolError,
-    ToolKind, ToolLimits, ToolOutput, ToolSpec, parse, shorten,
+    ToolKind, ToolLimits, ToolOutput, ToolSpec, args, parse, shorten,
 };
 
 /// Between two updates of the live output.

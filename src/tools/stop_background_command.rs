@@ -6,11 +6,10 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use tandem_host::args;
 use tandem_host::background::{Job, JobState};
 use tandem_host::{
     Access, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec,
-    one_line, parse,
+    args, one_line, parse,
 };
 
 /// Characters of the command in a label.

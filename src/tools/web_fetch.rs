@@ -19,10 +19,9 @@ pub use self::get::WebSetup;
 use self::read::PageContent;
 use super::blocking::blocking;
 use tandem_content::media::Media;
-use tandem_host::args;
 use tandem_host::{
     Access, Invocation, ResultContent, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput,
-    ToolSpec, one_line, parse,
+    ToolSpec, args, one_line, parse,
 };
 
 /// Addresses of one call at most, and how many of them are read at once.

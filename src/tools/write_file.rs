@@ -7,10 +7,9 @@ use serde_json::{Value, json};
 use super::blocking::{blocking, stoppable};
 use super::change::{Original, Proposal, created, failing};
 use super::omission;
-use tandem_host::text;
 use tandem_host::{
     Access, Host, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput,
-    ToolSpec, parse,
+    ToolSpec, parse, text,
 };
 
 /// The tool.

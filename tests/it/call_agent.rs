@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tandem_a2a_client::{AgentConfig, AgentLimits, Agents};
-use tandem_agent::permission::Mode;
 use tandem_agent::session::{
     Answer, CallStarted, Event, Origin, Parts, Session, ToolOutcome, TurnId,
 };
+use tandem_policy::Mode;
 use tokio::time::timeout;
 
 use crate::agent::HANG;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tandem_agent::permission::consent::{Consent, ConsentStatus, Executable, Review};
-use tandem_agent::permission::{LoadedRules, PolicySetup, RuleStore, Saved};
 use tandem_agent::session::{
     Access, CallStarted, Choice, ChoiceKind, Event, Origin, Parts, Question, QuestionSubject,
     Scope, Session, ToolKind, ToolOutcome,
 };
+use tandem_policy::consent::{Consent, ConsentStatus, Executable, Review};
+use tandem_policy::{LoadedRules, PolicySetup, RuleStore, Saved};
 use tokio::time::timeout;
 
 use crate::a2a::first_options;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use tandem_agent::permission::consent::{Consent, ConsentStatus, Executable, Review};
 use tandem_agent::session::{Answer, Event, Origin, Parts, Session, StopReason, ToolOutcome};
 use tandem_model::replay::Replay;
+use tandem_policy::consent::{Consent, ConsentStatus, Executable, Review};
 use tandem_settings::{self as config, Env};
 use tempfile::TempDir;
 

@@ -11,8 +11,6 @@ use futures::stream::{self, BoxStream, StreamExt as _};
 use serde_json::{Value, json};
 use tandem_a2a_client::Agents;
 use tandem_agent::commands::Registry;
-use tandem_agent::permission::consent::Consent;
-use tandem_agent::permission::{Mode, PolicySetup};
 use tandem_agent::session::{
     Event, Memory, Parts, Places, PromptPart, Reader, Session, Storage, Upkeep,
 };
@@ -26,6 +24,8 @@ use tandem_host::{
 use tandem_mcp::{self as mcp, Hub};
 use tandem_model::replay::Replay;
 use tandem_model::{Call, Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
+use tandem_policy::consent::Consent;
+use tandem_policy::{Mode, PolicySetup};
 use tandem_sandbox::SandboxMode;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;

@@ -155,7 +155,7 @@ async fn a_session_without_a_prompt_leaves_nothing() {
     let place = Place::new();
     let (sessions, _) = registry(place.store(), Vec::new(), Vec::new());
     let loaded = create(&sessions);
-    loaded.session().set_mode(tandem_agent::permission::Mode::Plan).unwrap();
+    loaded.session().set_mode(tandem_policy::Mode::Plan).unwrap();
     end(&sessions).await;
     assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 0);
 }

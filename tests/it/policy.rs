@@ -20,8 +20,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use tandem_agent::permission::risk::{AssessedCommand, Environment, assess};
 use tandem_host::secrets::Secrets;
+use tandem_policy::risk::{AssessedCommand, Environment, assess};
 use tempfile::TempDir;
 
 /// The environment of this process.

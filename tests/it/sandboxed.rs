@@ -23,12 +23,12 @@ use std::sync::{Arc, LazyLock};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use tandem_agent::permission::{Mode, Question};
 use tandem_agent::session::{Answer, CallStarted, Event, Origin, Parts, Session, ToolOutcome};
 use tandem_host::command_sandbox::{SandboxDemand, SandboxSetup};
 use tandem_host::network::NetworkSetup;
 use tandem_host::{NameList, ToolError};
 use tandem_model::replay::Replay;
+use tandem_policy::{Mode, Question};
 use tandem_sandbox::{Limits, Mechanism, SandboxMode};
 use tandem_shell::protected_files;
 use tandem_tools as tools;

@@ -9,7 +9,7 @@ mod whole;
 mod wrong;
 
 use serde_json::{Value, json};
-use tandem_agent::permission::Mode;
+use tandem_policy::Mode;
 use tandem_settings::{Concealed, Layer, Override, SettingOrigin, Settings, read_settings};
 
 use crate::credentials::Place;

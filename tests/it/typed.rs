@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use expect_test::expect;
 use serde_json::json;
-use tandem_agent::permission::Mode;
 use tandem_agent::session::{
     Answer, Event, Origin, Parts, PromptPart, Session, StopReason, ToolOutcome,
 };
 use tandem_model::{Call, Chunk, Finish};
+use tandem_policy::Mode;
 use tandem_tools as tools;
 
 use crate::fakes::{Fake, Spy, is_end, other, parts, text, until};

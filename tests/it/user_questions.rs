@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use tandem_agent::permission::Mode;
 use tandem_agent::session::{
     Access, Answer, CallStarted, Event, Origin, Parts, Session, StopReason, ToolKind, ToolOutcome,
 };
 use tandem_host::{ToolContext, ToolOutput, UserQuestion};
+use tandem_policy::Mode;
 use tokio::time::timeout;
 
 use crate::agent::HANG;

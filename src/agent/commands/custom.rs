@@ -6,9 +6,9 @@ mod template;
 pub(super) use self::load::CommandFile;
 use self::load::CommandFileCache;
 pub use self::load::{CommandDirectory, CommandOwner, CustomLimits};
-use crate::permission::consent::Executable;
 use crate::session::{CommandReply, PromptPiece, Template};
 use parking_lot::Mutex;
+use tandem_policy::consent::Executable;
 
 /// The commands that are written in files. They are looked for whenever somebody asks, and read
 /// again when they have changed.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::registry::{Argument, Command, CommandRequest};
 use crate::blocking::blocking;
-use crate::permission::consent::ConsentStatus;
-use crate::permission::{Permissions, Saved, Scope};
 use crate::session::CommandReply;
+use tandem_policy::consent::ConsentStatus;
+use tandem_policy::{Permissions, Saved, Scope};
 
 const YES: Argument =
     Argument { name: "yes or no", description: "yes (the default), or no", is_required: false };

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use super::decision::Decision;
-use super::event::{Answer, CallStarted, Event, ToolOutcome};
+use super::event::{CallStarted, Event, ToolOutcome};
 use super::gate::Gate;
 use super::log::Log;
 use super::question::Questions;
 use super::spans;
-use crate::permission::consent::Consent;
-use crate::permission::{Permissions, Scope};
+use tandem_host::ToolError;
+use tandem_policy::consent::Consent;
+use tandem_policy::{Answer, Decision, Permissions, Scope};
 
 /// Parts of a session that decide if a call runs.
 pub(super) struct Approvals {
@@ -111,7 +111,7 @@ impl Approvals {
             Decision::RunEdited(content) => return Ok(Some(content.to_owned())),
             _ => {}
         }
-        decision.refusal().map_or(Ok(None), Err)
+        refusal(decision).map_or(Ok(None), Err)
     }
 
     /// Allows from now on what the user said always to allow.
@@ -141,5 +141,24 @@ impl Approvals {
                 .to_owned(),
         };
         self.log.append(Event::Notice(notice));
+    }
+}
+
+/// Returns the outcome of a call that does not run.
+fn refusal(decision: Decision<'_>) -> Option<ToolOutcome> {
+    match decision {
+        Decision::Run
+        | Decision::RunEdited(_)
+        | Decision::Always(_)
+        | Decision::AlwaysAndSave(_) => None,
+        Decision::Reject(_) => Some(ToolOutcome::Rejected),
+        Decision::CancelTurn => Some(ToolOutcome::Cancelled),
+        Decision::Unclear(why) => {
+            let message = format!("Not run: the answer to the question was not understood: {why}");
+            Some(ToolOutcome::Failed(ToolError::new("answer_unclear", message)))
+        }
+        Decision::Nobody(message) => {
+            Some(ToolOutcome::Failed(ToolError::new("nobody_to_ask", message)))
+        }
     }
 }

@@ -14,15 +14,11 @@ use tracing::{Instrument as _, Span};
 
 use super::connections::Connections;
 use super::engine::{CurrentTurn, Engine};
-use super::event::{Answer, CallStarted, Caller, Event, Origin, ToolOutcome};
+use super::event::{CallStarted, Caller, Event, Origin, ToolOutcome};
 use super::instructions;
 use super::log::Log;
 use super::spans;
 use super::user_questions::UserQuestions;
-use crate::permission::{
-    Checked, Environment, Mode, PolicyRequest, RuleName, SandboxSituation, Scope, Verdict,
-    sandbox_mark,
-};
 use tandem_host::background::Job;
 use tandem_host::command_sandbox::ShownFiles;
 use tandem_host::hidden_home::HiddenHome;
@@ -30,6 +26,10 @@ use tandem_host::{
     Access, Host, Invocation, Summary, ToolContext, ToolError, ToolKind, ToolOutput, UserAnswer,
 };
 use tandem_model::{Call, tokens};
+use tandem_policy::{
+    Answer, Checked, Environment, Mode, PolicyRequest, RuleName, SandboxSituation, Scope, Verdict,
+    sandbox_mark,
+};
 use tandem_sandbox::SandboxMode;
 
 /// Time for a cancelled call to end by itself before it is dropped.

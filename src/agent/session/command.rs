@@ -28,14 +28,14 @@ use super::state::title_of;
 use super::store::Store;
 use super::undo::{self, CallChange, Selection, Undo};
 use crate::blocking::{FAULT, blocking};
-use crate::permission::consent::Consent;
-use crate::permission::{Mode, Permissions, Scope};
 use tandem_a2a_client::Agents;
 use tandem_host::background::Background;
 use tandem_host::command_sandbox::CommandSandbox;
 use tandem_host::disk::Disk;
 use tandem_mcp::{Hub, ServerStatus};
 use tandem_model::{self as model, Part, ThinkingLevels, ToolDeclaration};
+use tandem_policy::consent::Consent;
+use tandem_policy::{Mode, Permissions, Scope};
 
 /// The commands of a session.
 #[async_trait]

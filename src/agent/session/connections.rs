@@ -9,13 +9,11 @@ use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::decision::Decision;
 use super::engine::Engine;
-use super::event::Answer;
 use super::own_call::{self, OwnCall};
-use crate::permission::{CONNECT, Permissions, Question, Scope, Verdict};
 use tandem_host::network::{Admission, Connect, Destination};
 use tandem_host::{Access, ToolKind, one_line};
+use tandem_policy::{Answer, CONNECT, Decision, Permissions, Question, Scope, Verdict};
 
 /// Maximum number of connections that wait to be asked about.
 const MAX_WAITING: usize = 256;

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::decision::Decision;
 use super::engine::Engine;
-use super::event::{Answer, CallStarted, Caller, Event, ToolOutcome};
-use crate::permission::consent::{ConsentStatus, Executable};
-use crate::permission::{Question, QuestionSubject, RuleName};
+use super::event::{CallStarted, Caller, Event, ToolOutcome};
 use tandem_host::{Access, Summary, ToolKind, ToolOutput};
 use tandem_model::Call;
+use tandem_policy::consent::{ConsentStatus, Executable};
+use tandem_policy::{Answer, Decision, Question, QuestionSubject, RuleName};
 
 /// Asks if nobody has answered yet. Returns whether it did.
 pub(super) async fn ask(engine: &Engine, cancel: &CancellationToken) -> bool {

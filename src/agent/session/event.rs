@@ -18,11 +18,11 @@ use serde_json::value::RawValue;
 
 use super::principal::{PrincipalId, ShareRole};
 use super::saved_workspace::SavedPlace;
-use crate::permission::{Mode, Question, Scope};
 use tandem_content::media::Media;
 use tandem_host::preimages::FileChange;
 use tandem_host::{Access, Summary, ToolError, ToolKind, ToolOutput};
 use tandem_model::{self as model, Call, FinishReason, Native, Part, Retry, Usage};
+use tandem_policy::{Answer, Mode, Question, Scope};
 
 pub(super) use self::compressed::tokens;
 pub use self::compressed::{Compressed, Masked, QuotedMessage};
@@ -344,32 +344,6 @@ pub enum Caller {
     /// The agent itself has something to ask, or a command has something to run: the model is not
     /// told of the call.
     Agent,
-}
-
-/// The user's answer to a question.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Answer {
-    /// Yes to what is asked, and to nothing else; with the content the user put in place of what was
-    /// proposed, if so.
-    Once {
-        /// Only for a change of a file.
-        edited: Option<String>,
-    },
-    /// From now on; one of the question's scopes.
-    Always(Scope),
-    /// From now on and in later sessions too, where the question says that this can be.
-    AlwaysAndSave(Scope),
-    /// No.
-    Reject,
-    /// No; and what the user says to the model about it.
-    RejectSaying(String),
-    /// No, and the turn ends.
-    Cancel,
-    /// The front end could not make out its user's answer; why. The call fails.
-    Unclear(String),
-    /// Answer in place of a person, because nobody can be asked; what the model is told of that. The
-    /// call fails.
-    Nobody(String),
 }
 
 /// Outcome of a call.

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::engine::{CurrentTurn, Engine};
 use super::event::{Event, ToolOutcome};
 use super::{call, consent};
-use crate::permission::consent::Executable;
 use tandem_model::{Call, Part};
+use tandem_policy::consent::Executable;
 
 use tandem_host::{NO_FILES_READ, ToolOutput};
 

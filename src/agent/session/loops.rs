@@ -13,12 +13,11 @@ use self::cycle::Cycle;
 use self::repetition::Repetition;
 use super::call::brief;
 use super::compress::beginning::BY_THE_AGENT;
-use super::decision::Decision;
 use super::engine::Engine;
-use super::event::{Answer, CallStarted, Caller, Event, StopReason, ToolOutcome};
-use crate::permission::{Question, QuestionSubject, RuleName, Scope};
+use super::event::{CallStarted, Caller, Event, StopReason, ToolOutcome};
 use tandem_host::{Access, Summary, ToolKind, ToolOutput};
 use tandem_model::Call;
+use tandem_policy::{Answer, Decision, Question, QuestionSubject, RuleName, Scope};
 
 /// Detects that the model of one turn repeats its calls or its words.
 pub(super) struct LoopDetector {

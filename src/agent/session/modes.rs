@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::event::Event;
 use super::log::Log;
 use super::state::CurrentState;
-use crate::permission::{Mode, Permissions};
 use parking_lot::Mutex;
+use tandem_policy::{Mode, Permissions};
 
 /// Text that tells the model that plan mode is on.
 const PLAN_MODE_BEGUN: &str = "\n\n[Plan mode is on: only calls that read are allowed, and \

@@ -7,12 +7,11 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::decision::Decision;
 use super::engine::Engine;
-use super::event::{Answer, CallStarted, Caller, ToolOutcome};
-use crate::permission::{Environment, Permissions, PolicyRequest, Question, Verdict};
+use super::event::{CallStarted, Caller, ToolOutcome};
 use tandem_host::{Access, Summary, ToolKind, ToolOutput};
 use tandem_model::Call;
+use tandem_policy::{Answer, Decision, Environment, Permissions, PolicyRequest, Question, Verdict};
 
 /// A call of the agent's own.
 pub(super) struct OwnCall {

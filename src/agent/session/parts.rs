@@ -22,13 +22,13 @@ use super::servers::Servers;
 use super::storage::{Keeping, Storage};
 use super::toolbox::Toolbox;
 use super::transcript::Transcript;
-use crate::permission::consent::Consent;
-use crate::permission::{Mode, Permissions, PolicySetup};
 use parking_lot::Mutex;
 use tandem_a2a_client::{Agents, call_agent};
 use tandem_host::{Host, Tool};
 use tandem_mcp::Hub;
 use tandem_model::{Model, Models};
+use tandem_policy::consent::Consent;
+use tandem_policy::{Mode, Permissions, PolicySetup};
 
 /// Parts of a new session.
 pub struct Parts {

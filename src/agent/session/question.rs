@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use super::event::{Answer, CallStarted, Origin};
-use crate::permission::Question;
+use super::event::{CallStarted, Origin};
 use parking_lot::Mutex;
+use tandem_policy::{Answer, Question};
 
 /// Reason why an answer did not count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,10 +13,10 @@ use super::resumption::{self, Resumption};
 use super::state::{CurrentState, SessionState};
 use super::store::{Claim, Head, Orphan, Secrets, Store, StoreError, Stored, StoredLog};
 use super::turn_progress::ResumePolicy;
-use crate::permission::Mode;
 use tandem_host::scratch::Scratch;
 use tandem_host::stored_files::StoredFile;
 use tandem_model::Model;
+use tandem_policy::Mode;
 
 /// A stored session that is claimed, and whose log is read.
 pub struct StoredSession {

@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use super::event::Event;
 use super::log::Log;
 use crate::blocking::blocking;
-use crate::permission::consent::Consent;
 use tandem_mcp::{Hub, ServerStatus};
+use tandem_policy::consent::Consent;
 
 /// Shortest wait for servers that people are told of.
 const SHORT: Duration = Duration::from_millis(700);

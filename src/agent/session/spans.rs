@@ -8,8 +8,9 @@ use tandem_trace::{LOG_TARGET, TARGET, TraceContext, record_newest, record_value
 use tracing::Span;
 use tracing::field::Empty;
 
-use super::event::{Answer, PromptPart, StopReason, ToolOutcome, TurnId};
+use super::event::{PromptPart, StopReason, ToolOutcome, TurnId};
 use super::span_content as content;
+use tandem_policy::Answer;
 
 /// Attributes with what is said.
 const INSTRUCTIONS: &str = "gen_ai.system_instructions";

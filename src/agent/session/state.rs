@@ -10,8 +10,8 @@ use super::principal::SessionAccess;
 use super::saved_workspace::{PastTurns, SavedPlace};
 use super::spending::ChargedRequest;
 use super::turn_progress::TurnProgress;
-use crate::permission::{Mode, Scope};
 use parking_lot::Mutex;
+use tandem_policy::{Mode, Scope};
 
 /// Maximum number of characters that are kept of a prompt's first line.
 const LONGEST_LINE: usize = 200;

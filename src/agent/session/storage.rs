@@ -19,8 +19,8 @@ use super::resumption::Resumption;
 use super::spans;
 use super::state::{CurrentState, SessionState};
 use super::store::{BatchSummary, Claim, GitOrigin, Head, Secrets, Store};
-use crate::permission::Mode;
 use tandem_host::stored_files::StoredFiles;
+use tandem_policy::Mode;
 
 /// The place where a session's log is kept.
 #[derive(Default)]

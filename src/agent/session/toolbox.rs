@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use super::other_agents::{self, BuiltInCall};
 use super::state::CurrentState;
-use crate::permission::policy::ToolList;
-use crate::permission::{LoadedRules, Permissions, PolicyRequest};
 use parking_lot::Mutex;
 use tandem_host::{Access, Tool, ToolSpec};
 use tandem_mcp::Hub;
 use tandem_model::{Call, ToolDeclaration};
+use tandem_policy::rules::ToolList;
+use tandem_policy::{LoadedRules, Permissions, PolicyRequest};
 
 /// The tools of a session.
 pub(super) struct Toolbox {

@@ -10,9 +10,8 @@ use std::sync::Arc;
 use super::compress::beginning::MESSAGES as BEGINNING;
 use super::compress::record::WorkRecord;
 use super::conversation::MessageHistory;
-use super::decision::Decision;
 use super::event::{
-    Answer, CallStarted, Caller, Compressed, Event, Masked, PromptFile, PromptPart, StopReason,
+    CallStarted, Caller, Compressed, Event, Masked, PromptFile, PromptPart, StopReason,
     ToolOutcome, TurnId, UnknownOutcome,
 };
 use super::log::Reader;
@@ -21,6 +20,7 @@ use super::recover::AFTER_PAUSE;
 use super::rewind::RewoundParts;
 use tandem_host::outputs::Outputs;
 use tandem_model::{Assistant, Call, Message, Native, Part, ToolResult};
+use tandem_policy::{Answer, Decision};
 
 /// The conversation as folded from the log so far.
 pub(super) struct Transcript {

@@ -8,12 +8,10 @@ use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::decision::Decision;
 use super::engine::Engine;
-use super::event::Answer;
 use super::own_call::{self, OwnCall};
-use crate::permission::Verdict;
 use tandem_host::{Access, AskUser, ToolKind, UserAnswer, UserQuestion};
+use tandem_policy::{Answer, Decision, Verdict};
 
 /// Name by which rules know these calls, which no tool makes.
 const TOOL: &str = "answer_agent";

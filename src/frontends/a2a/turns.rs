@@ -14,10 +14,9 @@ use super::principals::Principal;
 use super::read::ConfirmationAnswer;
 use super::subscription::Span;
 use super::tool_call::{self, ALWAYS, CANCEL, ONCE, YES, chosen};
-use tandem_agent::permission::QuestionSubject;
 use tandem_agent::session::{
-    Access, Answer, AnswerError, CallStarted, Origin, PromptPart, PromptTags, Question, Session,
-    StoreError, TurnId, prompt_text,
+    Access, Answer, AnswerError, CallStarted, Origin, PromptPart, PromptTags, Question,
+    QuestionSubject, Session, StoreError, TurnId, prompt_text,
 };
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;

@@ -6,8 +6,7 @@ use memchr::memmem;
 use super::get::Download;
 use super::html;
 use tandem_content::media::Media;
-use tandem_host::plain;
-use tandem_host::text;
+use tandem_host::{plain, text};
 
 /// Bytes at the beginning of a page in which it says its own encoding.
 const SAYS: usize = 1024;

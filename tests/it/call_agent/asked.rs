@@ -2,8 +2,8 @@
 
 use axum::response::Response;
 use serde_json::{Value, json};
-use tandem_agent::permission::{Mode, Scope};
 use tandem_agent::session::{Access, Answer, CallStarted, Caller, Event, ToolOutcome};
+use tandem_policy::{Mode, Scope};
 
 use super::fake::{
     FakeAgent, Made, Step, card_1, card_03, developing, error, event, events, raw, result, status,

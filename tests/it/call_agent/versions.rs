@@ -3,8 +3,8 @@
 use expect_test::expect;
 use serde_json::{Value, json};
 use tandem_a2a_client::AgentConfig;
-use tandem_agent::permission::{Mode, Scope};
 use tandem_agent::session::{Access, Answer, Event, Origin, ResultContent, ToolOutcome};
+use tandem_policy::{Mode, Scope};
 
 use super::fake::{
     FakeAgent, artifact, card_1, card_03, error, events, result, status, status_of, task,

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use expect_test::expect;
-use tandem_agent::permission::consent::{Consent, ConsentStatus, Executable, Review};
-use tandem_agent::permission::{PolicySetup, Scope};
 use tandem_agent::session::Parts;
+use tandem_policy::consent::{Consent, ConsentStatus, Executable, Review};
+use tandem_policy::{PolicySetup, Scope};
 use tandem_settings::{policy, read_settings};
 
 use super::Stage;

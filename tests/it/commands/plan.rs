@@ -1,8 +1,8 @@
 //! `/plan`.
 
 use serde_json::json;
-use tandem_agent::permission::Mode;
 use tandem_agent::session::{Event, ToolOutcome};
+use tandem_policy::Mode;
 use tandem_tools as tools;
 
 use super::{Stage, calls, says};

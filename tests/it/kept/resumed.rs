@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 
 use expect_test::{Expect, expect};
 use serde_json::json;
-use tandem_agent::permission::Mode;
 use tandem_agent::session::{
     Answer, Batch, CallStarted, Caller, Event, FORMAT, Head, Origin, Parts, PromptTags, Question,
     ResumePolicy, Session, SessionStarted, StopReason, Store as _, Summary, ToolOutcome, TurnId,
@@ -14,6 +13,7 @@ use tandem_agent::session::{
 use tandem_agent::sessions::{SessionLimits, SessionRequest, Sessions};
 use tandem_host::{Access, ToolKind};
 use tandem_model::{Call, FinishReason, Usage};
+use tandem_policy::Mode;
 use tokio::time::timeout;
 
 use super::{LONG, Place, end, events, load, look, says};

@@ -3,9 +3,9 @@
 use std::fs;
 
 use expect_test::expect;
-use tandem_agent::permission::Mode;
 use tandem_agent::session::{Memory, Places};
 use tandem_model::{Finish, Native};
+use tandem_policy::Mode;
 
 use super::*;
 use crate::fakes::host;

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use expect_test::expect;
 use serde_json::json;
-use tandem_agent::permission::Scope;
 use tandem_agent::session::{
     Answer, Event, Origin, ResultContent, ServerAnswer, StopReason, ToolOutcome,
 };
 use tandem_host::{Access, Hints};
 use tandem_mcp::McpLimits;
+use tandem_policy::Scope;
 
 use super::{Stage, calls, error, limits, notices, outcome, said, says, server};
 use crate::fakes::{is_end, text, until};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
-use tandem_agent::permission::risk::AssessedCommand;
+use tandem_policy::risk::AssessedCommand;
 
 use super::Workspace;
 use super::lines::{gravity, pieces, sensible};

@@ -2,8 +2,8 @@
 //! the mode, by rules on `connect` and by what was always allowed.
 
 use serde_json::{Value, json};
-use tandem_agent::permission::{Environment, Mode, PolicyRequest, PolicySetup, Scope, Verdict};
 use tandem_host::Access;
+use tandem_policy::{Environment, Mode, PolicyRequest, PolicySetup, Scope, Verdict};
 
 use super::questions::{Session, question};
 use super::written::under;

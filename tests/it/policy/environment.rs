@@ -5,8 +5,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
-use tandem_agent::permission::risk::{Environment, Risk, assess};
 use tandem_host::secrets::Secrets;
+use tandem_policy::risk::{Environment, Risk, assess};
 
 use super::Workspace;
 

@@ -1,9 +1,9 @@
 //! Files of rules: what is wrong in one is named, and fails on the safe side.
 
 use serde_json::{Value, json};
-use tandem_agent::permission::policy::{Tier, parse};
-use tandem_agent::permission::{Mode, PolicyRequest, RuleName, Verdict};
 use tandem_host::{Access, Hints};
+use tandem_policy::rules::{Tier, parse};
+use tandem_policy::{Mode, PolicyRequest, RuleName, Verdict};
 
 use super::own_environment;
 use super::questions::{Session, call, question};

@@ -6,10 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use tandem_agent::permission::{
-    Checked, Environment, Mode, Permissions, PolicyRequest, PolicySetup, Verdict,
-};
 use tandem_host::Access;
+use tandem_policy::{Checked, Environment, Mode, Permissions, PolicyRequest, PolicySetup, Verdict};
 use tempfile::TempDir;
 
 use super::questions::{SHELL, commands};

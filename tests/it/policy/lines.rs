@@ -6,7 +6,7 @@ use std::path::Path;
 
 use expect_test::expect_file;
 use proptest::prelude::*;
-use tandem_agent::permission::risk::{AssessedCommand, Risk};
+use tandem_policy::risk::{AssessedCommand, Risk};
 
 use super::Workspace;
 

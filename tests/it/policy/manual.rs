@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use tandem_agent::permission::{Mode, SandboxSituation, Verdict};
 use tandem_host::Access;
 use tandem_host::workspace::OutsideFile;
+use tandem_policy::{Mode, SandboxSituation, Verdict};
 use tandem_sandbox::SandboxMode;
 
 use super::questions::{Session, call};

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
-use tandem_agent::permission::{
+use tandem_host::{Access, Hints};
+use tandem_policy::{
     Environment, Mode, Permissions, PolicyRequest, PolicySetup, Question, Scope, Verdict,
 };
-use tandem_host::{Access, Hints};
 
 use super::{Workspace, own_environment};
 

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use expect_test::{expect, expect_file};
 use serde_json::json;
-use tandem_agent::permission::{
+use tandem_host::{Access, SandboxRequest};
+use tandem_policy::{
     Checked, Mode, PolicyRequest, Question, RuleName, SandboxSituation, Scope, Verdict,
 };
-use tandem_host::{Access, SandboxRequest};
 use tandem_sandbox::SandboxMode::{self, DangerFullAccess, ReadOnly, WorkspaceWrite};
 
 use super::own_environment;

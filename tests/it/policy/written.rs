@@ -7,10 +7,8 @@ use std::sync::Arc;
 
 use expect_test::expect_file;
 use proptest::prelude::*;
-use tandem_agent::permission::policy::{RuleSet, Tier, parse};
-use tandem_agent::permission::{
-    LoadedRules, Mode, PolicySetup, RuleName, RuleStore, Saved, Verdict,
-};
+use tandem_policy::rules::{RuleSet, Tier, parse};
+use tandem_policy::{LoadedRules, Mode, PolicySetup, RuleName, RuleStore, Saved, Verdict};
 
 use super::lines::{pieces, sensible};
 use super::questions::{Session, question};

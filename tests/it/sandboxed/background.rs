@@ -4,8 +4,8 @@
 use std::fs::{self, OpenOptions};
 
 use serde_json::json;
-use tandem_agent::permission::Mode;
 use tandem_agent::session::{Answer, Event};
+use tandem_policy::Mode;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;

@@ -5,8 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use serde_json::Value;
-use tandem_agent::permission::{Mode, Question, Scope};
 use tandem_agent::session::{Answer, ToolOutcome};
+use tandem_policy::{Mode, Question, Scope};
 use tempfile::TempDir;
 
 use super::{Made, SandboxSetup, Stage, outside, run};

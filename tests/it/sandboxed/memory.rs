@@ -1,9 +1,9 @@
 //! The memory that commands of a session take.
 
 use serde_json::json;
-use tandem_agent::permission::Mode;
 use tandem_agent::session::Answer;
 use tandem_host::command_sandbox::SandboxSetup;
+use tandem_policy::Mode;
 use tandem_sandbox::Limits;
 
 use super::{Made, Stage, run, with};

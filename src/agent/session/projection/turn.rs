@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::session::decision::Decision;
-use crate::session::event::{Answer, CallStarted, Origin, StopReason, ToolOutcome, TurnId};
+use crate::session::event::{CallStarted, Origin, StopReason, ToolOutcome, TurnId};
 use crate::session::log::{Entry, Millis};
+use tandem_policy::{Answer, Decision};
 
 /// One turn, from the queue to its end.
 #[derive(Debug, Clone)]

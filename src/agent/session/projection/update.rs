@@ -3,12 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::permission::Mode;
-use crate::session::event::{
-    Answer, CallStarted, Compressed, Origin, StopReason, ToolOutcome, TurnId,
-};
+use crate::session::event::{CallStarted, Compressed, Origin, StopReason, ToolOutcome, TurnId};
 use crate::session::log::Millis;
 use tandem_model::{Retry, Usage};
+use tandem_policy::{Answer, Mode};
 
 /// Meaning of one entry of the log for people.
 #[derive(Debug, Clone)]

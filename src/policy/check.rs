@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::always::Always;
 use super::mode::Mode;
-use super::policy::{PolicyRequest, Rank, Rule, RuleEffect, RuleSet, Ruling, Situation, Subject};
 use super::reads;
 use super::risk::{self, Environment};
+use super::rules::{PolicyRequest, Rank, Rule, RuleEffect, RuleSet, Ruling, Situation, Subject};
 use super::scope::Scope;
 use super::verdict::{Question, RuleName, Verdict};
 use tandem_host::secrets::Secrets;

@@ -4,7 +4,7 @@ use super::command::CommandPattern;
 use super::effect::{Rank, RuleEffect, Tier};
 use super::name::NamePattern;
 use super::rule::{CallMatcher, Rule};
-use crate::permission::verdict::RuleName;
+use crate::verdict::RuleName;
 
 /// Older settings on tools. A tool is named as the model knows it, as the program's old
 /// classes were (`ShellTool`), or with the beginning of a command: `run_shell_command(git status)`.

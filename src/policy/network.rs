@@ -6,7 +6,7 @@ use url::Url;
 
 use super::check::{Check, ask, denied};
 use super::mode::Mode;
-use super::policy::{PolicyRequest, RuleEffect, Ruling, Subject};
+use super::rules::{PolicyRequest, RuleEffect, Ruling, Subject};
 use super::scope::Scope;
 use super::verdict::{Question, RuleName, Verdict};
 use tandem_host::Access;

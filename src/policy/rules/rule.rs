@@ -9,8 +9,8 @@ use super::command::{self, CommandPattern};
 use super::effect::{Certainty, Rank, RuleEffect};
 use super::name::NamePattern;
 use super::request::{PolicyRequest, Situation, Subject};
-use crate::permission::mode::Mode;
-use crate::permission::verdict::RuleName;
+use crate::mode::Mode;
+use crate::verdict::RuleName;
 use tandem_host::Access;
 use tandem_sandbox::SandboxMode;
 

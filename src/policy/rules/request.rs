@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::permission::mode::Mode;
-use crate::permission::risk::AssessedCommand;
+use crate::mode::Mode;
+use crate::risk::AssessedCommand;
 use tandem_host::Access;
 
 /// A call that wants to run, as rules see it.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::policy::{Broken, RuleSet};
+use super::rules::{Broken, RuleSet};
 use super::saved::Saved;
 
 /// Storage of rules and saved answers.

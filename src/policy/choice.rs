@@ -1,8 +1,8 @@
 //! The answers that a question offers, worded once for every front end.
 
-use super::decision::Decision;
-use super::event::Answer;
-use crate::permission::{Question, QuestionSubject, Scope};
+use super::answer::{Answer, Decision};
+use super::scope::Scope;
+use super::verdict::{Question, QuestionSubject};
 
 /// An answer that a question offers.
 #[derive(Debug, Clone, PartialEq, Eq)]

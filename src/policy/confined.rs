@@ -2,8 +2,8 @@
 
 use super::check::Check;
 use super::mode::Mode;
-use super::policy::{RuleEffect, Ruling, Subject};
 use super::risk::{AssessedCommand, Risk, SandboxSituation};
+use super::rules::{RuleEffect, Ruling, Subject};
 use super::sandbox_mark;
 use super::scope::Scope;
 use tandem_host::SandboxRequest;

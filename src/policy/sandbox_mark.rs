@@ -7,7 +7,7 @@ const SANDBOXED: &str = "sandboxed";
 
 /// Returns a label with the mark, if its command runs in the sandbox. Marks in the call's own words are written in
 /// other brackets.
-pub(crate) fn marked(label: &str, sandbox: SandboxMode) -> String {
+pub fn marked(label: &str, sandbox: SandboxMode) -> String {
     let mut marked = without_sandbox_marks(label);
     if sandbox < SandboxMode::DangerFullAccess {
         marked.push_str(&format!(" [{SANDBOXED}]"));

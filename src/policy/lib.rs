@@ -1,17 +1,20 @@
-//! The policy on tool calls: modes, rules, and the answers that were "always".
+//! The policy on tool calls: what may run without a question, by modes, rules and the answers that were "always"; the
+//! questions about the rest, and the answers that they offer.
 
 mod always;
+mod answer;
 mod check;
+mod choice;
 mod command_line;
 mod confined;
 pub mod consent;
 mod lookalike;
 mod mode;
 mod network;
-pub mod policy;
 mod reads;
 pub mod risk;
-pub(crate) mod sandbox_mark;
+pub mod rules;
+pub mod sandbox_mark;
 mod saved;
 mod scope;
 mod store;
@@ -21,13 +24,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::always::Always;
+pub use self::answer::{Answer, Decision};
 use self::check::Check;
+pub use self::choice::{Choice, ChoiceKind, is_same_word, plain_answer};
 use self::command_line::LineVerdict;
 pub use self::mode::Mode;
 pub use self::network::CONNECT;
-pub use self::policy::PolicyRequest;
-use self::policy::Situation;
 pub use self::risk::{Environment, SandboxSituation};
+pub use self::rules::PolicyRequest;
+use self::rules::Situation;
 pub use self::saved::Saved;
 pub use self::scope::Scope;
 pub use self::store::{LoadedRules, NoRules, RuleStore};

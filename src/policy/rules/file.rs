@@ -16,9 +16,9 @@ use super::command::CommandPattern;
 use super::effect::{Rank, RuleEffect, Tier};
 use super::name::NamePattern;
 use super::rule::{Broken, CallMatcher, Rule};
-use crate::permission::mode::Mode;
-use crate::permission::saved::Saved;
-use crate::permission::verdict::RuleName;
+use crate::mode::Mode;
+use crate::saved::Saved;
+use crate::verdict::RuleName;
 
 /// The tool whose calls are command lines.
 const SHELL: &str = "run_shell_command";

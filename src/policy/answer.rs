@@ -1,8 +1,34 @@
-//! The meaning of an answer for the call that was asked about.
+//! Answers to questions, and the meaning of an answer for the call that was asked about.
 
-use super::event::{Answer, ToolOutcome};
-use crate::permission::Scope;
-use tandem_host::ToolError;
+use serde::{Deserialize, Serialize};
+
+use super::scope::Scope;
+
+/// The user's answer to a question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    /// Yes to what is asked, and to nothing else; with the content the user put in place of what was
+    /// proposed, if so.
+    Once {
+        /// Only for a change of a file.
+        edited: Option<String>,
+    },
+    /// From now on; one of the question's scopes.
+    Always(Scope),
+    /// From now on and in later sessions too, where the question says that this can be.
+    AlwaysAndSave(Scope),
+    /// No.
+    Reject,
+    /// No; and what the user says to the model about it.
+    RejectSaying(String),
+    /// No, and the turn ends.
+    Cancel,
+    /// The front end could not make out its user's answer; why. The call fails.
+    Unclear(String),
+    /// Answer in place of a person, because nobody can be asked; what the model is told of that. The
+    /// call fails.
+    Nobody(String),
+}
 
 /// Meaning of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +80,7 @@ impl Answer {
 impl<'a> Decision<'a> {
     /// Returns whether the call runs.
     pub fn runs(self) -> bool {
-        self.refusal().is_none()
+        matches!(self, Self::Run | Self::RunEdited(_) | Self::Always(_) | Self::AlwaysAndSave(_))
     }
 
     /// Returns the scope that the user allows from now on.
@@ -62,23 +88,6 @@ impl<'a> Decision<'a> {
         match self {
             Self::Always(scope) | Self::AlwaysAndSave(scope) => Some(scope),
             _ => None,
-        }
-    }
-
-    /// Returns the outcome of a call that does not run.
-    pub fn refusal(self) -> Option<ToolOutcome> {
-        match self {
-            Self::Run | Self::RunEdited(_) | Self::Always(_) | Self::AlwaysAndSave(_) => None,
-            Self::Reject(_) => Some(ToolOutcome::Rejected),
-            Self::CancelTurn => Some(ToolOutcome::Cancelled),
-            Self::Unclear(why) => {
-                let message =
-                    format!("Not run: the answer to the question was not understood: {why}");
-                Some(ToolOutcome::Failed(ToolError::new("answer_unclear", message)))
-            }
-            Self::Nobody(message) => {
-                Some(ToolOutcome::Failed(ToolError::new("nobody_to_ask", message)))
-            }
         }
     }
 
