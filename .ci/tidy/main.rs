@@ -2,6 +2,7 @@
 //! (`cargo test -p tidy`).
 
 mod circles;
+mod rebuilds;
 mod source;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,10 @@ fn main() -> io::Result<()> {
     }
     for circle in circles::circles(&sources) {
         writeln!(out, "circle: {}", circle.join(" "))?;
+    }
+    for (room, percent) in rebuilds::rebuilds(&root, &sources) {
+        let room = if room.is_empty() { "the program" } else { &room };
+        writeln!(out, "percent of src that an edit of {room:<34} recompiles {percent:>4}")?;
     }
     Ok(())
 }
@@ -122,6 +127,14 @@ mod tests {
         let sources = rust_files(&workspace(), "src");
         let poor = |source: &Source| source.types().any(|name| POOR.contains(&name));
         assert_eq!(paths(sources, poor), [""; 0]);
+    }
+
+    #[test]
+    fn an_edit_of_a_leaf_compiles_little_of_the_program_again() {
+        let root = workspace();
+        let rebuilds = rebuilds::rebuilds(&root, &rust_files(&root, "src"));
+        assert!(rebuilds["src/tools"] <= 15, "{rebuilds:?}");
+        assert!(rebuilds["src/policy"] <= 60, "{rebuilds:?}");
     }
 
     fn paths(sources: Vec<Source>, is_wrong: impl Fn(&Source) -> bool) -> Vec<String> {
