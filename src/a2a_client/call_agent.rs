@@ -17,9 +17,10 @@ use super::outgoing::{Destination, OptionChoice, OutgoingContent};
 use super::progress::Progress;
 use super::remote_task::RemoteTask;
 use super::update::RemoteState;
+use tandem_content::shorten::{one_line, shorten};
 use tandem_host::{
     Access, Invocation, ResultContent, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput,
-    ToolSpec, UserAnswer, one_line, parse, shorten,
+    ToolSpec, UserAnswer, parse,
 };
 
 /// Characters of a label.

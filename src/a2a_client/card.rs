@@ -3,7 +3,8 @@
 use reqwest::Url;
 use serde_json::Value;
 
-use tandem_host::{one_line, plain};
+use tandem_content::plain::plain;
+use tandem_content::shorten::one_line;
 use tandem_net::is_this_machine;
 use tandem_wire::development_tool::URI;
 

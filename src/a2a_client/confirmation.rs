@@ -4,7 +4,9 @@
 use serde_json::Value;
 
 use super::outgoing::OptionChoice;
-use tandem_host::{FileDiff, UserQuestion, one_line, plain};
+use tandem_content::plain::plain;
+use tandem_content::shorten::{first_chars, one_line};
+use tandem_host::{FileDiff, UserQuestion};
 
 /// Characters of a name or a label, and of a description.
 const LABEL: usize = 160;
@@ -113,12 +115,10 @@ fn description(asked: &Value, call: &Value) -> String {
     };
     let what = format!("{what}\n{}", text(&asked["prompt"]));
     let what = what.trim();
-    match what.char_indices().nth(DESCRIPTION) {
-        Some((at, _)) => {
-            let more = what[at..].chars().count();
-            format!("{}\n[{more} more characters are not shown]", &what[..at])
-        }
-        None => what.to_owned(),
+    let first = first_chars(what, DESCRIPTION);
+    match what[first.len()..].chars().count() {
+        0 => what.to_owned(),
+        more => format!("{first}\n[{more} more characters are not shown]"),
     }
 }
 

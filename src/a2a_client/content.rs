@@ -5,7 +5,8 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
 use tandem_content::fence::fence;
-use tandem_host::{one_line, plain};
+use tandem_content::plain::plain;
+use tandem_content::shorten::one_line;
 
 /// Characters of a file's name, type or address.
 const NAME: usize = 300;

@@ -12,8 +12,9 @@ use super::card::{AgentCard, Binding, ProtocolVersion};
 use super::config::{AgentConfig, AgentLimits};
 use super::http_json::{self, CallError, CallRequest};
 use super::outgoing::RemoteMethod;
-use super::sse::{EventParser, ServerEvent};
-use tandem_host::{one_line, plain};
+use tandem_content::plain::plain;
+use tandem_content::shorten::one_line;
+use tandem_content::sse::{Events, ServerEvent};
 use tandem_net as net;
 use tandem_trace as trace;
 use tandem_wire::development_tool::URI;
@@ -151,7 +152,7 @@ impl AgentClient {
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let streams = kind.is_some_and(|kind| kind.starts_with("text/event-stream"));
         if streams && response.status().is_success() {
-            let parser = EventParser::new(self.message_bytes);
+            let parser = Events::new(self.message_bytes);
             let (binding, idle, bytes) = (card.binding, self.idle, self.message_bytes);
             let stream = ResultStream { response, binding, parser, idle, bytes };
             return Ok(Answer::Stream(Box::new(stream)));
@@ -190,7 +191,7 @@ impl AgentClient {
 pub(super) struct ResultStream {
     response: Response,
     binding: Binding,
-    parser: EventParser,
+    parser: Events,
     idle: Duration,
     bytes: usize,
 }
@@ -212,6 +213,7 @@ impl ResultStream {
                 let envelope = serde_json::from_slice(&data).map_err(|_| {
                     RequestFailure::Odd("it sent an event that is no JSON".to_owned())
                 })?;
+                let id = id.map(ToOwned::to_owned);
                 return result(self.binding, envelope)
                     .map(|result| Some(StreamItem { result, id }));
             }

@@ -2,7 +2,7 @@
 //! that the settings name.
 //!
 //! [`Agents`] holds those of one session. An agent's card (`card`) says how to reach it, and is read when it is
-//! first needed. A call (`call_agent`) sends a message (`exchange`) over HTTP (`http`, `http_json`, `sse`), and folds what
+//! first needed. A call (`call_agent`) sends a message (`exchange`) over HTTP (`http`, `http_json`), and folds what
 //! comes back (`update`, `remote_task`) until the agent has ended or waits. What it asks, the user is asked
 //! (`confirmation`). Nothing that an agent says is trusted: not its size, its addresses, its texts or its
 //! silence.
@@ -20,7 +20,6 @@ mod http_json;
 mod outgoing;
 mod progress;
 mod remote_task;
-mod sse;
 mod update;
 
 pub use self::agents::{AgentStatus, Agents, LoadAgents};

@@ -5,7 +5,8 @@ use serde_json::Value;
 use super::confirmation::{Confirmation, ID, field};
 use super::content::RemoteContent;
 use super::update::{RemoteState, RemoteUpdate, UpdateSubject};
-use tandem_host::{one_line, plain};
+use tandem_content::plain::plain;
+use tandem_content::shorten::one_line;
 
 /// Maximum number of steps that are told apart.
 const STEPS: usize = 1000;

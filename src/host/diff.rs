@@ -7,6 +7,7 @@ use similar::{ChangeTag, TextDiff};
 
 use super::limits::ToolLimits;
 use super::text::normalise;
+use tandem_content::shorten::first_chars;
 use tandem_content::visible::visible;
 
 /// Lines that are shown around each change.
@@ -172,10 +173,8 @@ fn pop_last(pieces: &mut [(bool, String)], c: char) -> bool {
 
 /// A line of at most so many characters.
 pub fn cut(line: &str, chars: usize) -> String {
-    match line.char_indices().nth(chars) {
-        Some((at, _)) => format!("{}... [truncated]", &line[..at]),
-        None => line.to_owned(),
-    }
+    let first = first_chars(line, chars);
+    if first.len() < line.len() { format!("{first}... [truncated]") } else { line.to_owned() }
 }
 
 #[cfg(test)]

@@ -29,7 +29,6 @@ pub mod network;
 pub mod off_thread;
 mod output;
 pub mod outputs;
-mod plain;
 pub mod preimages;
 pub mod root;
 pub mod scratch;
@@ -37,7 +36,6 @@ pub mod secrets;
 pub mod seen_files;
 pub mod session_files;
 pub mod shell_output;
-mod shorten;
 pub mod smallest;
 pub mod stored_files;
 pub mod terminals;
@@ -58,7 +56,5 @@ pub use self::output::{
     FileDiff, NO_FILES_READ, ResultContent, ServerAnswer, Todo, TodoStatus, ToolError, ToolOutput,
     WebSource,
 };
-pub use self::plain::plain;
-pub use self::shorten::{one_line, shorten};
 pub use self::tool::{Tool, ToolKind, ToolSpec};
 pub use self::user_question::{AskUser, UserAnswer, UserQuestion};

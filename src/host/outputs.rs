@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use super::preimages::ContentId;
 use super::scratch::Scratch;
-use super::shorten::{shorten, shorten_with};
 use super::stored_files::{OUTPUTS, StoredFile, write_whole};
 use parking_lot::Mutex;
+use tandem_content::shorten::{shorten, shorten_with};
 
 /// Beginning of the names of files that came with prompts.
 const ATTACHMENT: &str = "attachment.";

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::plain::plain;
+use tandem_content::plain::plain;
 
 /// Number of bytes to look at to tell text from anything else.
 const SNIFF: usize = 4096;

@@ -33,9 +33,10 @@ use super::http::{self, Headers, OLD, SessionAwareClient, is_old};
 use super::lines::Capped;
 use super::listener::{ListChanges, Listener};
 use parking_lot::Mutex;
+use tandem_content::plain::plain;
+use tandem_content::shorten::one_line;
 use tandem_host::command_sandbox::{Confinement, RunsOn};
 use tandem_host::terminals::{Life, Program};
-use tandem_host::{one_line, plain};
 use tandem_net::{self as net, Backoff};
 
 /// Maximum time for a program that hung up to end, to learn its exit status.

@@ -20,7 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::error_text::{causes, discreet};
 use parking_lot::Mutex;
-use tandem_host::{one_line, plain};
+use tandem_content::plain::plain;
+use tandem_content::shorten::one_line;
 use tandem_trace::{self as trace, TraceContext};
 
 /// Between two updates of what is shown of a call that runs.

@@ -3,7 +3,8 @@
 use std::error::Error;
 
 use rmcp::transport::streamable_http_client::StreamableHttpError;
-use tandem_host::{one_line, plain};
+use tandem_content::plain::plain;
+use tandem_content::shorten::one_line;
 use tandem_net as net;
 
 /// Maximum number of characters of an error's text.

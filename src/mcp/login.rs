@@ -214,5 +214,5 @@ fn why(error: &AuthError, is_confined: bool) -> String {
 }
 
 fn brief(said: &str) -> String {
-    tandem_host::one_line(&tandem_host::plain(said.as_bytes()), 300)
+    tandem_content::shorten::one_line(&tandem_content::plain::plain(said.as_bytes()), 300)
 }

@@ -12,7 +12,9 @@ use serde_json::Value;
 use super::config::{McpLimits, ServerConfig};
 use super::connection::{RequestError, RequestOptions, ServerConnection};
 use super::schema;
-use tandem_host::{Hints, one_line, plain, shorten};
+use tandem_content::plain::plain;
+use tandem_content::shorten::{one_line, shorten};
+use tandem_host::Hints;
 
 /// Characters of a name or a title.
 const NAME: usize = 200;

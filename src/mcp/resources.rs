@@ -13,9 +13,10 @@ use super::registry::ServerRegistry;
 use super::result::CollectedContent;
 use super::server::ServerHandle;
 use super::tool::failed;
+use tandem_content::shorten::{one_line, shorten};
 use tandem_host::{
     Access, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec,
-    one_line, parse, shorten,
+    parse,
 };
 
 /// The tool that reads one.

@@ -4,7 +4,9 @@ use rmcp::model::{ContentBlock, ResourceContents};
 use serde_json::Value;
 
 use tandem_content::media::Media;
-use tandem_host::{ResultContent, ServerAnswer, ToolLimits, one_line, plain, shorten};
+use tandem_content::plain::plain;
+use tandem_content::shorten::{one_line, shorten};
+use tandem_host::{ResultContent, ServerAnswer, ToolLimits};
 
 /// Characters of an address or a type in a sentence.
 const SHORT: usize = 300;

@@ -12,10 +12,11 @@ use super::connection::{RequestError, RequestOptions};
 use super::offer::ServerTool;
 use super::result::CollectedContent;
 use super::server::ServerHandle;
+use tandem_content::shorten::one_line;
 use tandem_content::visible::visible_line;
 use tandem_host::{
     Access, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolLimits, ToolOutput,
-    ToolSpec, one_line,
+    ToolSpec,
 };
 
 /// Characters of a name, and of a line that says what is called.

@@ -25,7 +25,6 @@ mod queries;
 mod report;
 mod request_loop;
 mod room;
-mod sse;
 mod stream;
 mod thinking;
 mod unusable;

@@ -13,9 +13,9 @@ use super::emit::Emitter;
 use super::http;
 use super::options::RequestOptions;
 use super::retry::RequestFailure;
-use super::sse::{Events, SseError};
 use super::words::too_big;
 use super::{Chunk, Error};
+use tandem_content::sse::{Events, SseError};
 
 /// Maximum wait for the end of a stream that brings nothing more: a connection read to its end can
 /// be reused.
@@ -121,14 +121,14 @@ pub(super) async fn read<A: Assemble>(
         // The parser has a copy; an event may take long to be taken.
         drop(bytes);
         while let Some(event) = events.next_event()? {
-            take(answer, &event, &mut out)?;
+            take(answer, &event.data, &mut out)?;
             for chunk in out.drain(..) {
                 emitter.send(chunk).await;
             }
         }
     }
     match events.end() {
-        Ok(Some(event)) => take(answer, &event, &mut out)?,
+        Ok(Some(event)) => take(answer, &event.data, &mut out)?,
         Err(broken) if !answer.has_ended() => return Err(broken.into()),
         Ok(None) | Err(_) => {}
     }

@@ -6,6 +6,7 @@ use super::risk::{AssessedCommand, Risk, SandboxSituation};
 use super::rules::{RuleEffect, Ruling, Subject};
 use super::sandbox_mark;
 use super::scope::Scope;
+use tandem_content::shorten::ellipsis;
 use tandem_host::SandboxRequest;
 use tandem_sandbox::SandboxMode;
 
@@ -159,11 +160,8 @@ impl<'a> Confined<'a> {
         let Some(justification) = justification else { return Some(what) };
         let words: Vec<_> = justification.split_whitespace().collect();
         // Only its end is to look like one.
-        let mut reason = sandbox_mark::without_sandbox_marks(&words.join(" ")).replace('"', "'");
-        if let Some((end, _)) = reason.char_indices().nth(LONGEST_REASON) {
-            reason.truncate(end);
-            reason.push('…');
-        }
+        let reason = sandbox_mark::without_sandbox_marks(&words.join(" ")).replace('"', "'");
+        let reason = ellipsis(&reason, LONGEST_REASON);
         Some(format!("{what}; the model says: \"{reason}\""))
     }
 }

@@ -20,6 +20,7 @@ use tandem_agent::sessions::{
     Conversation, SearchHit, WantedSession, find, fork, read_conversation, search, to_html,
     to_markdown, to_text,
 };
+use tandem_content::shorten::ellipsis;
 use tandem_content::visible::{escaped_json, visible_line, visible_prose};
 use tandem_settings::Env;
 use tandem_store::{FileStore, log_lines};
@@ -133,7 +134,7 @@ impl StoredSessions {
             format!("{} {turns}", listed.turns),
             self.size(listed).map_or_else(|| "-".to_owned(), human_size),
             owner.map_or_else(String::new, owned),
-            context.map_or_else(String::new, |context| shortened(&visible_line(context))),
+            context.map_or_else(String::new, |context| shortened(context)),
             if listed.held_by.is_some() { format!("[open] {title}") } else { title },
             listed.head.id.clone(),
         ]
@@ -342,21 +343,18 @@ fn owned(owner: &PrincipalId) -> String {
 /// Returns a session's title as a list shows it: with its tag if it is a checkpoint, or with the
 /// program whose it is.
 fn titled(listed: &Listed) -> String {
-    let title = match shortened(&visible_line(&listed.title)) {
+    let title = match shortened(&listed.title) {
         title if title.is_empty() => "(no title)".to_owned(),
         title => title,
     };
     match listed.head.tag.as_deref().or(listed.program) {
-        Some(mark) => format!("[{}] {title}", shortened(&visible_line(mark))),
+        Some(mark) => format!("[{}] {title}", shortened(mark)),
         None => title,
     }
 }
 
 fn shortened(title: &str) -> String {
-    match title.char_indices().nth(TITLE) {
-        Some((at, _)) => format!("{}…", title[..at].trim_end()),
-        None => title.to_owned(),
-    }
+    ellipsis(&visible_line(title), TITLE).into_owned()
 }
 
 /// Returns a number of bytes in the unit that fits.

@@ -12,6 +12,7 @@ use super::env::Env;
 use super::file::{Node, NodeKind};
 use super::keys::{A2A_SERVERS, KEYS, MCP_SERVERS, WITHOUT_EFFECT, is_guard};
 use super::mcp_server::McpServer;
+use tandem_content::shorten::first_chars;
 
 /// Names in Gemini CLI's files that have no effect here.
 static GEMINI_CLI: LazyLock<Vec<&str>> = LazyLock::new(|| {
@@ -78,7 +79,7 @@ impl Unread {
 
 impl fmt::Display for Unread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name: String = self.name.chars().take(MAX_NAME).collect();
+        let name = first_chars(&self.name, MAX_NAME);
         match &self.reason {
             Reason::GeminiCli => write!(f, "`{name}` has no effect in tandem."),
             Reason::NoGroup => write!(f, "`{name}` must be an object (`{{ ... }}`)."),

@@ -6,11 +6,12 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use tandem_content::shorten::one_line;
 use tandem_host::client_terminals::{ClientCommand, ClientOutput, ClientTerminal, ClientTerminals};
 use tandem_host::command_end::CommandEnd;
 use tandem_host::shell_output::OutputBuffer;
 use tandem_host::terminals::COMMAND_VARIABLES;
-use tandem_host::{CommandExit, ToolContext, ToolError, one_line};
+use tandem_host::{CommandExit, ToolContext, ToolError};
 
 /// Time between two looks at what a command writes.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

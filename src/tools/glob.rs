@@ -13,13 +13,14 @@ use serde_json::{Value, json};
 use super::blocking::{Deadline, blocking};
 use super::pattern::GlobPattern;
 use super::target::{LABEL_CHARS, PathTarget};
+use tandem_content::shorten::one_line;
 use tandem_host::args::{self, FilterArgs};
 use tandem_host::root::Metadata;
 use tandem_host::smallest::Smallest;
 use tandem_host::workspace::Respect;
 use tandem_host::{
     Access, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec,
-    one_line, parse,
+    parse,
 };
 
 /// Files that changed since then come first.

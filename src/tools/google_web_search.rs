@@ -7,9 +7,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::web_fetch::marked;
+use tandem_content::plain::plain;
+use tandem_content::shorten::one_line;
 use tandem_host::{
     Access, Invocation, ResultContent, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput,
-    ToolSpec, WebSource, one_line, parse, plain,
+    ToolSpec, WebSource, parse,
 };
 
 /// Characters of a query, of a title and of an address.

@@ -18,12 +18,13 @@ use self::lines::LineQuery;
 use self::report::{SearchSummary, report};
 use super::blocking::{Deadline, blocking};
 use super::target::{LABEL_CHARS, PathTarget};
+use tandem_content::shorten::one_line;
 use tandem_host::files::{FileKind, moved};
 use tandem_host::root::is_moved;
 use tandem_host::workspace::{OutsideFile, Respect};
 use tandem_host::{
     Access, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec,
-    args, one_line, parse,
+    args, parse,
 };
 
 /// Matches, if the model does not say how many.

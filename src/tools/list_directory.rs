@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 
 use super::blocking::blocking;
 use super::target::PathTarget;
+use tandem_content::shorten::one_line;
 use tandem_host::args::{self, FilterArgs};
 use tandem_host::smallest::Smallest;
 use tandem_host::workspace::{OUTSIDE, Respect, Workspace};
 use tandem_host::{
-    Host, Invocation, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, one_line, parse,
+    Host, Invocation, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, parse,
 };
 
 /// The tool.

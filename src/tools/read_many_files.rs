@@ -13,10 +13,11 @@ use super::blocking::{blocking, stoppable};
 use super::read_file::excerpt::{Excerpt, LineNumbers, LineSpan};
 use super::read_file::{Contents, contents, max_bytes};
 use tandem_content::media::Media;
+use tandem_content::shorten::one_line;
 use tandem_host::args::FilterArgs;
 use tandem_host::{
     Access, Invocation, NO_FILES_READ, ResultContent, Summary, Tool, ToolContext, ToolError,
-    ToolKind, ToolOutput, ToolSpec, one_line, parse,
+    ToolKind, ToolOutput, ToolSpec, parse,
 };
 
 /// Characters of the patterns in a label.

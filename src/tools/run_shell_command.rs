@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep_until};
 
 use self::sandbox::SandboxNotes;
 use super::client_command;
+use tandem_content::shorten::shorten;
 use tandem_host::background::{JobEnd, JobState, NotAdopted, StartedCommand};
 use tandem_host::client_terminals::ClientTerminals;
 use tandem_host::command_end::CommandEnd;
@@ -25,7 +26,7 @@ use tandem_host::shell_output::OutputBuffer;
 use tandem_host::terminals::RunningCommand;
 use tandem_host::{
     Access, CommandExit, Invocation, ResultContent, Summary, Tool, ToolContext, ToolError,
-    ToolKind, ToolLimits, ToolOutput, ToolSpec, args, parse, shorten,
+    ToolKind, ToolLimits, ToolOutput, ToolSpec, args, parse,
 };
 
 /// Between two updates of the live output.

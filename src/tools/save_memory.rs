@@ -7,11 +7,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::blocking::blocking;
+use tandem_content::shorten::one_line;
 use tandem_host::memory_file::{add, one_fact, proposed};
 use tandem_host::off_thread::off_thread;
 use tandem_host::{
     Access, FileDiff, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput,
-    ToolSpec, one_line, parse,
+    ToolSpec, parse,
 };
 
 /// The tool.

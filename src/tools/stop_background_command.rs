@@ -6,10 +6,11 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use tandem_content::shorten::one_line;
 use tandem_host::background::{Job, JobState};
 use tandem_host::{
     Access, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec,
-    args, one_line, parse,
+    args, parse,
 };
 
 /// Characters of the command in a label.

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::similar_paths::similar_paths;
+use tandem_content::shorten::one_line;
 use tandem_content::visible::visible_line;
 use tandem_host::files::FileKind;
 use tandem_host::off_thread::off_thread;
 use tandem_host::workspace::{OutsideFile, PathToRead, Respect};
-use tandem_host::{Access, Summary, ToolContext, ToolError, one_line};
+use tandem_host::{Access, Summary, ToolContext, ToolError};
 
 /// Characters of a path or pattern in a label.
 pub(super) const LABEL_CHARS: usize = 200;

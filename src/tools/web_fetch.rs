@@ -19,9 +19,10 @@ pub use self::get::WebSetup;
 use self::read::PageContent;
 use super::blocking::blocking;
 use tandem_content::media::Media;
+use tandem_content::shorten::one_line;
 use tandem_host::{
     Access, Invocation, ResultContent, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput,
-    ToolSpec, args, one_line, parse,
+    ToolSpec, args, parse,
 };
 
 /// Addresses of one call at most, and how many of them are read at once.

@@ -2,6 +2,7 @@
 
 use super::registry::{Argument, Command, CommandRequest};
 use crate::session::{CallChange, CommandReply, Selection, TurnId, prompt_text};
+use tandem_content::shorten::ellipsis;
 
 /// Characters of a prompt that are shown beside its turn.
 const PROMPT: usize = 60;
@@ -102,10 +103,7 @@ fn list(request: &CommandRequest<'_>) -> String {
 /// Returns the beginning of what the user said, on one line, as code.
 pub(super) fn one_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('`', "'");
-    match line.char_indices().nth(PROMPT) {
-        Some((at, _)) => format!("`{}…`", line[..at].trim_end()),
-        None => format!("`{line}`"),
-    }
+    format!("`{}`", ellipsis(&line, PROMPT))
 }
 
 fn turn(request: &CommandRequest<'_>) -> Result<TurnId, String> {

@@ -19,6 +19,7 @@ use super::instructions;
 use super::log::Log;
 use super::spans;
 use super::user_questions::UserQuestions;
+use tandem_content::shorten::ellipsis;
 use tandem_host::background::Job;
 use tandem_host::command_sandbox::ShownFiles;
 use tandem_host::hidden_home::HiddenHome;
@@ -400,15 +401,11 @@ fn unread(call: &Call) -> Summary {
 
 /// Returns a call's name and arguments, cut.
 pub(super) fn brief(call: &Call) -> String {
-    let mut label = match &call.args {
+    let label = match &call.args {
         Value::Object(args) if args.is_empty() => call.name.clone(),
         args => format!("{} {args}", call.name),
     };
-    if let Some((at, _)) = label.char_indices().nth(120) {
-        label.truncate(at);
-        label.push('…');
-    }
-    label
+    ellipsis(&label, 120).into_owned()
 }
 
 fn panicked(call: &Call) -> ToolError {

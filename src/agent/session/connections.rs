@@ -11,8 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::engine::Engine;
 use super::own_call::{self, OwnCall};
+use tandem_content::shorten::one_line;
 use tandem_host::network::{Admission, Connect, Destination};
-use tandem_host::{Access, ToolKind, one_line};
+use tandem_host::{Access, ToolKind};
 use tandem_policy::{Answer, CONNECT, Decision, Permissions, Question, Scope, Verdict};
 
 /// Maximum number of connections that wait to be asked about.

@@ -2,6 +2,7 @@
 
 use super::export::{Conversation, Passage, read_conversation};
 use crate::session::{Listed, Query, Store, StoreError};
+use tandem_content::shorten::first_chars;
 
 /// A session in which a text was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,10 +57,10 @@ fn piece(line: &str, lower: &str) -> Option<String> {
     let before = line[..found].char_indices().rev().take(CONTEXT).last().map_or(found, |it| it.0);
     let (before_is_cut, rest) = (before > 0, &line[before..]);
     let most = CONTEXT * 2 + lower.chars().count();
-    let end = rest.char_indices().nth(most).map_or(rest.len(), |it| it.0);
+    let shown = first_chars(rest, most);
     let (from, to) =
-        (if before_is_cut { "…" } else { "" }, if end < rest.len() { "…" } else { "" });
-    Some(format!("{from}{}{to}", rest[..end].trim()))
+        (if before_is_cut { "…" } else { "" }, if shown.len() < rest.len() { "…" } else { "" });
+    Some(format!("{from}{}{to}", shown.trim()))
 }
 
 #[cfg(test)]

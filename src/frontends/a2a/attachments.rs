@@ -10,6 +10,7 @@ use super::fields::text;
 use tandem_agent::session::{PromptFile, PromptPart, attachment_name};
 use tandem_content::fence::fence;
 use tandem_content::media::Media;
+use tandem_content::shorten::first_chars;
 use tandem_content::visible::visible_line;
 
 /// Types, and ends of types, of texts that are not below `text/`. Without a type, and with one that says nothing,
@@ -129,8 +130,8 @@ fn is_text(kind: &str) -> bool {
 
 /// Returns a text as the model is shown it: nothing in it is a mention, or can be taken for words around it.
 fn quote(name: &str, kind: &str, content: &str, max_chars: usize) -> String {
-    let cut = content.char_indices().nth(max_chars).map_or(content.len(), |(at, _)| at);
-    let (shown, rest) = content.split_at(cut);
+    let shown = first_chars(content, max_chars);
+    let rest = &content[shown.len()..];
     let mut quoted = format!("\nThe attached file {}:\n{}\n", titled(name, kind), fence(shown, ""));
     if !rest.is_empty() {
         let missing = rest.chars().count();

@@ -8,6 +8,7 @@ use super::refusals::NOBODY;
 use tandem_agent::session::{
     CallStarted, CallStep, Question, ToolOutcome, UpdateKind, explain_resumed, explain_retry,
 };
+use tandem_content::shorten::ellipsis;
 use tandem_content::visible::{visible, visible_line};
 
 /// Maximum length of a title or a message, in characters.
@@ -91,20 +92,14 @@ impl<'a> Notes<'a> {
 /// Returns a call's title, or the tool's name if it has none, as one line.
 fn title(started: &CallStarted) -> String {
     let title = &started.summary.label;
-    shortened(&visible_line(if title.is_empty() { &started.call.name } else { title }))
+    let title = visible_line(if title.is_empty() { &started.call.name } else { title });
+    ellipsis(&title, SHOWN).into_owned()
 }
 
 /// Returns a text of several lines as one.
 fn line(text: &str) -> String {
-    shortened(&visible(&text.trim().replace("\r\n", " ").replace(['\n', '\t'], " ")))
-}
-
-/// Returns at most [`SHOWN`] characters of a text.
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+    let line = text.trim().replace("\r\n", " ").replace(['\n', '\t'], " ");
+    ellipsis(&visible(&line), SHOWN).into_owned()
 }
 
 #[cfg(test)]

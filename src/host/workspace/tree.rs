@@ -3,10 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 
-use super::super::shorten::one_line;
 use super::super::smallest::Smallest;
 use super::ignores::Ignores;
 use super::{Respect, Workspace};
+use tandem_content::shorten::one_line;
 
 /// Entries that are named of one directory: one that is full must not hide the others.
 const PER_DIRECTORY: usize = 60;

@@ -14,6 +14,7 @@ use crate::http;
 use crate::report::Report;
 use crate::request_loop::ApiClient;
 use crate::retry::{RequestFailure, RetryPolicy, Trouble};
+use tandem_content::shorten::first_chars;
 
 /// Maximum size of an answer in bytes, and of an address or a title in characters.
 const ANSWER: usize = 4 << 20;
@@ -175,7 +176,7 @@ fn read(body: &[u8]) -> Result<GroundedAnswer, Error> {
     if text.trim().is_empty() {
         return Err(Error::BadAnswer("The search found nothing. Try other words.".to_owned()));
     }
-    let link = |text: String| text.chars().take(LINK).collect::<String>();
+    let link = |text: String| first_chars(&text, LINK).to_owned();
     let source = |chunk: GroundingChunk| {
         let Web { uri, title } = chunk.web.unwrap_or_default();
         (link(title), link(uri))

@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use super::hunt::Hits;
 use super::lines::{FileLine, FileMatches};
 use crate::target::LABEL_CHARS;
+use tandem_content::shorten::one_line;
 use tandem_host::workspace::Workspace;
-use tandem_host::{ToolLimits, ToolOutput, one_line};
+use tandem_host::{ToolLimits, ToolOutput};
 
 /// A search, for the report.
 pub(super) struct SearchSummary {

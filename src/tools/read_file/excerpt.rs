@@ -5,6 +5,7 @@ use std::path::Path;
 use memchr::memchr_iter;
 
 use crate::line_numbers::numbered;
+use tandem_content::shorten::first_chars;
 use tandem_host::ToolLimits;
 use tandem_host::preimages::ContentId;
 use tandem_host::seen_files::SeenFiles;
@@ -63,7 +64,7 @@ impl Excerpt {
                 break;
             }
             let body = line.strip_suffix('\n').unwrap_or(line);
-            let kept = cut(body, limits.line_chars);
+            let kept = first_chars(body, limits.line_chars);
             let Some(rest) = left.checked_sub(kept.chars().count() + 1) else { break };
             left = rest;
             excerpt.last += 1;
@@ -123,14 +124,6 @@ impl Excerpt {
         };
         format!("[Lines {first}-{last} of {total}.{go_on}{search}]\n\n{lines}")
     }
-}
-
-/// At most `max` characters.
-fn cut(line: &str, max: usize) -> &str {
-    if line.len() <= max {
-        return line;
-    }
-    line.char_indices().nth(max).map_or(line, |(at, _)| &line[..at])
 }
 
 fn count(text: &str) -> usize {

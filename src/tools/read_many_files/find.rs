@@ -11,11 +11,12 @@ use crate::blocking::{Deadline, blocking};
 use crate::pattern::GlobPattern;
 use crate::read_file::excerpt::LineSpan;
 use crate::target::{LABEL_CHARS, PathTarget};
+use tandem_content::shorten::one_line;
 use tandem_host::args::{self, FilterArgs};
 use tandem_host::files::FileKind;
 use tandem_host::smallest::Smallest;
 use tandem_host::workspace::{OutsideFile, Respect, Walk, WalkEntry};
-use tandem_host::{ToolContext, ToolError, one_line};
+use tandem_host::{ToolContext, ToolError};
 
 /// Names of files that nobody wants to read who does not ask for them: made by programs, or no
 /// text.

@@ -8,10 +8,11 @@ use futures::future::{BoxFuture, ready};
 use serde_json::{Value, json};
 use tandem_sandbox::{Profile, SandboxMode, Temporary};
 
+use tandem_content::shorten::one_line;
 use tandem_host::command_sandbox::Confinement;
 use tandem_host::network::{BlockedHost, NetworkAccess};
 use tandem_host::off_thread::off_thread;
-use tandem_host::{SandboxRequest, ToolContext, ToolError, ToolSpec, one_line};
+use tandem_host::{SandboxRequest, ToolContext, ToolError, ToolSpec};
 
 /// Word by which the model asks for no sandbox.
 const OUTSIDE: &str = "outside";

@@ -6,7 +6,8 @@ use memchr::memmem;
 use super::get::Download;
 use super::html;
 use tandem_content::media::Media;
-use tandem_host::{plain, text};
+use tandem_content::plain::plain;
+use tandem_host::text;
 
 /// Bytes at the beginning of a page in which it says its own encoding.
 const SAYS: usize = 1024;

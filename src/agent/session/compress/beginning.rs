@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::session::event::{Compressed, QuotedMessage};
+use tandem_content::shorten::shorten;
+use tandem_host::TodoStatus;
 use tandem_host::outputs::{CAN_READ, Outputs};
-use tandem_host::{TodoStatus, shorten};
 use tandem_model::{Assistant, Message, Part};
 
 /// Prefix of messages that the agent inserts where the protocol allows only the user's.

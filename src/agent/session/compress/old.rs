@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::beginning::{Beginning, MESSAGES as BEGINNING, words};
 use crate::session::conversation::MessageHistory;
 use crate::session::event::QuotedMessage;
-use tandem_host::shorten;
+use tandem_content::shorten::shorten;
 use tandem_model::{Message, tokens};
 
 /// The share of the conversation that stays as it is.

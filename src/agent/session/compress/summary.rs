@@ -8,7 +8,7 @@ use tracing::Instrument as _;
 use super::beginning::words;
 use super::old::SummarizedMessages;
 use crate::session::spans;
-use tandem_host::shorten;
+use tandem_content::shorten::shorten;
 use tandem_model::{
     Assistant, Chunk, Error, FinishReason, Message, Model, Part, Prompt, Retry, ToolResult, Usage,
     tokens,

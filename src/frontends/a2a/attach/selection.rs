@@ -16,6 +16,7 @@ use super::super::requests::SessionId;
 use super::super::server::A2aServer;
 use tandem_agent::session::Listed;
 use tandem_agent::sessions::SessionSummary;
+use tandem_content::shorten::first_chars;
 use tandem_wire::attach::{ListedSession, SessionSelector, refused};
 use tandem_wire::jsonrpc::Error;
 
@@ -116,7 +117,7 @@ fn listed(summary: &SessionSummary) -> ListedSession {
         id: summary.id.clone(),
         directory: summary.directory.display().to_string(),
         prompts: usize::try_from(summary.prompts).unwrap_or(usize::MAX),
-        last: summary.last_prompt.chars().take(BEGINNING).collect(),
+        last: first_chars(&summary.last_prompt, BEGINNING).to_owned(),
         at: summary.last_activity.unwrap_or_default(),
         busy: summary.busy,
     }
@@ -128,7 +129,7 @@ fn listed_stored(stored: &Listed, busy: bool) -> ListedSession {
         id: stored.head.id.clone(),
         directory: stored.head.directory.display().to_string(),
         prompts: usize::try_from(stored.turns).unwrap_or(usize::MAX),
-        last: stored.title.chars().take(BEGINNING).collect(),
+        last: first_chars(&stored.title, BEGINNING).to_owned(),
         at: stored.changed,
         busy,
     }

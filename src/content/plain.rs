@@ -15,7 +15,7 @@ static ESCAPES: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(pattern).expect("the pattern is fixed")
 });
 
-/// Without escape sequences and control characters; what a carriage return overwrote is gone, as
+/// Returns terminal output without escape sequences and control characters; what a carriage return overwrote is gone, as
 /// on a screen.
 pub fn plain(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);

@@ -9,8 +9,11 @@ use memchr::memchr2;
 /// Maximum capacity in bytes of an empty buffer.
 const KEPT: usize = 64 * 1024;
 
+/// Maximum length of an id, in bytes.
+const ID_BYTES: usize = 512;
+
 /// A parser of events that arrive in pieces, cut anywhere.
-pub(super) struct Events {
+pub struct Events {
     buffer: Vec<u8>,
     /// Start of the first block that has not been returned.
     block: usize,
@@ -25,13 +28,18 @@ pub(super) struct Events {
     max: usize,
 }
 
-/// Data of one event: its data lines, joined by line feeds. Names are not read: all APIs repeat
-/// them in the data.
-pub(super) type EventData<'a> = Cow<'a, [u8]>;
+/// One event. Its name is not read: all APIs repeat it in the data.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ServerEvent<'a> {
+    /// The data lines of the event, joined by line feeds.
+    pub data: Cow<'a, [u8]>,
+    /// Id, by which a server knows where to go on; `None` if it is too long or no text of one line.
+    pub id: Option<&'a str>,
+}
 
 /// Reason why there are no more events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SseError {
+pub enum SseError {
     /// One event is longer than this many bytes.
     TooLong(usize),
     /// The stream ended within an event.
@@ -51,18 +59,18 @@ impl std::error::Error for SseError {}
 
 impl Events {
     /// Takes no event longer than `max` bytes.
-    pub(super) fn new(max: usize) -> Self {
+    pub fn new(max: usize) -> Self {
         let buffer = Vec::new();
         Self { buffer, block: 0, line: 0, searched: 0, after_return: false, lines: false, max }
     }
 
     /// Takes each line that is JSON for an event, and no line longer than `max` bytes.
-    pub(super) fn lines(max: usize) -> Self {
+    pub fn lines(max: usize) -> Self {
         Self { lines: true, ..Self::new(max) }
     }
 
     /// Adds what has arrived. All events should be taken out before more is added.
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub fn push(&mut self, bytes: &[u8]) {
         // Moves no more bytes than have been handed out, so each byte is moved once on average.
         if self.block > 0 && self.block >= self.buffer.len() / 2 {
             self.buffer.drain(..self.block);
@@ -77,7 +85,7 @@ impl Events {
     }
 
     /// Returns the next event that is whole.
-    pub(super) fn next_event(&mut self) -> Result<Option<EventData<'_>>, SseError> {
+    pub fn next_event(&mut self) -> Result<Option<ServerEvent<'_>>, SseError> {
         while let Some(block) = self.next_block()? {
             // Decided before it is borrowed for good: a block may hold comments alone.
             if has_data(&self.buffer[block.clone()]) {
@@ -88,7 +96,7 @@ impl Events {
     }
 
     /// Returns the rest when the stream has ended: nothing, or a bare error message.
-    pub(super) fn end(&mut self) -> Result<Option<EventData<'_>>, SseError> {
+    pub fn end(&mut self) -> Result<Option<ServerEvent<'_>>, SseError> {
         let rest = &self.buffer[self.block..];
         self.block = self.buffer.len();
         if is_bare_json(rest) {
@@ -151,23 +159,30 @@ fn has_data(block: &[u8]) -> bool {
     is_bare_json(block) || lines(block).any(says)
 }
 
-fn event(block: &[u8]) -> Option<EventData<'_>> {
+fn event(block: &[u8]) -> Option<ServerEvent<'_>> {
     if is_bare_json(block) {
-        return Some(Cow::Borrowed(block.trim_ascii()));
+        return Some(ServerEvent { data: Cow::Borrowed(block.trim_ascii()), id: None });
     }
-    let mut data: Option<EventData<'_>> = None;
+    let (mut data, mut id) = (None::<Cow<'_, [u8]>>, None);
     for line in lines(block) {
-        let (b"data", value) = field(line) else { continue };
-        match &mut data {
-            None => data = Some(Cow::Borrowed(value)),
-            Some(data) => {
-                let data = data.to_mut();
-                data.push(b'\n');
-                data.extend_from_slice(value);
+        match field(line) {
+            (b"data", value) => match &mut data {
+                None => data = Some(Cow::Borrowed(value)),
+                Some(data) => {
+                    let data = data.to_mut();
+                    data.push(b'\n');
+                    data.extend_from_slice(value);
+                }
+            },
+            (b"id", value)
+                if value.len() <= ID_BYTES && !value.iter().any(u8::is_ascii_control) =>
+            {
+                id = str::from_utf8(value).ok();
             }
+            _ => {}
         }
     }
-    data
+    Some(ServerEvent { data: data?, id })
 }
 
 fn field(line: &[u8]) -> (&[u8], &[u8]) {
@@ -207,7 +222,7 @@ mod tests {
     fn events(input: &str, size: usize) -> Vec<String> {
         let mut events = Events::new(1000);
         let mut all = Vec::new();
-        let text = |event: EventData<'_>| String::from_utf8(event.into_owned()).unwrap();
+        let text = |event: ServerEvent<'_>| String::from_utf8(event.data.into_owned()).unwrap();
         for piece in input.as_bytes().chunks(size) {
             events.push(piece);
             loop {
@@ -289,10 +304,10 @@ mod tests {
             for piece in input.as_bytes().chunks(size) {
                 events.push(piece);
                 while let Some(event) = events.next_event().unwrap() {
-                    all.push(event.into_owned());
+                    all.push(event.data.into_owned());
                 }
             }
-            all.extend(events.end().unwrap().map(EventData::into_owned));
+            all.extend(events.end().unwrap().map(|event| event.data.into_owned()));
             let expected = ["{\"a\":1}", "{\"b\":2}", "{\"c\":3}", "{\"d\":4}"];
             assert_eq!(all, expected.map(str::as_bytes), "in pieces of {size}");
         }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tandem_content::visible::visible_line;
+use super::visible::visible_line;
 
 /// At most `max_chars` characters of a text, and a line that says how much is missing: the first
 /// fifth of them from its beginning, the rest from its end, cut at line ends where that costs
@@ -12,7 +12,7 @@ pub fn shorten(text: &str, max_chars: usize) -> Cow<'_, str> {
 }
 
 /// The same, with other words in that line for the number of characters that are missing.
-pub(super) fn shorten_with(
+pub fn shorten_with(
     text: &str,
     max_chars: usize,
     left_out: impl FnOnce(usize) -> String,
@@ -37,13 +37,28 @@ pub(super) fn shorten_with(
 /// tabs become spaces, other hidden characters are written out. A path goes through
 /// [`visible_line`] first, since a line end in it is a part of a name.
 pub fn one_line(text: &str, max_chars: usize) -> String {
-    let cut = nth(text, max_chars);
-    let line = text[..cut].replace("\r\n", " ").replace(['\n', '\t'], " ");
+    let first = first_chars(text, max_chars);
+    let line = first.replace("\r\n", " ").replace(['\n', '\t'], " ");
     let mut line = visible_line(&line).into_owned();
-    if cut < text.len() {
+    if first.len() < text.len() {
         line.push('…');
     }
     line
+}
+
+/// Returns at most `max_chars` characters of a text's beginning.
+pub fn first_chars(text: &str, max_chars: usize) -> &str {
+    // A character is at least a byte.
+    if text.len() <= max_chars { text } else { &text[..nth(text, max_chars)] }
+}
+
+/// Returns at most `max_chars` characters of a text's beginning, and an ellipsis if that is not all.
+pub fn ellipsis(text: &str, max_chars: usize) -> Cow<'_, str> {
+    let first = first_chars(text, max_chars);
+    if first.len() == text.len() {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("{}…", first.trim_end()))
 }
 
 /// Returns the offset of the character number `n`, or of the end.
@@ -75,7 +90,7 @@ fn whole_lines_at_end(text: &str, from: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{one_line, shorten};
+    use super::{ellipsis, one_line, shorten};
 
     fn check(text: &str, max: usize, expected: &str) {
         assert_eq!(shorten(text, max), expected);
@@ -115,6 +130,14 @@ mod tests {
     fn a_long_line_is_cut_where_it_must_be() {
         let line = "x".repeat(100);
         check(&format!("{line}\n"), 10, "xx\n[... 91 characters left out ...]\nxxxxxxx\n");
+    }
+
+    #[test]
+    fn an_ellipsis_stands_for_the_rest() {
+        assert_eq!(ellipsis("äöü", 3), "äöü");
+        assert_eq!(ellipsis("äöü", 2), "äö…");
+        assert_eq!(ellipsis("ab cd", 3), "ab…");
+        assert_eq!(ellipsis("a", 0), "…");
     }
 
     #[test]
