@@ -119,24 +119,24 @@ async fn an_agent_that_falls_silent_is_cancelled_there() {
     });
     let agent = agent.await;
     let mut config = agent.config();
-    config.timeout = Some(Duration::from_millis(50));
+    config.timeout = Some(Duration::from_secs(1));
     let error = Stage::new(config, vec![ask("go")]).turn().await.error();
-    assert_eq!(error, "The agent `reviewer`: nothing came from it for 0.05 s.");
+    assert_eq!(error, "The agent `reviewer`: nothing came from it for 1 s.");
     assert_eq!(agent.called("tasks/cancel").await.params, json!({ "id": "t" }));
 }
 
 #[tokio::test]
 async fn signs_of_life_are_no_silence() {
     let agent = FakeAgent::new(card_03(), |_| {
-        let alive = (0..8).flat_map(|_| {
-            [Step::Pause(Duration::from_millis(40)), Step::Send(": alive\n\n".to_owned())]
+        let alive = (0..12).flat_map(|_| {
+            [Step::Pause(Duration::from_millis(100)), Step::Send(": alive\n\n".to_owned())]
         });
         let ended = [Step::Send(event(&status("completed", part("ok"))))];
         raw([Step::Send(event(&task("submitted")))].into_iter().chain(alive).chain(ended).collect())
     });
     let agent = agent.await;
     let mut config = agent.config();
-    config.timeout = Some(Duration::from_millis(200));
+    config.timeout = Some(Duration::from_secs(1));
     assert_eq!(Stage::new(config, vec![ask("go")]).turn().await.text(), answered("ok", "c"));
 }
 
@@ -146,9 +146,9 @@ async fn a_task_that_never_changes_is_given_up() {
     card["capabilities"]["streaming"] = json!(false);
     let agent = FakeAgent::new(card, |_| result(task("working"))).await;
     let mut config = agent.config();
-    config.timeout = Some(Duration::from_millis(50));
+    config.timeout = Some(Duration::from_secs(1));
     let error = Stage::new(config, vec![ask("go")]).turn().await.error();
-    assert_eq!(error, "The agent `reviewer`: nothing came from it for 0.05 s.");
+    assert_eq!(error, "The agent `reviewer`: nothing came from it for 1 s.");
     agent.called("tasks/cancel").await;
 }
 
