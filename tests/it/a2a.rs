@@ -8,6 +8,7 @@ mod attach;
 mod attached;
 mod attachments;
 mod away;
+mod beside;
 mod called;
 mod card_signature;
 #[cfg(feature = "postgres")]

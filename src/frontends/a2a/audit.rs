@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 use tokio::task_local;
+use tracing::Span;
 
 use super::context::SessionContext;
 use super::principals::Principal;
@@ -40,6 +41,19 @@ pub(super) async fn for_client<F: Future>(address: Option<IpAddr>, work: F) -> F
         Some(address) => CLIENT_ADDRESS.scope(address, work).await,
         None => work.await,
     }
+}
+
+/// Does something for the client of this task on a thread for work that blocks. The work is done to its end, also when
+/// this future is dropped.
+pub(super) async fn blocking_for_client<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, JoinError> {
+    let (address, span) = (client_address(), Span::current());
+    let work = move || match address {
+        Some(address) => CLIENT_ADDRESS.sync_scope(address, work),
+        None => work(),
+    };
+    spawn_blocking(move || span.in_scope(work)).await
 }
 
 /// The audit log that the operator wants.
@@ -228,7 +242,7 @@ async fn write(file: PathBuf, mut records: mpsc::Receiver<Value>) {
             lines.push('\n');
         }
         let path = file.clone();
-        let written = tokio::task::spawn_blocking(move || {
+        let written = spawn_blocking(move || {
             // Opened each time: whoever rotates the file has it begin anew.
             open(&path)?.write_all(lines.as_bytes())
         });

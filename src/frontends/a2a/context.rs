@@ -14,7 +14,7 @@ use super::frames::Frames;
 use super::messages::{KnownTurns, MessageSender};
 use super::notifiers::Push;
 use super::principals::{Principal, SessionRight};
-use super::results;
+use super::results::TurnChanges;
 use super::story::{self, Story, is_within};
 use super::terminals::AttachedTerminals;
 use super::tool_call::question;
@@ -391,19 +391,24 @@ impl SessionContext {
 
     /// The task of a turn as it is now; without a turn, the session's task (0.3). `history`: how
     /// many messages at most, the last ones.
-    pub(super) fn task(&self, turn: Option<TurnId>, history: Option<usize>) -> Task {
-        self.story(|story| {
-            let mut task = task(&self.id, story, turn, history);
-            add_results(&mut task, story, turn);
-            task
-        })
+    pub(super) async fn task(&self, turn: Option<TurnId>, history: Option<usize>) -> Task {
+        self.whole_task(|story| task(&self.id, story, turn, history), turn).await
+    }
+
+    /// Returns a task as the log tells it, with what its turn has changed if the turn has ended.
+    async fn whole_task(&self, task: impl FnOnce(&Story) -> Task, turn: Option<TurnId>) -> Task {
+        let (mut task, changes) = self.story(|story| (task(story), changes(story, turn)));
+        if let Some(changes) = changes {
+            task.artifacts.extend(changes.artifacts_off_thread().await);
+        }
+        task
     }
 
     /// The session's task (0.3) for whoever has begun a turn: where that stands, and what came of
     /// it. Another turn may run already.
-    pub(super) fn task_for(&self, turn: TurnId, history: Option<usize>) -> Task {
-        let mut task = self.task(None, history);
-        let own = self.task(Some(turn), Some(0));
+    pub(super) async fn task_for(&self, turn: TurnId, history: Option<usize>) -> Task {
+        let mut task = self.story(|story| task(&self.id, story, None, history));
+        let own = self.task(Some(turn), Some(0)).await;
         (task.status, task.artifacts) = (own.status, own.artifacts);
         if let Some(message) = &mut task.status.message {
             message.task_id.clone_from(&task.id);
@@ -412,15 +417,15 @@ impl SessionContext {
     }
 
     /// The task of a turn for whoever has sent something else than an answer to what it asks.
-    pub(super) fn task_asked_back(
+    pub(super) async fn task_asked_back(
         &self,
         dialect: Dialect,
         turn: TurnId,
         history: Option<usize>,
     ) -> Task {
         let mut task = match dialect {
-            Dialect::V1 => self.task(Some(turn), history),
-            Dialect::V03 | Dialect::Flat => self.task_for(turn, history),
+            Dialect::V1 => self.task(Some(turn), history).await,
+            Dialect::V03 | Dialect::Flat => self.task_for(turn, history).await,
         };
         let parts = task.status.message.iter_mut().flat_map(|message| &mut message.parts);
         let text = parts.filter_map(|part| match part {
@@ -434,12 +439,8 @@ impl SessionContext {
     }
 
     /// The same for whoever is then told all of the turn that runs: without what was said in it.
-    pub(super) fn standing(&self, turn: Option<TurnId>) -> Task {
-        self.story(|story| {
-            let mut task = snapshot(&self.id, story, turn, None, false);
-            add_results(&mut task, story, turn);
-            task
-        })
+    pub(super) async fn standing(&self, turn: Option<TurnId>) -> Task {
+        self.whole_task(|story| snapshot(&self.id, story, turn, None, false), turn).await
     }
 
     /// The id of the task that a turn is part of.
@@ -492,12 +493,11 @@ impl SessionView for SessionContext {
     }
 }
 
-/// Adds to a task that has ended what its turn has changed; without a turn, the last of the session's task (0.3).
-pub(super) fn add_results(task: &mut Task, story: &Story, turn: Option<TurnId>) {
+/// Returns what the turn of a task has changed, if it has ended; without a turn, the last of the session's task (0.3).
+pub(super) fn changes(story: &Story, turn: Option<TurnId>) -> Option<TurnChanges> {
     let turn = turn.and_then(|turn| story.turn(turn)).or_else(|| story.projection().latest());
-    if let Some(turn) = turn.filter(|turn| turn.ended.is_some()) {
-        task.artifacts.extend(results::of(story, turn.id));
-    }
+    let ended = turn.filter(|turn| turn.ended.is_some())?;
+    Some(TurnChanges::of(story, ended.id))
 }
 
 /// The task of a turn of a session, as its log tells it, without what the turn has changed; without a turn, the

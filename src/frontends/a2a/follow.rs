@@ -1,10 +1,16 @@
 //! A reader of a session's events as frames.
 
+use std::panic;
 use std::sync::Arc;
+
+use futures::FutureExt as _;
+use tokio::task::{JoinError, spawn_blocking};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::context::SessionContext;
 use super::dialect::Dialect;
-use super::frames::{Frame, StreamEnd};
+use super::frames::{Frame, FramesKey, StreamEnd};
+use super::results::TurnChanges;
 use super::updates::{self, TaskNames, TaskUpdate};
 use tandem_agent::session::{Entry, Event, Reader};
 
@@ -16,6 +22,15 @@ pub(super) struct Follow {
     log: Reader,
     made: Arc<[Frame]>,
     next: usize,
+    /// The frames that come after those.
+    making: Option<MakingFrames>,
+}
+
+/// Frames of an entry that are being made off the runtime's thread.
+struct MakingFrames {
+    /// Index of the entry.
+    index: usize,
+    frames: AbortOnDropHandle<Result<Arc<[Frame]>, JoinError>>,
 }
 
 impl Follow {
@@ -27,6 +42,7 @@ impl Follow {
             text_only: false,
             made: Arc::new([]),
             next: 0,
+            making: None,
         }
     }
 
@@ -38,33 +54,53 @@ impl Follow {
     /// The next frame, when there is one. Nothing is lost if it is dropped while it waits.
     pub(super) async fn next(&mut self) -> Frame {
         loop {
-            if let Some(frame) = self.rest() {
+            if let Some(frame) = self.next_past().await {
                 return frame;
             }
             let entry = self.log.next_entry().await;
-            self.take(&entry);
+            self.take(entry);
         }
     }
 
-    /// The next frame, if there is one already.
+    /// The next frame of what has happened already: waits only until it is made. Nothing is lost if it is dropped
+    /// while it waits.
+    pub(super) async fn next_past(&mut self) -> Option<Frame> {
+        loop {
+            if let Some(frame) = self.try_next() {
+                return Some(frame);
+            }
+            self.making.as_ref()?;
+            self.made().await;
+        }
+    }
+
+    /// The next frame, if it is there already.
     pub(super) fn try_next(&mut self) -> Option<Frame> {
         loop {
             if let Some(frame) = self.rest() {
                 return Some(frame);
             }
-            let entry = self.log.try_next_entry()?;
-            self.take(&entry);
+            if self.making.is_some() {
+                self.made().now_or_never()?;
+            } else {
+                let entry = self.log.try_next_entry()?;
+                self.take(entry);
+            }
         }
     }
 
     /// Waits until there may be another, or another process has taken the session over. Nothing is
     /// taken.
     pub(super) async fn ready(&mut self) {
-        if self.next >= self.made.len() {
-            tokio::select! {
-                () = self.log.ready() => {}
-                () = self.context.moved() => {}
-            }
+        if self.next < self.made.len() {
+            return;
+        }
+        if self.making.is_some() {
+            return self.made().await;
+        }
+        tokio::select! {
+            () = self.log.ready() => {}
+            () = self.context.moved() => {}
         }
     }
 
@@ -78,16 +114,37 @@ impl Follow {
         self.dialect = dialect;
     }
 
-    /// The index of the entry after the last one taken.
+    /// The index of the entry after the last one whose frames are there.
     pub(super) fn position(&self) -> usize {
-        self.log.position()
+        self.making.as_ref().map_or_else(|| self.log.position(), |making| making.index)
     }
 
-    fn take(&mut self, entry: &Entry) {
-        self.made = self.context.frames.of((entry.index, self.dialect, self.text_only), || {
-            make(&self.context, entry, self.dialect, self.text_only)
-        });
+    /// Makes the frames of an entry, or begins to make them.
+    fn take(&mut self, entry: Entry) {
+        let place = (entry.index, self.dialect, self.text_only);
         self.next = 0;
+        if let Some(made) = self.context.frames.kept(place) {
+            self.made = made;
+        } else if changes(&self.context, &entry).is_none_or(|changes| changes.is_empty()) {
+            self.made = self.context.frames.of(place, || make(&self.context, &entry, place));
+        } else {
+            self.made = Arc::new([]);
+            let index = entry.index;
+            let frames = tokio::spawn(make_off_thread(Arc::clone(&self.context), entry, place));
+            self.making = Some(MakingFrames { index, frames: AbortOnDropHandle::new(frames) });
+        }
+    }
+
+    /// Waits until the frames are made that are being made. Nothing is lost if it is dropped while it waits.
+    async fn made(&mut self) {
+        let Some(making) = &mut self.making else { return };
+        let made = (&mut making.frames).await.flatten();
+        self.made = made.unwrap_or_else(|error| match error.try_into_panic() {
+            Ok(panicked) => panic::resume_unwind(panicked),
+            // The runtime ends, and with it whoever waits.
+            Err(_) => Arc::new([]),
+        });
+        self.making = None;
     }
 
     fn rest(&mut self) -> Option<Frame> {
@@ -97,11 +154,33 @@ impl Follow {
     }
 }
 
-fn make(context: &SessionContext, entry: &Entry, dialect: Dialect, text_only: bool) -> Vec<Frame> {
+/// Returns what the turn has changed that has ended with an entry.
+fn changes(context: &SessionContext, entry: &Entry) -> Option<TurnChanges> {
+    let Event::TurnFinished { turn, .. } = &*entry.event else { return None };
+    Some(context.story(|story| TurnChanges::of(story, *turn)))
+}
+
+/// Makes frames for which files are compared.
+async fn make_off_thread(
+    context: Arc<SessionContext>,
+    entry: Entry,
+    place: FramesKey,
+) -> Result<Arc<[Frame]>, JoinError> {
+    let making = context.frames.lock_making().await;
+    let make = move || {
+        let _making = making;
+        context.frames.of(place, || make(&context, &entry, place))
+    };
+    spawn_blocking(make).await
+}
+
+fn make(context: &SessionContext, entry: &Entry, (_, dialect, text_only): FramesKey) -> Vec<Frame> {
     let model = context.model();
+    let results = changes(context, entry).map(TurnChanges::artifacts).unwrap_or_default();
     let updates = context.story(|story| {
         let task = |turn| context.task_of(story, turn, dialect);
-        updates::of(entry, story, &TaskNames { context: &context.id, task: &task, model: &model })
+        let names = TaskNames { context: &context.id, task: &task, model: &model };
+        updates::of(entry, story, &names, results)
     });
     let frame = |(n, mut update): (usize, TaskUpdate)| {
         if text_only && !update.keep_text() {

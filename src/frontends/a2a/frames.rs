@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tokio::sync::OwnedMutexGuard;
 
 use super::dialect::Dialect;
 use parking_lot::Mutex;
@@ -45,10 +46,14 @@ pub(super) enum StreamEnd {
 
 /// The frames that were made last.
 #[derive(Default)]
-pub(super) struct Frames(Mutex<FrameCache>);
+pub(super) struct Frames {
+    cache: Mutex<FrameCache>,
+    /// Held while frames are made off the runtime's thread: whoever comes second finds them made.
+    making: Arc<tokio::sync::Mutex<()>>,
+}
 
 /// Index of the log's entry, the dialect, and `true` for clients that take text and no data.
-type FramesKey = (usize, Dialect, bool);
+pub(super) type FramesKey = (usize, Dialect, bool);
 
 #[derive(Default)]
 struct FrameCache {
@@ -59,14 +64,24 @@ struct FrameCache {
 }
 
 impl Frames {
+    /// Returns the frames of a log entry in a form, if they are kept.
+    pub(super) fn kept(&self, place: FramesKey) -> Option<Arc<[Frame]>> {
+        self.cache.lock().by_place.get(&place).map(Arc::clone)
+    }
+
+    /// Waits until nobody else makes frames off the runtime's thread.
+    pub(super) async fn lock_making(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.making).lock_owned().await
+    }
+
     /// Returns the frames of a log entry in a form, which are made unless they are kept.
     pub(super) fn of(&self, place: FramesKey, new: impl FnOnce() -> Vec<Frame>) -> Arc<[Frame]> {
-        if let Some(made) = self.0.lock().by_place.get(&place) {
-            return Arc::clone(made);
+        if let Some(made) = self.kept(place) {
+            return made;
         }
         let made: Arc<[Frame]> = new().into();
         let size = size(&made);
-        let mut kept = self.0.lock();
+        let mut kept = self.cache.lock();
         kept.bytes += size;
         kept.by_place.insert(place, Arc::clone(&made));
         kept.order.push_back(place);

@@ -166,7 +166,12 @@ async fn message_stream(
 
 /// Carries out a call; its answer is one response, or a stream. `bare`: the body may be a message
 /// without an envelope.
-async fn call(server: &A2aServer, principal: Principal, request: Request, bare: bool) -> Response {
+async fn call(
+    server: &Arc<A2aServer>,
+    principal: Principal,
+    request: Request,
+    bare: bool,
+) -> Response {
     let caller = server.caller(request.headers(), principal);
     let version = version(request.headers());
     let body = match body(server, request).await {
@@ -205,7 +210,7 @@ async fn call(server: &A2aServer, principal: Principal, request: Request, bare: 
     }
 }
 
-async fn bare_stream(server: &A2aServer, body: Value, caller: &CallOrigin) -> Response {
+async fn bare_stream(server: &Arc<A2aServer>, body: Value, caller: &CallOrigin) -> Response {
     let streaming = match server.received(MessageForm::Bare, body) {
         Ok(message) => server.stream(message, caller, Dialect::V03).await,
         Err(error) => Err(error),

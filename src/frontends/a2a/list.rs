@@ -16,6 +16,7 @@ use super::context::{self, SessionContext};
 use super::contexts::visible::VisibleContexts;
 use super::dialect::Dialect;
 use super::requests::ListTasks;
+use super::results::TurnChanges;
 use super::story::Story;
 use tandem_agent::session::{Listed, Millis, TurnId};
 use tandem_agent::sessions::stored_id;
@@ -35,9 +36,35 @@ enum TaskSource {
     /// A loaded session.
     Loaded(Arc<SessionContext>),
     /// The log of a stored session, which was read when the task came onto the page.
-    Read(Box<Task>),
+    Read(Box<ReadTask>),
     /// The same, by the store's id; the task was on an earlier page then, and is not held.
     Stored(Arc<str>),
+}
+
+/// A task as its log tells it.
+struct ReadTask {
+    task: Task,
+    /// Changes of its turn, until they are compared.
+    changes: Option<TurnChanges>,
+}
+
+impl ReadTask {
+    /// Reads a task as the list shows it.
+    fn of(context: &str, story: &Story, turn: Option<TurnId>, request: &ListTasks) -> Self {
+        let mut task = context::task(context, story, turn, Some(request.history));
+        if !request.artifacts {
+            task.artifacts.clear();
+        }
+        let changes = request.artifacts.then(|| context::changes(story, turn)).flatten();
+        Self { task, changes }
+    }
+
+    /// Adds what the turn has changed. The log is not held after that.
+    async fn complete(&mut self) {
+        if let Some(changes) = self.changes.take() {
+            self.task.artifacts.extend(changes.artifacts_off_thread().await);
+        }
+    }
 }
 
 impl TaskSource {
@@ -104,6 +131,15 @@ impl FittingTasks {
         }
     }
 
+    /// Completes the tasks that were read.
+    async fn complete(&mut self) {
+        for listed in &mut self.newest {
+            if let TaskSource::Read(read) = &mut listed.source {
+                read.complete().await;
+            }
+        }
+    }
+
     /// Returns `true` if a task that changed then may be on one of the pages.
     fn may_have(&self, changed: Millis) -> bool {
         self.newest.len() < self.most || self.newest.last().is_some_and(|task| changed >= task.at)
@@ -126,34 +162,29 @@ async fn page_of(
     while let Some((id, read)) = reading.next().await {
         let Some((name, story)) = read? else { continue };
         for listed in page.iter_mut().filter(|listed| listed.source.unread() == Some(&id)) {
-            let shown = task(&name, &story, listed.turn, request);
-            listed.source = TaskSource::Read(Box::new(shown));
+            let mut read = ReadTask::of(&name, &story, listed.turn, request);
+            read.complete().await;
+            listed.source = TaskSource::Read(Box::new(read));
         }
     }
-    let shown = page.into_iter().filter_map(|ListedTask { source, turn, .. }| match source {
-        TaskSource::Loaded(context) => {
-            Some(context.story(|story| task(&context.id, story, turn, request)))
-        }
-        TaskSource::Read(task) => Some(*task),
-        TaskSource::Stored(_) => None,
-    });
-    Ok(shown.collect())
+    let mut shown = Vec::new();
+    for ListedTask { source, turn, .. } in page {
+        let mut read = match source {
+            TaskSource::Loaded(context) => {
+                context.story(|story| ReadTask::of(&context.id, story, turn, request))
+            }
+            TaskSource::Read(read) => *read,
+            TaskSource::Stored(_) => continue,
+        };
+        read.complete().await;
+        shown.push(read.task);
+    }
+    Ok(shown)
 }
 
 /// Reads the log of a stored session, of this id; nothing if it cannot be read.
 async fn read(contexts: VisibleContexts<'_>, id: &str) -> Result<Option<(String, Story)>, Error> {
     contexts.read(id).await.map_err(|error| contexts.store_error(&error))
-}
-
-/// Returns a task as the list shows it.
-fn task(context: &str, story: &Story, turn: Option<TurnId>, request: &ListTasks) -> Task {
-    let mut task = context::task(context, story, turn, Some(request.history));
-    if request.artifacts {
-        context::add_results(&mut task, story, turn);
-    } else {
-        task.artifacts.clear();
-    }
-    task
 }
 
 /// Finds the tasks that fit.
@@ -178,7 +209,7 @@ async fn find(
         if let Some(id) = id.map_err(|error| contexts.store_error(&error))? {
             let id = stored_id(&id);
             let read = read(contexts, &id).await?;
-            add_read(&mut found, &id, read.as_ref(), request, dialect);
+            add_read(&mut found, &id, read.as_ref(), request, dialect).await;
         }
         return Ok(found);
     }
@@ -226,7 +257,9 @@ async fn add_stored(
             }
         }
         match read {
-            Some(read) => add_read(found, &next.head.id, read?.as_ref(), request, dialect),
+            Some(read) => {
+                add_read(found, &next.head.id, read?.as_ref(), request, dialect).await;
+            }
             None => found.total = found.total.saturating_add(tasks_of(&next)),
         }
     }
@@ -234,7 +267,7 @@ async fn add_stored(
 
 /// Adds the tasks of a stored session that fit; none if its log cannot be read. Of the log, no more is held
 /// than what is shown of the tasks that are on the page now.
-fn add_read(
+async fn add_read(
     found: &mut FittingTasks,
     id: &str,
     read: Option<&(String, Story)>,
@@ -247,8 +280,11 @@ fn add_read(
         if index < request.from {
             return TaskSource::Stored(Arc::clone(&id));
         }
-        TaskSource::Read(Box::new(task(name, story, turn, request)))
+        TaskSource::Read(Box::new(ReadTask::of(name, story, turn, request)))
     });
+    if request.artifacts {
+        found.complete().await;
+    }
 }
 
 /// Returns the tasks of a session that fit, newest first, with the times of their last changes. In 0.3 all

@@ -20,6 +20,7 @@ use super::read::SentContent;
 use super::subscription::Streaming;
 use super::turns;
 use parking_lot::Mutex;
+use tandem_agent::KeyedMutex;
 use tandem_agent::session::TurnId;
 use tandem_wire::jsonrpc::Error;
 
@@ -33,7 +34,11 @@ type Digest = [u8; 32];
 
 /// The messages that were sent last.
 #[derive(Default)]
-pub(super) struct Messages(Mutex<Recent>);
+pub(super) struct Messages {
+    recent: Mutex<Recent>,
+    /// Held, by the id of a session, while a message for the session begins: messages begin in their order.
+    pub(super) beginning: KeyedMutex,
+}
 
 #[derive(Default)]
 struct Recent {
@@ -206,7 +211,7 @@ impl Messages {
     }
 
     fn message(&self, id: Digest, new: impl FnOnce() -> Arc<SentMessage>) -> Arc<SentMessage> {
-        let mut recent = self.0.lock();
+        let mut recent = self.recent.lock();
         if let Some(known) = recent.by_id.get(&id) {
             return Arc::clone(known);
         }
@@ -247,7 +252,7 @@ mod tests {
         for n in 0..REMEMBERED {
             messages.message(digest(&["c", &n.to_string()]), Arc::default);
         }
-        let recent = messages.0.lock();
+        let recent = messages.recent.lock();
         assert_eq!((recent.by_id.len(), recent.order.len()), (REMEMBERED, REMEMBERED));
         assert!(!recent.by_id.contains_key(&first));
     }

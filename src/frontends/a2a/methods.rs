@@ -6,7 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
+use tokio::task::unconstrained;
 
+use super::audit::blocking_for_client;
 use super::context::SessionContext;
 use super::contexts::visible::VisibleContexts;
 use super::dialect::{Dialect, json as to_json};
@@ -112,7 +114,7 @@ pub(super) enum Reply {
 impl A2aServer {
     /// Carries out a call.
     pub(super) async fn call(
-        &self,
+        self: &Arc<Self>,
         name: &str,
         params: Value,
         caller: &CallOrigin,
@@ -135,13 +137,17 @@ impl A2aServer {
             let call = OrderedCall::Method { name: name.to_owned(), params };
             return self.order(followed, call, caller).await?.value().map(Reply::Value);
         }
+        if let Some(context) = open.as_ref().filter(|_| method.needs_owner()) {
+            // A message that came before may still have its files written.
+            drop(self.messages.beginning.lock(&context.id).await);
+        }
         let reply = self.carry_out_here(method, dialect, params, caller).await;
         reply.map_err(|error| dialect.error(error))
     }
 
     /// Carries out a call of a session that this node has, or of none.
     async fn carry_out_here(
-        &self,
+        self: &Arc<Self>,
         method: Method,
         dialect: Dialect,
         params: Value,
@@ -156,10 +162,10 @@ impl A2aServer {
                 let message = self.received(MessageForm::Parameters, params)?;
                 self.stream(message, caller, dialect).await.map(Reply::Stream)
             }
-            Method::Get => self.get(&GetTask::read(&params)?, caller, dialect),
+            Method::Get => self.get(&GetTask::read(&params)?, caller, dialect).await,
             Method::Cancel => self.cancel(&task_id(&params)?, caller, dialect).await,
             Method::Subscribe => {
-                self.subscribe(&Subscribe::read(&params)?, caller, dialect).map(Reply::Stream)
+                self.subscribe(&Subscribe::read(&params)?, caller, dialect).await.map(Reply::Stream)
             }
             Method::List => {
                 let request = ListTasks::read(&params)?;
@@ -195,7 +201,7 @@ impl A2aServer {
     /// Begins what a message asks for, and gives all that comes of it, when that outlives the
     /// process. What was sent before has begun already.
     pub(super) async fn stream(
-        &self,
+        self: &Arc<Self>,
         message: ReceivedMessage,
         caller: &CallOrigin,
         dialect: Dialect,
@@ -224,7 +230,8 @@ impl A2aServer {
                 let (context, reader) = (Arc::clone(context), caller.principal.clone());
                 return Ok(Streaming { context, span, dialect, unknown, reader });
             }
-            let mut begun = self.begin(sent, caller, dialect)?;
+            let id = open.as_ref().or_else(|| self.contexts.shared()).map(|it| it.id.clone());
+            let mut begun = self.begin_in_order(id, sent, caller, dialect).await?;
             begun.span.text_only = text_only;
             let begun = begun.promised().await;
             begun.context.check_saved()?;
@@ -235,6 +242,31 @@ impl A2aServer {
             may_come_again = false;
             ReceivedMessage { params, sent, .. } = self.received(form, params)?;
         }
+    }
+
+    /// Begins what a message asks for after the messages that came before for the same session. `id`: of the session,
+    /// if there is one already. Files of the message are written off the runtime's thread.
+    async fn begin_in_order(
+        self: &Arc<Self>,
+        id: Option<String>,
+        sent: Sent,
+        caller: &CallOrigin,
+        dialect: Dialect,
+    ) -> Result<Streaming, Error> {
+        let order = match id.as_ref().or(sent.context.as_ref()) {
+            // Unconstrained: a message that waited for its task's budget would be overtaken by the next one.
+            Some(id) => Some(unconstrained(self.messages.beginning.lock(id)).await),
+            None => None,
+        };
+        if sent.files.is_empty() {
+            return self.begin(sent, caller, dialect);
+        }
+        let (server, caller) = (Arc::clone(self), caller.clone());
+        let begin = move || {
+            let _order = order;
+            server.begin(sent, &caller, dialect)
+        };
+        blocking_for_client(begin).await.map_err(Error::internal)?
     }
 
     /// Begins what a message asks for, unless it was sent before. Waits for nothing, so that it is
@@ -331,7 +363,7 @@ impl A2aServer {
     }
 
     async fn send(
-        &self,
+        self: &Arc<Self>,
         message: ReceivedMessage,
         caller: &CallOrigin,
         dialect: Dialect,
@@ -347,9 +379,9 @@ impl A2aServer {
         }
         context.check_own()?;
         let mut task = if asked_back && context.state(Some(turn)) == TaskState::InputRequired {
-            context.task_asked_back(dialect, turn, history)
+            context.task_asked_back(dialect, turn, history).await
         } else {
-            of_turn(&context, turn, dialect, history)
+            of_turn(&context, turn, dialect, history).await
         };
         if text_only {
             task = task.in_text();
@@ -406,14 +438,14 @@ impl A2aServer {
         Ok((context, turn))
     }
 
-    fn get(
+    async fn get(
         &self,
         request: &GetTask,
         caller: &CallOrigin,
         dialect: Dialect,
     ) -> Result<Reply, Error> {
         let (context, turn) = self.contexts.of(&caller.principal).task(&request.id, WATCH)?;
-        Ok(value(&dialect.task(&context.task(turn, request.history))))
+        Ok(value(&dialect.task(&context.task(turn, request.history).await)))
     }
 
     async fn cancel(
@@ -450,10 +482,10 @@ impl A2aServer {
                 }
             }
         }
-        Ok(value(&dialect.task(&context.task(turn, None))))
+        Ok(value(&dialect.task(&context.task(turn, None).await)))
     }
 
-    fn subscribe(
+    async fn subscribe(
         &self,
         request: &Subscribe,
         caller: &CallOrigin,
@@ -467,9 +499,11 @@ impl A2aServer {
         }
         let seen = request.last_event.as_deref();
         let after = seen.or(caller.last_event.as_deref()).map(place).transpose()?;
-        let missed = || after.and_then(|after| missed(&context, named, after));
-        let turn = named.or_else(|| context.running()).or_else(missed);
-        let snapshot = context.standing(named);
+        let turn = match (named.or_else(|| context.running()), after) {
+            (None, Some(after)) => missed(&context, named, after).await,
+            (turn, _) => turn,
+        };
+        let snapshot = context.standing(named).await;
         let described = Some(dialect.first(&snapshot));
         let queued = turn.and_then(|id| context.story(|story| Some(story.turn(id)?.queued.0)));
         let span = match (turn, queued) {
@@ -539,20 +573,20 @@ async fn ending(session: &Arc<Session>, turn: TurnId) {
 }
 
 /// The task that a message was for, as it stands.
-fn of_turn(
+async fn of_turn(
     context: &SessionContext,
     turn: TurnId,
     dialect: Dialect,
     history: Option<usize>,
 ) -> Task {
     if dialect == Dialect::V1 {
-        return context.task(Some(turn), history);
+        return context.task(Some(turn), history).await;
     }
-    context.task_for(turn, history)
+    context.task_for(turn, history).await
 }
 
 /// Returns the turn of a task that has ended since a client saw this event; of the session's task (0.3), the last.
-fn missed(
+async fn missed(
     context: &Arc<SessionContext>,
     named: Option<TurnId>,
     seen: (usize, usize),
@@ -565,7 +599,7 @@ fn missed(
         Some((turn.id, turn.ended.as_ref()?.0))
     })?;
     let mut since = Follow::new(context, seen.0.max(end), Dialect::V03);
-    while let Some(frame) = since.try_next()
+    while let Some(frame) = since.next_past().await
         && frame.index == end
     {
         if frame.turn == turn && frame.end == StreamEnd::Turn {

@@ -126,7 +126,7 @@ async fn find_owners(server: &A2aServer, shared: &dyn SharedStore) {
 
 impl A2aServer {
     /// Carries out an order of another node's client.
-    async fn obey(&self, order: &Order) -> Result<OrderReply, Error> {
+    async fn obey(self: &Arc<Self>, order: &Order) -> Result<OrderReply, Error> {
         let CallOrder { call, principal, origin, address, trace } =
             serde_json::from_str(&order.body)
                 .map_err(|error| other_version("it does not know this call", &error))?;
@@ -137,7 +137,11 @@ impl A2aServer {
         for_client(address, self.obey_call(call, &caller)).instrument(span).await
     }
 
-    async fn obey_call(&self, call: OrderedCall, caller: &CallOrigin) -> Result<OrderReply, Error> {
+    async fn obey_call(
+        self: &Arc<Self>,
+        call: OrderedCall,
+        caller: &CallOrigin,
+    ) -> Result<OrderReply, Error> {
         match call {
             OrderedCall::Method { name, params } => match self.call(&name, params, caller).await? {
                 Reply::Value(value) => {

@@ -260,7 +260,13 @@ impl Notify {
     async fn run(mut self) {
         loop {
             let next = self.over.run_until_cancelled(self.follow.next()).await;
-            let Some(frame) = next.or_else(|| self.follow.try_next()) else { return };
+            let frame = match next {
+                Some(frame) => frame,
+                None => match self.follow.next_past().await {
+                    Some(frame) => frame,
+                    None => return,
+                },
+            };
             let ours = self.turn.is_none_or(|turn| turn == frame.turn);
             if !ours || !frame.notable {
                 continue;
@@ -269,7 +275,7 @@ impl Notify {
             let (kind, body) = if self.dialect == Dialect::V1 {
                 ("application/a2a+json", frame.json)
             } else {
-                let task = self.follow.context.task(self.turn, None);
+                let task = self.follow.context.task(self.turn, None).await;
                 ("application/json", self.dialect.first(&task))
             };
             let mut headers = self.headers.clone();

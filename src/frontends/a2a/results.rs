@@ -1,12 +1,13 @@
 //! Results of a turn beside its answer: its plan, and the files that it has changed.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::panic;
+use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-use super::story::Story;
+use super::story::{ResultCalls, Story};
 use tandem_agent::session::{FileDiff, ResultContent, Todo, TodoStatus, TurnId};
 use tandem_content::visible::visible_line;
 use tandem_wire::a2a::{Artifact, FilePart, Part};
@@ -23,11 +24,46 @@ const MAX_COMPARED_BYTES: usize = 4 << 20;
 /// Maximum size of a diff; of a longer one the end is left out.
 const MAX_DIFF_BYTES: usize = 256 << 10;
 
-/// Returns the plan of a turn that has ended, and the files that it has changed, each once.
-pub(super) fn of(story: &Story, turn: TurnId) -> Vec<Artifact> {
+/// The plan of a turn that has ended, and the files that it has changed, before they are compared.
+pub(super) struct TurnChanges {
+    calls: ResultCalls,
+    /// The directory that the session works in.
+    directory: PathBuf,
+}
+
+impl TurnChanges {
+    pub(super) fn of(story: &Story, turn: TurnId) -> Self {
+        Self { calls: story.result_calls(turn), directory: story.directory().to_owned() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// Returns the plan and the files, each once. Reads the log and compares files: where there are any, that is
+    /// no work for the runtime's thread.
+    pub(super) fn artifacts(self) -> Vec<Artifact> {
+        artifacts(self.calls, &self.directory)
+    }
+
+    /// Returns the same, made on a thread for such work.
+    pub(super) async fn artifacts_off_thread(self) -> Vec<Artifact> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let made = tokio::task::spawn_blocking(move || self.artifacts());
+        made.await.unwrap_or_else(|error| match error.try_into_panic() {
+            Ok(panicked) => panic::resume_unwind(panicked),
+            // The runtime ends, and with it whoever waits.
+            Err(_) => Vec::new(),
+        })
+    }
+}
+
+fn artifacts(calls: ResultCalls, directory: &Path) -> Vec<Artifact> {
     let mut plan = None;
     let mut files: BTreeMap<String, FileDiff> = BTreeMap::new();
-    for shown in story.results(turn) {
+    for shown in calls.read() {
         match shown {
             ResultContent::Todos(todos) => plan = Some(todos),
             ResultContent::Diff(diff) => {
@@ -43,7 +79,7 @@ pub(super) fn of(story: &Story, turn: TurnId) -> Vec<Artifact> {
     }
     let plan = plan.filter(|todos| !todos.is_empty()).map(|todos| self::plan(&todos));
     let changed = files.into_values().filter(|diff| diff.old.as_deref() != Some(&*diff.new));
-    plan.into_iter().chain(changed.map(|diff| file(&diff, story.directory()))).collect()
+    plan.into_iter().chain(changed.map(|diff| file(&diff, directory))).collect()
 }
 
 /// Returns the todo list as a file.

@@ -67,7 +67,7 @@ async fn next_packet(
         // A comment: nobody reads it, and everybody sees that somebody is there.
         Some(Err(_)) => Some(Bytes::from_static(b": alive\n\n")),
         None => {
-            let first = events.try_next()?;
+            let first = events.next_past().await?;
             Some(packet(id, first, events))
         }
     }

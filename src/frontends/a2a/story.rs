@@ -63,6 +63,28 @@ pub(super) struct Story {
     results: HashMap<TurnId, Vec<usize>>,
 }
 
+/// The calls of one turn that have changed a file, or the plan, to be read from the log.
+pub(super) struct ResultCalls {
+    log: Reader,
+    indexes: Vec<usize>,
+}
+
+impl ResultCalls {
+    pub(super) fn is_empty(&self) -> bool {
+        self.indexes.is_empty()
+    }
+
+    /// Reads what the calls have changed, in their order. Old events are read from a file.
+    pub(super) fn read(self) -> impl Iterator<Item = ResultContent> {
+        let Self { mut log, indexes } = self;
+        indexes.into_iter().filter_map(move |index| {
+            log.skip_to(index);
+            let event = log.try_next()?;
+            result(&event).cloned()
+        })
+    }
+}
+
 /// A terminal that has attached to the session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Terminal {
@@ -197,15 +219,10 @@ impl Story {
         self.saved.get(&turn)
     }
 
-    /// Returns what the calls of a turn have changed, files and the plan, in their order.
-    pub(super) fn results(&self, turn: TurnId) -> impl Iterator<Item = ResultContent> {
-        let indexes = self.results.get(&turn).map(Vec::as_slice).unwrap_or_default();
-        let mut log = self.log.restarted();
-        indexes.iter().filter_map(move |&index| {
-            log.skip_to(index);
-            let event = log.try_next()?;
-            result(&event).cloned()
-        })
+    /// Returns the calls of a turn that have changed a file, or the plan.
+    pub(super) fn result_calls(&self, turn: TurnId) -> ResultCalls {
+        let indexes = self.results.get(&turn).cloned().unwrap_or_default();
+        ResultCalls { log: self.log.restarted(), indexes }
     }
 
     /// Returns the state of a turn's task; without a turn, of the session's task (0.3).

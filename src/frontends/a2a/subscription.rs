@@ -138,11 +138,11 @@ impl Streaming {
         self.context.synced().await;
         let (dialect, turn) = (self.dialect, self.span.turn);
         let first = if self.span.asked_back {
-            Some(self.context.task_asked_back(dialect, turn, None))
+            Some(self.context.task_asked_back(dialect, turn, None).await)
         } else if self.span.describes {
             Some(self.context.begun(dialect, turn, self.unknown))
         } else if self.span.stands {
-            Some(self.context.task((dialect == Dialect::V1).then_some(turn), None))
+            Some(self.context.task((dialect == Dialect::V1).then_some(turn), None).await)
         } else {
             None
         };
@@ -215,7 +215,7 @@ impl Subscription {
             let frame = tokio::select! {
                 biased;
                 frame = self.follow.next() => frame,
-                () = context.moved() => return None,
+                () = context.moved() => self.follow.next_past().await?,
             };
             if let Some(json) = self.take(&frame) {
                 return Some(json);
@@ -224,7 +224,21 @@ impl Subscription {
         None
     }
 
-    /// The next event, if there is one already.
+    /// The next event of what has happened already.
+    pub(super) async fn next_past(&mut self) -> Option<Bytes> {
+        if let Some(first) = self.span.first.take() {
+            return Some(first);
+        }
+        while !self.ended {
+            let frame = self.follow.next_past().await?;
+            if let Some(json) = self.take(&frame) {
+                return Some(json);
+            }
+        }
+        None
+    }
+
+    /// The next event, if it is there already.
     pub(super) fn try_next(&mut self) -> Option<Bytes> {
         if let Some(first) = self.span.first.take() {
             return Some(first);

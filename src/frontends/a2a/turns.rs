@@ -33,7 +33,8 @@ pub(super) struct MessageTarget {
 }
 
 /// Puts the files of a prompt beside the session; a note in the prompt replaces a file that cannot be put there. Does
-/// not await: if the client went away meanwhile, the message would be carried out in part.
+/// not await: if the client went away meanwhile, the message would be carried out in part. A prompt with files is
+/// begun off the runtime's thread.
 pub(super) fn attach(
     session: &Session,
     mut prompt: Vec<PromptPart>,

@@ -1,7 +1,6 @@
 //! Updates for A2A clients on what happens in a session.
 
 use super::dialect::Dialect;
-use super::results;
 use super::story::{Story, ended_state};
 use super::tool_call::{ended, pending, question, running, tool_call};
 use tandem_agent::session::{
@@ -74,11 +73,18 @@ pub(super) struct TaskNames<'a> {
     pub(super) model: &'a str,
 }
 
-/// Returns what clients are told of one entry of the log.
-pub(super) fn of(entry: &Entry, story: &Story, names: &TaskNames<'_>) -> Vec<TaskUpdate> {
+/// Returns what clients are told of one entry of the log. `results`: the plan and the changed files of the turn that
+/// has ended with it.
+pub(super) fn of(
+    entry: &Entry,
+    story: &Story,
+    names: &TaskNames<'_>,
+    results: Vec<Artifact>,
+) -> Vec<TaskUpdate> {
     let Some(update) = story.projection().update(entry) else { return Vec::new() };
     let Some(turn) = update.turn else { return Vec::new() };
-    let mut telling = Telling { names, task: (names.task)(turn), turn, entry, updates: Vec::new() };
+    let task = (names.task)(turn);
+    let mut telling = Telling { names, task, turn, entry, results, updates: Vec::new() };
     telling.tell(story, &update.kind);
     telling.updates
 }
@@ -89,6 +95,7 @@ struct Telling<'a> {
     task: String,
     turn: TurnId,
     entry: &'a Entry,
+    results: Vec<Artifact>,
     updates: Vec<TaskUpdate>,
 }
 
@@ -255,7 +262,7 @@ impl Telling<'_> {
 
     fn finished(&mut self, story: &Story, reason: &StopReason) {
         // The files come before the answer, because some clients take the last artifact for the answer.
-        for result in results::of(story, self.turn) {
+        for result in std::mem::take(&mut self.results) {
             self.artifact(result, false, true);
         }
         let answer = story.turn(self.turn).and_then(|turn| turn.answers.last());

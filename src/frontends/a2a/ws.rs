@@ -257,7 +257,7 @@ impl SocketClient {
         asked.sort_unstable();
         for index in asked.into_iter().filter(|index| *index < now) {
             let mut question = Follow::new(&context, index, self.dialect());
-            while let Some(frame) = question.try_next()
+            while let Some(frame) = question.next_past().await
                 && frame.index == index
             {
                 self.deliver(&context, &frame).await?;
@@ -274,7 +274,7 @@ impl SocketClient {
     /// Tells all that has happened.
     async fn tell(&mut self) -> Result<(), Over> {
         for n in 0..self.follows.len() {
-            while let Some(frame) = self.follows[n].try_next() {
+            while let Some(frame) = self.next_frame(n).await {
                 // It may be shared no longer.
                 if !self.follows[n].context.is_open_to(&self.caller.principal) {
                     break;
@@ -290,6 +290,16 @@ impl SocketClient {
         }
         self.leave().await?;
         self.out.flush().await
+    }
+
+    /// Returns the next frame of a session. One that is still being made is waited for only where nothing comes
+    /// later: calls of the client go on meanwhile.
+    async fn next_frame(&mut self, n: usize) -> Option<Frame> {
+        let follow = &mut self.follows[n];
+        if self.server.over.is_cancelled() || follow.context.has_moved() {
+            return follow.next_past().await;
+        }
+        follow.try_next()
     }
 
     /// Ends what is told of sessions that are not shared any more.
@@ -522,7 +532,7 @@ impl SocketClient {
         let told = told.map_or(0, Follow::position);
         if span.again {
             let mut again = Follow::new(&context, span.from, self.dialect());
-            while let Some(frame) = again.try_next()
+            while let Some(frame) = again.next_past().await
                 && frame.index < told
             {
                 consume_budget().await;
