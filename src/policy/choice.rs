@@ -32,26 +32,76 @@ pub enum ChoiceKind {
     RejectAndSave,
 }
 
-/// Words that answer a question, each with `true` if it is a yes.
-const ANSWER_WORDS: &[(&str, bool)] = &[
-    ("y", true),
-    ("yes", true),
-    ("ok", true),
-    ("okay", true),
-    ("approve", true),
-    ("accept", true),
-    ("allow", true),
-    ("grant", true),
-    ("go ahead", true),
-    ("n", false),
-    ("no", false),
-    ("deny", false),
-    ("reject", false),
-];
+/// Meaning of a phrase in the answer to a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AnswerPhrase {
+    Yes,
+    No,
+    /// No answer by itself; beside one, it must not be a no.
+    LikeYes,
+    /// Politeness, which means nothing.
+    Filler,
+}
 
-/// Returns `true` for a word that is a yes to a question, and `false` for one that is a no.
-pub fn plain_answer(word: &str) -> Option<bool> {
-    ANSWER_WORDS.iter().find(|(known, _)| is_same_word(word, known)).map(|(_, is_yes)| *is_yes)
+/// Phrases of which answers to questions are made. A phrase stands before those that it begins with.
+const ANSWER_PHRASES: &[(&[&str], AnswerPhrase)] = {
+    use AnswerPhrase::{Filler, LikeYes, No, Yes};
+    &[
+        (&["y"], Yes),
+        (&["yes"], Yes),
+        (&["ok"], Yes),
+        (&["okay"], Yes),
+        (&["approve"], Yes),
+        (&["accept"], Yes),
+        (&["allow"], Yes),
+        (&["grant"], Yes),
+        (&["go", "ahead"], Yes),
+        (&["n"], No),
+        (&["no"], No),
+        (&["deny"], No),
+        (&["reject"], No),
+        (&["don't", "do", "it"], No),
+        (&["don't"], No),
+        (&["do", "not", "do", "it"], No),
+        (&["do", "not"], No),
+        (&["do", "it"], LikeYes),
+        (&["sure"], LikeYes),
+        (&["please"], Filler),
+        (&["thanks"], Filler),
+        (&["thank", "you"], Filler),
+    ]
+};
+
+/// Returns `true` for a text that is a yes to a question, and `false` for one that is a no: all of its words are known,
+/// and none contradicts another.
+pub fn plain_answer(text: &str) -> Option<bool> {
+    let words = answer_words(text)?;
+    let mut rest: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut said = Vec::new();
+    while !rest.is_empty() {
+        let (phrase, meaning) = ANSWER_PHRASES.iter().find(|(it, _)| rest.starts_with(it))?;
+        rest.drain(..phrase.len());
+        said.push(*meaning);
+    }
+    let is_said = |meaning| said.contains(&meaning);
+    match (is_said(AnswerPhrase::Yes), is_said(AnswerPhrase::No)) {
+        (true, false) => Some(true),
+        (false, true) if !is_said(AnswerPhrase::LikeYes) => Some(false),
+        _ => None,
+    }
+}
+
+/// Returns the words of a text in lower case, without the punctuation around them; `None` for a text with pictures, which
+/// may mean anything.
+fn answer_words(text: &str) -> Option<Vec<String>> {
+    let is_picture = |c: char| ('\u{2190}'..'\u{2c00}').contains(&c) || c >= '\u{1f000}';
+    if text.contains(is_picture) {
+        return None;
+    }
+    let text = text.to_lowercase().replace('\u{2019}', "'");
+    let words = text.split(|c: char| !c.is_alphanumeric() && c != '\'');
+    let words = words.map(|word| word.trim_matches('\'')).filter(|word| !word.is_empty());
+    Some(words.map(ToOwned::to_owned).collect())
 }
 
 /// Returns `true` if two texts are the same in any case, and with any punctuation around them.
@@ -132,3 +182,130 @@ impl Question {
 }
 
 const SAY: &str = "No, and say why or what instead";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(expected: Option<bool>, texts: &[&str]) {
+        for text in texts {
+            assert_eq!(plain_answer(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn words_that_allow() {
+        check(
+            Some(true),
+            &[
+                "y",
+                "yes",
+                " YES\n",
+                "Yes!",
+                "ok",
+                "OK.",
+                "okay",
+                "approve",
+                "accept",
+                "allow",
+                "grant",
+                "Go ahead!",
+                "\"yes\"",
+                "**yes**",
+                "\u{201c}yes\u{201d}",
+                "'yes'",
+            ],
+        );
+    }
+
+    #[test]
+    fn words_that_deny() {
+        check(Some(false), &["n", "no", "No!", "deny", " DENY ", "reject", "Reject.", "don't"]);
+    }
+
+    #[test]
+    fn several_words_that_allow() {
+        check(
+            Some(true),
+            &[
+                "yes, go ahead!",
+                "yes please",
+                "Yes, please.",
+                "please go ahead",
+                "ok, do it",
+                "OK, sure, do it!",
+                "sure, go ahead",
+                "ok thanks",
+                "yes, thank you",
+                "yes yes",
+                "ok -- allow",
+            ],
+        );
+    }
+
+    #[test]
+    fn several_words_that_deny() {
+        check(
+            Some(false),
+            &[
+                "no thanks",
+                "No, thank you.",
+                "no, don't",
+                "no, don\u{2019}t",
+                "no, do not do it",
+                "please don't do it",
+                "please do not",
+                "no no",
+                "reject, please",
+            ],
+        );
+    }
+
+    #[test]
+    fn contradictions_are_no_answers() {
+        check(
+            None,
+            &[
+                "yes no",
+                "yes/no",
+                "y/n",
+                "no, do it",
+                "no, sure",
+                "don't, sure",
+                "no, go ahead",
+                "do not go ahead",
+                "don't allow",
+                "ok, don't do it",
+                "yes \u{1f44e}",
+            ],
+        );
+    }
+
+    #[test]
+    fn other_words_are_no_answers() {
+        check(
+            None,
+            &[
+                "",
+                "?",
+                "please",
+                "thanks",
+                "thank you",
+                "do it",
+                "sure",
+                "thank",
+                "yes, but in b.txt",
+                "no problem",
+                "not ok",
+                "go",
+                "ahead go",
+                "do",
+                "yes 2",
+                "yesplease",
+                "proceed_once",
+                "Yes, this once",
+            ],
+        );
+    }
+}

@@ -123,13 +123,13 @@ fn indented(text: &str) -> String {
     text.split_terminator('\n').flat_map(|line| ["    ", line, "\n"]).collect()
 }
 
-/// Returns the option that a word is: an option's id or label, or a plain yes or no.
-pub(super) fn chosen(started: &CallStarted, word: &str) -> Option<&'static str> {
+/// Returns the option that a text is: an option's id or label, or a plain yes or no.
+pub(super) fn chosen(started: &CallStarted, text: &str) -> Option<&'static str> {
     let offered = options(started.question.as_ref()?);
-    let plain = plain_answer(word);
+    let plain = plain_answer(text);
     let is_meant = |(id, choice): &&(&str, Choice)| match plain {
         Some(is_yes) => choice.kind.allows() == is_yes,
-        None => is_same_word(word, id) || is_same_word(word, &choice.label),
+        None => is_same_word(text, id) || is_same_word(text, &choice.label),
     };
     offered.iter().find(is_meant).map(|(id, _)| *id)
 }

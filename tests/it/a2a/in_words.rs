@@ -91,6 +91,9 @@ async fn a_word_allows_it() {
         "Allow",
         "grant",
         "Go ahead!",
+        "yes, go ahead!",
+        "yes please",
+        "ok, do it",
         "\"yes\"",
         "**yes**",
         "proceed_once",
@@ -104,7 +107,19 @@ async fn a_word_allows_it() {
 
 #[tokio::test]
 async fn a_word_denies_it() {
-    for said in ["n", "no", "No", "no!", "deny", " DENY ", "cancel", "reject", "Reject."] {
+    for said in [
+        "n",
+        "no",
+        "No",
+        "no!",
+        "deny",
+        " DENY ",
+        "cancel",
+        "reject",
+        "Reject.",
+        "no thanks",
+        "no, don't",
+    ] {
         assert_eq!(answered(said).await, ("CANCELLED".to_owned(), false), "{said}");
     }
 }
@@ -144,9 +159,7 @@ fn check_asked_back(task: &Value, said: &str) {
 
 #[tokio::test]
 async fn anything_else_is_asked_back_and_the_question_stays_open() {
-    for said in
-        ["yes please", "yes no", "yes, but in b.txt", "proceed_always_server", "Stop it", "?"]
-    {
+    for said in ["please", "yes no", "yes, but in b.txt", "proceed_always_server", "Stop it", "?"] {
         let it = serve(&writes()).await;
         let task = asked(it.client).await;
         let told = it.client.result("message/send", within(&task, prompt(said))).await;
