@@ -271,6 +271,10 @@ fn answer(
     if !said.files.is_empty() {
         shown += &format!("\n\nFiles, which are not fetched:\n- {}", said.files.join("\n- "));
     }
+    if !said.changed.is_empty() {
+        let changed = said.changed.join("\n- ");
+        shown += &format!("\n\nFiles that it has changed, where it works:\n- {changed}");
+    }
     let shown = shown.trim();
     let quoted = match shown {
         "" => format!("The agent `{name}` returned nothing."),

@@ -14,20 +14,32 @@ const NAME: usize = 300;
 /// Maximum number of files that are named.
 const FILES: usize = 200;
 
+/// Type of diffs.
+const DIFF: &str = "text/x-diff";
+
 /// Text and files that an agent has sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct RemoteContent {
     pub(super) text: String,
     /// A line a file that is no text here: its name, its type, its address if it has one. None is fetched.
     pub(super) files: Vec<String>,
+    /// Names of the files that the agent has changed.
+    pub(super) changed: Vec<String>,
 }
 
 impl RemoteContent {
-    /// Reads parts of either version; of their text, at most so many bytes in sum, which become fewer.
+    /// Reads parts of either version; of their text, at most so many bytes in sum, which become fewer. A changed file that
+    /// comes with its diff is read once: its content if it is new, else the diff.
     pub(super) fn read(parts: &Value, left: &mut usize) -> Self {
         let mut content = Self::default();
-        for part in parts.as_array().into_iter().flatten() {
-            content.add(part, left);
+        let parts = parts.as_array().map(Vec::as_slice).unwrap_or_default();
+        for part in parts {
+            if content.changed.len() < FILES {
+                content.changed.extend(changed_file(part));
+            }
+            if !is_repeated(part, parts) {
+                content.add(part, left);
+            }
         }
         content
     }
@@ -55,6 +67,8 @@ impl RemoteContent {
         self.text.push_str(&more.text);
         self.files.extend(more.files);
         self.files.truncate(FILES);
+        self.changed.extend(more.changed);
+        self.changed.truncate(FILES);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -74,6 +88,41 @@ pub(super) fn kept(text: &str, left: &mut usize) -> String {
     let text = &text[..text.floor_char_boundary(*left)];
     *left -= text.len();
     plain(text.as_bytes())
+}
+
+/// Returns `true` for a part that says of a changed file what another part says.
+fn is_repeated(part: &Value, parts: &[Value]) -> bool {
+    match changed_file(part) {
+        Some(name) => {
+            is_of_new_file(part)
+                && parts.iter().any(|whole| file_name(whole).as_ref() == Some(&name))
+        }
+        None => file_name(part).is_some_and(|name| {
+            let is_diff = |other: &&Value| changed_file(other).as_ref() == Some(&name);
+            parts.iter().find(is_diff).is_some_and(|diff| !is_of_new_file(diff))
+        }),
+    }
+}
+
+/// Returns the name of the file whose change a part is, if the part is a diff that can be read.
+fn changed_file(part: &Value) -> Option<String> {
+    let (file, _) = file(part)?;
+    let kind = ["mimeType", "mediaType"].iter().find_map(|name| file[*name].as_str());
+    let name = file_name(part).filter(|_| kind == Some(DIFF) && inline_text(file).is_some())?;
+    name.strip_suffix(".diff").map(ToOwned::to_owned)
+}
+
+/// Returns `true` for a diff that has nothing before it.
+fn is_of_new_file(diff: &Value) -> bool {
+    let text = file(diff).and_then(|(file, _)| inline_text(file));
+    text.is_some_and(|text| text.starts_with("--- /dev/null\n"))
+}
+
+/// Returns the name of a part that is a file, if the file has one.
+fn file_name(part: &Value) -> Option<String> {
+    let (file, _) = file(part)?;
+    let name = ["name", "filename"].iter().find_map(|name| file[*name].as_str())?;
+    Some(one_line(&plain(name.as_bytes()), NAME))
 }
 
 /// Returns the content of a file that comes with its part, if it is a text.
@@ -150,6 +199,37 @@ mod tests {
         let long = json!({ "raw": "eHh4".repeat(100), "filename": "d" });
         let content = RemoteContent::read(&json!([long]), &mut 100);
         assert!(content.text.ends_with(&format!("```\n{}\n```\n", "x".repeat(100))));
+    }
+
+    #[test]
+    fn a_changed_file_is_read_once() {
+        let part = |name: &str, kind: &str, content: &str| {
+            let bytes = BASE64_STANDARD.encode(content);
+            json!({ "kind": "file", "file": { "name": name, "mimeType": kind, "bytes": bytes } })
+        };
+        let read = |diff: &str| {
+            let parts = json!([
+                part("a.diff", "text/x-diff", diff),
+                part("a", "text/plain", "new\n"),
+                part("b", "text/plain", "other\n"),
+            ]);
+            RemoteContent::read(&parts, &mut 1000)
+        };
+        let (new, old) = (read("--- /dev/null\n+++ /w/a\n+new\n"), read("--- /w/a\n-old\n+new\n"));
+        let other = "b (text/plain, about 6 bytes):\n```\nother\n```\n";
+        let fenced = |title: &str, text: &str| format!("{title}:\n{}\n{other}", fence(text, ""));
+        assert_eq!(new.text, fenced("a (text/plain, about 6 bytes)", "new\n"));
+        let diff = fenced("a.diff (text/x-diff, about 21 bytes)", "--- /w/a\n-old\n+new\n");
+        assert_eq!(old.text, diff);
+        assert_eq!((new.changed, old.changed), (vec!["a".to_owned()], vec!["a".to_owned()]));
+        // A diff alone is shown, whatever there was before.
+        let alone = json!([part("a.diff", "text/x-diff", "--- /dev/null\n+++ /w/a\n+new\n")]);
+        assert!(RemoteContent::read(&alone, &mut 1000).text.contains("+new"));
+        // A file of that name is no diff.
+        let plain = json!([part("a.diff", "text/plain", "x"), part("a", "text/plain", "y")]);
+        let plain = RemoteContent::read(&plain, &mut 1000);
+        assert!(plain.text.contains("\nx\n") && plain.text.contains("\ny\n"), "{}", plain.text);
+        assert!(plain.changed.is_empty());
     }
 
     #[test]

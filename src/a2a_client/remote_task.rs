@@ -301,6 +301,7 @@ impl RemoteTask {
             let separator = if answer.text.is_empty() { "" } else { "\n\n" };
             answer.text += &format!("{separator}{}", more.text.trim());
             answer.files.extend(more.files.iter().cloned());
+            answer.changed.extend(more.changed.iter().cloned());
         }
         if answer.is_empty() {
             answer = self.earlier.clone();

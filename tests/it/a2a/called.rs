@@ -93,9 +93,11 @@ async fn a_yes_here_lets_the_other_write_there() {
     let stage = Stage::new(config(&it), vec![ask("write")]);
     let turn = stage.turn().await;
     let text = turn.text();
-    assert!(text.contains("## response\nIt is written.\n</agent_output>"), "{text}");
-    // The file comes back, too.
-    assert!(text.contains("## a.txt") && text.contains("+new"), "{text}");
+    let end = "## response\nIt is written.\n\nFiles that it has changed, where it works:\n- a.txt\n</agent_output>";
+    assert!(text.contains(end), "{text}");
+    // The file comes back, too, once: it is new.
+    assert!(text.contains("## a.txt\na.txt (text/plain, about"), "{text}");
+    assert_eq!((text.matches("new\n").count(), text.matches("+new").count()), (1, 0), "{text}");
     let question = turn.asked.iter().find(|started| is_question(started)).unwrap();
     let shown = format!("{:?}", question.access);
     assert!(shown.contains("write_file") && shown.contains("+new"), "{shown}");
