@@ -352,6 +352,11 @@ impl SessionContext {
         }
     }
 
+    /// Returns `true` if this is the last turn that a sender has shown to know of, or was told of.
+    pub(super) fn is_known_to(&self, sender: &MessageSender, turn: TurnId) -> bool {
+        self.known.lock().knows(sender, turn)
+    }
+
     /// Returns `true` if a message that names no session, and has begun this turn, may be sent again because
     /// its sender has got no answer.
     pub(super) fn may_be_retry(

@@ -62,6 +62,12 @@ impl MessageSender {
         })
     }
 
+    /// Returns the sender as the one who names a context that the server does not know: clients of one address are told
+    /// apart by their contexts.
+    pub(super) fn naming(&self, context: &str) -> Self {
+        Self(format!("{}\0{context}", self.0))
+    }
+
     /// Returns the name that no other sender has.
     pub(super) fn name(&self) -> &str {
         &self.0

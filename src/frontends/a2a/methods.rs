@@ -9,13 +9,13 @@ use serde_json::Value;
 use tokio::task::unconstrained;
 
 use super::audit::blocking_for_client;
-use super::context::SessionContext;
+use super::context::{SessionContext, UnknownContext};
 use super::contexts::visible::VisibleContexts;
 use super::dialect::{Dialect, json as to_json};
 use super::fields;
 use super::follow::Follow;
 use super::frames::StreamEnd;
-use super::messages::{MessageEffect, MessageKey};
+use super::messages::{MessageEffect, MessageKey, MessageSender};
 use super::orders::OrderedCall;
 use super::principals::{ANSWER, DRIVE, SessionRight, WATCH};
 use super::read::{Configuration, MessageForm, ReceivedMessage, Sent, SentContent};
@@ -231,7 +231,11 @@ impl A2aServer {
                 return Ok(Streaming { context, span, dialect, unknown, reader });
             }
             let id = open.as_ref().or_else(|| self.contexts.shared()).map(|it| it.id.clone());
+            let named = sent.context.clone();
             let mut begun = self.begin_in_order(id, sent, caller, dialect).await?;
+            if let Some(sender) = foreign_sender(begun.unknown, named.as_deref(), caller) {
+                begun.context.note_known(sender, Some(begun.span.turn));
+            }
             begun.span.text_only = text_only;
             let begun = begun.promised().await;
             begun.context.check_saved()?;
@@ -316,11 +320,11 @@ impl A2aServer {
             Self::check_room(&context, config, dialect)?;
         }
         let reader = caller.principal.clone();
-        let names_session = sent.names_session();
+        let may_answer = may_answer(&context, &sent, unknown, caller);
         let said = match sent.content {
             // Clients that know text only answer in words.
             SentContent::Prompt(prompt) => {
-                match turns::read_reply(&context, turn, &prompt, names_session)? {
+                match turns::read_reply(&context, turn, &prompt, may_answer)? {
                     PromptReply::Prompt => SentContent::Prompt(prompt),
                     PromptReply::Answer(answer) => SentContent::Answers(vec![answer]),
                     PromptReply::Unanswered(span) => {
@@ -555,6 +559,30 @@ impl A2aServer {
         let turn = (dialect == Dialect::V1).then_some(span.turn);
         self.add_push(context, (turn, span.from), push, dialect).map(drop)
     }
+}
+
+/// Returns a function that returns `true` for a turn whose questions the text of a message may answer: the message names
+/// the session, or its sender was told of the turn.
+fn may_answer(
+    context: &Arc<SessionContext>,
+    sent: &Sent,
+    unknown: Option<UnknownContext>,
+    caller: &CallOrigin,
+) -> impl Fn(TurnId) -> bool + use<> {
+    let context = Arc::clone(context);
+    let foreign = foreign_sender(unknown, sent.context.as_deref(), caller);
+    let names_session = sent.names_session();
+    move |turn| foreign.as_ref().map_or(names_session, |sender| context.is_known_to(sender, turn))
+}
+
+/// Returns the sender of a message in a shared session that names another context than that of the session.
+fn foreign_sender(
+    unknown: Option<UnknownContext>,
+    named: Option<&str>,
+    caller: &CallOrigin,
+) -> Option<MessageSender> {
+    let named = named.filter(|_| unknown == Some(UnknownContext::Shared))?;
+    Some(caller.sender().naming(named))
 }
 
 /// Waits until a turn has ended.

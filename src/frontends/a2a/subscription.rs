@@ -12,7 +12,7 @@ use super::follow::Follow;
 use super::frames::{Frame, StreamEnd};
 use super::principals::Principal;
 use tandem_agent::session::TurnId;
-use tandem_wire::a2a::error;
+use tandem_wire::a2a::{Task, error};
 use tandem_wire::jsonrpc::Error;
 
 /// Events that a stream is made of.
@@ -138,7 +138,8 @@ impl Streaming {
         self.context.synced().await;
         let (dialect, turn) = (self.dialect, self.span.turn);
         let first = if self.span.asked_back {
-            Some(self.context.task_asked_back(dialect, turn, None).await)
+            let task = self.context.task_asked_back(dialect, turn, None).await;
+            Some(Task { unknown_context: self.unknown, ..task })
         } else if self.span.describes {
             Some(self.context.begun(dialect, turn, self.unknown))
         } else if self.span.stands {

@@ -180,18 +180,20 @@ pub(super) enum PromptReply {
     Unanswered(Span),
 }
 
-/// Returns the meaning of a prompt for a task, or for what runs in the context. `may_answer`: the client knows
-/// the session, so that a word can be an answer to what is asked there.
+/// Returns the meaning of a prompt for the task of a turn, or for what runs in the context. `may_answer`: returns `true`
+/// if the client knows of a turn, so that a word can be an answer to what the turn asks.
 pub(super) fn read_reply(
     context: &SessionContext,
-    turn: Option<TurnId>,
+    named: Option<TurnId>,
     prompt: &[PromptPart],
-    may_answer: bool,
+    may_answer: impl Fn(TurnId) -> bool,
 ) -> Result<PromptReply, Error> {
     let is_at_once = context.here().is_some_and(|session| session.is_at_once(prompt));
-    let Some(turn) = turn.or_else(|| context.running_now()).filter(|_| !is_at_once) else {
+    let Some(turn) = context.running_now().or(named).filter(|_| !is_at_once) else {
         return Ok(PromptReply::Prompt);
     };
+    // Who names the task of a turn that waits has not seen what the turn before it asks.
+    let may_answer = named.is_none_or(|named| named == turn) && may_answer(turn);
     let (answer, asked_at) = context.story(|story| {
         let asking = story.turn(turn).map_or(&[][..], |turn| &turn.questions);
         let open = asking.iter().filter(|call| context.asks(call));

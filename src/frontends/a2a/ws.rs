@@ -256,14 +256,20 @@ impl SocketClient {
         });
         asked.sort_unstable();
         for index in asked.into_iter().filter(|index| *index < now) {
-            let mut question = Follow::new(&context, index, self.dialect());
-            while let Some(frame) = question.next_past().await
-                && frame.index == index
-            {
-                self.deliver(&context, &frame).await?;
-            }
+            self.ask(&context, index).await?;
         }
         self.follows.push(Follow::new(&context, now, self.dialect()));
+        Ok(())
+    }
+
+    /// Tells of the question whose entry in the log has this index.
+    async fn ask(&mut self, context: &Arc<SessionContext>, index: usize) -> Result<(), Over> {
+        let mut question = Follow::new(context, index, self.dialect());
+        while let Some(frame) = question.next_past().await
+            && frame.index == index
+        {
+            self.deliver(context, &frame).await?;
+        }
         Ok(())
     }
 
@@ -450,7 +456,7 @@ impl SocketClient {
         self.beginning -= usize::from(called.begins);
         match (called.id, called.reply) {
             (Some(id), reply) => return self.reply(id, reply).await,
-            (None, Ok(Reply::Stream(streaming))) => self.follow(&streaming),
+            (None, Ok(Reply::Stream(streaming))) => return self.unanswered(&streaming).await,
             (None, Ok(Reply::Value(_))) => {}
             (None, Err(error)) => {
                 tracing::debug!("a notification could not be carried out: {error}");
@@ -504,13 +510,22 @@ impl SocketClient {
         match reply {
             Ok(Reply::Value(value)) => self.out.result(&id, &value).await,
             // Its events come by themselves.
-            Ok(Reply::Stream(streaming)) if self.flat => {
-                self.follow(&streaming);
-                Ok(())
-            }
+            Ok(Reply::Stream(streaming)) if self.flat => self.unanswered(&streaming).await,
             Ok(Reply::Stream(streaming)) => self.begin(id, streaming).await,
             Err(error) => self.out.fail(&id, &error).await,
         }
+    }
+
+    /// Tells of what a call has begun that gets no answer of its own; of a question once more, if its message was no
+    /// answer to that.
+    async fn unanswered(&mut self, streaming: &Streaming) -> Result<(), Over> {
+        let context = &streaming.context;
+        let was_told = self.follows.iter().any(|follow| follow.context.is_of(context));
+        self.follow(streaming);
+        if was_told && streaming.span.asked_back {
+            self.ask(context, streaming.span.from).await?;
+        }
+        Ok(())
     }
 
     /// Sees to it that the client is told of a session; from the stream's beginning, if it was not.

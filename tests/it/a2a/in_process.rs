@@ -11,7 +11,7 @@ use tandem_a2a::{
     AccessOptions, Ending, NetworkOptions, Quotas, ServeAcp, ServedSessions, ServerOptions, listen,
     serve,
 };
-use tandem_agent::session::{Answer, Origin, Parts, Session, StoreHealth};
+use tandem_agent::session::{Access, Answer, Origin, Parts, Session, StoreHealth, ToolOutput};
 use tandem_agent::sessions::{LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions};
 use tandem_host::{Tool, ToolKind};
 use tandem_model::replay::Replay;
@@ -273,6 +273,39 @@ async fn who_waits_for_a_turn_is_told_of_that_turn_although_the_next_one_runs() 
     assert_eq!(first["result"]["status"]["state"], "completed", "{first}");
     assert_eq!(first["result"]["artifacts"][0]["parts"][0]["text"], "done", "{first}");
     assert_eq!(second["result"]["status"]["state"], "submitted", "{second}");
+}
+
+#[tokio::test]
+async fn a_message_for_a_task_that_waits_is_told_which_question_is_open() {
+    let (gate, opens) = tokio::sync::watch::channel(false);
+    let waits = Fake::new("wait", ToolKind::Read, Access::Read).running(move |_| {
+        let mut opens = opens.clone();
+        async move {
+            let _ = opens.wait_for(|open| *open).await;
+            Ok(ToolOutput::new("ran", "ran"))
+        }
+    });
+    let answers = json!([
+        [{ "call": { "name": "wait" } }],
+        [{ "call": { "name": "t" } }],
+        [{ "text": "done" }],
+    ]);
+    let session = session(answers, vec![waits, Fake::new("t", ToolKind::Other, other())]);
+    let server = Server::of(shared(Arc::clone(&session))).await;
+    let send = async |message| {
+        let sent = server.call("SendMessage", message).await;
+        sent["result"]["task"].clone()
+    };
+    let first = send(at_once(json!({}))).await;
+    let second = send(at_once(json!({}))).await;
+    assert_eq!(second["status"]["state"], "TASK_STATE_SUBMITTED", "{second}");
+    gate.send(true).unwrap();
+    wait_until("the question", || !session.questions().is_empty()).await;
+    let said = json!({ "taskId": second["id"], "parts": [{ "text": "yes" }] });
+    let told = timeout(LONG, send(message(said))).await.expect("it hangs");
+    assert_eq!(told["id"], first["id"], "{told}");
+    assert_eq!(told["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{told}");
+    assert!(!session.questions().is_empty());
 }
 
 #[tokio::test]

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::server::{Client, asks, prompt, serve, shared, states, statuses, text, within, write};
+use super::server::{
+    Client, Shared, asks, prompt, serve, shared, states, statuses, text, within, write,
+};
 use crate::agent::Setup;
 
 fn writes() -> Setup {
@@ -248,6 +250,85 @@ async fn in_a_shared_session_a_message_that_names_none_answers_nothing() {
     let told = it.client.result("SendMessage", prompt("yes")).await["task"].clone();
     assert_eq!(told["id"], asking["id"]);
     check_asked_back(&told, "yes");
+}
+
+/// A shared session whose editor is asked about a file, beside clients that have not seen the question.
+async fn editor_is_asked() -> Shared {
+    let mut it = shared(&writes()).await;
+    it.editor.prompt("go").await;
+    it.editor.call_of("requestToolCallConfirmation").await;
+    it
+}
+
+#[tokio::test]
+async fn in_a_shared_session_a_client_that_has_not_seen_the_question_is_told_which_task_waits() {
+    // In 0.3 the task is the session.
+    for (send, stream, id) in [
+        ("message/send", "message/stream", "contextId"),
+        ("SendMessage", "SendStreamingMessage", "id"),
+    ] {
+        let it = editor_is_asked().await;
+        let waiting = &it.client.result("ListTasks", json!({})).await["tasks"][0];
+        for said in ["yes", "Where are we?"] {
+            let told = bare(it.client.result(send, prompt(said)).await);
+            check_asked_back(&told, said);
+            let mut events = it.client.stream(stream, prompt(said)).await;
+            let events: Vec<Value> = events.rest().await.into_iter().map(bare).collect();
+            check_asked_back(&events[0], said);
+            for task in [&told, &events[0]] {
+                assert_eq!(task["contextId"], waiting["contextId"], "{task}");
+                assert_eq!(task["id"], waiting[id], "{task}");
+            }
+            let state = events.last().unwrap()["status"]["state"].as_str().unwrap();
+            assert!(state.to_lowercase().replace('_', "-").ends_with("input-required"), "{state}");
+        }
+        assert!(!it.editor.workspace().join("a.txt").exists());
+    }
+}
+
+#[tokio::test]
+async fn in_a_shared_session_a_context_of_its_own_answers_only_a_question_that_it_was_told() {
+    let mine = |said: &str| {
+        let mut params = prompt(said);
+        params["message"]["contextId"] = json!("mine");
+        params
+    };
+    // The editor is asked.
+    let it = editor_is_asked().await;
+    let told = it.client.result("message/send", mine("yes")).await;
+    check_asked_back(&told, "yes");
+    assert_eq!(told["metadata"]["unknownContext"], "shared", "{told}");
+    assert!(!it.editor.workspace().join("a.txt").exists());
+    let mut other = mine("yes");
+    other["message"]["contextId"] = json!("theirs");
+    let mut events = it.client.stream("message/stream", other).await;
+    let first = events.rest().await.remove(0);
+    check_asked_back(&first, "yes");
+    assert_eq!(first["metadata"]["unknownContext"], "shared", "{first}");
+    let done = it.client.result("message/send", mine("yes")).await;
+    assert_eq!(done["status"]["state"], "completed", "{done}");
+    assert!(it.editor.workspace().join("a.txt").exists());
+    // The client itself is asked.
+    let it = shared(&writes()).await;
+    let asking = it.client.result("message/send", mine("go")).await;
+    assert_eq!(asking["status"]["state"], "input-required", "{asking}");
+    let done = it.client.result("message/send", mine("yes")).await;
+    assert_eq!(done["status"]["state"], "completed", "{done}");
+}
+
+#[tokio::test]
+async fn a_socket_of_flat_frames_is_asked_again_by_what_is_no_answer() {
+    let it = editor_is_asked().await;
+    let mut socket = it.client.socket_at("/ws?format=flat").await;
+    let asks = |frame: &Value| frame.to_string().contains("confirmation_request");
+    socket.until(asks).await;
+    socket.send(1, "message/stream", prompt("Stop it")).await;
+    socket.until(asks).await;
+    // Without an id, as early implementations send it.
+    let early = json!({ "message": { "content": { "text": "Stop it" } } });
+    let early = json!({ "method": "message/send", "params": early });
+    socket.send_text(&early.to_string()).await;
+    socket.until(asks).await;
 }
 
 #[tokio::test]
