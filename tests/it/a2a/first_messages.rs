@@ -14,6 +14,7 @@ use super::nodes::{Node, until_sql};
 use super::principals::{Person, id};
 use super::server::{kind, prompt};
 use crate::agent::{HANG, Setup};
+use crate::gemini::server::{Reply, Server};
 use crate::postgres::server::{Cluster, Database};
 
 fn says_hello() -> Setup {
@@ -82,11 +83,17 @@ async fn a_message_that_is_sent_to_both_nodes_is_one_turn_of_one_session() {
 }
 
 #[tokio::test]
-async fn a_message_that_comes_to_both_nodes_at_the_same_moment_is_one_turn_of_one_session() {
+async fn a_message_that_comes_to_both_nodes_at_the_same_moment_is_one_turn_and_asks_the_model_once()
+{
+    const MESSAGES: usize = 20;
     let Some(cluster) = Cluster::shared() else { return };
     let (database, home) = (cluster.database(), TempDir::new().unwrap());
-    let nodes = two_nodes(&says_hello(), home.path(), &database).await;
-    let messages = join_all((0..20).map(async |n| {
+    let replies = (0..2 * MESSAGES).map(|_| Reply::text("hello")).collect();
+    let model = Server::start(replies).await;
+    let setup = Setup::default().arg("--model").arg("gemini-3.8-flash");
+    let setup = setup.var("GOOGLE_GEMINI_BASE_URL", model.address()).var("GEMINI_API_KEY", "key");
+    let nodes = two_nodes(&setup, home.path(), &database).await;
+    let messages = join_all((0..MESSAGES).map(async |n| {
         let method = if n % 2 == 0 { "message/send" } else { "SendMessage" };
         let message = prompt("go");
         let sent = nodes.each_ref().map(|node| node.client.result(method, message.clone()));
@@ -97,7 +104,8 @@ async fn a_message_that_comes_to_both_nodes_at_the_same_moment_is_one_turn_of_on
         assert_eq!((prompts(&tasks[0]), prompts(&tasks[1])), (vec!["go"], vec!["go"]));
     }
     let turns = "select count(*), min(turns), max(turns) from tandem.session";
-    assert_eq!(database.sql(turns), "20|1|1");
+    assert_eq!(database.sql(turns), format!("{MESSAGES}|1|1"));
+    assert_eq!(model.asked().len(), MESSAGES);
 }
 
 #[tokio::test]
