@@ -29,8 +29,8 @@ pub struct ServerConfig {
     pub oauth: OAuth,
     /// Reason for which it may not be reached, and what to do about it.
     pub held: Option<String>,
-    /// `true` if its program is to run in the sandbox, where there is one.
-    pub sandboxed: bool,
+    /// Sandbox of its program.
+    pub sandbox: ServerSandbox,
     /// Reach of requests to the server, if not the user but a peer on a port has named it. Such a
     /// server could be any service: nobody is shown what it answers instead of MCP messages.
     pub confined: Option<net::Reach>,
@@ -52,6 +52,17 @@ pub enum ServerReach {
     Wrong(String),
 }
 
+/// Sandbox of a server's program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerSandbox {
+    /// The program runs without one.
+    Never,
+    /// The program runs in one, and without one where no mechanism works.
+    Preferred,
+    /// The settings of the server ask for one: where no mechanism works, the program does not start.
+    Required,
+}
+
 impl ServerConfig {
     /// A server of which only the most needed is said.
     pub fn new(name: &str, reach: ServerReach, from: &str) -> Self {
@@ -66,7 +77,7 @@ impl ServerConfig {
             timeout: None,
             oauth: OAuth::default(),
             held: None,
-            sandboxed: false,
+            sandbox: ServerSandbox::Never,
             confined: None,
         }
     }

@@ -11,7 +11,7 @@ use tandem_net::Lookup;
 use tokio::sync::watch;
 
 use super::auth::Logins;
-use super::config::{McpLimits, ServerConfig, ServerReach};
+use super::config::{McpLimits, ServerConfig, ServerReach, ServerSandbox};
 use super::http::NetworkPolicy;
 
 /// Hint at the sandbox, behind the reason why a server does not work.
@@ -46,22 +46,29 @@ impl HubContext {
         }
     }
 
-    /// Prepares the sandbox for a server's program, if it is to run in one. Where none works and the user
-    /// demands none, people are told so once; they have agreed to the program itself. The error says what has
+    /// Prepares the sandbox for a server's program, if it is to run in one. Where none works and nobody
+    /// demands one, people are told so once; they have agreed to the program itself. The error says what has
     /// failed.
     pub(super) async fn confine(
         &self,
         config: &ServerConfig,
     ) -> Result<Option<Confinement>, String> {
-        let Some(sandbox) = self.sandbox.as_ref().filter(|_| config.sandboxed) else {
+        if config.sandbox == ServerSandbox::Never {
             return Ok(None);
+        }
+        let is_required = config.sandbox == ServerSandbox::Required;
+        let Some(sandbox) = &self.sandbox else {
+            return if is_required { Err(required("this session has none")) } else { Ok(None) };
         };
         let probe = sandbox.probe().await;
         if probe.sandbox.is_some() || sandbox.refusal(&probe).is_some() {
             return sandbox.confine_server().await.map(Some).map_err(|error| error.message);
         }
+        let why = why_none(&probe);
+        if is_required {
+            return Err(required(&why));
+        }
         if !self.complained.swap(true, Ordering::Relaxed) {
-            let why = why_none(&probe);
             self.tell(format!("MCP servers run without a sandbox: {why}"));
         }
         Ok(None)
@@ -70,7 +77,8 @@ impl HubContext {
     /// Returns whether a server's program runs in the sandbox, as far as that has been found out.
     pub(super) fn is_sandboxed(&self, config: &ServerConfig) -> bool {
         let is_program = matches!(config.reach, ServerReach::Stdio(_));
-        is_program && config.sandboxed && self.sandbox.as_ref().is_some_and(|it| it.works())
+        let may_be = config.sandbox != ServerSandbox::Never;
+        is_program && may_be && self.sandbox.as_ref().is_some_and(|it| it.works())
     }
 
     /// Returns the reason why a server does not work, and what may be behind it.
@@ -89,4 +97,13 @@ impl HubContext {
     pub(super) fn changed(&self) {
         self.version.send_modify(|version| *version += 1);
     }
+}
+
+/// Returns the reason why a server is not started whose own settings ask for a sandbox, and what to do about it.
+fn required(why_none: &str) -> String {
+    format!(
+        "not started: its settings ask for a sandbox (`sandbox`), and none works here ({why_none}). Make one \
+         work, or have it run without one: take `sandbox` out, or name the server in \
+         `tools.sandboxExcludedServers` in your own settings; then `/mcp reload`"
+    )
 }

@@ -28,7 +28,7 @@ mod server;
 mod tool;
 
 pub use self::auth::{Logins, OAuth, TokenStore};
-pub use self::config::{McpLimits, ServerConfig, ServerReach};
+pub use self::config::{McpLimits, ServerConfig, ServerReach, ServerSandbox};
 pub use self::hub::{Hub, HubSetup, Load, ServerStatus};
 pub use self::offer::{Offer, PromptArgument, ServerPrompt, ServerResource, ServerTool};
 pub use self::prompt::{NamedPrompt, PromptText};

@@ -3,22 +3,27 @@
 use std::path::Path;
 
 use tandem_host::terminals::Program;
-use tandem_mcp::{OAuth, ServerConfig, ServerReach};
+use tandem_mcp::{OAuth, ServerConfig, ServerReach, ServerSandbox};
 use tandem_settings::{McpServer, SandboxChoice, Settings, ToolsSettings};
 
 /// The servers that count, for a session in this directory.
 pub(super) fn of(settings: &Settings, directory: &Path) -> Vec<ServerConfig> {
     let config = |(name, server): (&String, &McpServer)| ServerConfig {
-        sandboxed: is_sandboxed(name, server, &settings.tools),
+        sandbox: sandbox(name, server, &settings.tools),
         ..config(name, server, directory)
     };
     settings.mcp_servers().map(config).collect()
 }
 
-/// Returns whether the program of a server is to run in the sandbox: a project's does where commands do.
-fn is_sandboxed(name: &String, server: &McpServer, tools: &ToolsSettings) -> bool {
+/// Returns the sandbox of a server's program: a project's has one where commands do.
+fn sandbox(name: &String, server: &McpServer, tools: &ToolsSettings) -> ServerSandbox {
     let by_default = server.entry.of_project() && tools.sandbox != SandboxChoice::Off;
-    (server.sandbox || by_default) && !tools.sandbox_excluded_servers.contains(name)
+    match server.sandbox {
+        _ if tools.sandbox_excluded_servers.contains(name) => ServerSandbox::Never,
+        true => ServerSandbox::Required,
+        false if by_default => ServerSandbox::Preferred,
+        false => ServerSandbox::Never,
+    }
 }
 
 fn config(name: &str, server: &McpServer, directory: &Path) -> ServerConfig {

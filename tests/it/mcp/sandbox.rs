@@ -158,7 +158,7 @@ async fn where_no_sandbox_works_it_runs_without_and_that_is_said() {
     let stage = super::Stage::with(vec![super::says("hi")], super::limits(), |home| {
         let names = ["a", "b"].into_iter();
         let config = |name| tandem_mcp::ServerConfig {
-            sandboxed: true,
+            sandbox: tandem_mcp::ServerSandbox::Preferred,
             ..super::server(home, name, "plain")
         };
         names.map(config).collect()
@@ -168,6 +168,25 @@ async fn where_no_sandbox_works_it_runs_without_and_that_is_said() {
     let told = super::notices(&events);
     let told: Vec<_> = told.iter().filter(|it| it.contains("without a sandbox")).collect();
     assert_eq!(told.len(), 1, "{told:?}");
+}
+
+#[tokio::test]
+async fn one_whose_settings_ask_for_a_sandbox_does_not_start_where_none_works() {
+    let stage = super::Stage::with(vec![super::says("hi")], super::limits(), |home| {
+        let config = super::server(home, "s", "plain");
+        vec![tandem_mcp::ServerConfig { sandbox: tandem_mcp::ServerSandbox::Required, ..config }]
+    });
+    let told = super::notices(&stage.turn().await);
+    let [told] = &told[..] else { panic!("{told:?}") };
+    assert!(
+        told.starts_with("The MCP server `s` is down: not started: its settings ask"),
+        "{told}"
+    );
+    for words in ["and none works here (namespaces: ", "`tools.sandboxExcludedServers`"] {
+        assert!(told.contains(words), "{told}");
+    }
+    assert_eq!(stage.notes(), [""; 0], "it was started");
+    assert!(stage.tools().is_empty());
 }
 
 #[tokio::test]
