@@ -208,11 +208,10 @@ fn about_sandbox(
 
 /// Returns the verdict on a line that cannot be made out.
 fn unclear(check: &Check<'_>, line: &str, why: String, confined: Option<Confined<'_>>) -> Verdict {
-    let within = |rule: &Rule| confined.is_none_or(|it| it.mode <= rule.most_sandbox_mode());
     let verdict = match check.ruling(Subject::Unclear(line)) {
         Some(Ruling { rule, effect: RuleEffect::Deny }) => denied(rule, &brief(line)),
         Some(Ruling { rule, effect: RuleEffect::Allow })
-            if rule.rank >= Rank::EVERY_TIME && within(rule) =>
+            if rule.rank >= Rank::EVERY_TIME && is_within(rule, confined.as_ref()) =>
         {
             Verdict::Allow
         }
@@ -258,16 +257,22 @@ fn on_command<'a>(
         }
         RuleEffect::Allow => match &command.risk {
             Risk::Forced(_) if rule.rank < Rank::EVERY_TIME => built_in(),
-            // A rule that lets a command leave the sandbox says so.
-            _ if confined.is_some_and(|confined| confined.mode > rule.most_sandbox_mode()) => {
-                built_in()
-            }
+            _ if !is_within(rule, confined) => built_in(),
             _ if command.writes.is_some() && !rule.allow_redirection && !check.edits_freely() => {
                 built_in()
             }
             _ => CommandVerdict::Runs,
         },
         RuleEffect::BuiltIn => built_in(),
+    }
+}
+
+/// Returns whether a rule allows a command where the command would run. A rule that lets a command leave the
+/// sandbox says so, and one that names a sandbox allows nothing where there is none.
+fn is_within(rule: &Rule, confined: Option<&Confined<'_>>) -> bool {
+    match confined {
+        Some(confined) => confined.mode <= rule.most_sandbox_mode(),
+        None => rule.sandbox.is_none_or(|mode| mode == SandboxMode::DangerFullAccess),
     }
 }
 

@@ -501,6 +501,32 @@ fn a_rule_for_all_lines_lets_those_that_cannot_be_made_out_leave_only_if_it_says
 }
 
 #[test]
+fn a_rule_that_names_a_sandbox_allows_nothing_where_commands_have_none() {
+    let session = under(Mode::Default, RULES, "r.toml");
+    for (line, is_asked) in [
+        ("pytest", true),
+        ("cargo build; pytest", true),
+        ("cargo build", false),
+        ("npm install", false),
+    ] {
+        let verdict = check(&session, None, line, None).verdict;
+        assert_eq!(matches!(verdict, Verdict::Ask(_)), is_asked, "{line}: {verdict:?}");
+    }
+    let rule = |mode| {
+        format!(
+            "[[rule]]\ntoolName = \"{SHELL}\"\ndecision = \"allow\"\npriority = 950\nsandbox = \"{mode}\"\n"
+        )
+    };
+    for (mode, is_asked) in [(ReadOnly, true), (WorkspaceWrite, true), (DangerFullAccess, false)] {
+        let session = under(Mode::Default, &rule(mode), "r.toml");
+        for line in ["ls '", "make"] {
+            let verdict = check(&session, None, line, None).verdict;
+            assert_eq!(matches!(verdict, Verdict::Ask(_)), is_asked, "{mode} {line}: {verdict:?}");
+        }
+    }
+}
+
+#[test]
 fn a_mode_that_the_user_has_named_holds_in_yolo() {
     let session = Session::new(Mode::Yolo);
     let named = SandboxSituation { mode: Some(ReadOnly), ..WHOLE };
