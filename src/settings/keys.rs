@@ -56,6 +56,8 @@ pub(super) const FILE_NAME: &str = "context.fileName";
 pub(super) const A2A_SERVERS: &str = "a2aServers";
 /// Sandbox of commands.
 pub(super) const SANDBOX: &str = "tools.sandbox";
+/// Name of the setting that gives commands in the sandbox the machine's network.
+pub(super) const NETWORK_ACCESS: &str = "tools.sandboxNetworkAccess";
 /// Hosts that are never connected to.
 pub(super) const DENIED_DOMAINS: &str = "sandbox.network.deniedDomains";
 /// Group of bounds of the sandbox.
@@ -95,7 +97,7 @@ pub(super) const KEYS: &[Key] = &[
     key("tools.confirmationRequired", &[], Add, Counts),
     key("tools.shell.inactivityTimeout", &[], Replace, Counts),
     key(SANDBOX, SANDBOX_OLD, Replace, If(stricter_sandbox)),
-    key("tools.sandboxNetworkAccess", &["tools.sandbox.networkAccess"], Replace, If(off)),
+    key(NETWORK_ACCESS, &["tools.sandbox.networkAccess"], Replace, If(off)),
     key("tools.sandboxAllowedPaths", &["tools.sandbox.allowedPaths"], Add, No),
     key("tools.sandboxReadablePaths", &[], Add, No),
     key("tools.sandboxSockets", &[], Add, No),

@@ -15,10 +15,12 @@ use super::expand;
 use super::file::{self, Node, NodeKind};
 use super::keys::{
     A2A_SERVERS, CLIENT_TERMINALS, DENIED_DOMAINS, FILE_NAME, FOLDER_TRUST, KEYS, Key, MCP_SERVERS,
-    MODE, MODEL, Merge, SANDBOX, SANDBOX_BOUNDS, SANDBOX_VARIABLE, Unjudged, WITHOUT_EFFECT,
+    MODE, MODEL, Merge, NETWORK_ACCESS, SANDBOX, SANDBOX_BOUNDS, SANDBOX_VARIABLE, Unjudged,
+    WITHOUT_EFFECT,
 };
 use super::options::{ContextSettings, Settings};
 use super::origin::{Layer, SettingOrigin};
+use super::sandbox_choice::SandboxChoice;
 use super::server_entry::ServerEntry;
 use super::trust::{Trust, trust};
 use super::unread::{self, ENABLEMENT};
@@ -312,6 +314,28 @@ impl<'a> Merger<'a> {
         ServerEntry { origin, variables, written }
     }
 
+    /// Says which values have less effect than people may think, given the others.
+    fn remark_on(&mut self, settings: &Settings) {
+        self.switched_off_elsewhere(settings);
+        self.remarks.extend(self.unheld_hosts(settings));
+    }
+
+    /// Returns a sentence on denied hosts that commands can reach all the same: only the sandbox's own network keeps
+    /// commands away from hosts.
+    fn unheld_hosts(&self, settings: &Settings) -> Option<String> {
+        let setting = match settings.tools.sandbox {
+            _ if settings.sandbox.network.denied_domains.is_empty() => return None,
+            SandboxChoice::Off => SANDBOX,
+            _ if settings.tools.sandbox_network_access => NETWORK_ACCESS,
+            _ => return None,
+        };
+        let origin = said_at(&self.origins, DENIED_DOMAINS);
+        Some(format!(
+            "{origin}: `{DENIED_DOMAINS}` does not hold back commands, as `{setting}` gives them the machine's \
+             network; it binds `web_fetch` alone."
+        ))
+    }
+
     /// Says which servers that count are switched off for Gemini CLI, in a file that has no effect here.
     fn switched_off_elsewhere(&mut self, settings: &Settings) {
         let Some(path) = self.env.gemini_dir().map(|dir| dir.join(ENABLEMENT)) else { return };
@@ -364,7 +388,7 @@ impl<'a> Merger<'a> {
         for path in paths {
             *path = absolute(path, self.project, home);
         }
-        self.switched_off_elsewhere(&settings);
+        self.remark_on(&settings);
         settings.sandbox.network.denies_unreadable = self.denies_unreadable;
         settings.origins = self.origins;
         settings.remarks = self.remarks;

@@ -159,3 +159,27 @@ async fn config_shows_the_sandbox_and_where_it_is_from() {
     let shown = setup.arg("--sandbox").run().await.stdout;
     assert_eq!(line(&shown, "tools.sandbox ="), "tools.sandbox = true # --sandbox");
 }
+
+#[test]
+fn hosts_that_are_denied_and_can_be_reached_by_commands_are_named() {
+    let denied = json!({ "network": { "deniedDomains": ["a.test"] } });
+    for (tools, why) in [
+        (json!({ "sandboxNetworkAccess": true }), Some("`tools.sandboxNetworkAccess`")),
+        (json!({ "sandbox": false }), Some("`tools.sandbox`")),
+        (json!({ "sandbox": true }), None),
+        (json!({}), None),
+    ] {
+        let settings = json!({ "tools": tools, "sandbox": denied }).to_string();
+        let place = Place::new().with(USER, &settings);
+        let remarks = read(&place).remarks().to_vec();
+        let Some(why) = why else {
+            assert_eq!(remarks, [""; 0], "{settings}");
+            continue;
+        };
+        let [remark] = &remarks[..] else { panic!("{settings}: {remarks:?}") };
+        let begins = "settings.json:1: `sandbox.network.deniedDomains` does not hold back commands";
+        assert!(remark.contains(begins) && remark.contains(why), "{remark}");
+    }
+    let without = json!({ "tools": { "sandboxNetworkAccess": true } }).to_string();
+    assert_eq!(read(&Place::new().with(USER, &without)).remarks(), [""; 0]);
+}
