@@ -69,7 +69,7 @@ impl Default for ProxyLimits {
             head_time: Duration::from_secs(10),
             connect_time: Duration::from_secs(10),
             idle: Duration::from_mins(5),
-            hosts: 50,
+            hosts: 100,
         }
     }
 }
