@@ -170,7 +170,7 @@ impl Host {
     }
 
     /// Puts the user's home in the place of a `~` that a path begins with, as a shell does.
-    fn with_home<'p>(&self, path: &'p str) -> Cow<'p, str> {
+    pub(super) fn with_home<'p>(&self, path: &'p str) -> Cow<'p, str> {
         let Some(home) = self.home.as_ref().and_then(|home| home.to_str()) else {
             return path.into();
         };

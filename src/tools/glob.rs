@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -94,14 +94,14 @@ impl Tool for Glob {
             Some(dir) => Some(PathTarget::look_up(cx, dir, args.respect()).await),
             None => None,
         };
-        let outside = target.iter().filter_map(|target| target.outside.clone()).collect();
-        let patterns = move |cx: &ToolContext| Ok(patterns(cx, &args, target.as_ref()));
-        let (label, patterns) = blocking(cx, patterns).await?;
-        let summary = Summary::new(format!("Find {label}"));
-        Ok(match patterns {
+        let summary = Summary::new(format!("Find {}", label(&args, target.as_ref())));
+        Ok(match patterns(cx, &args, target.as_ref()).await {
             Ok(patterns) => {
                 let paths = patterns.iter().map(|pattern| pattern.dir().to_owned()).collect();
-                let access = Access::ReadFiles { paths, outside };
+                let searched = target.iter().filter_map(|target| target.outside.clone());
+                let named = patterns.iter().filter_map(|pattern| pattern.outside.clone());
+                let access = Access::ReadFiles { paths, outside: searched.chain(named).collect() };
+                let label = label(&args, target.as_ref());
                 Invocation::new(summary, access, move |cx| async move {
                     blocking(&cx, move |cx| find(cx, &label, &patterns)).await
                 })
@@ -111,29 +111,28 @@ impl Tool for Glob {
     }
 }
 
-/// Returns the object of the search, and a pattern for each directory to look in.
-fn patterns(
+/// Returns the object of the search, for people and the model.
+fn label(args: &GlobArgs, target: Option<&PathTarget>) -> String {
+    let pattern = format!("\"{}\"", one_line(&args.pattern, LABEL_CHARS));
+    match target.filter(|target| target.label != ".") {
+        Some(target) => format!("{pattern} in {}", target.label),
+        None => pattern,
+    }
+}
+
+/// Returns a pattern for each directory to look in.
+async fn patterns(
     cx: &ToolContext,
     args: &GlobArgs,
     target: Option<&PathTarget>,
-) -> (String, Result<Vec<GlobPattern>, ToolError>) {
-    let workspace = &cx.host.workspace;
-    let respect = args.respect();
-    // Writing to a string cannot fail.
-    let mut label = format!("\"{}\"", one_line(&args.pattern, LABEL_CHARS));
-    let dirs = match target {
-        None => Ok(workspace.trees().map(PathBuf::as_path).collect()),
-        Some(target) => {
-            if target.label != "." {
-                let _ = write!(label, " in {}", target.label);
-            }
-            target.directory().map(|dir| vec![dir])
-        }
+) -> Result<Vec<GlobPattern>, ToolError> {
+    let (case_sensitive, respect) = (args.case_sensitive.unwrap_or(false), args.respect());
+    let Some(target) = target else {
+        return GlobPattern::in_workspace(cx, &args.pattern, case_sensitive, respect).await;
     };
-    let case_sensitive = args.case_sensitive.unwrap_or(false);
-    let pattern = |dir| GlobPattern::new(workspace, dir, &args.pattern, case_sensitive, respect);
-    let patterns = dirs.and_then(|dirs: Vec<&Path>| dirs.into_iter().map(pattern).collect());
-    (label, patterns)
+    let dir = target.directory()?;
+    let pattern = GlobPattern::look_up(cx, dir, &args.pattern, case_sensitive, respect);
+    Ok(vec![pattern.await?])
 }
 
 /// A file that was found; in the order of the answer.

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use super::blocking::Deadline;
-use super::target::ignored;
-use tandem_host::ToolError;
-use tandem_host::workspace::{Respect, Walk, WalkEntry, Workspace};
+use super::blocking::{Deadline, blocking};
+use super::target::PathTarget;
+use tandem_host::workspace::{OutsideFile, Respect, Walk, WalkEntry, Workspace};
+use tandem_host::{ToolContext, ToolError};
 
 /// Characters of a pattern; a longer one is no pattern.
 const MAX_CHARS: usize = 4096;
@@ -26,18 +26,23 @@ pub(super) struct GlobPattern {
     depth: Option<usize>,
     case_sensitive: bool,
     respect: Respect,
+    /// The directory if it is outside of the workspace, and a person has to agree that it is searched.
+    pub(super) outside: Option<OutsideFile>,
 }
 
-impl GlobPattern {
-    /// A glob relative to `dir` (a real path), or absolute. What it names without wildcards is
-    /// looked up, and must be inside the workspace; so must all that a wildcard can reach.
-    pub(super) fn new(
-        workspace: &Workspace,
-        dir: &Path,
-        glob: &str,
-        case_sensitive: bool,
-        respect: Respect,
-    ) -> Result<Self, ToolError> {
+/// The parts of a glob.
+struct GlobParts {
+    /// The directory that the glob itself leads to, if it begins in another one than it was given.
+    start: Option<String>,
+    /// The names that each match begins with.
+    lead: Vec<String>,
+    /// The rest, from the first wildcard on.
+    rest: String,
+}
+
+impl GlobParts {
+    /// Takes a glob apart that is relative to a real path, or absolute. Blocks.
+    fn of(workspace: &Workspace, dir: &Path, glob: &str) -> Result<Self, ToolError> {
         if glob.is_empty() {
             return Err(invalid("it is empty"));
         }
@@ -49,26 +54,66 @@ impl GlobPattern {
         if rest.split('/').any(|name| name == "..") {
             return Err(invalid("`..` cannot follow a wildcard"));
         }
-        let mut dir = dir.to_owned();
-        let start = base.join(lead.join("/"));
-        let is_link = || workspace.real(&start).is_ok_and(|real| real != start && real.is_dir());
+        let place = base.join(lead.join("/"));
+        let is_link = || workspace.real(&place).is_ok_and(|real| real != place && real.is_dir());
+        let mut start = None;
         if base != dir || lead.contains(&"..") || is_link() {
             // The last name may be a file's.
             let name = if rest.is_empty() { lead.pop() } else { None };
-            let start = base.join(lead.join("/"));
-            dir = match start.to_str() {
-                Some(start) => workspace.resolve(start)?,
-                None => return Err(invalid("the directory it begins in has no readable name")),
-            };
+            let place = base.join(lead.join("/"));
+            let unreadable = || invalid("the directory it begins in has no readable name");
+            start = Some(place.to_str().ok_or_else(unreadable)?.to_owned());
             lead = name.into_iter().filter(|name| *name != "..").collect();
-            if let Some(rules) = workspace.ignored_by(&dir, respect) {
-                return Err(ignored(&dir, rules));
+        }
+        let lead = lead.into_iter().map(str::to_owned).collect();
+        Ok(Self { start, lead, rest: rest.to_owned() })
+    }
+}
+
+impl GlobPattern {
+    /// Looks up a glob for each directory of the workspace; an absolute one once.
+    pub(super) async fn in_workspace(
+        cx: &ToolContext,
+        glob: &str,
+        case_sensitive: bool,
+        respect: Respect,
+    ) -> Result<Vec<Self>, ToolError> {
+        let is_absolute = cx.host.with_home(glob).starts_with('/');
+        let trees = if is_absolute { 1 } else { usize::MAX };
+        let mut patterns = Vec::new();
+        for dir in cx.host.workspace.trees().take(trees) {
+            patterns.push(Self::look_up(cx, dir, glob, case_sensitive, respect).await?);
+        }
+        Ok(patterns)
+    }
+
+    /// Looks up a glob relative to `dir` (a real path), or absolute. The directory that it names without wildcards
+    /// counts like any other path that is read; so does all that a wildcard can reach.
+    pub(super) async fn look_up(
+        cx: &ToolContext,
+        dir: &Path,
+        glob: &str,
+        case_sensitive: bool,
+        respect: Respect,
+    ) -> Result<Self, ToolError> {
+        let (mut dir, mut outside) = (dir.to_owned(), None);
+        let (given, glob) = (dir.clone(), cx.host.with_home(glob).into_owned());
+        let parts = move |cx: &ToolContext| GlobParts::of(&cx.host.workspace, &given, &glob);
+        let GlobParts { start, lead, rest } = blocking(cx, parts).await?;
+        if let Some(start) = start {
+            let target = PathTarget::look_up(cx, &start, respect).await;
+            let is_missing =
+                target.found.as_ref().is_err_and(|error| error.kind == "file_not_found");
+            // In a directory that does not exist nothing matches. Outside nobody is asked about one.
+            if !is_missing || target.outside.is_some() {
+                target.directory()?;
             }
+            (dir, outside) = (target.path, target.outside);
         }
         let mut names: Vec<String> = lead.iter().map(|name| globset::escape(name)).collect();
         let depth = (!rest.contains("**")).then(|| lead.len() + rest.split('/').count());
         if !rest.is_empty() {
-            names.push(rest.to_owned());
+            names.push(rest);
         }
         let glob = GlobBuilder::new(&names.join("/"))
             .literal_separator(true)
@@ -77,8 +122,7 @@ impl GlobPattern {
             .build()
             .map_err(|err| invalid(&err.kind().to_string()))?
             .compile_matcher();
-        let lead = lead.into_iter().map(str::to_owned).collect();
-        Ok(Self { dir, glob, lead, depth, case_sensitive, respect })
+        Ok(Self { dir, glob, lead, depth, case_sensitive, respect, outside })
     }
 
     /// The directory that matching begins in; a real path.

@@ -3,6 +3,7 @@
 mod find;
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -85,7 +86,8 @@ impl Tool for ReadManyFiles {
             let line = file.lines.and_then(|lines| u32::try_from(lines.first).ok());
             summary.at(&file.path, line)
         });
-        let (paths, outside) = (plan.named().cloned().collect(), plan.outside.clone());
+        let paths = plan.named().map(Path::to_owned).collect();
+        let outside = plan.outside.clone();
         Ok(Invocation::new(summary, Access::ReadFiles { paths, outside }, move |cx| async move {
             let numbers = if args.plain { LineNumbers::Hidden } else { LineNumbers::Shown };
             let plan = blocking(&cx, move |cx| plan.open(cx, &args)).await?;

@@ -151,7 +151,7 @@ async fn kind(cx: &ToolContext, real: &Path) -> Result<FileKind, ToolError> {
 }
 
 /// Returns the error for an ignored file.
-pub(super) fn ignored(path: &Path, rules: &str) -> ToolError {
+fn ignored(path: &Path, rules: &str) -> ToolError {
     let message = format!(
         "{} is ignored by {rules}, and so it is left alone. If it is needed, ask the user.",
         path.display()

@@ -65,15 +65,41 @@ pub(super) struct Plan {
     pub(super) more: usize,
     /// Files and directories outside of the workspace that are read if a person agrees.
     pub(super) outside: Vec<OutsideFile>,
-    /// Directories in `outside`, which are searched only after a person has agreed.
-    closed: Vec<PathBuf>,
+    /// Searches of directories in `outside`, which are made only after a person has agreed.
+    closed: Vec<ClosedSearch>,
+}
+
+/// A search that a person is asked about.
+enum ClosedSearch {
+    /// Of all files below a directory.
+    Directory(PathBuf),
+    /// Of the files that a glob names.
+    Glob(String, Vec<GlobPattern>),
+}
+
+impl ClosedSearch {
+    /// Returns the directories that are searched.
+    fn directories(&self) -> Vec<&Path> {
+        match self {
+            Self::Directory(directory) => vec![directory],
+            Self::Glob(_, patterns) => patterns.iter().map(GlobPattern::dir).collect(),
+        }
+    }
+
+    /// Returns its name, for the model.
+    fn name(&self) -> String {
+        match self {
+            Self::Directory(directory) => directory.display().to_string(),
+            Self::Glob(glob, _) => one_line(glob, LABEL_CHARS),
+        }
+    }
 }
 
 impl Plan {
     /// Returns the files and directories that are named one by one.
-    pub(super) fn named(&self) -> impl Iterator<Item = &PathBuf> {
-        let named = self.files.iter().filter(|file| file.named).map(|file| &file.path);
-        named.chain(&self.closed)
+    pub(super) fn named(&self) -> impl Iterator<Item = &Path> {
+        let named = self.files.iter().filter(|file| file.named).map(|file| file.path.as_path());
+        named.chain(self.closed.iter().flat_map(ClosedSearch::directories))
     }
 
     /// Adds the files below the directories that may be read now. Blocks.
@@ -84,10 +110,14 @@ impl Plan {
         }
         let search = Finder::new(cx, args)?;
         let mut found = BTreeMap::new();
-        for directory in closed {
-            match search.below(&directory) {
+        for closed in closed {
+            let matched = match &closed {
+                ClosedSearch::Directory(directory) => search.below(directory),
+                ClosedSearch::Glob(glob, patterns) => search.glob(glob, patterns),
+            };
+            match matched {
                 Ok(matched) => self.add(matched, &mut found),
-                Err(error) => self.skipped.push((directory.display().to_string(), error.message)),
+                Err(error) => self.skipped.push((closed.name(), error.message)),
             }
             search.until.check()?;
         }
@@ -185,7 +215,7 @@ pub(super) async fn plan(cx: &ToolContext, args: &Arc<ReadManyArgs>) -> Result<P
     let (args, respect) = (Arc::clone(args), args.respect());
     let mut included = Vec::new();
     for entry in &args.include {
-        included.push(PathTarget::look_up(cx, entry, respect).await);
+        included.push(IncludedEntry::look_up(cx, entry, respect).await);
     }
     let mut excerpts = Vec::new();
     for excerpt in &args.excerpts {
@@ -194,11 +224,42 @@ pub(super) async fn plan(cx: &ToolContext, args: &Arc<ReadManyArgs>) -> Result<P
     blocking(cx, move |cx| find(cx, &args, included, excerpts)).await
 }
 
+/// An entry of the list, looked up.
+enum IncludedEntry {
+    Path(PathTarget),
+    Glob(Result<Vec<GlobPattern>, ToolError>),
+}
+
+impl IncludedEntry {
+    /// Looks an entry up. What is there under a name with a wildcard in it is meant.
+    async fn look_up(cx: &ToolContext, entry: &str, respect: Respect) -> Self {
+        let target = PathTarget::look_up(cx, entry, respect).await;
+        match &target.found {
+            Err(error) if error.kind != "file_ignored" && is_glob(entry) => {
+                Self::Glob(GlobPattern::in_workspace(cx, entry, false, respect).await)
+            }
+            _ => Self::Path(target),
+        }
+    }
+
+    /// Returns the files and directories that a person has to agree to.
+    fn outside(&self) -> Vec<OutsideFile> {
+        match self {
+            // Nobody is asked about what is not there.
+            Self::Path(target) if target.found.is_ok() => target.outside.iter().cloned().collect(),
+            Self::Path(_) | Self::Glob(Err(_)) => Vec::new(),
+            Self::Glob(Ok(patterns)) => {
+                patterns.iter().filter_map(|pattern| pattern.outside.clone()).collect()
+            }
+        }
+    }
+}
+
 /// Finds the files that the targets are, or that are below them.
 fn find(
     cx: &ToolContext,
     args: &ReadManyArgs,
-    included: Vec<PathTarget>,
+    included: Vec<IncludedEntry>,
     excerpts: Vec<PathTarget>,
 ) -> Result<Plan, ToolError> {
     let search = Finder::new(cx, args)?;
@@ -206,11 +267,11 @@ fn find(
     let mut named = BTreeMap::new();
     // By path: whether it may be an image.
     let mut found: BTreeMap<PathBuf, bool> = BTreeMap::new();
-    for (entry, target) in args.include.iter().zip(included) {
-        plan.outside.extend(target.outside.clone());
-        match search.entry(entry, target) {
+    for (entry, included) in args.include.iter().zip(included) {
+        plan.outside.extend(included.outside());
+        match search.included(entry, included) {
             Ok(Matched::File(path)) => _ = named.insert(path, true),
-            Ok(Matched::Closed(path)) => plan.closed.push(path),
+            Ok(Matched::Closed(closed)) => plan.closed.push(closed),
             Ok(matched) => plan.add(matched, &mut found),
             Err(error) => plan.skipped.push((one_line(entry, LABEL_CHARS), error.message)),
         }
@@ -227,8 +288,8 @@ fn find(
 /// Files that one entry of the list stands for.
 enum Matched {
     File(PathBuf),
-    /// A directory outside of the workspace, which a person is asked about.
-    Closed(PathBuf),
+    /// Those outside of the workspace, which a person is asked about.
+    Closed(ClosedSearch),
     Files {
         /// With whether each may be an image.
         paths: Vec<(PathBuf, bool)>,
@@ -261,7 +322,7 @@ impl<'a> Finder<'a> {
     fn excerpts(&self, plan: &mut Plan, targets: Vec<PathTarget>) {
         for (excerpt, target) in self.args.excerpts.iter().zip(targets) {
             let outside = target.outside.clone();
-            let why = match self.entry(&excerpt.path, target) {
+            let why = match self.target(target) {
                 Ok(Matched::File(path)) => {
                     let lines =
                         LineSpan { first: excerpt.start_line, last: Some(excerpt.end_line) };
@@ -278,14 +339,28 @@ impl<'a> Finder<'a> {
     }
 
     /// Returns the files that an entry stands for; an error if it is nothing that can be read.
-    fn entry(&self, entry: &str, target: PathTarget) -> Result<Matched, ToolError> {
-        match target.found {
-            Ok(FileKind::Directory) if target.outside.is_some() => Ok(Matched::Closed(target.path)),
-            Ok(FileKind::Directory) => self.below(&target.path),
-            Ok(_) if self.excluded(&target.path) => Err(excluded()),
-            Ok(_) => Ok(Matched::File(target.path)),
-            Err(error) if error.kind == "file_ignored" || !is_glob(entry) => Err(error),
-            Err(_) => self.glob(entry),
+    fn included(&self, entry: &str, included: IncludedEntry) -> Result<Matched, ToolError> {
+        match included {
+            IncludedEntry::Path(target) => self.target(target),
+            IncludedEntry::Glob(patterns) => {
+                let patterns = patterns?;
+                if patterns.iter().any(|pattern| pattern.outside.is_some()) {
+                    return Ok(Matched::Closed(ClosedSearch::Glob(entry.to_owned(), patterns)));
+                }
+                self.glob(entry, &patterns)
+            }
+        }
+    }
+
+    /// Returns the files that a path stands for; an error if it is nothing that can be read.
+    fn target(&self, target: PathTarget) -> Result<Matched, ToolError> {
+        match target.found? {
+            FileKind::Directory if target.outside.is_some() => {
+                Ok(Matched::Closed(ClosedSearch::Directory(target.path)))
+            }
+            FileKind::Directory => self.below(&target.path),
+            _ if self.excluded(&target.path) => Err(excluded()),
+            _ => Ok(Matched::File(target.path)),
         }
     }
 
@@ -297,7 +372,8 @@ impl<'a> Finder<'a> {
         self.collect(walk, |_| true, |_| false)
     }
 
-    fn glob(&self, glob: &str) -> Result<Matched, ToolError> {
+    /// Returns the files that a glob names.
+    fn glob(&self, glob: &str, patterns: &[GlobPattern]) -> Result<Matched, ToolError> {
         let workspace = &self.cx.host.workspace;
         let kinds: Vec<String> = kinds(glob);
         let asked_for = |path: &Path| {
@@ -305,8 +381,7 @@ impl<'a> Finder<'a> {
             kind.is_some_and(|kind| kinds.contains(&kind))
         };
         let (mut all, mut all_more) = (Vec::new(), 0);
-        for dir in workspace.trees() {
-            let pattern = GlobPattern::new(workspace, dir, glob, false, self.args.respect())?;
+        for pattern in patterns {
             let walk = pattern.walk(workspace, &self.until, self.keep());
             let found = self.collect(walk, |path| pattern.matches(path), asked_for)?;
             if let Matched::Files { paths, more } = found {

@@ -82,8 +82,13 @@ async fn sources_of_dependencies_and_files_of_the_system_are_read_unasked() {
             reads(&home.path().join(".config/git/ignore")),
             reads(Path::new("/etc/passwd")),
             call("list_directory", &json!({ "dir_path": "/usr" })),
+            call("glob", &json!({ "pattern": registry.join("**/*.rs") })),
+            call("read_many_files", &json!({ "include": [registry.join("**/*.rs")] })),
         ];
-        let words = ["needle", "needle", "a-1.0.0", "lib.rs", "needle", "*.orig", "root", "bin"];
+        let words = [
+            "needle", "needle", "a-1.0.0", "lib.rs", "needle", "*.orig", "root", "bin", "lib.rs",
+            "needle",
+        ];
         let (_stage, made) = made(home, mode, &calls).await;
         for (made, word) in made.iter().zip(words) {
             let label = &made.started.summary.label;
@@ -94,7 +99,7 @@ async fn sources_of_dependencies_and_files_of_the_system_are_read_unasked() {
 }
 
 /// Calls of each tool that reads, all for the folder `notes` of a home.
-fn of_notes(home: &Path) -> [Value; 6] {
+fn of_notes(home: &Path) -> [Value; 8] {
     let notes = home.join("notes");
     [
         reads(&notes.join("diary.md")),
@@ -103,6 +108,8 @@ fn of_notes(home: &Path) -> [Value; 6] {
         call("list_directory", &json!({ "dir_path": &notes })),
         call("glob", &json!({ "pattern": "**/*.md", "dir_path": &notes })),
         call("grep_search", &json!({ "pattern": "needle", "dir_path": &notes })),
+        call("glob", &json!({ "pattern": notes.join("*.md") })),
+        call("read_many_files", &json!({ "include": [notes.join("*.md")] })),
     ]
 }
 
@@ -163,11 +170,13 @@ async fn an_always_is_for_the_folder_and_ends_with_the_session() {
         )
         .await;
     let asked: Vec<_> = made.iter().map(super::Made::is_asked).collect();
-    assert_eq!(asked, [true, false, false, false, false, false, true, false]);
-    assert!(made[..6].iter().all(super::Made::is_done));
+    let [own, beside] = [&asked[..8], &asked[8..]];
+    assert!(own[0] && !own[1..].contains(&true), "{own:?}");
+    assert_eq!(beside, [true, false]);
+    assert!(made[..8].iter().all(super::Made::is_done));
     assert!(made[5].told().contains("needle"), "{}", made[5].told());
-    assert_eq!(made[6].outcome, ToolOutcome::Rejected);
-    assert!(!made[7].is_done() && !made[7].told().contains("canary"), "{}", made[7].told());
+    assert_eq!(made[8].outcome, ToolOutcome::Rejected);
+    assert!(!made[9].is_done() && !made[9].told().contains("canary"), "{}", made[9].told());
 }
 
 fn is_about(question: &Question, name: &str) -> bool {
@@ -257,6 +266,9 @@ async fn stores_of_secrets_and_what_is_no_file_of_the_machine_stay_closed_in_eve
             reads(&path(".local/share/tandem/sessions/a/log.jsonl")),
             call("read_many_files", &json!({ "include": [path(".ssh")] })),
             call("grep_search", &json!({ "pattern": "canary", "dir_path": path(".ssh") })),
+            call("glob", &json!({ "pattern": path(".ssh/*") })),
+            call("read_many_files", &json!({ "include": [path(".ssh/*")] })),
+            call("glob", &json!({ "pattern": "/proc/*" })),
             reads(&path("notes/none")),
             reads(Path::new("/etc/shadow")),
             reads(Path::new("/proc/self/environ")),
@@ -288,6 +300,8 @@ async fn a_search_of_the_home_meets_no_secrets() {
         ),
         call("glob", &json!({ "pattern": "**/*", "dir_path": home.path() })),
         call("read_many_files", &json!({ "include": [home.path()] })),
+        call("glob", &json!({ "pattern": home.path().join("**/*") })),
+        call("read_many_files", &json!({ "include": [home.path().join("**/*")] })),
     ];
     let mut stage = in_home(home, Mode::Default, &calls);
     for made in stage.go(ONCE).await {
