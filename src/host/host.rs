@@ -1,6 +1,7 @@
 //! The host of a session: its files, commands and limits.
 
 use std::borrow::Cow;
+use std::io::ErrorKind::{NotADirectory, NotFound};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use super::client_terminals::OpenTerminals;
 use super::command_sandbox::{CommandSandbox, SandboxSetup};
 use super::command_times::CommandTimes;
 use super::disk::Disk;
-use super::files::Files;
+use super::files::{FileKind, Files};
 use super::limits::ToolLimits;
 use super::off_thread::off_thread;
 use super::output::ToolError;
@@ -58,6 +59,16 @@ pub struct Host {
     pub readable: Vec<PathBuf>,
     /// Bounds of what tools do.
     pub limits: ToolLimits,
+}
+
+/// A path that may be read, with a person's consent or without.
+pub struct ReadablePath {
+    /// Real path.
+    pub real: PathBuf,
+    /// Kind of what is there, if anything is.
+    pub kind: Option<FileKind>,
+    /// `true` if a person has to agree.
+    pub is_asked: bool,
 }
 
 impl Host {
@@ -169,8 +180,23 @@ impl Host {
         resolve().await
     }
 
+    /// Looks up on the disk what a path that is only read leads to.
+    pub async fn look_up_to_read(&self, path: &str) -> Result<ReadablePath, ToolError> {
+        let PathToRead { real, is_asked } = self.resolve_to_read(path).await?;
+        // The permit is for this look alone.
+        let permit = is_asked.then(|| self.workspace.permit(vec![real.clone()]));
+        let kind = match self.disk.kind(&real).await {
+            Ok(kind) => Some(kind),
+            Err(error) if matches!(error.kind(), NotFound | NotADirectory) => None,
+            // The tool that reads it says what is wrong.
+            Err(_) => Some(FileKind::Other),
+        };
+        drop(permit);
+        Ok(ReadablePath { real, kind, is_asked })
+    }
+
     /// Puts the user's home in the place of a `~` that a path begins with, as a shell does.
-    pub(super) fn with_home<'p>(&self, path: &'p str) -> Cow<'p, str> {
+    pub fn with_home<'p>(&self, path: &'p str) -> Cow<'p, str> {
         let Some(home) = self.home.as_ref().and_then(|home| home.to_str()) else {
             return path.into();
         };

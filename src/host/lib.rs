@@ -48,7 +48,7 @@ pub use self::args::parse;
 pub use self::command_end::CommandExit;
 pub use self::context::{Announce, ToolContext};
 pub use self::diff::{DiffLine, LineDiff, Side};
-pub use self::host::Host;
+pub use self::host::{Host, ReadablePath};
 pub use self::invocation::{Access, FileLocation, Hints, Invocation, SandboxRequest, Summary};
 pub use self::limits::ToolLimits;
 pub use self::name_list::NameList;

@@ -320,7 +320,7 @@ async fn a_path_in_quotes_and_a_pattern_are_mentions() {
     let (_, notices) = mentioned(&files, text("see @\"no file\" and @../*.txt")).await;
     assert_eq!(notices.len(), 2, "{notices:?}");
     assert!(notices[0].starts_with("@no file: there is no such file"), "{notices:?}");
-    assert!(notices[1].contains("is outside the workspace"), "{notices:?}");
+    assert!(notices[1].starts_with("@../*.txt: outside the workspace"), "{notices:?}");
 }
 
 #[tokio::test]
@@ -366,8 +366,8 @@ async fn what_cannot_be_read_is_said_and_stays_text() {
     check("see @secret.txt", "@secret.txt: not read, because it is ignored by .geminiignore").await;
     check("see @named.txt", "ignored by an ignore file that is named in the settings").await;
     check("see @src/mian.rs", "@src/mian.rs: there is no such file in the workspace").await;
-    check("see @../x.txt", "is outside the workspace").await;
-    check("see @/etc/passwd", "is outside the workspace").await;
+    check("see @../x.txt", "@../x.txt: there is no such file").await;
+    check("see @/proc/version", "is outside the workspace").await;
     // The agent's own rules win against git's, and those that are named against both.
     let (told, notices) = mentioned(&files, text("@build/out.txt @notes.txt")).await;
     assert_eq!(notices, [""; 0]);

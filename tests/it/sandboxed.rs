@@ -192,7 +192,12 @@ impl Stage {
 
     /// Runs a prompt; each question gets an answer. Returns the calls.
     async fn go_with(&mut self, answer: impl Fn(&Question) -> Answer) -> Vec<Made> {
-        self.session.prompt(text("go"), Origin::Editor);
+        self.prompted("go", answer).await
+    }
+
+    /// The same of a prompt with these words.
+    async fn prompted(&mut self, prompt: &str, answer: impl Fn(&Question) -> Answer) -> Vec<Made> {
+        self.session.prompt(text(prompt), Origin::Editor);
         let mut log = self.session.events(self.seen);
         let mut calls: Vec<Arc<CallStarted>> = Vec::new();
         let mut made = Vec::new();

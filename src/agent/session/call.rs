@@ -1,5 +1,6 @@
 //! The calls of one answer: prepared, asked about if need be, run, and always finished.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
@@ -136,7 +137,7 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
         let access = invocation.as_ref().map_or(&Access::Nothing, |invocation| &invocation.access);
         match judged(caller, origin, access) {
             Some(access) => {
-                let check = check(engine, tool, caller, &call.args, access);
+                let check = check(engine, tool, caller, &call.args, &access);
                 cancel.run_until_cancelled(check).await
             }
             None => Some(Checked::from(Verdict::Allow)),
@@ -206,15 +207,18 @@ fn summary(invocation: &Invocation, sandbox: SandboxMode) -> Summary {
 }
 
 /// Returns the access that the policy judges; `None` if the call runs as the user has typed it.
-fn judged<'a>(caller: Caller, origin: &Origin, access: &'a Access) -> Option<&'a Access> {
+fn judged<'a>(caller: Caller, origin: &Origin, access: &'a Access) -> Option<Cow<'a, Access>> {
     match (caller, access) {
         (Caller::Prompt, Access::Execute { .. }) => None,
-        // The user named the files, and so means those with secrets in them, too. Another agent
-        // does not know what the user means.
-        (Caller::Prompt, Access::ReadFiles { .. }) if !matches!(origin, Origin::A2a(_)) => {
-            Some(&Access::Read)
+        // The user named the files of the workspace, and so means those with secrets in them, too. Another agent
+        // does not know what the user means, and a text that was pasted may name files outside.
+        (Caller::Prompt, Access::ReadFiles { outside, .. })
+            if !matches!(origin, Origin::A2a(_)) =>
+        {
+            let outside = outside.clone();
+            Some(Cow::Owned(Access::ReadFiles { paths: Vec::new(), outside }))
         }
-        _ => Some(access),
+        _ => Some(Cow::Borrowed(access)),
     }
 }
 

@@ -11,8 +11,9 @@ use tokio_util::sync::CancellationToken;
 use super::engine::{CurrentTurn, Engine};
 use super::event::{Event, PromptPart};
 use super::{at_path, call};
-use tandem_host::ToolError;
+use tandem_host::files::FileKind;
 use tandem_host::workspace::{Respect, WalkEntry, Workspace};
+use tandem_host::{Host, ReadablePath, ToolError};
 use tandem_model::Call;
 
 /// Heading of what the model is told of mentions in vain.
@@ -58,7 +59,7 @@ struct LineRange {
 }
 
 /// One way to read a mention.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 struct MentionReading {
     path: String,
     lines: Option<LineRange>,
@@ -68,18 +69,44 @@ struct MentionReading {
 struct MentionTarget {
     /// Way in which the mention was read.
     reading: MentionReading,
-    /// The real path, or why there is none.
-    found: Result<PathBuf, ToolError>,
+    /// The path, or why there is none.
+    found: Result<ReadablePath, ToolError>,
 }
 
 /// Files, directories and excerpts to read of a prompt's mentions.
 #[derive(Default)]
 struct MentionedFiles {
+    unasked: ReadList,
+    /// Those that a person is asked about.
+    asked: ReadList,
+    /// Notices to people of the mentions that lead nowhere.
+    notices: Vec<String>,
+}
+
+/// Files, directories and excerpts that one call reads.
+#[derive(Default)]
+struct ReadList {
     /// Whole files and directories, relative to the workspace where they can be.
     include: Vec<String>,
     excerpts: Vec<(String, LineRange)>,
-    /// Notices to people of the mentions that lead nowhere.
-    notices: Vec<String>,
+}
+
+impl ReadList {
+    /// Returns the call; `None` if there is nothing to read.
+    fn call(&self) -> Option<Call> {
+        let Self { include, excerpts } = self;
+        if include.is_empty() && excerpts.is_empty() {
+            return None;
+        }
+        let mut args = json!({ "include": include });
+        if !excerpts.is_empty() {
+            let excerpts = excerpts.iter().map(|(path, LineRange { first, last })| {
+                json!({ "path": path, "start_line": first, "end_line": last })
+            });
+            args["excerpts"] = excerpts.collect();
+        }
+        Some(Call { id: String::new(), name: "read_many_files".to_owned(), args })
+    }
 }
 
 /// Reads what the prompt mentions, if it mentions anything. What cannot be read stays as it was
@@ -93,11 +120,18 @@ pub(super) async fn read(engine: &Engine, turn: CurrentTurn<'_>, prompt: &[Promp
     }
     let (workspace, stop) = (Arc::clone(&engine.host.workspace), cancel.child_token());
     let _stop_on_drop = stop.clone().drop_guard();
-    let search = tokio::task::spawn_blocking(move || find_all(&workspace, &mentions, &stop));
+    let search = async {
+        let mut targets = Vec::new();
+        for mention in &mentions {
+            targets.push(target(&engine.host, &mention.path).await);
+        }
+        let find = move || find_all(&workspace, &mentions, targets, &stop);
+        tokio::task::spawn_blocking(find).await
+    };
     let Some(Ok(wanted)) = cancel.run_until_cancelled(search).await else {
         return true;
     };
-    let MentionedFiles { include, excerpts, mut notices } = wanted;
+    let MentionedFiles { unasked, asked, mut notices } = wanted;
     if over > 0 {
         notices
             .push(format!("{over} more mentions: only the first {MOST} of a prompt are looked up"));
@@ -109,18 +143,10 @@ pub(super) async fn read(engine: &Engine, turn: CurrentTurn<'_>, prompt: &[Promp
     for notice in notices {
         engine.log.append(Event::Notice(notice));
     }
-    if include.is_empty() && excerpts.is_empty() {
-        return true;
+    // What is asked about is a call by itself: a no leaves the other files read.
+    for call in [unasked, asked].iter().filter_map(ReadList::call) {
+        call::run_for_prompt(engine, turn, engine.calls.with_unique_id(call)).await;
     }
-    let mut args = json!({ "include": include });
-    if !excerpts.is_empty() {
-        let excerpts = excerpts.iter().map(|(path, LineRange { first, last })| {
-            json!({ "path": path, "start_line": first, "end_line": last })
-        });
-        args["excerpts"] = excerpts.collect();
-    }
-    let call = Call { id: String::new(), name: "read_many_files".to_owned(), args };
-    call::run_for_prompt(engine, turn, engine.calls.with_unique_id(call)).await;
     true
 }
 
@@ -162,23 +188,25 @@ fn mentions(prompt: &[PromptPart]) -> (Vec<Mention>, usize) {
 fn find_all(
     workspace: &Workspace,
     mentions: &[Mention],
+    mut targets: Vec<MentionTarget>,
     stop: &CancellationToken,
 ) -> MentionedFiles {
-    let mut targets: Vec<_> = mentions.iter().map(|it| target(workspace, &it.path)).collect();
+    let is_missing = |found: &ReadablePath| found.kind.is_none() && workspace.contains(&found.real);
     let missing = mentions.iter().zip(&mut targets).filter(|(mention, target)| {
         mention.is_part_of_path()
             && !mention.is_glob()
-            && target.found.as_ref().is_ok_and(|real| !real.exists())
+            && target.found.as_ref().is_ok_and(is_missing)
     });
     by_name(workspace, missing.map(|(_, target)| target), stop);
     let mut wanted = MentionedFiles::default();
     for (mention, MentionTarget { reading, found }) in mentions.iter().zip(targets) {
         match to_read(workspace, mention, found) {
-            Some(Ok(real)) => {
+            Some(Ok(ReadablePath { real, kind, is_asked })) => {
                 let path = workspace.relative(&real);
-                match reading.lines.filter(|_| real.is_file()) {
-                    Some(lines) => wanted.excerpts.push((path, lines)),
-                    None if !wanted.include.contains(&path) => wanted.include.push(path),
+                let list = if is_asked { &mut wanted.asked } else { &mut wanted.unasked };
+                match reading.lines.filter(|_| kind == Some(FileKind::File)) {
+                    Some(lines) => list.excerpts.push((path, lines)),
+                    None if !list.include.contains(&path) => list.include.push(path),
                     None => {}
                 }
             }
@@ -190,34 +218,54 @@ fn find_all(
 }
 
 /// Looks up a mention: it is read in the first way in which something is there.
-fn target(workspace: &Workspace, mentioned: &str) -> MentionTarget {
+async fn target(host: &Host, mentioned: &str) -> MentionTarget {
     let mut readings = readings(mentioned);
-    let there = |reading: &MentionReading| {
-        !reading.path.is_empty() && workspace.resolve(&reading.path).is_ok_and(|real| real.exists())
-    };
-    let at = readings.iter().position(there).unwrap_or(readings.len() - 1);
-    let reading = readings.swap_remove(at);
-    let found = if reading.path.is_empty() {
-        Err(ToolError::new("invalid_path", "it names no file".to_owned()))
-    } else {
-        workspace.resolve(&reading.path)
-    };
-    MentionTarget { reading, found }
+    // There is at least one.
+    let last = readings.pop().unwrap_or_default();
+    for reading in readings {
+        let found = looked_up(host, &reading).await;
+        if found.as_ref().is_ok_and(|found| found.kind.is_some()) {
+            return MentionTarget { reading, found };
+        }
+    }
+    let found = looked_up(host, &last).await;
+    MentionTarget { reading: last, found }
 }
 
-/// The real path to read, or why there is none; nothing if it is but a word.
+async fn looked_up(host: &Host, reading: &MentionReading) -> Result<ReadablePath, ToolError> {
+    if reading.path.is_empty() {
+        return Err(ToolError::new("invalid_path", "it names no file".to_owned()));
+    }
+    host.look_up_to_read(&reading.path).await
+}
+
+/// The path to read, or why there is none; nothing if it is but a word.
 fn to_read(
     workspace: &Workspace,
     mention: &Mention,
-    found: Result<PathBuf, ToolError>,
-) -> Option<Result<PathBuf, String>> {
+    found: Result<ReadablePath, ToolError>,
+) -> Option<Result<ReadablePath, String>> {
+    let is_elsewhere = |found: &ReadablePath| !workspace.contains(&found.real);
     Some(match found {
-        Ok(real) if real.exists() => match workspace.ignored_by(&real, Respect::ALL) {
-            Some(rules) => Err(format!("not read, because it is ignored by {rules}")),
-            None => Ok(real),
-        },
+        // In code, `@/lib` is a directory of the project, and not the machine's.
+        Ok(found)
+            if is_elsewhere(&found)
+                && !mention.certain
+                && (mention.is_glob() || found.kind == Some(FileKind::Directory)) =>
+        {
+            let path = &mention.path;
+            Err(format!(
+                "outside the workspace; a directory or a pattern there is read if it is in quotes (`@\"{path}\"`)"
+            ))
+        }
+        Ok(found) if found.kind.is_some() => {
+            match workspace.ignored_by(&found.real, Respect::ALL) {
+                Some(rules) => Err(format!("not read, because it is ignored by {rules}")),
+                None => Ok(found),
+            }
+        }
         // What there is of it, and what of that is not read, the tool says.
-        Ok(real) if mention.is_glob() => Ok(real),
+        Ok(found) if mention.is_glob() => Ok(found),
         Ok(_) if !mention.is_file_name() => return None,
         Ok(_) => Err("there is no such file in the workspace".to_owned()),
         // A name that a program imports may look like this.
@@ -318,7 +366,8 @@ fn by_name<'a>(
         missing.retain_mut(|(glob, found)| {
             let is_it = glob.is_match(below);
             if is_it {
-                **found = Ok(path.clone());
+                let kind = Some(FileKind::File);
+                **found = Ok(ReadablePath { real: path.clone(), kind, is_asked: false });
             }
             !is_it
         });

@@ -359,3 +359,64 @@ async fn nothing_outside_is_changed_without_the_refusal_of_before() {
         fs::read_to_string(stage.home.path().join(".cargo/registry/src/a-1.0.0/src/lib.rs"));
     assert_eq!(content.unwrap(), "pub fn needle() {}\n");
 }
+
+/// Returns what comes of a prompt that mentions a file of a home; a question is answered so.
+async fn mentions(mode: Mode, file: &str, answer: Answer) -> (Vec<Made>, Vec<String>) {
+    let home = home();
+    let prompt = format!("see @\"{}\"", home.path().join(file).display());
+    let mut stage = in_home(home, mode, &[]);
+    let made = stage.prompted(&prompt, |_| answer.clone()).await;
+    let notices = super::notices(&stage).await;
+    (made, notices)
+}
+
+#[tokio::test]
+async fn a_mention_of_a_file_outside_goes_by_the_rule_of_read_file() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    for (answer, is_read) in [(ONCE, true), (Answer::Reject, false)] {
+        let (made, notices) = mentions(Mode::Default, "notes/diary.md", answer).await;
+        let [made] = &made[..] else { panic!("{notices:?}") };
+        assert!(made.why().contains("notes/diary.md` is outside"), "{}", made.why());
+        assert_eq!(tells_of_notes(&made.outcome), is_read);
+    }
+    // A no leaves the other files of the prompt read.
+    let home = home();
+    let prompt = format!("see @a.txt and @\"{}\"", home.path().join("notes/diary.md").display());
+    let made = in_home(home, Mode::Default, &[]).prompted(&prompt, |_| Answer::Reject).await;
+    assert_eq!(made.iter().map(Made::is_asked).collect::<Vec<_>>(), [false, true]);
+    assert!(made[0].told().contains("a.txt"), "{}", made[0].told());
+    let (made, _) = mentions(Mode::Yolo, "notes/diary.md", Answer::Reject).await;
+    assert!(!made[0].is_asked() && tells_of_notes(&made[0].outcome));
+    let source = ".cargo/registry/src/a-1.0.0/src/lib.rs";
+    let (made, _) = mentions(Mode::Default, source, Answer::Reject).await;
+    assert!(!made[0].is_asked() && made[0].told().contains("needle"), "{}", made[0].told());
+    // What read_file reads in no mode is not read for a mention either.
+    for file in [".ssh/id_rsa", ".local/share/tandem/sessions/a/log.jsonl", ".ssh"] {
+        let (made, notices) = mentions(Mode::Yolo, file, ONCE).await;
+        let [notice] = &notices[..] else { panic!("{file}: {notices:?}") };
+        assert!(made.is_empty() && notice.contains("is outside the workspace"), "{notice}");
+    }
+}
+
+#[tokio::test]
+async fn an_always_for_a_mention_counts_for_tools_and_directories_are_read_if_they_are_certain() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    let home = home();
+    let path = |name: &str| home.path().join(name).display().to_string();
+    let (file, folder) = (path("notes/diary.md"), path("notes"));
+    let calls = [reads(Path::new(&file))];
+    let mut stage = in_home(home, Mode::Default, &calls);
+    let made = stage.prompted(&format!("see @\"{file}\""), always).await;
+    assert_eq!(made.iter().map(Made::is_asked).collect::<Vec<_>>(), [true, false]);
+    let made = stage.prompted(&format!("see @\"{folder}\""), |_| Answer::Reject).await;
+    assert!(!made[0].is_asked() && made[0].told().contains("needle"), "{}", made[0].told());
+    // Code says `@/lib` of a directory of its own, and means none of the machine's.
+    let mut stage = in_home(self::home(), Mode::Default, &[]);
+    for word in ["@/usr", "@/usr/*/*.md", "@/"] {
+        assert!(stage.prompted(&format!("see {word} there"), |_| ONCE).await.is_empty(), "{word}");
+    }
+}
