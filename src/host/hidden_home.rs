@@ -22,7 +22,8 @@ impl HiddenHome {
     }
 
     /// Returns a file or directory, by its real path, as a person is asked about it; `None` if there is none, or if it is not
-    /// hidden, or in no case read. The home as a whole is never asked about: commands see an empty one. Blocks.
+    /// hidden. No "always" covers one that may hold secrets. The home as a whole is never asked about: commands see an
+    /// empty one. Blocks.
     pub fn asked_about(&self, real: &Path) -> Option<OutsideFile> {
         let home = || self.sandbox.home()?.canonicalize().ok();
         let home = self.home.get_or_init(home).as_deref()?;
@@ -32,8 +33,13 @@ impl HiddenHome {
         let found = real.symlink_metadata().ok()?;
         let files = || self.sandbox.files_outside_now().ok();
         let files = self.files.get_or_init(files).as_ref()?;
-        let is_asked = files.reading(real) == Reading::Asked;
-        is_asked.then(|| files.asked(real, found.is_dir()))
+        match files.reading(real) {
+            Reading::Asked => Some(files.asked(real, found.is_dir())),
+            Reading::Never if files.is_hidden_secret(real) => {
+                Some(OutsideFile { path: real.to_owned(), folder: None })
+            }
+            Reading::Never | Reading::Unasked => None,
+        }
     }
 }
 

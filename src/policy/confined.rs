@@ -46,7 +46,7 @@ impl<'a> Confined<'a> {
         let needed = commands.iter().map(|command| needed(check, command, always, unasked)).max();
         let needed = needed.unwrap_or(SandboxMode::ReadOnly);
         let harmless = commands.iter().all(|command| command.risk == Risk::None);
-        let runs_hooks = commands.iter().any(AssessedCommand::must_leave);
+        let runs_hooks = commands.iter().any(AssessedCommand::changes_git);
         // Nothing leaves with a line that runs nothing.
         let request = request.filter(|_| !commands.is_empty());
         let decided = Self::of(check, sandbox, (needed, unasked), harmless, request);

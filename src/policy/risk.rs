@@ -156,6 +156,7 @@ fn assess_looped(
         part.clear();
     }
     part.hidden.extend(variants.iter().flat_map(|variant| secrets.hidden(variant, cwd)));
+    part.changes_hidden |= variants.iter().any(|variant| secrets.changes_hidden(variant, cwd));
     Some(part)
 }
 
@@ -212,10 +213,7 @@ fn assess_one(
         return (part.risk != Risk::None || !part.hidden.is_empty()).then_some(part);
     };
     let (risk, rule) = own_risk(command, cwd);
-    let name = match command.name() {
-        Some(name) => name.to_owned(),
-        None => brief(&first.source),
-    };
+    let name = command.name().map_or_else(|| brief(&first.source), str::to_owned);
     let repository = if name == "git" { git::other_repository(command, cwd) } else { None };
     let mut prefix = prefix::of(command);
     let mut program = prefix::program(command);
@@ -246,6 +244,7 @@ fn assess_one(
         plants: writes::plants(command, cwd),
         content: ProjectContent::None,
         changes_repository: changes_repository(command, cwd),
+        changes_hidden: secrets.changes_hidden(command, cwd),
     };
     Some(part.with([assignment, redirect, secret]))
 }

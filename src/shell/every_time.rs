@@ -51,6 +51,9 @@ struct Writers {
     names: Vec<String>,
     /// Options that name the directory to write to, of programs that write only their last argument without one.
     into: Option<Vec<String>>,
+    /// `true` if an argument may be a file that is only read.
+    #[serde(default)]
+    may_read: bool,
     #[serde(rename = "reason")]
     _reason: String,
 }
@@ -134,6 +137,16 @@ pub fn changed(command: &SimpleCommand) -> Vec<Word> {
         }
         None => Vec::new(),
     }
+}
+
+/// Returns the arguments of a command that name what it changes, and nothing that it only reads.
+pub fn changed_for_sure(command: &SimpleCommand) -> Vec<Word> {
+    let Some(name) = command.name().map(base_name) else { return Vec::new() };
+    if let Some(inner) = programs::inner_command(command) {
+        return changed_for_sure(&inner);
+    }
+    let is_unsure = name == "ln" || writers(&name).is_some_and(|row| row.may_read);
+    if is_unsure { Vec::new() } else { changed(command) }
 }
 
 /// Returns whether a command may take away files of the workspace for good.

@@ -78,8 +78,11 @@ fn hidden_of(
 
 /// Returns what of a hidden file or directory stays hidden if these are shown.
 pub(super) fn hidden_but(path: PathBuf, shown: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+    // A directory that is shown is shown with all that is in it.
+    if path.ancestors().any(|above| shown.contains(above)) {
+        return Vec::new();
+    }
     match shown.range(path.clone()..).next() {
-        Some(next) if *next == path => Vec::new(),
         Some(next) if next.starts_with(&path) => {
             // A directory that cannot be listed as a whole is hidden as a whole.
             match fs::read_dir(&path).and_then(Iterator::collect::<io::Result<Vec<_>>>) {

@@ -21,7 +21,7 @@ pub struct OutsideFile {
     /// Real path.
     pub path: PathBuf,
     /// Place that an "always" covers: the folder, or the file alone if the folder is the home or above it. `None` if
-    /// that place would be the home.
+    /// that place would be the home, or if the file may hold secrets: it is asked about every time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
 }
@@ -34,7 +34,8 @@ pub struct FilesOutside {
     home: Option<PathBuf>,
     unasked: UnaskedFiles,
     /// Real paths of what is read in no case: known stores of secrets, and what is no file of the machine's.
-    closed: Vec<PathBuf>,
+    stores: Vec<PathBuf>,
+    replaced: Vec<PathBuf>,
     secrets: Secrets,
 }
 
@@ -87,17 +88,17 @@ impl FilesOutside {
         home: Option<PathBuf>,
         unasked: UnaskedFiles,
         secrets: Secrets,
-        (known, others): (Vec<PathBuf>, impl Iterator<Item = &'n &'n str>),
+        (stores, replaced): (Vec<PathBuf>, impl Iterator<Item = &'n &'n str>),
     ) -> io::Result<Self> {
-        let others = others.filter_map(|path| Path::new(path).canonicalize().ok());
-        let closed = known.into_iter().chain(others).collect();
+        let replaced = replaced.filter_map(|path| Path::new(path).canonicalize().ok()).collect();
         let home = home.and_then(|home| home.canonicalize().ok());
-        Ok(Self { root: Arc::new(Root::open(Path::new("/"))?), home, unasked, closed, secrets })
+        let root = Arc::new(Root::open(Path::new("/"))?);
+        Ok(Self { root, home, unasked, stores, replaced, secrets })
     }
 
     /// Returns the condition on which a file or directory, by its real path, is read.
     pub(crate) fn reading(&self, real: &Path) -> Reading {
-        if self.closed.iter().any(|path| real.starts_with(path)) {
+        if self.is_replaced(real) || self.stores.iter().any(|path| real.starts_with(path)) {
             return Reading::Never;
         }
         let is_unasked = match &self.unasked {
@@ -109,6 +110,23 @@ impl FilesOutside {
             false if self.secrets.why(real).is_some() => Reading::Never,
             false => Reading::Asked,
         }
+    }
+
+    /// Returns whether a file or directory, by its real path, may hold secrets and is in the hidden part of the home.
+    pub(crate) fn is_hidden_secret(&self, real: &Path) -> bool {
+        let is_in_hidden_home = match &self.unasked {
+            UnaskedFiles::Sandboxed(Some(home)) => home.hides(real),
+            UnaskedFiles::Sandboxed(None) | UnaskedFiles::Named(_) => false,
+        };
+        let is_secret = || {
+            let in_store = self.stores.iter().any(|path| real.starts_with(path));
+            in_store || self.secrets.why(real).is_some()
+        };
+        is_in_hidden_home && !self.is_replaced(real) && is_secret()
+    }
+
+    fn is_replaced(&self, real: &Path) -> bool {
+        self.replaced.iter().any(|path| real.starts_with(path))
     }
 
     /// Returns a file or directory, by its real path, as a person is asked about it.
@@ -207,6 +225,20 @@ mod tests {
         check("/home/me/dotfiles/keys/a", Reading::Never);
         check("/proc/self/environ", Reading::Never);
         check("/tmp/x", Reading::Never);
+    }
+
+    #[test]
+    fn secrets_of_the_hidden_home_are_told_from_what_commands_see_elsewhere() {
+        let check = |path: &str, expected: bool| {
+            assert_eq!(files().is_hidden_secret(Path::new(path)), expected, "{path}");
+        };
+        check("/home/me/.ssh/config", true);
+        check("/home/me/other/.env", true);
+        check("/home/me/dotfiles/keys/a", true);
+        check("/home/me/notes/x", false);
+        check("/home/me/.cargo/bin/server.pem", false);
+        check("/etc/shadow", false);
+        check("/tmp/.env", false);
     }
 
     #[track_caller]

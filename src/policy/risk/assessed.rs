@@ -53,6 +53,8 @@ pub struct AssessedCommand {
     pub content: ProjectContent,
     /// `true` if it is git by its path (`/usr/bin/git`), and not known to only read.
     pub changes_repository: bool,
+    /// `true` if it changes or deletes a file of the hidden home that it names.
+    pub changes_hidden: bool,
 }
 
 /// A reason to ask about a command every time.
@@ -116,6 +118,7 @@ impl AssessedCommand {
             plants: false,
             content: ProjectContent::None,
             changes_repository: false,
+            changes_hidden: false,
         }
     }
 
@@ -148,8 +151,13 @@ impl AssessedCommand {
         (self.also, self.secrets, self.tells_secrets) = Default::default();
     }
 
-    /// Returns whether it cannot do its work in the sandbox: what git keeps is protected there.
+    /// Returns whether it cannot do its work in the sandbox: what git keeps is protected there, and the home is hidden.
     pub(crate) fn must_leave(&self) -> bool {
+        self.changes_git() || self.changes_hidden
+    }
+
+    /// Returns whether it may change what git keeps.
+    pub(crate) fn changes_git(&self) -> bool {
         self.changes_repository || (self.name == "git" && self.risk != Risk::None)
     }
 

@@ -12,7 +12,7 @@ use tandem_host::hidden_home::HiddenHome;
 use tandem_host::secrets::Secrets;
 use tandem_host::workspace::OutsideFile;
 use tandem_shell::options::value;
-use tandem_shell::{Dynamic, RedirectKind, SimpleCommand, Word, brief, reading};
+use tandem_shell::{Dynamic, RedirectKind, SimpleCommand, Word, brief, every_time, reading};
 
 /// In more than so many directories and files, secrets are not looked for.
 const MAX_ENTRIES: usize = 50_000;
@@ -64,13 +64,22 @@ impl<'a> SecretFinder<'a> {
         Self { secrets, variables, hidden, roots, any: OnceCell::new() }
     }
 
-    /// Returns the files of the hidden home that a command names, but for those that it only writes to.
+    /// Returns whether a command changes files of the hidden home that it names, which it cannot in the sandbox.
+    pub(super) fn changes_hidden(&self, command: &SimpleCommand, cwd: &Cwd<'_>) -> bool {
+        let Some(hidden) = self.hidden else { return false };
+        let changed = every_time::changed_for_sure(command);
+        let mut files = changed.iter().flat_map(|word| self.files(word, cwd).files);
+        files.any(|path| hidden.asked_about(&path).is_some())
+    }
+
+    /// Returns the files of the hidden home that a command names, but for those that it changes.
     pub(super) fn hidden(&self, command: &SimpleCommand, cwd: &Cwd<'_>) -> Vec<OutsideFile> {
         let Some(hidden) = self.hidden else { return Vec::new() };
+        let changed = every_time::changed_for_sure(command);
         // `cd` counts as a command that reads: later commands of the line can read the directory that it enters.
         let looks_at_names = |name| name != "cd" && reading::looks_at_names(name);
         let is_read = !command.name().is_some_and(looks_at_names);
-        let words = command.words.iter().filter(|_| is_read);
+        let words = command.words.iter().filter(|word| is_read && !changed.contains(word));
         let read = command.redirects.iter().filter(|it| it.kind == RedirectKind::Read);
         let words = words.chain(read.map(|redirect| &redirect.target));
         let files = words.flat_map(|word| self.files(word, cwd).files);

@@ -206,15 +206,9 @@ async fn a_link_is_asked_about_by_the_file_that_it_leads_to() {
 }
 
 #[tokio::test]
-async fn secrets_of_the_home_and_modes_that_show_nothing_are_as_strict_as_before() {
+async fn modes_that_show_nothing_of_the_home_are_as_strict_as_before() {
     if lacking(Need::Sandbox) {
         return;
-    }
-    // A yes to a secret of the hidden home shows it to no command.
-    for line in ["cat ~/.ssh/id_rsa", "cat ~/notes/.env"] {
-        let (why, told) = asked(Mode::Default, line).await;
-        assert!(why.unwrap().contains("may hold secrets"), "{line}");
-        assert!(!told.contains("canary"), "{line}: {told}");
     }
     let lines = ["cat ~/notes/diary.md", "cat ~/notes/.env ~/.ssh/id_rsa"];
     let mut unasked = stage(Mode::Yolo, &lines);
@@ -263,4 +257,87 @@ async fn a_store_of_secrets_that_comes_up_during_the_question_is_hidden_from_the
     assert!(call.is_asked() && store.exists());
     assert!(call.told().contains("needle") && call.told().contains("straw"), "{}", call.told());
     assert!(!call.told().contains("canary"), "{}", call.told());
+}
+
+#[tokio::test]
+async fn a_yes_to_a_secret_of_the_home_shows_that_file_to_that_command_and_no_other() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    for (line, path) in [
+        ("cat ~/.ssh/id_rsa; bash peek.sh", "`~/.ssh/id_rsa`"),
+        ("cat < ~/.ssh/id_rsa; bash peek.sh", "`~/.ssh/id_rsa`"),
+        ("cat ~/.ssh/*; bash peek.sh", "`~/.ssh`"),
+        ("tar cf - -C ~ ~/.ssh | tar xOf -; bash peek.sh", "`~/.ssh`"),
+    ] {
+        let mut stage = stage(Mode::Default, &[line, "bash peek.sh"]);
+        let home = stage.home.path().to_owned();
+        let peek = named(&home, "cat ~/notes/.env ~/notes/keys/server.pem; cat ~/.ssh/id_rsa\n");
+        fs::write(stage.path("peek.sh"), peek.replace("canary", "")).unwrap();
+        for file in ["notes/.env", "notes/keys/server.pem"] {
+            fs::write(home.join(file), "other\n").unwrap();
+        }
+        let made = stage.go(ONCE).await;
+        let why = made[0].why().replace(&home.display().to_string(), "~");
+        assert!(why.contains("may hold secrets") && why.contains(path), "{line}: {why}");
+        assert!(made[0].started.question.as_ref().unwrap().every_time(), "{line}");
+        assert_eq!(made[0].told().matches("canary").count(), 2, "{line}: {}", made[0].told());
+        assert!(!made[0].told().contains("other"), "{line}: {}", made[0].told());
+        assert!(!made[1].told().contains("canary"), "{line}: {}", made[1].told());
+    }
+}
+
+#[tokio::test]
+async fn neither_a_no_nor_an_always_for_the_folder_shows_a_secret_of_the_home() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    let lines = ["cat ~/notes/diary.md", "cat ~/notes/.env", "cat ~/notes/diary.md ~/notes/.env"];
+    let mut stage = stage(Mode::Default, &lines);
+    let is_about_secret = |question: &Question| question.why.contains("may hold secrets");
+    let made = stage
+        .go_with(
+            |question| {
+                if is_about_secret(question) { Answer::Reject } else { always(question) }
+            },
+        )
+        .await;
+    assert_eq!(questions(&made), [true, true, true]);
+    assert!(made[0].is_done());
+    for made in &made[1..] {
+        assert_eq!(made.outcome, ToolOutcome::Rejected);
+    }
+}
+
+#[tokio::test]
+async fn to_delete_a_file_of_the_home_is_asked_about_as_that_and_deletes_it_after_a_yes() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    for mode in [Mode::Default, Mode::AutoEdit, Mode::Yolo] {
+        for line in [
+            "rm ~/notes/diary.md",
+            "cd ~/notes && rm diary.md",
+            "mv ~/notes/diary.md ~/notes/old",
+            "mv -t ~/project ~/notes/diary.md",
+            "unlink ~/notes/diary.md",
+        ] {
+            for answer in [ONCE, Answer::Reject] {
+                let mut stage = stage(mode, &[line]);
+                let diary = stage.home.path().join("notes/diary.md");
+                let made = stage.go(answer.clone()).await.remove(0);
+                let why = made.why();
+                assert!(why.contains("cannot work inside the sandbox"), "{mode}: {line}: {why}");
+                assert!(!why.contains("not read without a question"), "{mode}: {line}: {why}");
+                assert!(!made.is_sandboxed(), "{line}");
+                assert_eq!(diary.exists(), answer == Answer::Reject, "{mode}: {line}");
+            }
+        }
+    }
+    // What is only read, or is not there, does not leave the sandbox.
+    for line in ["cp ~/notes/diary.md .", "rm ~/none", "touch a.txt"] {
+        let mut stage = stage(Mode::AutoEdit, &[line]);
+        let made = stage.go(ONCE).await.remove(0);
+        assert!(made.is_sandboxed(), "{line}");
+    }
 }
