@@ -736,8 +736,11 @@ impl CommandSandbox {
         };
         // Looked up anew: a store of secrets may have come up while a person was asked about the command.
         let (mut home, mut hidden) = (self.visible_home(), self.known_secrets());
+        let mut sockets = found.sockets;
         if let Some(home) = &mut home {
-            hidden.extend(self.show_of_home(home, &shown.of_home));
+            let found = self.show_of_home(home, &shown.of_home);
+            hidden.extend(found.secrets);
+            sockets.extend(found.sockets);
         }
         let roots = self.workspace.roots();
         hidden.extend(self.secret_files.hidden(roots, found.secrets, found.unsearched));
@@ -751,7 +754,7 @@ impl CommandSandbox {
         let shown: BTreeSet<_> = named.chain(shown.secrets.iter().cloned()).collect();
         let hidden: BTreeSet<_> =
             hidden.into_iter().flat_map(|path| hidden_but(path, &shown)).collect();
-        let (foreign_sockets, reachable_sockets) = self.sockets(found.sockets);
+        let (foreign_sockets, reachable_sockets) = self.sockets(sockets);
         let mut profile = Profile {
             roots: self.roots.clone(),
             writes_roots,
@@ -776,27 +779,27 @@ impl CommandSandbox {
         Ok(profile)
     }
 
-    /// Adds files and directories of the home to those that can be read. Returns what stays hidden of them, as it may hold
-    /// secrets. A directory that cannot be searched for secrets is not added.
-    fn show_of_home(&self, home: &mut Home, shown: &[PathBuf]) -> Vec<PathBuf> {
+    /// Adds files and directories of the home to those that can be read. Returns what a search of them has found. A
+    /// directory that cannot be searched for secrets is not added.
+    fn show_of_home(&self, home: &mut Home, shown: &[PathBuf]) -> FoundInHome {
         let shown: Vec<_> = shown.iter().filter(|path| home.hides(path)).cloned().collect();
         let (directories, mut files): (Vec<_>, Vec<_>) =
             shown.into_iter().partition(|path| path.symlink_metadata().is_ok_and(|it| it.is_dir()));
         let rules = NameRules { is_protected: &|_| false, secrets: self.workspace.secrets() };
-        let mut hidden = Vec::new();
+        let mut in_home = FoundInHome::default();
         if !directories.is_empty()
             && let Ok(found) = self.shown_walk.lock().walk(&directories, &rules)
         {
-            hidden = secret_files::named(&directories, found.secrets, found.unsearched);
+            in_home.secrets = secret_files::named(&directories, found.secrets, found.unsearched);
+            in_home.sockets = found.sockets;
             files.extend(directories);
         }
         home.show(files);
-        hidden
+        in_home
     }
 
-    /// Returns the sockets that commands must not connect to, of those that the walk has found in the workspace and of
-    /// others; and those that they may connect to, as they are now. Blocks.
-    fn sockets(&self, in_workspace: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<KnownPath>) {
+    /// Returns the sockets that commands must not connect to, of those that walks have found and of others; and those that they may connect to, as they are now. Blocks.
+    fn sockets(&self, walked: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<KnownPath>) {
         let sandbox = self.probe.get().and_then(|probe| probe.sandbox.as_ref());
         // The others refuse all connections, or none.
         if !sandbox.is_some_and(|sandbox| has_own_temporary(sandbox.mechanism())) {
@@ -809,7 +812,7 @@ impl CommandSandbox {
             reachable: &self.reachable_sockets,
             shares_network: self.setup.network,
         };
-        let foreign = self.foreign_sockets.masked(in_workspace, &scope);
+        let foreign = self.foreign_sockets.masked(walked, &scope);
         // A link that has come up on the way leads wherever a command wants.
         let reachable = self.reachable_sockets.iter().filter_map(|path| {
             let known = KnownPath::at(path).ok().filter(|known| known.path() == path)?;
@@ -948,6 +951,14 @@ fn temporary_in(directory: &Path) -> io::Result<KnownPath> {
         return Err(io::ErrorKind::NotADirectory.into());
     }
     KnownPath::at(&path)
+}
+
+/// Files in what a command is shown of the hidden home.
+#[derive(Default)]
+struct FoundInHome {
+    /// Files and directories that stay hidden, as they may hold secrets.
+    secrets: Vec<PathBuf>,
+    sockets: Vec<PathBuf>,
 }
 
 /// Result of taking back.

@@ -75,15 +75,11 @@ impl ForeignSockets {
         self.0.lock().has_begun = true;
     }
 
-    /// Returns the sockets, and directories, to mask: real paths. `in_workspace`: the sockets that a walk has found
-    /// there. Blocks.
-    pub(super) fn masked(
-        &self,
-        in_workspace: Vec<PathBuf>,
-        scope: &SocketScope<'_>,
-    ) -> Vec<PathBuf> {
+    /// Returns the sockets, and directories, to mask: real paths. `walked`: the sockets that walks through the workspace
+    /// and through what is shown of the home have found. Blocks.
+    pub(super) fn masked(&self, walked: Vec<PathBuf>, scope: &SocketScope<'_>) -> Vec<PathBuf> {
         let bound = BoundNames::read();
-        let mut found: BTreeSet<_> = in_workspace.into_iter().collect();
+        let mut found: BTreeSet<_> = walked.into_iter().collect();
         let directories = bound.directories().into_iter().filter(|it| scope.sees(it));
         found.extend(directories.flat_map(|it| sockets_in(&it)));
         // A directory that cannot be listed has no other sockets that are known.
@@ -274,6 +270,32 @@ mod tests {
         let _own = UnixListener::bind(root.join("own")).unwrap();
         fs::rename(root.join("foreign"), root.join("renamed")).unwrap();
         assert_eq!(masked(&sockets, &root, &["renamed", "own"]), [root.join("renamed")]);
+    }
+
+    #[test]
+    fn of_very_many_the_directories_are_masked_but_for_those_that_commands_write() {
+        let (_directory, root) = directory();
+        let sockets = ForeignSockets::default();
+        for name in ["a", "b", "c"] {
+            fs::create_dir(root.join(name)).unwrap();
+        }
+        // In the order of their paths, 502 in `a` and `b` come before the one in `c` and that of the root.
+        let many = (0..MAX_MASKED + 2).map(|number| {
+            let directory = if number < MAX_MASKED - 1 { "a" } else { "b" };
+            format!("{directory}/{number:03}")
+        });
+        let names: Vec<_> = many.chain(["c/0".to_owned(), "d".to_owned()]).collect();
+        let bound: Vec<_> =
+            names.iter().map(|name| UnixDatagram::bind(root.join(name)).unwrap()).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let mut expected: Vec<_> = names[..MAX_MASKED].iter().map(|name| root.join(name)).collect();
+        // A directory that commands write is not masked as a whole: the socket in it is.
+        expected.extend(["b", "c", "d"].map(|name| root.join(name)));
+        assert_eq!(masked(&sockets, &root, &names), expected);
+        // What was there before the first command is foreign for good, also where only the directory was masked.
+        sockets.begin();
+        assert_eq!(masked(&sockets, &root, &names), expected);
+        drop(bound);
     }
 
     #[test]

@@ -47,3 +47,36 @@ async fn a_socket_of_an_earlier_command_is_reached_and_one_from_outside_is_not()
         assert!(told[3].contains("`tools.sandboxSockets`"), "{mechanism}: {told:?}");
     }
 }
+
+#[tokio::test]
+async fn a_socket_in_a_folder_of_the_home_that_is_shown_is_masked_though_no_list_says_where_it_is()
+{
+    let Some(python) = python().filter(|_| !lacking(Need::Python)) else { return };
+    if lacking(Need::Namespaces) {
+        return;
+    }
+    let home = seen_in_sandbox();
+    let notes = home.path().join("notes");
+    std::fs::create_dir_all(notes.join("deep")).unwrap();
+    std::fs::write(notes.join("a.md"), "needle\n").unwrap();
+    let line = format!(
+        "cat '{}'; cd '{}' && {}",
+        notes.join("a.md").display(),
+        notes.display(),
+        connect(python, "moved")
+    );
+    let mut stage = Stage::in_home(home, Mode::AutoEdit, &[run(&line)], |setup| SandboxSetup {
+        mechanism: Some(Mechanism::Namespaces),
+        ..setup
+    });
+    // The kernel's list has the path at which it was bound.
+    let _foreign = UnixListener::bind(notes.join("deep/bound")).unwrap();
+    std::fs::rename(notes.join("deep/bound"), notes.join("moved")).unwrap();
+    let made = stage.go(Answer::Once { edited: None }).await.remove(0);
+    assert!(made.told().contains("needle"), "{}", made.told());
+    assert!(
+        !made.is_done() && made.told().contains("notes/moved. If the command must"),
+        "{}",
+        made.told()
+    );
+}
