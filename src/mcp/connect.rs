@@ -54,6 +54,10 @@ const REOPENED: u32 = 5;
 /// Delays before those reconnects.
 const REOPENING: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(16));
 
+/// Message on a server whose program is not the one that the user has agreed to.
+const CHANGED: &str = "is not started: what its folder's settings run has changed since you agreed to it. You are \
+    asked again with your next prompt, or say so with `/permissions trust`";
+
 /// A server that is ready.
 pub(super) struct LiveConnection {
     pub(super) connection: Arc<ServerConnection>,
@@ -81,6 +85,8 @@ pub(super) enum ReachError {
     Lasting(String),
     /// The server wants the user to log in.
     Login(String),
+    /// The user has to agree to the program first, which is another one than before.
+    Held(String),
     /// The server knows only the other kind of handshake.
     OtherWay,
 }
@@ -113,8 +119,7 @@ pub(super) async fn connect(
     match &config.reach {
         ServerReach::Wrong(why) => Err(ReachError::Lasting(why.clone())),
         ServerReach::Stdio(program) => {
-            context.terminals.find_programs().await;
-            let confinement = context.confine(config).await.map_err(ReachError::Lasting)?;
+            let confinement = prepare(config, context).await?;
             let sandbox = confinement.as_ref();
             let (transport, mut body) = start(program, config, context, &hearing, sandbox)?;
             let shook = shake_hands(listener, transport, how).await;
@@ -148,6 +153,21 @@ pub(super) async fn connect(
             }
             shook
         }
+    }
+}
+
+/// Prepares the start of a program, and the sandbox for it if it is to run in one.
+async fn prepare(
+    config: &ServerConfig,
+    context: &HubContext,
+) -> Result<Option<Confinement>, ReachError> {
+    context.terminals.find_programs().await;
+    let confinement = context.confine(config).await.map_err(ReachError::Lasting)?;
+    // Last of all: a command may have changed the program's files since the settings were read.
+    if context.may_start(config).await {
+        Ok(confinement)
+    } else {
+        Err(ReachError::Held(CHANGED.to_owned()))
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tandem_host::command_sandbox::{CommandSandbox, Confinement, why_none};
 use tandem_host::terminals::Terminals;
@@ -33,7 +34,12 @@ pub(super) struct HubContext {
     /// Number that changes with every change of the offers.
     pub(super) version: watch::Sender<u64>,
     pub(super) tell: Mutex<Tell>,
+    /// Tells whether a server's program is still the one that the user has agreed to.
+    pub(super) agreed: Mutex<Option<Agreed>>,
 }
+
+/// Tells whether the user has agreed to the program of the server of this name, as it is now.
+pub(super) type Agreed = Arc<dyn Fn(String) -> BoxFuture<'static, bool> + Send + Sync>;
 
 /// Tells people something.
 pub(super) type Tell = Option<Box<dyn Fn(String) + Send + Sync>>;
@@ -43,6 +49,15 @@ impl HubContext {
         tracing::info!("{what}");
         if let Some(tell) = &*self.tell.lock() {
             tell(what);
+        }
+    }
+
+    /// Returns whether a server's program may start: if it needs the user's consent, only as it was when the user agreed.
+    pub(super) async fn may_start(&self, config: &ServerConfig) -> bool {
+        let agreed = self.agreed.lock().clone();
+        match agreed.filter(|_| config.held.is_some()) {
+            Some(agreed) => agreed(config.name.clone()).await,
+            None => true,
         }
     }
 

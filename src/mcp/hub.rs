@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use futures::future::join_all;
+use futures::future::{BoxFuture, join_all};
 use parking_lot::Mutex;
 use reqwest::Url;
 use rmcp::model::{ClientRequest, GetPromptRequest, GetPromptRequestParams, ServerResult};
@@ -89,7 +89,8 @@ impl Hub {
     /// The servers that the settings name. Reaches none of them yet.
     pub fn new(servers: Vec<ServerConfig>, setup: HubSetup) -> Arc<Self> {
         let HubSetup { terminals, sandbox, roots, limits, load, logins, lookup } = setup;
-        let (version, tell) = (watch::Sender::default(), Mutex::default());
+        let (version, tell, agreed) =
+            (watch::Sender::default(), Mutex::default(), Mutex::default());
         let context = Arc::new(HubContext {
             terminals,
             sandbox,
@@ -100,6 +101,7 @@ impl Hub {
             lookup,
             version,
             tell,
+            agreed,
         });
         let entry = |config| ServerEntry::new(config, true, &context);
         let registry = Arc::new(ServerRegistry::new(servers.into_iter().map(entry)));
@@ -109,6 +111,15 @@ impl Hub {
     /// From now on, people are told by `tell` what they should know of servers.
     pub fn on_news(&self, tell: impl Fn(String) + Send + Sync + 'static) {
         *self.context.tell.lock() = Some(Box::new(tell));
+    }
+
+    /// From now on, a program that needs the user's consent starts only if `agreed` says that it is the one that the
+    /// user has agreed to, given the server's name.
+    pub fn start_only_if(
+        &self,
+        agreed: impl Fn(String) -> BoxFuture<'static, bool> + Send + Sync + 'static,
+    ) {
+        *self.context.agreed.lock() = Some(Arc::new(agreed));
     }
 
     /// Begins to reach all servers that have not been wanted yet, and waits for none.

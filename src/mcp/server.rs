@@ -206,6 +206,7 @@ impl ServerHandle {
                     failures = 0;
                     self.stop(Phase::Down(self.explained(&why), None)).await;
                 }
+                ReachError::Held(why) => self.stop(Phase::Held(why)).await,
                 ReachError::Login(why) => self.stop(Phase::Login(self.login(&why))).await,
             }
         }

@@ -13,6 +13,9 @@ use tokio::sync::{Mutex as Turnstile, watch};
 
 use parking_lot::Mutex;
 
+/// Kind of the programs that are MCP servers.
+pub const MCP_SERVER: &str = "MCP server";
+
 /// A program that the project's own settings would run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Executable {
@@ -120,6 +123,26 @@ impl Consent {
             self.status.send_replace(if needed { status } else { ConsentStatus::Given });
         }
         *self.status.borrow()
+    }
+
+    /// Returns whether a program of this kind and name is the one that was agreed to. If not, the settings are read
+    /// again, and people are asked again. Reads the files that the program is made of.
+    pub async fn still_covers(self: &Arc<Self>, kind: &str, name: &str) -> bool {
+        let agreed = self.found.lock().clone();
+        let Some(agreed) = agreed else {
+            return self.status().await == ConsentStatus::Given;
+        };
+        let consent = Arc::clone(self);
+        let look = tokio::task::spawn_blocking(move || (consent.look)().executables).await;
+        let is_it = |it: &&Executable| it.kind == kind && it.name == name;
+        let is_same = look.is_ok_and(|now| {
+            let now: Vec<_> = now.iter().filter(is_it).collect();
+            now == agreed.iter().filter(is_it).collect::<Vec<_>>()
+        });
+        if !is_same {
+            self.look_again();
+        }
+        is_same && self.given()
     }
 
     /// Has the settings read again: they have changed.

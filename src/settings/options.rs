@@ -46,7 +46,7 @@ use tandem_agent::sessions::Retention;
 use tandem_host::network::HostPattern;
 use tandem_model::provider::Provider;
 use tandem_policy::Mode;
-use tandem_policy::consent::Executable;
+use tandem_policy::consent::{Executable, MCP_SERVER};
 
 /// All settings that mean anything here, merged and checked.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -463,7 +463,7 @@ impl Settings {
     pub fn executables(&self, project: &Path) -> Vec<Executable> {
         let unjudged = self.mcp_servers().filter(|(_, server)| server.entry.unjudged());
         let executable = |(name, server): (&String, &McpServer)| Executable {
-            kind: "MCP server",
+            kind: MCP_SERVER,
             name: name.clone(),
             runs: [vec![server.entry.runs()], server.entry.scripts(project)].concat().join("\n"),
             shown: server.entry.shown(),

@@ -26,6 +26,7 @@ use tandem_host::terminals::{EnvironmentFilter, Supervisor, Terminals};
 use tandem_host::workspace::Workspace;
 use tandem_mcp::{Hub, HubSetup, Load, Logins, McpLimits, ServerConfig, ServerReach};
 use tandem_net::{Lookup, system_lookup};
+use tandem_policy::consent::Consent;
 use tempfile::TempDir;
 
 use crate::fakes::{Chunks, Spy, calls, is_end, logins, next, parts, says, text, until};
@@ -58,6 +59,14 @@ struct Stage {
     spy: Arc<Spy>,
     told: Arc<std::sync::Mutex<Vec<String>>>,
     home: TempDir,
+}
+
+/// Limits, settings, logins and names that the servers of a session depend on.
+struct Surroundings {
+    limits: McpLimits,
+    load: Load,
+    logins: Logins,
+    lookup: Lookup,
 }
 
 /// Returns a server of this mode, whose files are in `home`.
@@ -107,6 +116,21 @@ impl Stage {
         Self::in_home(TempDir::new().unwrap(), answers, limits(), Arc::new(load), logins())
     }
 
+    /// The same of a folder whose programs a person is asked about.
+    fn consented(
+        answers: Vec<Chunks>,
+        consent: &Arc<Consent>,
+        servers: impl FnOnce(&Path) -> Vec<ServerConfig>,
+    ) -> Self {
+        let home = TempDir::new().unwrap();
+        let servers = servers(home.path());
+        let load: Load = Arc::new(move || servers.clone());
+        let (limits, logins, lookup) = (limits(), logins(), system_lookup());
+        let surroundings = Surroundings { limits, load, logins, lookup };
+        let consent = Arc::clone(consent);
+        Self::changed(home, answers, surroundings, |parts| Parts { consent, ..parts })
+    }
+
     fn in_home(
         home: TempDir,
         answers: Vec<Chunks>,
@@ -125,6 +149,18 @@ impl Stage {
         load: Load,
         (logins, lookup): (Logins, Lookup),
     ) -> Self {
+        let surroundings = Surroundings { limits, load, logins, lookup };
+        Self::changed(home, answers, surroundings, |parts| parts)
+    }
+
+    /// The same, with other parts.
+    fn changed(
+        home: TempDir,
+        answers: Vec<Chunks>,
+        surroundings: Surroundings,
+        change: impl FnOnce(Parts) -> Parts,
+    ) -> Self {
+        let Surroundings { limits, load, logins, lookup } = surroundings;
         let (spy, told) = Spy::new(answers);
         let supervisor = Supervisor::new();
         let hidden = EnvironmentFilter::new(|name, _| name == "HOME");
@@ -137,11 +173,11 @@ impl Stage {
             Host::new(workspace, Arc::clone(&terminals), Scratch::new(None), limits_of_tools);
         let sandbox = Some(host.sandbox_of(sandbox::broken()));
         let setup = HubSetup { terminals, sandbox, roots, limits, load, logins, lookup };
-        let session = Session::new(Parts {
+        let session = Session::new(change(Parts {
             servers: Hub::new(servers, setup),
             host,
             ..parts(Arc::clone(&spy) as _)
-        });
+        }));
         Self { session, supervisor, spy, told, home }
     }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -11,7 +12,7 @@ use super::event::Event;
 use super::log::Log;
 use crate::blocking::blocking;
 use tandem_mcp::{Hub, ServerStatus};
-use tandem_policy::consent::Consent;
+use tandem_policy::consent::{Consent, MCP_SERVER};
 
 /// Shortest wait for servers that people are told of.
 const SHORT: Duration = Duration::from_millis(700);
@@ -26,6 +27,11 @@ pub(super) struct Servers {
 
 impl Servers {
     pub(super) fn new(hub: Arc<Hub>, consent: Arc<Consent>, log: Log) -> Self {
+        let agreed = Arc::clone(&consent);
+        hub.start_only_if(move |server| {
+            let agreed = Arc::clone(&agreed);
+            async move { agreed.still_covers(MCP_SERVER, &server).await }.boxed()
+        });
         Self { hub, consent, log }
     }
 

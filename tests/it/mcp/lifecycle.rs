@@ -1,10 +1,12 @@
 //! Servers that are slow, silent, gone, or lie; and what the model and people are told of them.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
 use tandem_agent::session::{Answer, Event, Program, ServerReach, ToolOutcome};
 use tandem_mcp::{McpLimits, ServerConfig};
+use tandem_policy::consent::{Consent, ConsentStatus, Executable, Review};
 use tokio::time::timeout;
 
 use super::{Stage, calls, error, limits, notices, outcome, said, says, server};
@@ -199,4 +201,62 @@ async fn servers_end_with_the_session() {
     stage.session.close();
     assert!(stage.tools().is_empty());
     timeout(HANG, stage.supervisor.end_all()).await.unwrap();
+}
+
+/// A consent to the server `s` whose script has the content that `script` holds, as settings have it: another
+/// content is another program.
+fn consent_to(script: &Arc<Mutex<&'static str>>) -> Arc<Consent> {
+    let (agreed, script) = (Arc::<Mutex<Option<Vec<Executable>>>>::default(), Arc::clone(script));
+    let kept = Arc::clone(&agreed);
+    let look = move || {
+        let runs = format!("server.sh={}", script.lock().unwrap());
+        let (kind, name) = ("MCP server", "s".to_owned());
+        let executables = vec![Executable { kind, name, runs, shown: "server.sh".to_owned() }];
+        let is_agreed = agreed.lock().unwrap().as_ref() == Some(&executables);
+        let status = if is_agreed { ConsentStatus::Given } else { ConsentStatus::Pending };
+        Review { executables, status }
+    };
+    Consent::new(look, move |executables, yes| {
+        *kept.lock().unwrap() = yes.then(|| executables.to_vec());
+        Ok(())
+    })
+}
+
+#[tokio::test]
+async fn a_server_whose_script_has_changed_since_the_consent_does_not_start_again_before_another() {
+    let script = Arc::new(Mutex::new("one"));
+    let die = || calls("mcp_s_die", json!({}));
+    let answers = vec![says("hi"), die(), says("gone"), says("hi")];
+    let stage = Stage::consented(answers, &consent_to(&script), |home| {
+        let held = Some("may not be used yet".to_owned());
+        vec![ServerConfig { held, trust: true, ..server(home, "s", "plain") }]
+    });
+    let starts = || stage.notes().iter().filter(|note| *note == "initialize").count();
+    stage.turn().await;
+    assert_eq!((stage.standing(), starts()), (vec!["s: ready".to_owned()], 1));
+    *script.lock().unwrap() = "two";
+    stage.turn().await;
+    let is_held = || stage.standing()[0].contains("has changed since you agreed to it");
+    wait_until("the server to be held", is_held).await;
+    assert_eq!(starts(), 1);
+    assert!(stage.tools().is_empty(), "its tools are still offered");
+    let events = stage.turn().await;
+    let asks = |event: &Event| matches!(event, Event::CallStarted(started) if started.call.name == "trust_folder");
+    assert!(events.iter().any(|event| asks(event)), "nobody was asked again");
+    stage.ready("s").await;
+    assert_eq!(starts(), 2);
+}
+
+#[tokio::test]
+async fn a_server_that_ends_starts_again_unasked_where_its_script_is_as_it_was() {
+    let answers = vec![says("hi"), calls("mcp_s_die", json!({})), says("gone")];
+    let stage = Stage::consented(answers, &consent_to(&Arc::new(Mutex::new("one"))), |home| {
+        let held = Some("may not be used yet".to_owned());
+        vec![ServerConfig { held, trust: true, ..server(home, "s", "plain") }]
+    });
+    stage.turn().await;
+    stage.turn().await;
+    let starts = || stage.notes().iter().filter(|note| *note == "initialize").count();
+    wait_until("another start", || starts() == 2).await;
+    stage.ready("s").await;
 }

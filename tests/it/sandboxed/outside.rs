@@ -365,9 +365,9 @@ async fn mentions(mode: Mode, file: &str, answer: Answer) -> (Vec<Made>, Vec<Str
     let home = home();
     let prompt = format!("see @\"{}\"", home.path().join(file).display());
     let mut stage = in_home(home, mode, &[]);
-    let made = stage.prompted(&prompt, |_| answer.clone()).await;
+    let calls = stage.prompted(&prompt, |_| answer.clone()).await;
     let notices = super::notices(&stage).await;
-    (made, notices)
+    (calls, notices)
 }
 
 #[tokio::test]
