@@ -28,8 +28,8 @@ pub(super) struct RemoteContent {
 }
 
 impl RemoteContent {
-    /// Reads parts of either version; of their text, at most so many bytes in sum, which become fewer. A changed file that
-    /// comes with its diff is read once: its content if it is new, else the diff.
+    /// Reads message parts of A2A 0.3 or 1.0. Keeps at most `left` bytes of text, and lowers `left` by the bytes kept. Of a
+    /// changed file that comes with its diff, keeps the content if the file is new, else the diff.
     pub(super) fn read(parts: &Value, left: &mut usize) -> Self {
         let mut content = Self::default();
         let parts = parts.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -90,7 +90,8 @@ pub(super) fn kept(text: &str, left: &mut usize) -> String {
     plain(text.as_bytes())
 }
 
-/// Returns `true` for a part that says of a changed file what another part says.
+/// Returns `true` for the redundant one of two parts about a changed file: the diff of a new file, or the content of a
+/// file that existed before.
 fn is_repeated(part: &Value, parts: &[Value]) -> bool {
     match changed_file(part) {
         Some(name) => {
@@ -112,7 +113,7 @@ fn changed_file(part: &Value) -> Option<String> {
     name.strip_suffix(".diff").map(ToOwned::to_owned)
 }
 
-/// Returns `true` for a diff that has nothing before it.
+/// Returns `true` for the diff of a new file.
 fn is_of_new_file(diff: &Value) -> bool {
     let text = file(diff).and_then(|(file, _)| inline_text(file));
     text.is_some_and(|text| text.starts_with("--- /dev/null\n"))

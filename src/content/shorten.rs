@@ -48,7 +48,7 @@ pub fn one_line(text: &str, max_chars: usize) -> String {
 
 /// Returns at most `max_chars` characters of a text's beginning.
 pub fn first_chars(text: &str, max_chars: usize) -> &str {
-    // A character is at least a byte.
+    // A text of at most `max_chars` bytes cannot have more characters, and need not be scanned.
     if text.len() <= max_chars { text } else { &text[..nth(text, max_chars)] }
 }
 

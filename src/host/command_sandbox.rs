@@ -798,7 +798,8 @@ impl CommandSandbox {
         in_home
     }
 
-    /// Returns the sockets that commands must not connect to, of those that walks have found and of others; and those that they may connect to, as they are now. Blocks.
+    /// Returns the sockets to mask, and the sockets that settings let commands connect to. `walked`: sockets that the
+    /// walks through the workspace and the home have found. Blocks.
     fn sockets(&self, walked: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<KnownPath>) {
         let sandbox = self.probe.get().and_then(|probe| probe.sandbox.as_ref());
         // The others refuse all connections, or none.
@@ -953,7 +954,7 @@ fn temporary_in(directory: &Path) -> io::Result<KnownPath> {
     KnownPath::at(&path)
 }
 
-/// Files in what a command is shown of the hidden home.
+/// Secrets and sockets in the parts of the hidden home that a command is shown.
 #[derive(Default)]
 struct FoundInHome {
     /// Files and directories that stay hidden, as they may hold secrets.

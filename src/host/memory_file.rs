@@ -20,7 +20,7 @@ const HEADING: &str = "## Gemini Added Memories";
 pub fn add(file: &Path, fact: &str) -> Result<(), ToolError> {
     let fact = one_fact(fact)?;
     let (old, new) = proposed(file, &fact)?;
-    // A link stays one: it is what it leads to that is written.
+    // Written to the target of a symbolic link, so that the link is not replaced by a file.
     let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let cancel = CancellationToken::new();
     disk::write(&real, old.as_ref().map(String::as_bytes), new.as_bytes(), &cancel)

@@ -15,7 +15,7 @@ impl<T: Ord> Smallest<T> {
         Self { max, kept: BinaryHeap::new(), given: 0 }
     }
 
-    /// Gives an item.
+    /// Adds an item, and drops the largest if more than `max` are kept.
     pub fn push(&mut self, item: T) {
         self.given += 1;
         self.kept.push(item);

@@ -55,11 +55,11 @@ pub enum ServerReach {
 /// Sandbox of a server's program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerSandbox {
-    /// The program runs without one.
+    /// The program runs without a sandbox.
     Never,
-    /// The program runs in one, and without one where no mechanism works.
+    /// The program runs in a sandbox, or without a sandbox where no mechanism works.
     Preferred,
-    /// The settings of the server ask for one: where no mechanism works, the program does not start.
+    /// The settings of the server demand a sandbox: where no mechanism works, the program does not start.
     Required,
 }
 

@@ -85,7 +85,7 @@ pub(super) enum ReachError {
     Lasting(String),
     /// The server wants the user to log in.
     Login(String),
-    /// The user has to agree to the program first, which is another one than before.
+    /// The program has changed since the user agreed to it, so the user has to agree again.
     Held(String),
     /// The server knows only the other kind of handshake.
     OtherWay,

@@ -34,11 +34,11 @@ pub(super) struct HubContext {
     /// Number that changes with every change of the offers.
     pub(super) version: watch::Sender<u64>,
     pub(super) tell: Mutex<Tell>,
-    /// Tells whether a server's program is still the one that the user has agreed to.
+    /// Check that the user has agreed to a server's present program; `None` checks nothing.
     pub(super) agreed: Mutex<Option<Agreed>>,
 }
 
-/// Tells whether the user has agreed to the program of the server of this name, as it is now.
+/// Function that returns `true` if the user has agreed to the present program of the server with this name.
 pub(super) type Agreed = Arc<dyn Fn(String) -> BoxFuture<'static, bool> + Send + Sync>;
 
 /// Tells people something.
@@ -52,7 +52,8 @@ impl HubContext {
         }
     }
 
-    /// Returns whether a server's program may start: if it needs the user's consent, only as it was when the user agreed.
+    /// Returns `true` if a server's program may start: one that needs the user's consent must not have changed since the
+    /// user agreed.
     pub(super) async fn may_start(&self, config: &ServerConfig) -> bool {
         let agreed = self.agreed.lock().clone();
         match agreed.filter(|_| config.held.is_some()) {

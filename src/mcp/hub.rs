@@ -113,8 +113,7 @@ impl Hub {
         *self.context.tell.lock() = Some(Box::new(tell));
     }
 
-    /// From now on, a program that needs the user's consent starts only if `agreed` says that it is the one that the
-    /// user has agreed to, given the server's name.
+    /// Lets a program that needs the user's consent start only if `agreed` returns `true` for the server's name.
     pub fn start_only_if(
         &self,
         agreed: impl Fn(String) -> BoxFuture<'static, bool> + Send + Sync + 'static,

@@ -37,13 +37,14 @@ pub enum ChoiceKind {
 enum AnswerPhrase {
     Yes,
     No,
-    /// No answer by itself; beside one, it must not be a no.
+    /// Agreement that is no answer alone, and that contradicts a no: `do it`, `sure`.
     LikeYes,
     /// Politeness, which means nothing.
     Filler,
 }
 
-/// Phrases of which answers to questions are made. A phrase stands before those that it begins with.
+/// Phrases of which answers to questions are made. A phrase comes before the shorter phrases that
+/// it begins with, because the first match counts.
 const ANSWER_PHRASES: &[(&[&str], AnswerPhrase)] = {
     use AnswerPhrase::{Filler, LikeYes, No, Yes};
     &[

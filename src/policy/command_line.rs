@@ -267,8 +267,9 @@ fn on_command<'a>(
     }
 }
 
-/// Returns whether a rule allows a command where the command would run. A rule that lets a command leave the
-/// sandbox says so, and one that names a sandbox allows nothing where there is none.
+/// Returns `true` if a rule allows a command where the command would run. In the sandbox, a rule allows a command up to
+/// the mode that the rule names, else `workspace-write`. Without a sandbox, a rule allows the command only if the rule
+/// names no mode, or `danger-full-access`.
 fn is_within(rule: &Rule, confined: Option<&Confined<'_>>) -> bool {
     match confined {
         Some(confined) => confined.mode <= rule.most_sandbox_mode(),

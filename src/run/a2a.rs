@@ -447,7 +447,7 @@ pub(super) fn editor_service(
     Ok(acp::EditorService { sessions, own, origin: Origin::Editor, login, connect_acp, line_bytes })
 }
 
-/// Returns what connects to sessions that another process of this machine has open.
+/// Returns the function that connects to another process of this machine, to join its sessions.
 fn acp_connector(
     token_file: Option<PathBuf>,
     credentials: &Arc<Credentials>,

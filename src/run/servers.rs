@@ -15,7 +15,8 @@ pub(super) fn of(settings: &Settings, directory: &Path) -> Vec<ServerConfig> {
     settings.mcp_servers().map(config).collect()
 }
 
-/// Returns the sandbox of a server's program: a project's has one where commands do.
+/// Returns the sandbox of a server's program. By default only the program of a project's server has one, if the settings
+/// give commands one.
 fn sandbox(name: &String, server: &McpServer, tools: &ToolsSettings) -> ServerSandbox {
     let by_default = server.entry.of_project() && tools.sandbox != SandboxChoice::Off;
     match server.sandbox {

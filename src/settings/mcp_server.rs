@@ -35,7 +35,7 @@ pub struct McpServer {
     pub timeout: Option<u64>,
     /// `true` if the tools of the server need no question; never for a server of an unjudged project.
     pub trust: bool,
-    /// `true` if the server's program runs in the sandbox or not at all, whatever that of commands is.
+    /// `true` if the server's program runs in the sandbox or not at all, even where commands have no sandbox.
     pub sandbox: bool,
     /// The only tools of the server that count, if set.
     pub include_tools: Option<Vec<String>>,

@@ -1,6 +1,6 @@
 //! Tools of the agent: one file a tool, and [`all`] that lists them.
 //!
-//! What a tool is: [`Tool`], in the host's room.
+//! The trait [`Tool`], which each of them implements, is in `src/host`.
 
 mod blocking;
 mod change;

@@ -32,7 +32,7 @@ pub(super) struct GlobPattern {
 
 /// The parts of a glob.
 struct GlobParts {
-    /// The directory that the glob itself leads to, if it begins in another one than it was given.
+    /// Directory in which matching begins, if the glob leads out of the given one: by `/`, `..` or a link.
     start: Option<String>,
     /// The names that each match begins with.
     lead: Vec<String>,
@@ -87,8 +87,8 @@ impl GlobPattern {
         Ok(patterns)
     }
 
-    /// Looks up a glob relative to `dir` (a real path), or absolute. The directory that it names without wildcards
-    /// counts like any other path that is read; so does all that a wildcard can reach.
+    /// Looks up a glob relative to `dir` (a real path), or absolute. The directory before the first wildcard is judged
+    /// as any path that a tool reads.
     pub(super) async fn look_up(
         cx: &ToolContext,
         dir: &Path,
@@ -104,7 +104,8 @@ impl GlobPattern {
             let target = PathTarget::look_up(cx, &start, respect).await;
             let is_missing =
                 target.found.as_ref().is_err_and(|error| error.kind == "file_not_found");
-            // In a directory that does not exist nothing matches. Outside nobody is asked about one.
+            // A missing directory of the workspace is no error: nothing matches. A missing one outside is an error, so
+            // that no person is asked about it.
             if !is_missing || target.outside.is_some() {
                 target.directory()?;
             }

@@ -141,7 +141,7 @@ impl Stage {
         Self::looking_up(home, answers, limits, load, (logins, system_lookup()))
     }
 
-    /// The same, with names that lead elsewhere.
+    /// A stage in which `lookup` decides where names of hosts lead.
     fn looking_up(
         home: TempDir,
         answers: Vec<Chunks>,
@@ -153,7 +153,7 @@ impl Stage {
         Self::changed(home, answers, surroundings, |parts| parts)
     }
 
-    /// The same, with other parts.
+    /// A stage whose parts `change` has altered.
     fn changed(
         home: TempDir,
         answers: Vec<Chunks>,

@@ -195,7 +195,7 @@ impl Stage {
         self.prompted("go", answer).await
     }
 
-    /// The same of a prompt with these words.
+    /// Runs the prompt `prompt`; each question gets an answer. Returns the calls.
     async fn prompted(&mut self, prompt: &str, answer: impl Fn(&Question) -> Answer) -> Vec<Made> {
         self.session.prompt(text(prompt), Origin::Editor);
         let mut log = self.session.events(self.seen);

@@ -210,8 +210,8 @@ fn summary(invocation: &Invocation, sandbox: SandboxMode) -> Summary {
 fn judged<'a>(caller: Caller, origin: &Origin, access: &'a Access) -> Option<Cow<'a, Access>> {
     match (caller, access) {
         (Caller::Prompt, Access::Execute { .. }) => None,
-        // The user named the files of the workspace, and so means those with secrets in them, too. Another agent
-        // does not know what the user means, and a text that was pasted may name files outside.
+        // A user who mentions a file of the workspace agrees to read it, secret or not, so only files outside are
+        // judged: pasted text may name them. For a prompt of another agent, all files are judged.
         (Caller::Prompt, Access::ReadFiles { outside, .. })
             if !matches!(origin, Origin::A2a(_)) =>
         {

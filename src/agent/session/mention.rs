@@ -77,7 +77,7 @@ struct MentionTarget {
 #[derive(Default)]
 struct MentionedFiles {
     unasked: ReadList,
-    /// Those that a person is asked about.
+    /// Files, directories and excerpts that a person is asked about.
     asked: ReadList,
     /// Notices to people of the mentions that lead nowhere.
     notices: Vec<String>,
@@ -143,7 +143,7 @@ pub(super) async fn read(engine: &Engine, turn: CurrentTurn<'_>, prompt: &[Promp
     for notice in notices {
         engine.log.append(Event::Notice(notice));
     }
-    // What is asked about is a call by itself: a no leaves the other files read.
+    // Files that need a question are read in a call of their own, so that a no does not stop the reading of the others.
     for call in [unasked, asked].iter().filter_map(ReadList::call) {
         call::run_for_prompt(engine, turn, engine.calls.with_unique_id(call)).await;
     }
@@ -220,7 +220,7 @@ fn find_all(
 /// Looks up a mention: it is read in the first way in which something is there.
 async fn target(host: &Host, mentioned: &str) -> MentionTarget {
     let mut readings = readings(mentioned);
-    // There is at least one.
+    // `readings` returns at least one reading.
     let last = readings.pop().unwrap_or_default();
     for reading in readings {
         let found = looked_up(host, &reading).await;
@@ -239,7 +239,8 @@ async fn looked_up(host: &Host, reading: &MentionReading) -> Result<ReadablePath
     host.look_up_to_read(&reading.path).await
 }
 
-/// The path to read, or why there is none; nothing if it is but a word.
+/// Returns the path to read, or the reason why the mention is not read; `None` if the mention is only a word of the
+/// text.
 fn to_read(
     workspace: &Workspace,
     mention: &Mention,
@@ -247,7 +248,7 @@ fn to_read(
 ) -> Option<Result<ReadablePath, String>> {
     let is_elsewhere = |found: &ReadablePath| !workspace.contains(&found.real);
     Some(match found {
-        // In code, `@/lib` is a directory of the project, and not the machine's.
+        // Unquoted, `@/lib` is mostly code that imports from the project: directories and globs outside need quotes.
         Ok(found)
             if is_elsewhere(&found)
                 && !mention.certain

@@ -22,7 +22,7 @@ pub(super) struct Follow {
     log: Reader,
     made: Arc<[Frame]>,
     next: usize,
-    /// The frames that come after those.
+    /// Frames that are being made, to follow `made`.
     making: Option<MakingFrames>,
 }
 
@@ -62,8 +62,8 @@ impl Follow {
         }
     }
 
-    /// The next frame of what has happened already: waits only until it is made. Nothing is lost if it is dropped
-    /// while it waits.
+    /// Returns the next frame of the entries that the log has already; waits only while the frame is being made. A
+    /// call that is dropped while it waits loses no frame.
     pub(super) async fn next_past(&mut self) -> Option<Frame> {
         loop {
             if let Some(frame) = self.try_next() {
@@ -74,7 +74,7 @@ impl Follow {
         }
     }
 
-    /// The next frame, if it is there already.
+    /// Returns the next frame, if it is made.
     pub(super) fn try_next(&mut self) -> Option<Frame> {
         loop {
             if let Some(frame) = self.rest() {
@@ -114,7 +114,7 @@ impl Follow {
         self.dialect = dialect;
     }
 
-    /// The index of the entry after the last one whose frames are there.
+    /// Returns the index of the first entry whose frames are not made yet.
     pub(super) fn position(&self) -> usize {
         self.making.as_ref().map_or_else(|| self.log.position(), |making| making.index)
     }
@@ -135,13 +135,13 @@ impl Follow {
         }
     }
 
-    /// Waits until the frames are made that are being made. Nothing is lost if it is dropped while it waits.
+    /// Waits for the frames in `making`, and puts them into `made`. A call that is dropped while it waits loses none.
     async fn made(&mut self) {
         let Some(making) = &mut self.making else { return };
         let made = (&mut making.frames).await.flatten();
         self.made = made.unwrap_or_else(|error| match error.try_into_panic() {
             Ok(panicked) => panic::resume_unwind(panicked),
-            // The runtime ends, and with it whoever waits.
+            // Cancelled, because the runtime shuts down: no client is left to see the empty result.
             Err(_) => Arc::new([]),
         });
         self.making = None;
@@ -154,7 +154,7 @@ impl Follow {
     }
 }
 
-/// Returns what the turn has changed that has ended with an entry.
+/// Returns the changes of the turn whose end an entry records; `None` for any other entry.
 fn changes(context: &SessionContext, entry: &Entry) -> Option<TurnChanges> {
     let Event::TurnFinished { turn, .. } = &*entry.event else { return None };
     Some(context.story(|story| TurnChanges::of(story, *turn)))

@@ -62,8 +62,7 @@ impl MessageSender {
         })
     }
 
-    /// Returns the sender as the one who names a context that the server does not know: clients of one address are told
-    /// apart by their contexts.
+    /// Returns the sender, told apart by the context that its message names: several clients may share one address.
     pub(super) fn naming(&self, context: &str) -> Self {
         Self(format!("{}\0{context}", self.0))
     }

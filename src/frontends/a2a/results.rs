@@ -40,13 +40,13 @@ impl TurnChanges {
         self.calls.is_empty()
     }
 
-    /// Returns the plan and the files, each once. Reads the log and compares files: where there are any, that is
-    /// no work for the runtime's thread.
+    /// Returns the plan, and a diff of each changed file, as artifacts. Blocks if there are any: reads the log and
+    /// compares files.
     pub(super) fn artifacts(self) -> Vec<Artifact> {
         artifacts(self.calls, &self.directory)
     }
 
-    /// Returns the same, made on a thread for such work.
+    /// Returns the artifacts, made on a thread for work that blocks.
     pub(super) async fn artifacts_off_thread(self) -> Vec<Artifact> {
         if self.is_empty() {
             return Vec::new();
@@ -54,7 +54,7 @@ impl TurnChanges {
         let made = tokio::task::spawn_blocking(move || self.artifacts());
         made.await.unwrap_or_else(|error| match error.try_into_panic() {
             Ok(panicked) => panic::resume_unwind(panicked),
-            // The runtime ends, and with it whoever waits.
+            // Cancelled, because the runtime shuts down: no client is left to see the empty result.
             Err(_) => Vec::new(),
         })
     }

@@ -225,7 +225,7 @@ impl Subscription {
         None
     }
 
-    /// The next event of what has happened already.
+    /// Returns the next event of the entries that the log has already.
     pub(super) async fn next_past(&mut self) -> Option<Bytes> {
         if let Some(first) = self.span.first.take() {
             return Some(first);
@@ -239,7 +239,7 @@ impl Subscription {
         None
     }
 
-    /// The next event, if it is there already.
+    /// Returns the next event, if it is made.
     pub(super) fn try_next(&mut self) -> Option<Bytes> {
         if let Some(first) = self.span.first.take() {
             return Some(first);

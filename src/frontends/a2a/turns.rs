@@ -192,7 +192,7 @@ pub(super) fn read_reply(
     let Some(turn) = context.running_now().or(named).filter(|_| !is_at_once) else {
         return Ok(PromptReply::Prompt);
     };
-    // Who names the task of a turn that waits has not seen what the turn before it asks.
+    // A message for the task of a queued turn is no answer: its sender may not have seen the running turn's question.
     let may_answer = named.is_none_or(|named| named == turn) && may_answer(turn);
     let (answer, asked_at) = context.story(|story| {
         let asking = story.turn(turn).map_or(&[][..], |turn| &turn.questions);

@@ -298,8 +298,8 @@ impl SocketClient {
         self.out.flush().await
     }
 
-    /// Returns the next frame of a session. One that is still being made is waited for only where nothing comes
-    /// later: calls of the client go on meanwhile.
+    /// Returns the next frame of a session. Waits for a frame that is still being made only if the server ends or the
+    /// session has moved to another process; else the client's calls go first.
     async fn next_frame(&mut self, n: usize) -> Option<Frame> {
         let follow = &mut self.follows[n];
         if self.server.over.is_cancelled() || follow.context.has_moved() {
@@ -516,8 +516,8 @@ impl SocketClient {
         }
     }
 
-    /// Tells of what a call has begun that gets no answer of its own; of a question once more, if its message was no
-    /// answer to that.
+    /// Has the client follow the session of a call that gets no answer of its own. Sends the open question again if the
+    /// call's message did not answer the question.
     async fn unanswered(&mut self, streaming: &Streaming) -> Result<(), Over> {
         let context = &streaming.context;
         let was_told = self.follows.iter().any(|follow| follow.context.is_of(context));

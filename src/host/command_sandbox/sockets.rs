@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn of_very_many_the_directories_are_masked_but_for_those_that_commands_write() {
+    fn of_very_many_the_directories_are_masked_but_for_the_roots_that_commands_write() {
         let (_directory, root) = directory();
         let sockets = ForeignSockets::default();
         for name in ["a", "b", "c"] {
@@ -289,7 +289,7 @@ mod tests {
             names.iter().map(|name| UnixDatagram::bind(root.join(name)).unwrap()).collect();
         let names: Vec<_> = names.iter().map(String::as_str).collect();
         let mut expected: Vec<_> = names[..MAX_MASKED].iter().map(|name| root.join(name)).collect();
-        // A directory that commands write is not masked as a whole: the socket in it is.
+        // The root of the workspace is not masked as a whole, or commands could not work in it: the socket `d` is.
         expected.extend(["b", "c", "d"].map(|name| root.join(name)));
         assert_eq!(masked(&sockets, &root, &names), expected);
         // What was there before the first command is foreign for good, also where only the directory was masked.

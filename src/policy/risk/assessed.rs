@@ -151,7 +151,8 @@ impl AssessedCommand {
         (self.also, self.secrets, self.tells_secrets) = Default::default();
     }
 
-    /// Returns whether it cannot do its work in the sandbox: what git keeps is protected there, and the home is hidden.
+    /// Returns `true` if the command can work only outside of the sandbox, because the command changes a git repository or
+    /// a file of the hidden home.
     pub(crate) fn must_leave(&self) -> bool {
         self.changes_git() || self.changes_hidden
     }

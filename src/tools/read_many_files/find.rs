@@ -71,9 +71,9 @@ pub(super) struct Plan {
 
 /// A search that a person is asked about.
 enum ClosedSearch {
-    /// Of all files below a directory.
+    /// Search for all files below a directory.
     Directory(PathBuf),
-    /// Of the files that a glob names.
+    /// Search for the files that match a glob.
     Glob(String, Vec<GlobPattern>),
 }
 
@@ -245,7 +245,7 @@ impl IncludedEntry {
     /// Returns the files and directories that a person has to agree to.
     fn outside(&self) -> Vec<OutsideFile> {
         match self {
-            // Nobody is asked about what is not there.
+            // No question about a path that cannot be read, because it does not exist or is ignored.
             Self::Path(target) if target.found.is_ok() => target.outside.iter().cloned().collect(),
             Self::Path(_) | Self::Glob(Err(_)) => Vec::new(),
             Self::Glob(Ok(patterns)) => {
@@ -288,7 +288,7 @@ fn find(
 /// Files that one entry of the list stands for.
 enum Matched {
     File(PathBuf),
-    /// Those outside of the workspace, which a person is asked about.
+    /// Search outside of the workspace, which is made only after a person has agreed.
     Closed(ClosedSearch),
     Files {
         /// With whether each may be an image.

@@ -203,8 +203,7 @@ async fn servers_end_with_the_session() {
     timeout(HANG, stage.supervisor.end_all()).await.unwrap();
 }
 
-/// A consent to the server `s` whose script has the content that `script` holds, as settings have it: another
-/// content is another program.
+/// A consent to the server `s`, for as long as its script has the content in `script`.
 fn consent_to(script: &Arc<Mutex<&'static str>>) -> Arc<Consent> {
     let (agreed, script) = (Arc::<Mutex<Option<Vec<Executable>>>>::default(), Arc::clone(script));
     let kept = Arc::clone(&agreed);

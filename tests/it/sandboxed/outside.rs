@@ -360,7 +360,8 @@ async fn nothing_outside_is_changed_without_the_refusal_of_before() {
     assert_eq!(content.unwrap(), "pub fn needle() {}\n");
 }
 
-/// Returns what comes of a prompt that mentions a file of a home; a question is answered so.
+/// Runs a prompt that mentions a file of the home, and answers each question with `answer`. Returns the calls and the
+/// notices.
 async fn mentions(mode: Mode, file: &str, answer: Answer) -> (Vec<Made>, Vec<String>) {
     let home = home();
     let prompt = format!("see @\"{}\"", home.path().join(file).display());

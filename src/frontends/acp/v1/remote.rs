@@ -57,7 +57,7 @@ impl Editor {
         let has_ended = joined.get(&session_id)?.serving.is_finished();
         match method {
             CLOSE_SESSION => joined.remove(&session_id),
-            // Nobody has the session now, or yet another process has.
+            // The connection has ended: the store decides whether the session is loaded here or joined elsewhere.
             LOAD_SESSION | RESUME_SESSION if has_ended => {
                 joined.remove(&session_id);
                 None
@@ -87,7 +87,7 @@ impl RemoteSession {
             let (ahead, paced) = tokio::io::duplex(PIECE_BYTES);
             let relay = RelayToEditor(editor.clone());
             let served = rpc::serve(paced, output, options, |peer| {
-                // The receiver waits for nothing else.
+                // Fails only if `connect` was dropped, which waits for the peer first.
                 let _ = sender.send(peer);
                 relay
             });
@@ -124,7 +124,7 @@ impl RemoteSession {
     /// Passes a message of the editor on, and the answer back.
     pub(super) fn relay(self: Arc<Self>, method: &str, params: Params<'_>, responder: Responder) {
         let peer = self.peer.clone();
-        // Kept until the answer: `session/close` has taken the session off the list.
+        // `session/close` has removed the session from the list, and a session that is dropped ends the connection.
         relay(&peer, method, params, responder, self);
     }
 }

@@ -257,11 +257,11 @@ async fn carry(socket: WebSocketStream<AgentStream>, stream: &mut DuplexStream) 
         let mut lines = BufReader::new(from).lines();
         while let Ok(Some(line)) = lines.next_line().await {
             if out.send(Message::text(line)).await.is_err() {
-                // What the agent has said last is still to be read.
+                // `reading` ends the connection: lines that the agent sent before may still arrive.
                 return std::future::pending().await;
             }
         }
-        // Nobody is left to read for.
+        // The caller has closed its end, so nothing has to be read any more.
         false
     };
     tokio::select! {
