@@ -15,6 +15,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::ending::{EndSignals, ExitReason, saved};
@@ -444,7 +445,15 @@ pub(super) fn editor_service(
     let line_bytes = making.limits(settings).line_bytes;
     let token_file = agent.a2a.a2a_token_file.clone();
     let connect_acp = acp_connector(token_file, &making.credentials, line_bytes);
-    Ok(acp::EditorService { sessions, own, origin: Origin::Editor, login, connect_acp, line_bytes })
+    Ok(acp::EditorService {
+        sessions,
+        own,
+        origin: Origin::Editor,
+        login,
+        connect_acp,
+        line_bytes,
+        closing: CancellationToken::new(),
+    })
 }
 
 /// Returns the function that connects to another process of this machine, to join its sessions.

@@ -58,6 +58,7 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     };
     let own = Arc::new(first.map_or_else(OwnSession::default, OwnSession::new));
     let service = editor_service(agent, &sessions, own, &making, &settings)?;
+    let closing = service.closing.clone();
     let served = acp::serve(service, stdio::input(), stdio::output(), options);
     tokio::pin!(served);
     let end = tokio::select! {
@@ -75,6 +76,7 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
         }
     }
     sessions.close(CLOSING);
+    closing.cancel();
     if answering {
         // What was asked for is answered as cancelled, if anybody listens.
         input_ended.cancel();

@@ -287,6 +287,13 @@ impl RpcConnection {
         self.outbox.push_answer(|line| Envelope::error(id.get()).write(line, &error));
     }
 
+    /// Tells the peer that a call is cancelled, if the protocol has cancellation.
+    fn cancel(&self, id: u64) {
+        if self.cancellations.is_some() {
+            self.notify(CANCEL_REQUEST, &CancelRequestParams { request_id: id });
+        }
+    }
+
     fn notify(&self, method: &str, params: &impl Serialize) {
         self.outbox.push(|line| Envelope::notification(method).write(line, params));
     }
@@ -301,10 +308,8 @@ struct AbandonOnDrop {
 
 impl Drop for AbandonOnDrop {
     fn drop(&mut self) {
-        let abandoned = self.connection.calls.lock().abandon(self.id);
-        if abandoned && self.connection.cancellations.is_some() {
-            let params = CancelRequestParams { request_id: self.id };
-            self.connection.notify(CANCEL_REQUEST, &params);
+        if self.connection.calls.lock().abandon(self.id) {
+            self.connection.cancel(self.id);
         }
     }
 }
@@ -372,12 +377,34 @@ impl Peer {
         method: &str,
         params: &impl Serialize,
     ) -> BoxFuture<'static, Result<R, CallError>> {
-        let (sender, answer) = oneshot::channel();
+        self.call_cancellable(method, params, CancellationToken::new())
+    }
+
+    /// Sends a request at once, as [`Self::call`] does. When `cancelled` fires, the peer is told so, if the protocol
+    /// has cancellation, and the peer's answer is waited for all the same.
+    pub fn call_cancellable<R: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: &impl Serialize,
+        cancelled: CancellationToken,
+    ) -> BoxFuture<'static, Result<R, CallError>> {
+        let (sender, mut answer) = oneshot::channel();
         let id = self.request(method, params, |calls| calls.awaited(sender));
         let abandon = AbandonOnDrop { connection: Arc::clone(&self.0), id };
         let answer = async move {
-            let _abandon = abandon;
-            let result = answer.await.map_err(|_| CallError::Gone)?.map_err(CallError::Refused)?;
+            let early = tokio::select! {
+                biased;
+                result = &mut answer => Some(result),
+                () = cancelled.cancelled() => None,
+            };
+            let result = match early {
+                Some(result) => result,
+                None => {
+                    abandon.connection.cancel(id);
+                    answer.await
+                }
+            };
+            let result = result.map_err(|_| CallError::Gone)?.map_err(CallError::Refused)?;
             serde_json::from_str(result.get()).map_err(CallError::Unreadable)
         };
         answer.boxed()

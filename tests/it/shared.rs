@@ -18,6 +18,7 @@ use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
 };
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::fakes::{Fake, is_end, next, other, session, text, until};
 
@@ -77,6 +78,7 @@ impl Editor {
             login: Arc::new(NoLogin),
             connect_acp: Arc::new(|_| ready(Err("no other process".to_owned())).boxed()),
             line_bytes: 1 << 20,
+            closing: CancellationToken::new(),
         };
         tokio::spawn(async move {
             drop(acp::serve(service, input, output, options).await);

@@ -75,6 +75,8 @@ pub struct EditorService {
     pub connect_acp: ConnectAcp,
     /// Maximum size of a message of another process, in bytes.
     pub line_bytes: usize,
+    /// Fires when this process ends: requests that another process carries out are not waited for any longer.
+    pub closing: CancellationToken,
 }
 
 /// Function that connects to the ACP endpoint of the tandem that listens on a port of this machine. Each line of the

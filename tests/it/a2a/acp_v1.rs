@@ -346,3 +346,52 @@ async fn a_joined_session_is_loaded_here_once_the_process_that_had_it_has_ended(
     let asked = prompted(&mut second, &session, "third").await;
     assert_eq!(asked.last().unwrap()["result"]["stopReason"], "end_turn", "{asked:?}");
 }
+
+#[tokio::test]
+async fn a_prompt_of_a_joined_session_that_is_cancelled_as_a_request_is_answered_by_its_turn() {
+    let setup = Setup::script(vec![
+        json!({ "when": "hang", "answers": [[{ "text": "Begun." }, { "hang": null }]] }),
+        json!({ "when": "", "answers": [[{ "text": "Hello." }]] }),
+    ]);
+    let (mut it, session) = begun(&setup).await;
+    ask(&mut it, &session, "first").await;
+    let mut second = second_agent(&setup, &it.editor).await;
+    open(&mut second, "session/load", &session, &it.editor.workspace()).await;
+    let block = json!([{ "type": "text", "text": "hang" }]);
+    let params = json!({ "sessionId": session, "prompt": block });
+    let id = second.request("session/prompt", params).await;
+    loop {
+        let shown = second.call_of("session/update").await;
+        if shown["params"]["update"]["content"]["text"] == "Begun." {
+            break;
+        }
+    }
+    let cancel =
+        json!({ "jsonrpc": "2.0", "method": "$/cancel_request", "params": { "requestId": id } });
+    second.send_line(&cancel.to_string()).await;
+    let answer = second.answer_to(id).await;
+    assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
+}
+
+#[tokio::test]
+async fn a_question_of_a_joined_session_is_withdrawn_when_the_process_that_had_it_ends() {
+    let setup = Setup::script(vec![
+        json!({ "when": "write", "answers": [[write("a.txt", "new\n")], [{ "text": "Written." }]] }),
+        json!({ "when": "", "answers": [[{ "text": "Hello." }]] }),
+    ]);
+    let (mut it, session) = begun(&setup).await;
+    ask(&mut it, &session, "first").await;
+    let mut second = second_agent(&setup, &it.editor).await;
+    let directory = it.editor.workspace();
+    open(&mut second, "session/load", &session, &directory).await;
+    let block = json!([{ "type": "text", "text": "write" }]);
+    let params = json!({ "sessionId": session, "prompt": block });
+    second.request("session/prompt", params).await;
+    let question = second.call_of("session/request_permission").await;
+
+    it.editor.child.kill().await.unwrap();
+    let withdrawn = second.call_of("$/cancel_request").await;
+    assert_eq!(withdrawn["params"]["requestId"], question["id"], "{withdrawn}");
+    let loaded = open(&mut second, "session/load", &session, &directory).await;
+    assert!(loaded.last().unwrap().get("result").is_some(), "{loaded:?}");
+}

@@ -228,7 +228,7 @@ impl Joiner {
     /// the reason for which the session is not loaded here.
     async fn join(self, port: u16, refusal: &StoreError) -> Result<Box<RawValue>, Error> {
         let Self { connection, remote, introduction, id, method, params } = self;
-        let joined = RemoteSession::connect(&connection, port, introduction).await;
+        let joined = RemoteSession::connect(&connection, port, id.clone(), introduction).await;
         let session = joined.map_err(|why| {
             Error::invalid_params(format_args!(
                 "`sessionId`: {refusal} (from here that failed: {why})"

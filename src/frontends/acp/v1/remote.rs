@@ -10,16 +10,20 @@ use parking_lot::Mutex;
 use serde::de::IgnoredAny;
 use serde_json::json;
 use serde_json::value::RawValue;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::answer::answer;
 use super::editor::Editor;
 use crate::Connection;
 use tandem_wire::acp::INITIALIZE;
-use tandem_wire::acp::v1::{CLOSE_SESSION, LOAD_SESSION, RESUME_SESSION, SessionIdParams, VERSION};
+use tandem_wire::acp::v1::{
+    CLOSE_SESSION, LOAD_SESSION, REQUEST_PERMISSION, RESUME_SESSION, SessionIdParams, UPDATE,
+    VERSION,
+};
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::{self, CallError, Peer, Responder};
 
@@ -35,10 +39,21 @@ const PIECE_BYTES: usize = 16 << 10;
 /// Joined sessions of other processes, by their ids.
 pub(super) type RemoteSessions = Arc<Mutex<HashMap<String, Arc<RemoteSession>>>>;
 
+/// Error of a request about a session whose process has ended.
+const GONE: &str = "the process that had this session open has ended; load the session again";
+
+/// Error of a request that another process still carries out when this one ends.
+const CLOSING: &str =
+    "the agent is ending; what was asked for goes on in the process that has the session open";
+
 /// A session that another process has open. Dropped, it ends the connection to that process.
 pub(super) struct RemoteSession {
     peer: Peer,
-    serving: AbortOnDropHandle<()>,
+    /// Fires when nothing more comes from the other process.
+    ended: CancellationToken,
+    /// Fires when this process ends.
+    closing: CancellationToken,
+    _serving: AbortOnDropHandle<()>,
 }
 
 impl Editor {
@@ -54,7 +69,7 @@ impl Editor {
             return None;
         }
         let SessionIdParams { session_id } = params.parse().ok()?;
-        let has_ended = joined.get(&session_id)?.serving.is_finished();
+        let has_ended = joined.get(&session_id)?.ended.is_cancelled();
         match method {
             CLOSE_SESSION => joined.remove(&session_id),
             // The connection has ended: the store decides whether the session is loaded here or joined elsewhere.
@@ -68,43 +83,29 @@ impl Editor {
 }
 
 impl RemoteSession {
-    /// Connects to the process that listens on a port, with the editor's own `initialize`. The error says, for people,
-    /// why that failed.
+    /// Connects to the process that listens on a port and has the session `id`, with the editor's own `initialize`. The
+    /// error says, for people, why that failed.
     pub(super) async fn connect(
         connection: &Connection,
         port: u16,
+        id: String,
         introduction: Option<Box<RawValue>>,
     ) -> Result<Self, String> {
-        let service = &connection.service;
-        let (input, output) = tokio::io::split((service.connect_acp)(port).await?);
-        let options = rpc::ConnectionOptions {
-            cancellation: true,
-            ..rpc::ConnectionOptions::new(service.line_bytes)
-        };
-        let editor = connection.peer.clone();
+        let Connection { service, peer: editor, .. } = connection;
+        let stream = (service.connect_acp)(port).await?;
+        let (ended, editor_gone) = (CancellationToken::new(), CancellationToken::new());
+        let relay = RelayToEditor { editor: editor.clone(), id, ended: ended.clone(), editor_gone };
         let (sender, peer) = oneshot::channel();
-        let serving = tokio::spawn(async move {
-            let (ahead, paced) = tokio::io::duplex(PIECE_BYTES);
-            let relay = RelayToEditor(editor.clone());
-            let served = rpc::serve(paced, output, options, |peer| {
-                // Fails only if `connect` was dropped, which waits for the peer first.
-                let _ = sender.send(peer);
-                relay
-            });
-            let (served, ()) = tokio::join!(served, read_at_pace_of(&editor, input, ahead));
-            if let Err(err) = served {
-                tracing::debug!("the connection to a joined session has ended: {err:#}");
-            }
-        });
+        let serving = tokio::spawn(serve(stream, service.line_bytes, relay, sender));
         let serving = AbortOnDropHandle::new(serving);
-        let gone = |_| "the other process has hung up".to_owned();
-        let peer = peer.await.map_err(gone)?;
+        let peer = peer.await.map_err(|_| "the other process has hung up".to_owned())?;
         let initialized = match introduction {
             Some(params) => peer.call::<IgnoredAny>(INITIALIZE, &params),
             None => peer.call(INITIALIZE, &json!({ "protocolVersion": VERSION })),
         };
+        let closing = service.closing.clone();
         match timeout(INITIALIZE_TIMEOUT, initialized).await {
-            Ok(Ok(_)) => Ok(Self { peer, serving }),
+            Ok(Ok(_)) => Ok(Self { peer, ended, closing, _serving: serving }),
             Ok(Err(err)) => Err(err.to_string()),
             Err(_) => {
                 Err(format!("the other process did not answer within {INITIALIZE_TIMEOUT:?}"))
@@ -121,52 +122,105 @@ impl RemoteSession {
         self.peer.call(method, &params).await.map_err(relayed_error)
     }
 
-    /// Passes a message of the editor on, and the answer back.
-    pub(super) fn relay(self: Arc<Self>, method: &str, params: Params<'_>, responder: Responder) {
-        let peer = self.peer.clone();
-        // `session/close` has removed the session from the list, and a session that is dropped ends the connection.
-        relay(&peer, method, params, responder, self);
+    /// Passes a message of the editor on at once, and the answer back when there is one.
+    pub(super) fn relay(
+        self: Arc<Self>,
+        method: &str,
+        Params(params): Params<'_>,
+        responder: Responder,
+    ) {
+        if responder.id().is_none() {
+            return self.peer.notify(method, &params);
+        }
+        let cancelled = responder.cancellation();
+        let call = self.peer.call_cancellable::<Box<RawValue>>(method, &params, cancelled);
+        tokio::spawn(async move {
+            // `session/close` has removed the session from the list, and a session that is dropped ends the connection:
+            // `self` is kept until the answer.
+            match self.closing.run_until_cancelled(call).await {
+                Some(result) => responder.send(result.map_err(relayed_error)),
+                None => answer(responder, Err::<(), _>(Error::internal(CLOSING))),
+            }
+        });
     }
 }
 
-/// Passes what the other process sends on to the editor.
-struct RelayToEditor(Peer);
+/// Serves the connection to another process until one of the two has gone. The other process is read no faster than the
+/// editor reads.
+async fn serve(
+    stream: DuplexStream,
+    line_bytes: usize,
+    relay: RelayToEditor,
+    sender: oneshot::Sender<Peer>,
+) {
+    let (input, output) = tokio::io::split(stream);
+    let (ahead, paced) = tokio::io::duplex(PIECE_BYTES);
+    let (editor, editor_gone) = (relay.editor.clone(), relay.editor_gone.clone());
+    let ended = relay.ended.clone().drop_guard();
+    let reading = async move {
+        let _ended = ended;
+        read_at_pace_of(&editor, input, ahead).await;
+    };
+    let options =
+        rpc::ConnectionOptions { cancellation: true, ..rpc::ConnectionOptions::new(line_bytes) };
+    let served = rpc::serve(paced, output, options, |peer| {
+        // Fails only if `connect` was dropped, which waits for the peer first.
+        let _ = sender.send(peer);
+        relay
+    });
+    let both = async { tokio::join!(served, reading).0 };
+    if let Some(Err(err)) = editor_gone.run_until_cancelled(both).await {
+        tracing::debug!("the connection to a joined session has ended: {err:#}");
+    }
+}
+
+/// Passes what the other process sends about the joined session on to the editor, and nothing else: the other process has
+/// no say over the editor's files, terminals and other sessions.
+struct RelayToEditor {
+    editor: Peer,
+    /// Id of the session.
+    id: String,
+    /// Fires when nothing more comes from the other process.
+    ended: CancellationToken,
+    /// Fired when the editor has gone: the connection ends.
+    editor_gone: CancellationToken,
+}
 
 impl rpc::Handler for RelayToEditor {
     fn request(&self, method: &str, params: Params<'_>, responder: Responder) {
-        relay(&self.0, method, params, responder, ());
-    }
-}
-
-/// Passes a message on at once, and the answer back when there is one; `kept` lives until then.
-fn relay(
-    to: &Peer,
-    method: &str,
-    Params(params): Params<'_>,
-    responder: Responder,
-    kept: impl Send + 'static,
-) {
-    if responder.id().is_none() {
-        return to.notify(method, &params);
-    }
-    let call = to.call::<Box<RawValue>>(method, &params);
-    tokio::spawn(async move {
-        match responder.cancellation().run_until_cancelled_owned(call).await {
-            Some(result) => responder.send(result.map_err(relayed_error)),
-            None => answer(responder, Err::<(), _>(Error::cancelled())),
+        let is_of_session =
+            || params.parse::<SessionIdParams>().is_ok_and(|params| params.session_id == self.id);
+        if !matches!(method, UPDATE | REQUEST_PERMISSION) || !is_of_session() {
+            return responder.send(Err::<(), _>(Error::method_not_found(method)));
         }
-        drop(kept);
-    });
+        if responder.id().is_none() {
+            return self.editor.notify(method, &params.0);
+        }
+        let call = self.editor.call::<Box<RawValue>>(method, &params.0);
+        let (ended, editor_gone) = (self.ended.clone(), self.editor_gone.clone());
+        tokio::spawn(async move {
+            let cancelled = responder.cancellation();
+            // A call that is dropped withdraws the question at the editor.
+            let result = tokio::select! {
+                result = call => result,
+                () = cancelled.cancelled() => return,
+                () = ended.cancelled() => return,
+            };
+            if matches!(result, Err(CallError::Gone)) {
+                // No answer: the other process learns from the end of the connection that nobody can be asked here.
+                editor_gone.cancel();
+                return ended.cancelled().await;
+            }
+            responder.send(result.map_err(relayed_error));
+        });
+    }
 }
 
 /// Returns the error for a request that was passed on: the other side's own, if that answered.
 fn relayed_error(error: CallError) -> Error {
     match error {
         CallError::Refused(error) => error,
-        CallError::Gone => Error::internal(
-            "the process that had this session open has ended; load the session again",
-        )
-        .reasoned(),
+        CallError::Gone => Error::internal(GONE).reasoned(),
         CallError::Unreadable(_) => Error::internal(error).reasoned(),
     }
 }
