@@ -9,7 +9,6 @@ mod wire;
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::stream::BoxStream;
 use reqwest::Method;
@@ -36,9 +35,6 @@ use tokio::time::timeout;
 
 /// Host that does not publish context windows.
 const SILENT: &str = "api.openai.com";
-
-/// Time that the first request waits for the facts of a server on this machine.
-const FACTS_WAIT: Duration = Duration::from_secs(1);
 
 /// Field of a request for the thinking level.
 const EFFORT: &str = "reasoning_effort";
@@ -118,7 +114,7 @@ impl Api for OpenAiApi {
     async fn prepare(&self, endpoint: &Endpoint) -> Result<(), RequestFailure> {
         if http::is_local(&endpoint.url) {
             // If the server takes longer, `probe` asks it again while the request runs.
-            let _ = timeout(FACTS_WAIT, self.find_facts(endpoint)).await;
+            let _ = timeout(self.client.options.facts_wait, self.find_facts(endpoint)).await;
         }
         Ok(())
     }

@@ -27,6 +27,8 @@ pub struct RequestOptions {
     pub idle: Duration,
     /// Maximum time that a stream may stay open after the end of the answer.
     pub linger: Duration,
+    /// Time that the first request waits for what a server on this machine says of its model.
+    pub facts_wait: Duration,
     /// Maximum size of one event in bytes.
     pub max_event: usize,
     /// Maximum size of one answer in bytes.
@@ -48,6 +50,7 @@ impl Default for RequestOptions {
             connect_timeout: Duration::from_secs(30),
             idle: Duration::from_mins(5),
             linger: Duration::from_secs(5),
+            facts_wait: Duration::from_secs(1),
             max_event: 32 << 20,
             max_answer: 32 << 20,
         }

@@ -15,6 +15,7 @@ use tandem_model::{
 use tandem_net::Backoff;
 
 use self::server::{Reply, Server};
+use super::agent::HANG;
 
 /// Number of times that a stream is cut at random.
 const CUTS: u64 = 40;
@@ -29,6 +30,8 @@ pub(crate) fn options() -> RequestOptions {
     RequestOptions {
         retry: quick(usual.retry.clone()),
         content_retry: quick(usual.content_retry.clone()),
+        // A busy machine may answer late.
+        facts_wait: HANG,
         ..usual
     }
 }
