@@ -1,5 +1,7 @@
 //! Text and files of messages and artifacts.
 
+use std::collections::HashMap;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
@@ -28,33 +30,40 @@ pub(super) struct RemoteContent {
 }
 
 impl RemoteContent {
-    /// Reads message parts of A2A 0.3 or 1.0. Keeps at most `left` bytes of text, and lowers `left` by the bytes kept. Of a
-    /// changed file that comes with its diff, keeps the content if the file is new, else the diff.
+    /// Reads message parts of A2A 0.3 or 1.0. Keeps at most `left` bytes of text, and lowers `left` by the bytes kept.
+    /// Of a new file, keeps the content and not the diff; of another changed file, keeps the diff and not the content,
+    /// unless the diff is incomplete.
     pub(super) fn read(parts: &Value, left: &mut usize) -> Self {
         let mut content = Self::default();
         let parts = parts.as_array().map(Vec::as_slice).unwrap_or_default();
+        // Made once for all parts: an agent may send so many that comparing each with each would take minutes.
+        let forms = forms_by_name(parts);
         for part in parts {
-            if content.changed.len() < FILES {
-                content.changed.extend(changed_file(part));
+            let file = SentFile::read(part);
+            if let Some(file) = &file {
+                if content.changed.len() < FILES {
+                    content.changed.extend(file.changed_name().map(shown_name));
+                }
+                if is_repeated(file, &forms) {
+                    continue;
+                }
             }
-            if !is_repeated(part, parts) {
-                content.add(part, left);
-            }
+            content.add(part, file, left);
         }
         content
     }
 
-    fn add(&mut self, part: &Value, left: &mut usize) {
+    fn add(&mut self, part: &Value, file: Option<SentFile<'_>>, left: &mut usize) {
         if let Some(text) = part["text"].as_str() {
             self.separate();
             self.text.push_str(&kept(text, left));
-        } else if let Some((file, line)) = file(part) {
-            if let Some(text) = inline_text(file) {
+        } else if let Some(file) = file {
+            if let Some(text) = &file.text {
                 self.separate();
-                let text = kept(&text, left);
-                self.text.push_str(&format!("{line}:\n{}\n", fence(&text, "")));
+                let text = kept(text, left);
+                self.text.push_str(&format!("{}:\n{}\n", file.line(), fence(&text, "")));
             } else if self.files.len() < FILES {
-                self.files.push(line);
+                self.files.push(file.line());
             }
         } else if let Some(data) = part.get("data").filter(|data| !data.is_null()) {
             self.separate();
@@ -90,71 +99,117 @@ pub(super) fn kept(text: &str, left: &mut usize) -> String {
     plain(text.as_bytes())
 }
 
-/// Returns `true` for the redundant one of two parts about a changed file: the diff of a new file, or the content of a
-/// file that existed before.
-fn is_repeated(part: &Value, parts: &[Value]) -> bool {
-    match changed_file(part) {
-        Some(name) => {
-            is_of_new_file(part)
-                && parts.iter().any(|whole| file_name(whole).as_ref() == Some(&name))
+/// File that an agent has sent as a part: in 0.3 an object of its own, in 1.0 bytes or an address.
+struct SentFile<'a> {
+    name: Option<&'a str>,
+    media_type: Option<&'a str>,
+    address: Option<&'a str>,
+    /// The content in base64, if the part has it.
+    base64: Option<&'a str>,
+    /// The decoded content, if the part has it and it is a text that is not empty.
+    text: Option<String>,
+}
+
+impl<'a> SentFile<'a> {
+    /// Reads a part that is a file.
+    fn read(part: &'a Value) -> Option<Self> {
+        let inner = Some(&part["file"]).filter(|file| file.is_object());
+        let file = inner
+            .or_else(|| (part["raw"].is_string() || part["url"].is_string()).then_some(part))?;
+        let field = |names: [&str; 2]| names.into_iter().find_map(|name| file[name].as_str());
+        let base64 = field(["bytes", "raw"]);
+        Some(Self {
+            name: field(["name", "filename"]),
+            media_type: field(["mimeType", "mediaType"]),
+            address: field(["uri", "url"]),
+            base64,
+            text: base64.and_then(decoded_text),
+        })
+    }
+
+    /// Returns the name of the changed file, if this one is the diff of a changed file and can be read.
+    fn changed_name(&self) -> Option<&'a str> {
+        let is_diff = self.media_type == Some(DIFF) && self.text.is_some();
+        self.name.filter(|_| is_diff)?.strip_suffix(".diff")
+    }
+
+    /// Returns the name, the type, the size and the address in a line.
+    fn line(&self) -> String {
+        let shown = |text: Option<&str>| text.map(shown_name).filter(|text| !text.is_empty());
+        let name = shown(self.name).unwrap_or_else(|| "a file without a name".to_owned());
+        let media_type = shown(self.media_type).unwrap_or_else(|| "of no known type".to_owned());
+        let mut line = format!("{name} ({media_type}");
+        if let Some(base64) = self.base64 {
+            line += &format!(", about {} bytes", base64.len() / 4 * 3);
         }
-        None => file_name(part).is_some_and(|name| {
-            let is_diff = |other: &&Value| changed_file(other).as_ref() == Some(&name);
-            parts.iter().find(is_diff).is_some_and(|diff| !is_of_new_file(diff))
-        }),
+        if let Some(address) = shown(self.address) {
+            line += &format!(", at {address}");
+        }
+        line + ")"
     }
 }
 
-/// Returns the name of the file whose change a part is, if the part is a diff that can be read.
-fn changed_file(part: &Value) -> Option<String> {
-    let (file, _) = file(part)?;
-    let kind = ["mimeType", "mediaType"].iter().find_map(|name| file[*name].as_str());
-    let name = file_name(part).filter(|_| kind == Some(DIFF) && inline_text(file).is_some())?;
-    name.strip_suffix(".diff").map(ToOwned::to_owned)
+/// Forms in which an agent has sent one file.
+#[derive(Default)]
+struct SentForms {
+    has_complete_diff: bool,
+    /// `true` if a diff says that the file did not exist before.
+    is_new: bool,
+    has_text: bool,
 }
 
-/// Returns `true` for the diff of a new file.
-fn is_of_new_file(diff: &Value) -> bool {
-    let text = file(diff).and_then(|(file, _)| inline_text(file));
-    text.is_some_and(|text| text.starts_with("--- /dev/null\n"))
+/// Returns the forms of each file among the parts, by the name of the file that was changed or sent.
+fn forms_by_name(parts: &[Value]) -> HashMap<&str, SentForms> {
+    let mut forms: HashMap<&str, SentForms> = HashMap::new();
+    for file in parts.iter().filter_map(SentFile::read) {
+        let (Some(name), Some(text)) = (file.name, &file.text) else { continue };
+        if let Some(changed) = file.changed_name() {
+            let forms = forms.entry(changed).or_default();
+            forms.has_complete_diff |= is_complete_diff(text);
+            forms.is_new |= is_diff_of_new_file(text);
+        } else {
+            // Only here: the diff of `x` has the name `x.diff`, but is not the text of a file `x.diff`.
+            forms.entry(name).or_default().has_text = true;
+        }
+    }
+    forms
 }
 
-/// Returns the name of a part that is a file, if the file has one.
-fn file_name(part: &Value) -> Option<String> {
-    let (file, _) = file(part)?;
-    let name = ["name", "filename"].iter().find_map(|name| file[*name].as_str())?;
-    Some(one_line(&plain(name.as_bytes()), NAME))
+/// Returns `true` if another part makes this file redundant: the diff of a new file repeats its text, and the content
+/// of a file that existed before repeats its diff. A part with only an address is never redundant.
+fn is_repeated(file: &SentFile<'_>, forms: &HashMap<&str, SentForms>) -> bool {
+    if let Some(changed) = file.changed_name() {
+        let is_new = file.text.as_deref().is_some_and(is_diff_of_new_file);
+        return is_new && forms.get(changed).is_some_and(|forms| forms.has_text);
+    }
+    // Not `text`: a file that was emptied has content, but no text.
+    let has_content = file.base64.is_some();
+    let forms = file.name.filter(|_| has_content).and_then(|name| forms.get(name));
+    // Not if the file is new: its diff may have been left out because of this content.
+    forms.is_some_and(|forms| forms.has_complete_diff && !forms.is_new)
 }
 
-/// Returns the content of a file that comes with its part, if it is a text.
-fn inline_text(file: &Value) -> Option<String> {
-    let bytes = ["bytes", "raw"].iter().find_map(|name| file[*name].as_str())?;
-    let bytes: String = bytes.split_ascii_whitespace().collect();
-    let text = String::from_utf8(BASE64_STANDARD.decode(bytes).ok()?).ok()?;
+/// Returns `true` if a diff shows the whole change. Where an agent leaves out a diff or the end of a diff, it puts a
+/// remark in words, which is told apart by its first character: agents need not use the same words.
+fn is_complete_diff(diff: &str) -> bool {
+    let last = diff.lines().next_back().unwrap_or_default();
+    diff.starts_with("--- ") && last.starts_with([' ', '+', '-', '\\'])
+}
+
+fn is_diff_of_new_file(diff: &str) -> bool {
+    diff.starts_with("--- /dev/null\n")
+}
+
+/// Returns a file's name, type or address as it is shown.
+fn shown_name(name: &str) -> String {
+    one_line(&plain(name.as_bytes()), NAME)
+}
+
+/// Returns the content of a file that has come in base64, if it is a text that is not empty.
+fn decoded_text(base64: &str) -> Option<String> {
+    let base64: String = base64.split_ascii_whitespace().collect();
+    let text = String::from_utf8(BASE64_STANDARD.decode(base64).ok()?).ok()?;
     (!text.is_empty() && !text.contains('\0')).then_some(text)
-}
-
-/// Returns a part that is a file, in 0.3 an object of its own, in 1.0 bytes or an address, and its line.
-fn file(part: &Value) -> Option<(&Value, String)> {
-    let inner = Some(&part["file"]).filter(|file| file.is_object());
-    let file =
-        inner.or_else(|| (part["raw"].is_string() || part["url"].is_string()).then_some(part))?;
-    let text = |names: &[&str]| {
-        let text = names.iter().find_map(|name| file[*name].as_str());
-        text.map(|text| one_line(&plain(text.as_bytes()), NAME)).filter(|text| !text.is_empty())
-    };
-    let name = text(&["name", "filename"]).unwrap_or_else(|| "a file without a name".to_owned());
-    let mut line = format!(
-        "{name} ({}",
-        text(&["mimeType", "mediaType"]).unwrap_or_else(|| "of no known type".to_owned())
-    );
-    if let Some(bytes) = ["bytes", "raw"].iter().find_map(|name| file[*name].as_str()) {
-        line += &format!(", about {} bytes", bytes.len() / 4 * 3);
-    }
-    if let Some(address) = text(&["uri", "url"]) {
-        line += &format!(", at {address}");
-    }
-    Some((file, line + ")"))
 }
 
 #[cfg(test)]
@@ -202,35 +257,109 @@ mod tests {
         assert!(content.text.ends_with(&format!("```\n{}\n```\n", "x".repeat(100))));
     }
 
+    fn inline(name: &str, kind: &str, content: &str) -> Value {
+        let bytes = BASE64_STANDARD.encode(content);
+        json!({ "kind": "file", "file": { "name": name, "mimeType": kind, "bytes": bytes } })
+    }
+
+    fn diff(name: &str, content: &str) -> Value {
+        inline(&format!("{name}.diff"), DIFF, content)
+    }
+
+    /// Checks which of the parts of an agent that changed the file `a` are shown, in order, and that `a` is named once.
+    #[track_caller]
+    fn check_changed(parts: Value, shown: &[(&str, &str)]) {
+        let content = RemoteContent::read(&parts, &mut 10_000);
+        let fenced = |(line, text): &(&str, &str)| format!("{line}:\n{}\n", fence(text, ""));
+        assert_eq!(content.text, shown.iter().map(fenced).collect::<String>());
+        assert_eq!(content.changed, ["a"]);
+    }
+
+    const CREATED: &str = "--- /dev/null\n+++ /w/a\n@@ -0,0 +1 @@\n+new\n";
+    const CHANGED: &str = "--- /w/a\n+++ /w/a\n@@ -1 +1 @@\n-old\n+new\n";
+    const DIFF_LINE: &str = "a.diff (text/x-diff, about 42 bytes)";
+    const CONTENT: (&str, &str) = ("a (text/plain, about 6 bytes)", "new\n");
+
     #[test]
     fn a_changed_file_is_read_once() {
-        let part = |name: &str, kind: &str, content: &str| {
-            let bytes = BASE64_STANDARD.encode(content);
-            json!({ "kind": "file", "file": { "name": name, "mimeType": kind, "bytes": bytes } })
-        };
-        let read = |diff: &str| {
-            let parts = json!([
-                part("a.diff", "text/x-diff", diff),
-                part("a", "text/plain", "new\n"),
-                part("b", "text/plain", "other\n"),
-            ]);
-            RemoteContent::read(&parts, &mut 1000)
-        };
-        let (new, old) = (read("--- /dev/null\n+++ /w/a\n+new\n"), read("--- /w/a\n-old\n+new\n"));
-        let other = "b (text/plain, about 6 bytes):\n```\nother\n```\n";
-        let fenced = |title: &str, text: &str| format!("{title}:\n{}\n{other}", fence(text, ""));
-        assert_eq!(new.text, fenced("a (text/plain, about 6 bytes)", "new\n"));
-        let diff = fenced("a.diff (text/x-diff, about 21 bytes)", "--- /w/a\n-old\n+new\n");
-        assert_eq!(old.text, diff);
-        assert_eq!((new.changed, old.changed), (vec!["a".to_owned()], vec!["a".to_owned()]));
-        // A diff alone is shown, whatever there was before.
-        let alone = json!([part("a.diff", "text/x-diff", "--- /dev/null\n+++ /w/a\n+new\n")]);
-        assert!(RemoteContent::read(&alone, &mut 1000).text.contains("+new"));
+        let content = inline("a", "text/plain", "new\n");
+        let other = inline("b", "text/plain", "new\n");
+        let other_shown = ("b (text/plain, about 6 bytes)", "new\n");
+        check_changed(json!([diff("a", CREATED), content, other]), &[CONTENT, other_shown]);
+        let changed_shown = (DIFF_LINE, CHANGED);
+        check_changed(json!([diff("a", CHANGED), content, other]), &[changed_shown, other_shown]);
+        check_changed(json!([content, diff("a", CHANGED)]), &[changed_shown]);
+        // A diff of a last line without its end.
+        let open = CHANGED.to_owned() + "\\ No newline at end of file\n";
+        let open_shown = ("a.diff (text/x-diff, about 69 bytes)", &*open);
+        check_changed(json!([diff("a", &open), content]), &[open_shown]);
         // A file of that name is no diff.
-        let plain = json!([part("a.diff", "text/plain", "x"), part("a", "text/plain", "y")]);
+        let plain = json!([inline("a.diff", "text/plain", "x"), inline("a", "text/plain", "y")]);
         let plain = RemoteContent::read(&plain, &mut 1000);
         assert!(plain.text.contains("\nx\n") && plain.text.contains("\ny\n"), "{}", plain.text);
         assert!(plain.changed.is_empty());
+    }
+
+    #[test]
+    fn the_content_of_a_changed_file_is_kept_if_its_diff_does_not_tell_all() {
+        let content = inline("a", "text/plain", "new\n");
+        let none = "[The file has more than 4194304 bytes: there is no diff of it.]\n";
+        let none_shown = ("a.diff (text/x-diff, about 66 bytes)", none);
+        check_changed(json!([diff("a", none), content]), &[none_shown, CONTENT]);
+        let cut = CHANGED.to_owned() + "[the rest of the diff is left out]\n";
+        let cut_shown = ("a.diff (text/x-diff, about 75 bytes)", &*cut);
+        check_changed(json!([diff("a", &cut), content]), &[cut_shown, CONTENT]);
+        // The diff of a new file repeats the content, cut or not.
+        let cut = CREATED.to_owned() + "[the rest of the diff is left out]\n";
+        check_changed(json!([diff("a", &cut), content]), &[CONTENT]);
+    }
+
+    #[test]
+    fn the_diff_of_a_new_file_is_kept_if_the_content_does_not_come_as_text() {
+        let shown = (DIFF_LINE, CREATED);
+        check_changed(json!([diff("a", CREATED)]), &[shown]);
+        let address = json!({ "url": "https://h.test/a", "filename": "a" });
+        check_changed(json!([diff("a", CREATED), address]), &[shown]);
+        let binary = json!({ "raw": "AAEC", "filename": "a" });
+        check_changed(json!([diff("a", CREATED), binary]), &[shown]);
+        // The diff of another file has the name of the new file.
+        let parts = json!([diff("a.diff", CREATED), diff("a", CHANGED)]);
+        let content = RemoteContent::read(&parts, &mut 1000);
+        assert_eq!(content.changed, ["a.diff", "a"]);
+        assert!(content.text.contains(CREATED) && content.text.contains(CHANGED));
+    }
+
+    #[test]
+    fn a_file_with_a_diff_is_still_named_if_it_does_not_come_as_text() {
+        let address = json!({ "url": "https://h.test/a", "filename": "a" });
+        let content = RemoteContent::read(&json!([diff("a", CHANGED), address]), &mut 1000);
+        assert_eq!(content.files, ["a (of no known type, at https://h.test/a)"]);
+        assert!(content.text.contains("+new"));
+    }
+
+    #[test]
+    fn a_file_that_was_emptied_is_shown_by_its_diff_alone() {
+        let diff = diff("a", "--- /w/a\n+++ /w/a\n@@ -1 +0,0 @@\n-old\n");
+        let content = RemoteContent::read(&json!([diff, inline("a", "text/plain", "")]), &mut 1000);
+        assert!(content.files.is_empty() && content.text.contains("-old"), "{content:?}");
+    }
+
+    #[test]
+    fn the_content_of_a_file_with_several_diffs_is_not_lost() {
+        let content = inline("a", "text/plain", "new\n");
+        let parts = json!([diff("a", CREATED), diff("a", CHANGED), content]);
+        let text = RemoteContent::read(&parts, &mut 1000).text;
+        assert!(text.contains(CONTENT.0) && !text.contains("/dev/null"), "{text}");
+    }
+
+    /// Takes many minutes if each part is compared with every other part.
+    #[test]
+    fn the_time_for_many_parts_grows_with_their_number() {
+        let address = |i| json!({ "url": "u", "filename": format!("{i}") });
+        let diff = |i| diff(&format!("{i}"), CHANGED);
+        let parts = (0..25_000).flat_map(|i| [diff(i), address(i)]).collect();
+        let content = RemoteContent::read(&Value::Array(parts), &mut 1000);
+        assert_eq!((content.changed.len(), content.files.len()), (FILES, FILES));
     }
 
     #[test]
