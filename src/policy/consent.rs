@@ -56,6 +56,27 @@ pub struct Review {
     pub status: ConsentStatus,
 }
 
+/// Reason why an answer does not count as it was meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AnswerError {
+    /// The answer counts for this session only; the reason.
+    NotSaved(String),
+    /// The programs have changed since they were shown. A yes to them starts nothing.
+    Changed,
+}
+
+impl fmt::Display for AnswerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotSaved(why) => write!(f, "The answer counts for this session only: {why}."),
+            Self::Changed => f.write_str(
+                "The answer does not count: what this folder's own settings would run has changed since it was \
+                 shown. You are asked again with your next prompt; `/permissions` shows what would run now.",
+            ),
+        }
+    }
+}
+
 type Look = Box<dyn Fn() -> Review + Send + Sync>;
 type Keep = Box<dyn Fn(&[Executable], bool) -> Result<(), String> + Send + Sync>;
 
@@ -111,34 +132,43 @@ impl Consent {
 
     /// Returns the answer so far, after reading the settings.
     pub async fn status(self: &Arc<Self>) -> ConsentStatus {
+        self.review().await.status
+    }
+
+    /// Returns the programs to agree to and the answer so far, after reading the settings. A person is shown these
+    /// programs, and [`Consent::answer`] takes the same list.
+    pub async fn review(self: &Arc<Self>) -> Review {
         let _one = self.turnstile.lock().await;
-        if self.found.lock().is_none() {
-            let consent = Arc::clone(self);
-            let look = tokio::task::spawn_blocking(move || (consent.look)()).await;
-            // A fault must not start anything.
-            let nothing = Review { executables: Vec::new(), status: ConsentStatus::Refused };
-            let Review { executables, status } = look.unwrap_or(nothing);
-            let needed = status != ConsentStatus::Pending || !executables.is_empty();
-            *self.found.lock() = Some(executables);
-            self.status.send_replace(if needed { status } else { ConsentStatus::Given });
+        let known = self.found.lock().clone();
+        if let Some(executables) = known {
+            return Review { executables, status: *self.status.borrow() };
         }
-        *self.status.borrow()
+        let Review { executables, status } = self.looked().await;
+        let needed = status != ConsentStatus::Pending || !executables.is_empty();
+        let status = if needed { status } else { ConsentStatus::Given };
+        // Before the list: an earlier yes must not be taken for one to this list.
+        self.status.send_replace(status);
+        *self.found.lock() = Some(executables.clone());
+        Review { executables, status }
+    }
+
+    /// Reads the settings.
+    async fn looked(self: &Arc<Self>) -> Review {
+        let consent = Arc::clone(self);
+        let look = tokio::task::spawn_blocking(move || (consent.look)()).await;
+        // A fault must not start anything.
+        look.unwrap_or(Review { executables: Vec::new(), status: ConsentStatus::Refused })
     }
 
     /// Returns whether a program of this kind and name is the one that was agreed to. If not, the settings are read
     /// again, and people are asked again. Reads the files that the program is made of.
     pub async fn still_covers(self: &Arc<Self>, kind: &str, name: &str) -> bool {
-        let agreed = self.found.lock().clone();
-        let Some(agreed) = agreed else {
-            return self.status().await == ConsentStatus::Given;
+        let agreed = self.review().await.executables;
+        let now = self.looked().await.executables;
+        let of_it = |list: &[Executable]| -> Vec<Executable> {
+            list.iter().filter(|it| it.kind == kind && it.name == name).cloned().collect()
         };
-        let consent = Arc::clone(self);
-        let look = tokio::task::spawn_blocking(move || (consent.look)().executables).await;
-        let is_it = |it: &&Executable| it.kind == kind && it.name == name;
-        let is_same = look.is_ok_and(|now| {
-            let now: Vec<_> = now.iter().filter(is_it).collect();
-            now == agreed.iter().filter(is_it).collect::<Vec<_>>()
-        });
+        let is_same = of_it(&now) == of_it(&agreed);
         if !is_same {
             self.look_again();
         }
@@ -155,13 +185,26 @@ impl Consent {
         self.found.lock().clone().unwrap_or_default()
     }
 
-    /// Takes an answer, and saves it. An error says why it counts only for this session.
-    pub async fn answer(self: &Arc<Self>, yes: bool) -> Result<(), String> {
-        self.status().await;
-        let (consent, executables) = (Arc::clone(self), self.executables());
-        let kept = tokio::task::spawn_blocking(move || (consent.keep)(&executables, yes)).await;
+    /// Takes an answer about the programs that a person was shown, and saves it. A yes counts only if the settings still
+    /// run exactly these programs; otherwise nobody has answered yet.
+    pub async fn answer(
+        self: &Arc<Self>,
+        shown: &[Executable],
+        yes: bool,
+    ) -> Result<(), AnswerError> {
+        let _one = self.turnstile.lock().await;
+        let is_current = self.looked().await.executables == shown;
+        if yes && !is_current {
+            self.status.send_replace(ConsentStatus::Pending);
+            self.look_again();
+            return Err(AnswerError::Changed);
+        }
+        let (consent, shown) = (Arc::clone(self), shown.to_vec());
+        *self.found.lock() = is_current.then(|| shown.clone());
+        let kept = tokio::task::spawn_blocking(move || (consent.keep)(&shown, yes)).await;
         self.settle(yes);
-        kept.unwrap_or_else(|_| Err("the agent's log says more".to_owned()))
+        let kept = kept.unwrap_or_else(|_| Err("the agent's log says more".to_owned()));
+        kept.map_err(AnswerError::NotSaved)
     }
 
     /// Takes an answer for this session alone.

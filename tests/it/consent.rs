@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tandem_agent::session::{Answer, Event, Origin, Parts, Session, StopReason, ToolOutcome};
 use tandem_model::replay::Replay;
-use tandem_policy::consent::{Consent, ConsentStatus, Executable, Review};
+use tandem_policy::consent::{AnswerError, Consent, ConsentStatus, Executable, Review};
 use tandem_settings::{self as config, Env};
 use tempfile::TempDir;
 
@@ -126,6 +126,52 @@ async fn the_model_is_told_nothing_of_it() {
     assert_eq!(*told.lock().unwrap(), ["user: go"]);
 }
 
+/// Answers about the programs that there are.
+async fn answer(consent: &Arc<Consent>, yes: bool) -> Result<(), AnswerError> {
+    let shown = consent.review().await.executables;
+    consent.answer(&shown, yes).await
+}
+
+#[tokio::test]
+async fn a_yes_counts_only_for_the_programs_that_were_shown() {
+    let (runs, kept) = (Arc::new(Mutex::new("npx db-server")), Arc::<Mutex<Vec<_>>>::default());
+    let (now, keep) = (Arc::clone(&runs), Arc::clone(&kept));
+    let consent = Consent::new(
+        move || {
+            let executables = vec![server(*now.lock().unwrap())];
+            Review { executables, status: ConsentStatus::Pending }
+        },
+        move |executables, yes| {
+            keep.lock().unwrap().push((executables[0].runs.clone(), yes));
+            Ok(())
+        },
+    );
+    let session = session(&consent);
+    for (begins, ends, outcome) in
+        [("npx db-server", "npx evil", "programs_changed"), ("npx evil", "npx evil", "done")]
+    {
+        *runs.lock().unwrap() = begins;
+        let mut log = session.events(session.position());
+        session.prompt(text("go"), Origin::Editor);
+        let events = until(&mut log, |event| matches!(event, Event::CallStarted(_))).await;
+        let Some(Event::CallStarted(asked)) = events.last().map(|event| &**event) else { panic!() };
+        assert!(asked.call.args["runs"][0].as_str().unwrap().ends_with(begins));
+        *runs.lock().unwrap() = ends;
+        // As another command or a server that starts again would have it.
+        consent.look_again();
+        consent.status().await;
+        session.answer(&asked.call.id, Answer::Once { edited: None }, Origin::Editor).unwrap();
+        let events = until(&mut log, is_end).await;
+        let came = events.iter().find_map(|event| match &**event {
+            Event::CallFinished { outcome: ToolOutcome::Failed(error), .. } => Some(&*error.kind),
+            Event::CallFinished { outcome: ToolOutcome::Done(_), .. } => Some("done"),
+            _ => None,
+        });
+        assert_eq!((came, consent.given()), (Some(outcome), outcome == "done"));
+    }
+    assert_eq!(*kept.lock().unwrap(), [("npx evil".to_owned(), true)]);
+}
+
 /// A user's home, and a project in it.
 struct Home {
     dir: TempDir,
@@ -162,11 +208,11 @@ async fn an_answer_is_remembered_until_what_would_run_changes() {
     let home = Home::new();
     assert_eq!(home.status(&[]).await, ConsentStatus::Given);
     assert_eq!(home.status(&["a", "b"]).await, ConsentStatus::Pending);
-    home.consent(&home.project(), &["a", "b"]).answer(true).await.unwrap();
+    answer(&home.consent(&home.project(), &["a", "b"]), true).await.unwrap();
     assert_eq!(home.status(&["b", "a"]).await, ConsentStatus::Given);
     assert_eq!(home.status(&["a", "c"]).await, ConsentStatus::Pending);
     assert_eq!(home.status(&["a"]).await, ConsentStatus::Pending);
-    home.consent(&home.project(), &["a"]).answer(false).await.unwrap();
+    answer(&home.consent(&home.project(), &["a"]), false).await.unwrap();
     assert_eq!(home.status(&["a"]).await, ConsentStatus::Refused);
     assert_eq!(home.consent(home.dir.path(), &["a"]).status().await, ConsentStatus::Pending);
     let mode = fs::metadata(home.file()).unwrap().permissions().mode();
@@ -191,11 +237,11 @@ async fn a_folder_that_was_judged_elsewhere_is_not_asked_about() {
 #[tokio::test]
 async fn a_file_of_answers_that_cannot_be_believed_answers_nothing() {
     let home = Home::new();
-    home.consent(&home.project(), &["a"]).answer(true).await.unwrap();
+    answer(&home.consent(&home.project(), &["a"]), true).await.unwrap();
     fs::set_permissions(home.file(), fs::Permissions::from_mode(0o666)).unwrap();
     assert_eq!(home.status(&["a"]).await, ConsentStatus::Pending);
     let consent = home.consent(&home.project(), &["a"]);
-    let why = consent.answer(true).await.unwrap_err();
+    let why = answer(&consent, true).await.unwrap_err().to_string();
     assert!(why.contains("folders.json may be written by others"), "{why}");
     assert!(consent.given());
     fs::set_permissions(home.file(), fs::Permissions::from_mode(0o600)).unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::registry::{Argument, Command, CommandRequest};
 use crate::blocking::blocking;
 use crate::session::CommandReply;
-use tandem_policy::consent::ConsentStatus;
+use tandem_policy::consent::{AnswerError, ConsentStatus, Review};
 use tandem_policy::{Permissions, Saved, Scope};
 
 const YES: Argument =
@@ -73,10 +73,9 @@ fn answered(permissions: &Permissions) -> Vec<Answered> {
 
 async fn list(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let consent = request.turn.consent();
-    let status = consent.status().await;
+    let Review { executables, status } = consent.review().await;
     let permissions = Arc::clone(request.turn.permissions());
     let mut text = blocking(move || Ok(written(&permissions))).await?;
-    let executables = consent.executables();
     if !executables.is_empty() {
         let may = match status {
             ConsentStatus::Given => "may be used",
@@ -165,17 +164,19 @@ async fn trust(request: CommandRequest<'_>) -> Result<CommandReply, String> {
             ));
         }
     };
-    let consent = request.turn.consent();
-    consent.status().await;
-    if consent.executables().is_empty() {
+    let shown = request.turn.consent().review().await.executables;
+    if shown.is_empty() {
         return Ok(CommandReply::Say("This folder's own settings run nothing.".to_owned()));
     }
     request.turn.check_user().map_err(|why| format!("Nothing is changed: {why}."))?;
-    let kept = request.turn.trust_folder(yes).await;
+    let kept = request.turn.trust_folder(&shown, yes).await;
+    if let Err(why @ AnswerError::Changed) = kept {
+        return Err(why.to_string());
+    }
     let may = if yes { "is used from now on" } else { "is not used from now on" };
     let mut text = format!("What this folder's own settings would run {may}.");
     if let Err(why) = kept {
-        text.push_str(&format!(" It counts for this session only: {why}."));
+        text.push_str(&format!(" {why}"));
     }
     Ok(CommandReply::Say(text))
 }

@@ -34,7 +34,7 @@ use tandem_host::command_sandbox::CommandSandbox;
 use tandem_host::disk::Disk;
 use tandem_mcp::{Hub, ServerStatus};
 use tandem_model::{self as model, Part, ThinkingLevels, ToolDeclaration};
-use tandem_policy::consent::Consent;
+use tandem_policy::consent::{AnswerError, Consent, Executable};
 use tandem_policy::{Mode, Permissions, Scope};
 
 /// The commands of a session.
@@ -427,10 +427,13 @@ impl CommandTurn<'_> {
         &self.engine.agents
     }
 
-    /// Lets what the folder's own settings would run be used from now on, or no longer. An error says
-    /// why that counts only for this session.
-    pub(crate) async fn trust_folder(&self, yes: bool) -> Result<(), String> {
-        self.engine.servers.trust_folder(yes).await
+    /// Trusts or distrusts the programs of the folder's own settings that a person was shown.
+    pub(crate) async fn trust_folder(
+        &self,
+        shown: &[Executable],
+        yes: bool,
+    ) -> Result<(), AnswerError> {
+        self.engine.servers.trust_folder(shown, yes).await
     }
 
     /// Uses an MCP server again, or no longer.

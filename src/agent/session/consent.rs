@@ -8,23 +8,24 @@ use tokio_util::sync::CancellationToken;
 
 use super::engine::Engine;
 use super::event::{CallStarted, Caller, Event, ToolOutcome};
-use tandem_host::{Access, Summary, ToolKind, ToolOutput};
+use tandem_host::{Access, Summary, ToolError, ToolKind, ToolOutput};
 use tandem_model::Call;
-use tandem_policy::consent::{ConsentStatus, Executable};
+use tandem_policy::consent::{AnswerError, ConsentStatus, Executable};
 use tandem_policy::{Answer, Decision, Question, QuestionSubject, RuleName};
 
 /// Asks if nobody has answered yet. Returns whether it did.
 pub(super) async fn ask(engine: &Engine, cancel: &CancellationToken) -> bool {
-    let Some(status) = cancel.run_until_cancelled(engine.approvals.consent.status()).await else {
+    let Some(review) = cancel.run_until_cancelled(engine.approvals.consent.review()).await else {
         return false;
     };
-    if status != ConsentStatus::Pending {
+    if review.status != ConsentStatus::Pending {
         return false;
     }
-    let started = question(engine, &engine.approvals.consent.executables());
+    let shown = review.executables;
+    let started = question(engine, &shown);
     let id = started.call.id.clone();
     let answer = engine.approvals.ask(started, cancel).await;
-    let outcome = take(engine, answer, cancel).await;
+    let outcome = take(engine, &shown, answer, cancel).await;
     engine.calls.finish(id, outcome);
     true
 }
@@ -57,16 +58,27 @@ fn question(engine: &Engine, executables: &[Executable]) -> Arc<CallStarted> {
     })
 }
 
-/// Acts on the answer. Returns the outcome of the call that asked.
-async fn take(engine: &Engine, answer: Option<Answer>, cancel: &CancellationToken) -> ToolOutcome {
+/// Acts on the answer about the programs that were shown. Returns the outcome of the call that asked.
+async fn take(
+    engine: &Engine,
+    shown: &[Executable],
+    answer: Option<Answer>,
+    cancel: &CancellationToken,
+) -> ToolOutcome {
     let permitted = engine.approvals.obey(answer.as_ref(), cancel).await;
     let yes = permitted.is_ok();
     match answer.as_ref().map(Answer::decision) {
         Some(Decision::Nobody(_)) => engine.approvals.consent.settle(false),
         Some(decision) if decision.runs() || matches!(decision, Decision::Reject(_)) => {
-            if let Err(why) = engine.approvals.consent.answer(yes).await {
-                let notice = format!("The answer counts for this session: {why}.");
-                engine.log.append(Event::Notice(notice));
+            match engine.approvals.consent.answer(shown, yes).await {
+                Ok(()) => {}
+                Err(why @ AnswerError::NotSaved(_)) => {
+                    engine.log.append(Event::Notice(why.to_string()));
+                }
+                Err(why @ AnswerError::Changed) => {
+                    let error = ToolError::new("programs_changed", why.to_string());
+                    return ToolOutcome::Failed(error);
+                }
             }
         }
         // It stays open: whoever comes next is asked.

@@ -12,7 +12,7 @@ use super::event::Event;
 use super::log::Log;
 use crate::blocking::blocking;
 use tandem_mcp::{Hub, ServerStatus};
-use tandem_policy::consent::{Consent, MCP_SERVER};
+use tandem_policy::consent::{AnswerError, Consent, Executable, MCP_SERVER};
 
 /// Shortest wait for servers that people are told of.
 const SHORT: Duration = Duration::from_millis(700);
@@ -104,15 +104,19 @@ impl Servers {
         Ok(())
     }
 
-    /// Lets what the folder's own settings would run be used from now on, or no longer. An error says
-    /// why that counts only for this session.
-    pub(super) async fn trust_folder(&self, yes: bool) -> Result<(), String> {
-        let kept = self.consent.answer(yes).await;
-        if yes {
+    /// Takes an answer about the programs of the folder's own settings that a person was shown, and waits for the servers
+    /// that may start after a yes.
+    pub(super) async fn trust_folder(
+        &self,
+        shown: &[Executable],
+        yes: bool,
+    ) -> Result<(), AnswerError> {
+        let kept = self.consent.answer(shown, yes).await;
+        if !yes {
+            self.hub.withdraw();
+        } else if kept != Err(AnswerError::Changed) {
             self.hub.release();
             self.hub.settled().await;
-        } else {
-            self.hub.withdraw();
         }
         kept
     }
