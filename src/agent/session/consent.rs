@@ -68,9 +68,12 @@ async fn take(
     let permitted = engine.approvals.obey(answer.as_ref(), cancel).await;
     let yes = permitted.is_ok();
     match answer.as_ref().map(Answer::decision) {
-        Some(Decision::Nobody(_)) => engine.approvals.consent.settle(false),
+        Some(Decision::Nobody(_)) => {
+            engine.approvals.consent.settle(false);
+            engine.servers.hub.withdraw();
+        }
         Some(decision) if decision.runs() || matches!(decision, Decision::Reject(_)) => {
-            match engine.approvals.consent.answer(shown, yes).await {
+            match engine.servers.answer(shown, yes).await {
                 Ok(()) => {}
                 Err(why @ AnswerError::NotSaved(_)) => {
                     engine.log.append(Event::Notice(why.to_string()));

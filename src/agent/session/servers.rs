@@ -104,17 +104,24 @@ impl Servers {
         Ok(())
     }
 
-    /// Takes an answer about the programs of the folder's own settings that a person was shown, and waits for the servers
-    /// that may start after a yes.
+    /// Takes an answer about the programs of the folder's own settings that a person was shown. A no ends the servers that
+    /// an earlier yes has started.
+    pub(super) async fn answer(&self, shown: &[Executable], yes: bool) -> Result<(), AnswerError> {
+        let kept = self.consent.answer(shown, yes).await;
+        if !yes {
+            self.hub.withdraw();
+        }
+        kept
+    }
+
+    /// Takes such an answer, and waits for the servers that start after a yes.
     pub(super) async fn trust_folder(
         &self,
         shown: &[Executable],
         yes: bool,
     ) -> Result<(), AnswerError> {
-        let kept = self.consent.answer(shown, yes).await;
-        if !yes {
-            self.hub.withdraw();
-        } else if kept != Err(AnswerError::Changed) {
+        let kept = self.answer(shown, yes).await;
+        if self.consent.given() {
             self.hub.release();
             self.hub.settled().await;
         }

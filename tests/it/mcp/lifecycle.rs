@@ -247,6 +247,23 @@ async fn a_server_whose_script_has_changed_since_the_consent_does_not_start_agai
 }
 
 #[tokio::test]
+async fn a_no_to_the_question_ends_a_server_that_an_earlier_yes_has_started() {
+    let script = Arc::new(Mutex::new("one"));
+    let consent = consent_to(&script);
+    let stage = Stage::consented(vec![says("hi"), says("hi")], &consent, |home| {
+        let held = Some("may not be used yet".to_owned());
+        vec![ServerConfig { held, trust: true, ..server(home, "s", "plain") }]
+    });
+    stage.turn().await;
+    assert_eq!(stage.standing(), ["s: ready"]);
+    *script.lock().unwrap() = "two";
+    consent.look_again();
+    stage.turn_answering(&Answer::Reject).await;
+    assert_eq!(stage.standing(), ["s: may not be used yet"]);
+    assert!(stage.tools().is_empty(), "its tools are still offered");
+}
+
+#[tokio::test]
 async fn a_server_that_ends_starts_again_unasked_where_its_script_is_as_it_was() {
     let answers = vec![says("hi"), calls("mcp_s_die", json!({})), says("gone")];
     let stage = Stage::consented(answers, &consent_to(&Arc::new(Mutex::new("one"))), |home| {
