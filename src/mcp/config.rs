@@ -82,6 +82,11 @@ impl ServerConfig {
         }
     }
 
+    /// Returns `true` if another description of the server leads to the same program or address, in the same sandbox.
+    pub(super) fn runs_the_same(&self, other: &Self) -> bool {
+        (&self.name, &self.reach, self.sandbox) == (&other.name, &other.reach, other.sandbox)
+    }
+
     /// Returns `true` if a tool is wanted.
     pub(super) fn wants(&self, tool: &str) -> bool {
         let named = |names: &[String]| names.iter().any(|name| name == tool);

@@ -85,7 +85,7 @@ pub(super) enum ReachError {
     Lasting(String),
     /// The server wants the user to log in.
     Login(String),
-    /// The program has changed since the user agreed to it, so the user has to agree again.
+    /// The server has changed since the user agreed to it, so the user has to agree again.
     Held(String),
     /// The server knows only the other kind of handshake.
     OtherWay,
@@ -130,6 +130,7 @@ pub(super) async fn connect(
             }
         }
         ServerReach::Http { url, headers } => {
+            check_consent(config, context).await?;
             let network = context.network(config);
             let client = http::client(url, &network).map_err(ReachError::Lasting)?;
             let known = if has_token(headers) {
@@ -164,11 +165,14 @@ async fn prepare(
     context.terminals.find_programs().await;
     let confinement = context.confine(config).await.map_err(ReachError::Lasting)?;
     // Last of all: a command may have changed the program's files since the settings were read.
-    if context.may_start(config).await {
-        Ok(confinement)
-    } else {
-        Err(ReachError::Held(CHANGED.to_owned()))
-    }
+    check_consent(config, context).await?;
+    Ok(confinement)
+}
+
+/// Checks that the user has agreed to the server as it is now, where that is needed.
+async fn check_consent(config: &ServerConfig, context: &HubContext) -> Result<(), ReachError> {
+    let may_start = context.may_start(config).await;
+    may_start.then_some(()).ok_or_else(|| ReachError::Held(CHANGED.to_owned()))
 }
 
 fn start(

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use super::auth::Logins;
 use super::config::{McpLimits, ServerConfig, ServerReach, ServerSandbox};
 use super::http::NetworkPolicy;
+use super::hub::Load;
 
 /// Hint at the sandbox, behind the reason why a server does not work.
 const SANDBOXED: &str = "it runs in the sandbox, which may be why: `/sandbox` shows what it can do \
@@ -34,11 +35,13 @@ pub(super) struct HubContext {
     /// Number that changes with every change of the offers.
     pub(super) version: watch::Sender<u64>,
     pub(super) tell: Mutex<Tell>,
-    /// Check that the user has agreed to a server's present program; `None` checks nothing.
+    /// Check that the user has agreed to a server as the settings name it now; `None` checks nothing.
     pub(super) agreed: Mutex<Option<Agreed>>,
+    /// Reads again which servers the settings name. May block.
+    pub(super) load: Load,
 }
 
-/// Function that returns `true` if the user has agreed to the present program of the server with this name.
+/// Function that returns `true` if the user has agreed to the server with this name as the settings name it now.
 pub(super) type Agreed = Arc<dyn Fn(String) -> BoxFuture<'static, bool> + Send + Sync>;
 
 /// Tells people something.
@@ -52,14 +55,17 @@ impl HubContext {
         }
     }
 
-    /// Returns `true` if a server's program may start: one that needs the user's consent must not have changed since the
-    /// user agreed.
+    /// Returns `true` if a server may be reached. One that needs the user's consent must be the one that the settings name
+    /// now, and must not have changed since the user agreed.
     pub(super) async fn may_start(&self, config: &ServerConfig) -> bool {
-        let agreed = self.agreed.lock().clone();
-        match agreed.filter(|_| config.held.is_some()) {
-            Some(agreed) => agreed(config.name.clone()).await,
-            None => true,
-        }
+        let agreed = self.agreed.lock().clone().filter(|_| config.held.is_some());
+        let Some(agreed) = agreed else { return true };
+        let (load, config) = (Arc::clone(&self.load), config.clone());
+        let name = config.name.clone();
+        let is_named = move || load().iter().any(|named| named.runs_the_same(&config));
+        let is_named = tokio::task::spawn_blocking(is_named).await.is_ok_and(|is_named| is_named);
+        // Asked in any case: people are asked again if the settings name something else.
+        agreed(name).await && is_named
     }
 
     /// Prepares the sandbox for a server's program, if it is to run in one. Where none works and nobody

@@ -34,8 +34,6 @@ use super::tool::{McpTool, failed};
 /// The servers of one session.
 pub struct Hub {
     context: Arc<HubContext>,
-    /// Reads again what the settings name.
-    load: Load,
     registry: Arc<ServerRegistry>,
     /// The logins that users have begun last, by the servers' names.
     logins: Mutex<BTreeMap<String, Arc<PendingLogin>>>,
@@ -102,10 +100,11 @@ impl Hub {
             version,
             tell,
             agreed,
+            load,
         });
         let entry = |config| ServerEntry::new(config, true, &context);
         let registry = Arc::new(ServerRegistry::new(servers.into_iter().map(entry)));
-        Arc::new(Self { context, load, registry, logins: Mutex::default() })
+        Arc::new(Self { context, registry, logins: Mutex::default() })
     }
 
     /// From now on, people are told by `tell` what they should know of servers.
@@ -113,7 +112,7 @@ impl Hub {
         *self.context.tell.lock() = Some(Box::new(tell));
     }
 
-    /// Lets a program that needs the user's consent start only if `agreed` returns `true` for the server's name.
+    /// Lets a server that needs the user's consent be reached only if `agreed` returns `true` for its name.
     pub fn start_only_if(
         &self,
         agreed: impl Fn(String) -> BoxFuture<'static, bool> + Send + Sync + 'static,
@@ -138,13 +137,29 @@ impl Hub {
         self.registry.lock().values().any(idle)
     }
 
-    /// Reaches the servers, too, that could not be reached until the user agreed.
-    pub fn release(&self) {
-        for entry in self.registry.lock().values_mut() {
-            if matches!(entry.server.state().phase, Phase::Held(_)) {
-                *entry = entry.agreed(true, &self.context);
-                entry.start();
+    /// Reaches the servers, too, that could not be reached until the user agreed, as the settings name them now: what the
+    /// user has agreed to may not be what the settings named when they were read last.
+    pub async fn release(&self) {
+        if !self.holds() {
+            return;
+        }
+        let load = Arc::clone(&self.context.load);
+        // The error has been logged, and the servers wait for another try.
+        let Ok(named) = tokio::task::spawn_blocking(move || load()).await else { return };
+        let mut servers = self.registry.lock();
+        let is_held = |entry: &ServerEntry| matches!(entry.server.state().phase, Phase::Held(_));
+        let gone = |name: &String, entry: &mut ServerEntry| {
+            let is_named = named.iter().any(|config| config.name == *name);
+            is_held(entry) && entry.in_settings && !is_named
+        };
+        servers.extract_if(.., gone).for_each(drop);
+        for (name, entry) in servers.iter_mut().filter(|(_, entry)| is_held(entry)) {
+            let config = named.iter().find(|config| config.name == *name);
+            if let Some(config) = config.filter(|_| entry.in_settings) {
+                *entry = ServerEntry::new(config.clone(), true, &self.context);
             }
+            *entry = entry.agreed(true, &self.context);
+            entry.start();
         }
     }
 
@@ -265,7 +280,7 @@ impl Hub {
 
     /// Reaches one server anew, or all, as the settings name them now. May block; within a runtime.
     pub fn reload(&self, only: Option<&str>) -> Result<(), String> {
-        let named = (self.load)();
+        let named = (self.context.load)();
         let mut servers = self.registry.lock();
         if let Some(name) = only
             && !servers.contains_key(name)

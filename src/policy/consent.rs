@@ -160,15 +160,16 @@ impl Consent {
         look.unwrap_or(Review { executables: Vec::new(), status: ConsentStatus::Refused })
     }
 
-    /// Returns whether a program of this kind and name is the one that was agreed to. If not, the settings are read
-    /// again, and people are asked again. Reads the files that the program is made of.
+    /// Returns whether the settings name a program of this kind and name that is the one that was agreed to. If not, the
+    /// settings are read again, and people are asked again. Reads the files that the program is made of.
     pub async fn still_covers(self: &Arc<Self>, kind: &str, name: &str) -> bool {
         let agreed = self.review().await.executables;
         let now = self.looked().await.executables;
         let of_it = |list: &[Executable]| -> Vec<Executable> {
             list.iter().filter(|it| it.kind == kind && it.name == name).cloned().collect()
         };
-        let is_same = of_it(&now) == of_it(&agreed);
+        let agreed = of_it(&agreed);
+        let is_same = !agreed.is_empty() && of_it(&now) == agreed;
         if !is_same {
             self.look_again();
         }

@@ -48,7 +48,7 @@ impl Servers {
             if consent.settled().await
                 && let Some(hub) = hub.upgrade()
             {
-                hub.release();
+                hub.release().await;
             }
         });
     }
@@ -57,7 +57,7 @@ impl Servers {
     pub(super) async fn settled(&self, cancel: &CancellationToken) {
         self.hub.start();
         if self.consent.given() {
-            self.hub.release();
+            self.hub.release().await;
         }
         let settled = async {
             if timeout(SHORT, self.hub.settled()).await.is_ok() {
@@ -122,7 +122,7 @@ impl Servers {
     ) -> Result<(), AnswerError> {
         let kept = self.answer(shown, yes).await;
         if self.consent.given() {
-            self.hub.release();
+            self.hub.release().await;
             self.hub.settled().await;
         }
         kept

@@ -1,15 +1,20 @@
 //! Servers that are slow, silent, gone, or lie; and what the model and people are told of them.
 
+use std::fs;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use tandem_agent::session::{Answer, Event, Program, ServerReach, ToolOutcome};
-use tandem_mcp::{McpLimits, ServerConfig};
+use tandem_agent::session::{Answer, Event, Parts, Program, ServerReach, ToolOutcome};
+use tandem_mcp::{Load, McpLimits, ServerConfig};
+use tandem_net::system_lookup;
 use tandem_policy::consent::{Consent, ConsentStatus, Executable, Review};
+use tempfile::TempDir;
 use tokio::time::timeout;
 
-use super::{Stage, calls, error, limits, notices, outcome, said, says, server};
+use super::{
+    Stage, Surroundings, calls, error, limits, logins, notices, outcome, said, says, server,
+};
 use crate::agent::HANG;
 use crate::fakes::until;
 use crate::limit::wait_until;
@@ -244,6 +249,41 @@ async fn a_server_whose_script_has_changed_since_the_consent_does_not_start_agai
     assert!(events.iter().any(|event| asks(event)), "nobody was asked again");
     stage.ready("s").await;
     assert_eq!(starts(), 2);
+}
+
+#[tokio::test]
+async fn a_yes_to_another_program_of_a_server_starts_that_program_and_not_the_earlier_one() {
+    let script = Arc::new(Mutex::new("one"));
+    let home = TempDir::new().unwrap();
+    let (now, path) = (Arc::clone(&script), home.path().to_owned());
+    let load: Load = Arc::new(move || {
+        let mut config = server(&path, "s", "plain");
+        config.held = Some("may not be used yet".to_owned());
+        config.trust = true;
+        let ServerReach::Stdio(program) = &mut config.reach else { unreachable!() };
+        let notes = path.join(*now.lock().unwrap()).display().to_string();
+        program.env.retain(|(name, _)| name != "NOTES");
+        program.env.push(("NOTES".to_owned(), notes));
+        vec![config]
+    });
+    let surroundings =
+        Surroundings { limits: limits(), load, logins: logins(), lookup: system_lookup() };
+    let answers = vec![says("hi"), calls("mcp_s_die", json!({})), says("gone"), says("hi")];
+    let consent = consent_to(&script);
+    let stage = Stage::changed(home, answers, surroundings, |parts| Parts { consent, ..parts });
+    let starts = |file: &str| {
+        let notes = fs::read_to_string(stage.home.path().join(file)).unwrap_or_default();
+        notes.lines().filter(|note| *note == "initialize").count()
+    };
+    stage.turn().await;
+    assert_eq!(starts("one"), 1);
+    *script.lock().unwrap() = "two";
+    stage.turn().await;
+    let is_held = || stage.standing()[0].contains("has changed since you agreed to it");
+    wait_until("the server to be held", is_held).await;
+    stage.turn().await;
+    stage.ready("s").await;
+    assert_eq!((starts("one"), starts("two")), (1, 1));
 }
 
 #[tokio::test]
