@@ -166,6 +166,8 @@ fn hosts_that_are_denied_and_can_be_reached_by_commands_are_named() {
     for (tools, why) in [
         (json!({ "sandboxNetworkAccess": true }), Some("`tools.sandboxNetworkAccess`")),
         (json!({ "sandbox": false }), Some("`tools.sandbox`")),
+        (json!({ "sandbox": "danger-full-access" }), Some("`tools.sandbox`")),
+        (json!({ "sandbox": "workspace-write" }), None),
         (json!({ "sandbox": true }), None),
         (json!({}), None),
     ] {
