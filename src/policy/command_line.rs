@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::hash::Hash;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::always::{self, program, remembered};
 use super::check::{Check, ask, denied, not_in_plan};
@@ -86,6 +86,11 @@ pub(super) fn verdict(
             let verdict = assessed(check, (line, directory), &commands, whole, confined);
             let secrets = commands.iter().flat_map(|command| command.secrets.iter().cloned());
             let mut shown = ShownFiles { secrets: secrets.collect(), ..ShownFiles::default() };
+            if check.mode() == Mode::Yolo {
+                // Nobody is asked about the others.
+                let is_inside = |file: &PathBuf| check.roots.iter().any(|it| file.starts_with(it));
+                shown.secrets.retain(is_inside);
+            }
             let verdict = match confined {
                 Some(confined) if confined.shows_hidden(check) => {
                     about_hidden(check, verdict, &commands, &mut shown)

@@ -222,6 +222,21 @@ async fn modes_that_show_nothing_of_the_home_are_as_strict_as_before() {
 }
 
 #[tokio::test]
+async fn the_mode_without_questions_shows_no_named_secret_of_a_home_that_is_shown() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    let home = home();
+    let readable = vec![home.path().to_owned()];
+    let call = run(&named(home.path(), "cat ~/notes/diary.md; cat ~/.ssh/id_rsa"));
+    let mut stage =
+        Stage::in_home(home, Mode::Yolo, &[call], |setup| SandboxSetup { readable, ..setup });
+    let made = stage.go(Answer::Reject).await.remove(0);
+    assert!(!made.is_asked() && made.told().contains("needle"), "{}", made.told());
+    assert!(!made.told().contains("canary"), "{}", made.told());
+}
+
+#[tokio::test]
 async fn a_command_that_is_to_leave_the_sandbox_is_one_question_about_that() {
     if lacking(Need::Sandbox) {
         return;
