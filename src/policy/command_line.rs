@@ -15,6 +15,7 @@ use super::scope::Scope;
 use super::verdict::{Question, RuleName, Verdict};
 use tandem_host::SandboxRequest;
 use tandem_host::command_sandbox::ShownFiles;
+use tandem_host::workspace::OutsideFile;
 use tandem_sandbox::SandboxMode;
 use tandem_shell::brief;
 
@@ -118,7 +119,17 @@ fn about_hidden(
 ) -> Verdict {
     let hidden: Vec<_> = commands.iter().flat_map(|command| command.hidden.clone()).collect();
     shown.of_home = hidden.iter().map(|file| file.path.clone()).collect();
-    let Some(question) = reads::question(&check.always, &hidden) else { return verdict };
+    // A file in a store that a link leads to is not known by its name, and still hidden until it is named here.
+    let is_unnamed =
+        |file: &&OutsideFile| file.folder.is_none() && !shown.secrets.contains(&file.path);
+    let unnamed: Vec<_> = unique(hidden.iter().filter(is_unnamed).map(|file| file.path.clone()));
+    let Some(mut question) = reads::question(&check.always, &hidden) else { return verdict };
+    if !unnamed.is_empty() {
+        let names: Vec<_> = unnamed.iter().map(reads::name).collect();
+        let why = format!("{} may hold secrets", names.join(", "));
+        question = question.with(&why, RuleName::BuiltIn(SECRETS.to_owned()));
+        shown.secrets.extend(unnamed);
+    }
     let names = commands.iter().filter(|command| !command.hidden.is_empty());
     let names = names.map(|command| command.name.clone());
     match verdict {

@@ -22,7 +22,6 @@ pub(super) fn question(always: &Always, files: &[OutsideFile]) -> Option<Questio
         return None;
     }
     let paths = outermost(files.iter().map(|file| file.path.clone()));
-    let name = |path: &PathBuf| format!("`{}`", visible_line(&path.display().to_string()));
     let names: Vec<_> = paths.iter().map(name).collect();
     let are = if names.len() == 1 { "is" } else { "are" };
     let why = format!(
@@ -38,6 +37,11 @@ pub(super) fn question(always: &Always, files: &[OutsideFile]) -> Option<Questio
         scopes: scopes.into_iter().collect(),
         ..Question::default()
     })
+}
+
+/// Returns a path as a question names it.
+pub(super) fn name(path: &PathBuf) -> String {
+    format!("`{}`", visible_line(&path.display().to_string()))
 }
 
 /// Returns whether a question is about such files.

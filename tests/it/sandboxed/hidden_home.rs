@@ -303,6 +303,32 @@ async fn a_yes_to_a_secret_of_the_home_shows_that_file_to_that_command_and_no_ot
 }
 
 #[tokio::test]
+async fn a_yes_to_a_file_of_a_store_that_a_link_leads_to_shows_that_file_and_no_other() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    let home = home();
+    let store = home.path().join("dotfiles/ssh");
+    fs::create_dir_all(&store).unwrap();
+    fs::write(store.join("config"), "canary\n").unwrap();
+    fs::write(store.join("other"), "straw\n").unwrap();
+    fs::remove_dir_all(home.path().join(".ssh")).unwrap();
+    symlink(&store, home.path().join(".ssh")).unwrap();
+    let lines = ["cat ~/.ssh/config; bash peek.sh", "bash peek.sh"];
+    let calls = lines.map(|line| run(&named(home.path(), line)));
+    let peek = named(home.path(), "cat ~/dotfiles/ssh/*\n");
+    let mut stage = Stage::in_home(home, Mode::Default, &calls, |setup| setup);
+    fs::write(stage.path("peek.sh"), peek).unwrap();
+    let made = stage.go(ONCE).await;
+    let expected = format!("`{}` may hold secrets", store.join("config").display());
+    assert!(made[0].why().contains(&expected), "{}", made[0].why());
+    assert!(made[0].started.question.as_ref().unwrap().every_time());
+    assert!(made[0].told().contains("canary"), "{}", made[0].told());
+    assert!(!made[0].told().contains("straw"), "{}", made[0].told());
+    assert!(!made[1].told().contains("canary"), "{}", made[1].told());
+}
+
+#[tokio::test]
 async fn neither_a_no_nor_an_always_for_the_folder_shows_a_secret_of_the_home() {
     if lacking(Need::Sandbox) {
         return;
