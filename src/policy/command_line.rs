@@ -125,7 +125,7 @@ fn about_hidden(
     let unnamed: Vec<_> = unique(hidden.iter().filter(is_unnamed).map(|file| file.path.clone()));
     let Some(mut question) = reads::question(&check.always, &hidden) else { return verdict };
     if !unnamed.is_empty() {
-        let names: Vec<_> = unnamed.iter().map(reads::name).collect();
+        let names: Vec<_> = unnamed.iter().map(|path| reads::name(path)).collect();
         let why = format!("{} may hold secrets", names.join(", "));
         question = question.with(&why, RuleName::BuiltIn(SECRETS.to_owned()));
         shown.secrets.extend(unnamed);

@@ -1,6 +1,6 @@
 //! The policy on files outside of the workspace that neither tools nor commands in the sandbox read without a question.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::always::Always;
 use super::scope::Scope;
@@ -22,7 +22,7 @@ pub(super) fn question(always: &Always, files: &[OutsideFile]) -> Option<Questio
         return None;
     }
     let paths = outermost(files.iter().map(|file| file.path.clone()));
-    let names: Vec<_> = paths.iter().map(name).collect();
+    let names: Vec<_> = paths.iter().map(|path| name(path)).collect();
     let are = if names.len() == 1 { "is" } else { "are" };
     let why = format!(
         "{} {are} outside the workspace, and not read without a question",
@@ -40,7 +40,7 @@ pub(super) fn question(always: &Always, files: &[OutsideFile]) -> Option<Questio
 }
 
 /// Returns a path as a question names it.
-pub(super) fn name(path: &PathBuf) -> String {
+pub(super) fn name(path: &Path) -> String {
     format!("`{}`", visible_line(&path.display().to_string()))
 }
 

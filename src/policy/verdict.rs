@@ -45,6 +45,7 @@ pub struct Checked {
 impl Checked {
     /// Makes a question of an allowed call that changes something outside of the workspace, in a conversation that is
     /// not being saved: after a crash, nothing would tell that the call was made.
+    #[must_use]
     pub fn unsaved(self, access: &Access) -> Self {
         let leaves = match access {
             Access::Execute { .. } => {

@@ -1,6 +1,7 @@
 //! An editor over standard input and output.
 
 use std::io::{Write as _, stderr};
+use std::pin::pin;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -34,8 +35,7 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     // An editor's first message tells whether it knows of this session, so it is made then; unless
     // others can join, or it is one that there is.
     let wanted = agent.wanted_session();
-    let is_new = wanted == WantedSession::New;
-    let first = if is_new && agent.a2a_port.is_none() {
+    let first = if wanted == WantedSession::New && agent.a2a_port.is_none() {
         None
     } else {
         Some(making.first_session(&wanted, &sessions).await?)
@@ -59,8 +59,7 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     let own = Arc::new(first.map_or_else(OwnSession::default, OwnSession::new));
     let service = editor_service(agent, &sessions, own, &making, &settings)?;
     let closing = service.closing.clone();
-    let served = acp::serve(service, stdio::input(), stdio::output(), options);
-    tokio::pin!(served);
+    let mut served = pin!(acp::serve(service, stdio::input(), stdio::output(), options));
     let end = tokio::select! {
         served = &mut served => hung_up(served, &sessions),
         () = stdio::reader_gone() => unread(&sessions),

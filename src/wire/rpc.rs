@@ -397,12 +397,11 @@ impl Peer {
                 result = &mut answer => Some(result),
                 () = cancelled.cancelled() => None,
             };
-            let result = match early {
-                Some(result) => result,
-                None => {
-                    abandon.connection.cancel(id);
-                    answer.await
-                }
+            let result = if let Some(result) = early {
+                result
+            } else {
+                abandon.connection.cancel(id);
+                answer.await
             };
             let result = result.map_err(|_| CallError::Gone)?.map_err(CallError::Refused)?;
             serde_json::from_str(result.get()).map_err(CallError::Unreadable)
