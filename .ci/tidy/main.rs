@@ -21,9 +21,9 @@ fn main() -> io::Result<()> {
     for circle in circles::circles(&sources) {
         writeln!(out, "circle: {}", circle.join(" "))?;
     }
-    for (room, percent) in rebuilds::rebuilds(&root, &sources) {
-        let room = if room.is_empty() { "the program" } else { &room };
-        writeln!(out, "percent of src that an edit of {room:<34} recompiles {percent:>4}")?;
+    for (krate, percent) in rebuilds::rebuilds(&root, &sources) {
+        let name = if krate.is_empty() { "the program" } else { &krate };
+        writeln!(out, "percent of src that an edit of {name:<34} recompiles {percent:>4}")?;
     }
     Ok(())
 }

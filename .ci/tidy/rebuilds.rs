@@ -48,14 +48,11 @@ fn dependencies<'a>(
         let head = section.lines().next().unwrap_or_default();
         head.ends_with("dependencies]") && !head.contains("dev-") && !head.contains("workspace")
     });
-    let names_of = |section: &'_ str| -> Vec<&'a str> {
-        let named = section.lines().filter_map(|line| {
-            let end = line.find(|c: char| !c.is_alphanumeric() && c != '-' && c != '_')?;
-            names.get(&line[..end]).copied()
-        });
-        named.collect()
-    };
-    sections.flat_map(names_of).collect()
+    let used = sections.flat_map(str::lines).filter_map(|line| {
+        let end = line.find(|c: char| !c.is_alphanumeric() && c != '-' && c != '_')?;
+        names.get(&line[..end]).copied()
+    });
+    used.collect()
 }
 
 fn manifest(root: &Path, krate: &str) -> String {

@@ -309,7 +309,7 @@ mod tests {
         let cut = CHANGED.to_owned() + "[the rest of the diff is left out]\n";
         let cut_shown = ("a.diff (text/x-diff, about 75 bytes)", &*cut);
         check_changed(json!([diff("a", &cut), content]), &[cut_shown, CONTENT]);
-        // The diff of a new file repeats the content, cut or not.
+        // The content of a new file tells all, so that the diff is not shown, cut or not.
         let cut = CREATED.to_owned() + "[the rest of the diff is left out]\n";
         check_changed(json!([diff("a", &cut), content]), &[CONTENT]);
     }

@@ -183,12 +183,12 @@ impl Host {
     /// Looks up on the disk what a path that is only read leads to.
     pub async fn look_up_to_read(&self, path: &str) -> Result<ReadablePath, ToolError> {
         let PathToRead { real, is_asked } = self.resolve_to_read(path).await?;
-        // The permit is for this look alone.
+        // The disk refuses paths outside without a permit; a person has not agreed yet, so the permit ends with the look-up.
         let permit = is_asked.then(|| self.workspace.permit(vec![real.clone()]));
         let kind = match self.disk.kind(&real).await {
             Ok(kind) => Some(kind),
             Err(error) if matches!(error.kind(), NotFound | NotADirectory) => None,
-            // The tool that reads it says what is wrong.
+            // The tool that is to read the path reports any other error.
             Err(_) => Some(FileKind::Other),
         };
         drop(permit);

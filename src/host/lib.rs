@@ -1,5 +1,5 @@
-//! What a session works on: its workspace, files, terminals, sandbox for commands, network proxy and outputs; and the
-//! traits that a tool is written against.
+//! The host of a session: its workspace, files, terminals, sandbox for commands, network proxy and outputs; and the traits
+//! that a tool is written against.
 //!
 //! A call has two steps. [`Tool::prepare`] reads the arguments and says what would happen, for
 //! the policy and for people; [`Invocation::run`] does it. Tools reach files and start commands

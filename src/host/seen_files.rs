@@ -81,7 +81,7 @@ impl SeenFiles {
 
 fn put(files: &mut HashMap<PathBuf, SeenFile>, path: &Path, seen: SeenFile) {
     if files.len() >= MAX_FILES && !files.contains_key(path) {
-        // An empty table costs one more read of each file that the model replaces from now on.
+        // With an empty table, the model has to read each file once more before it replaces the file.
         files.clear();
     }
     files.insert(path.to_owned(), seen);

@@ -164,7 +164,7 @@ async fn prepare(
 ) -> Result<Option<Confinement>, ReachError> {
     context.terminals.find_programs().await;
     let confinement = context.confine(config).await.map_err(ReachError::Lasting)?;
-    // Last of all: a command may have changed the program's files since the settings were read.
+    // Checked right before the start: a command may have changed the program's files since the settings were read.
     check_consent(config, context).await?;
     Ok(confinement)
 }

@@ -56,16 +56,16 @@ pub struct Review {
     pub status: ConsentStatus,
 }
 
-/// Reason why an answer does not count as it was meant.
+/// Reason for which an answer about the programs of a folder does not count as it was meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AnswerError {
+pub enum ConsentError {
     /// The answer counts for this session only; the reason.
     NotSaved(String),
     /// The programs have changed since they were shown. A yes to them starts nothing.
     Changed,
 }
 
-impl fmt::Display for AnswerError {
+impl fmt::Display for ConsentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotSaved(why) => write!(f, "The answer counts for this session only: {why}."),
@@ -192,20 +192,20 @@ impl Consent {
         self: &Arc<Self>,
         shown: &[Executable],
         yes: bool,
-    ) -> Result<(), AnswerError> {
+    ) -> Result<(), ConsentError> {
         let _one = self.turnstile.lock().await;
         let is_current = self.looked().await.executables == shown;
         if yes && !is_current {
             self.status.send_replace(ConsentStatus::Pending);
             self.look_again();
-            return Err(AnswerError::Changed);
+            return Err(ConsentError::Changed);
         }
         let (consent, shown) = (Arc::clone(self), shown.to_vec());
         *self.found.lock() = is_current.then(|| shown.clone());
         let kept = tokio::task::spawn_blocking(move || (consent.keep)(&shown, yes)).await;
         self.settle(yes);
         let kept = kept.unwrap_or_else(|_| Err("the agent's log says more".to_owned()));
-        kept.map_err(AnswerError::NotSaved)
+        kept.map_err(ConsentError::NotSaved)
     }
 
     /// Takes an answer for this session alone.

@@ -13,7 +13,7 @@ const READS: &str = "reads";
 
 /// Returns the question about files that are to be read; `None` if an "always" covers all of them.
 pub(super) fn question(always: &Always, files: &[OutsideFile]) -> Option<Question> {
-    // What has no folder is asked about every time: an "always" for a folder around it leaves its secrets hidden.
+    // A file without a folder may hold secrets and is asked about every time, also below a folder with an "always".
     let is_covered =
         |file: &&OutsideFile| file.folder.is_some() && always.covers_reading(&file.path);
     let files = files.iter().filter(|file| !is_covered(file));

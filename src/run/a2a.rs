@@ -451,7 +451,6 @@ pub(super) fn editor_service(
         origin: Origin::Editor,
         login,
         connect_acp,
-        line_bytes,
         closing: CancellationToken::new(),
     })
 }

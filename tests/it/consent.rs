@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tandem_agent::session::{Answer, Event, Origin, Parts, Session, StopReason, ToolOutcome};
 use tandem_model::replay::Replay;
-use tandem_policy::consent::{AnswerError, Consent, ConsentStatus, Executable, Review};
+use tandem_policy::consent::{Consent, ConsentError, ConsentStatus, Executable, Review};
 use tandem_settings::{self as config, Env};
 use tempfile::TempDir;
 
@@ -127,7 +127,7 @@ async fn the_model_is_told_nothing_of_it() {
 }
 
 /// Answers about the programs that there are.
-async fn answer(consent: &Arc<Consent>, yes: bool) -> Result<(), AnswerError> {
+async fn answer(consent: &Arc<Consent>, yes: bool) -> Result<(), ConsentError> {
     let shown = consent.review().await.executables;
     consent.answer(&shown, yes).await
 }

@@ -77,7 +77,6 @@ impl Editor {
             origin: Origin::Editor,
             login: Arc::new(NoLogin),
             connect_acp: Arc::new(|_| ready(Err("no other process".to_owned())).boxed()),
-            line_bytes: 1 << 20,
             closing: CancellationToken::new(),
         };
         tokio::spawn(async move {

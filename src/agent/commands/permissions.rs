@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::registry::{Argument, Command, CommandRequest};
 use crate::blocking::blocking;
 use crate::session::CommandReply;
-use tandem_policy::consent::{AnswerError, ConsentStatus, Review};
+use tandem_policy::consent::{ConsentError, ConsentStatus, Review};
 use tandem_policy::{Permissions, Saved, Scope};
 
 const YES: Argument =
@@ -170,7 +170,7 @@ async fn trust(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     }
     request.turn.check_user().map_err(|why| format!("Nothing is changed: {why}."))?;
     let kept = request.turn.trust_folder(&shown, yes).await;
-    if let Err(why @ AnswerError::Changed) = kept {
+    if let Err(why @ ConsentError::Changed) = kept {
         return Err(why.to_string());
     }
     let may = if yes { "is used from now on" } else { "is not used from now on" };

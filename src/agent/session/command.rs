@@ -34,7 +34,7 @@ use tandem_host::command_sandbox::CommandSandbox;
 use tandem_host::disk::Disk;
 use tandem_mcp::{Hub, ServerStatus};
 use tandem_model::{self as model, Part, ThinkingLevels, ToolDeclaration};
-use tandem_policy::consent::{AnswerError, Consent, Executable};
+use tandem_policy::consent::{Consent, ConsentError, Executable};
 use tandem_policy::{Mode, Permissions, Scope};
 
 /// The commands of a session.
@@ -432,7 +432,7 @@ impl CommandTurn<'_> {
         &self,
         shown: &[Executable],
         yes: bool,
-    ) -> Result<(), AnswerError> {
+    ) -> Result<(), ConsentError> {
         self.engine.servers.trust_folder(shown, yes).await
     }
 

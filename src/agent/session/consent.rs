@@ -10,7 +10,7 @@ use super::engine::Engine;
 use super::event::{CallStarted, Caller, Event, ToolOutcome};
 use tandem_host::{Access, Summary, ToolError, ToolKind, ToolOutput};
 use tandem_model::Call;
-use tandem_policy::consent::{AnswerError, ConsentStatus, Executable};
+use tandem_policy::consent::{ConsentError, ConsentStatus, Executable};
 use tandem_policy::{Answer, Decision, Question, QuestionSubject, RuleName};
 
 /// Asks if nobody has answered yet. Returns whether it did.
@@ -75,10 +75,10 @@ async fn take(
         Some(decision) if decision.runs() || matches!(decision, Decision::Reject(_)) => {
             match engine.servers.answer(shown, yes).await {
                 Ok(()) => {}
-                Err(why @ AnswerError::NotSaved(_)) => {
+                Err(why @ ConsentError::NotSaved(_)) => {
                     engine.log.append(Event::Notice(why.to_string()));
                 }
-                Err(why @ AnswerError::Changed) => {
+                Err(why @ ConsentError::Changed) => {
                     let error = ToolError::new("programs_changed", why.to_string());
                     return ToolOutcome::Failed(error);
                 }

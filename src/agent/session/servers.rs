@@ -12,7 +12,7 @@ use super::event::Event;
 use super::log::Log;
 use crate::blocking::blocking;
 use tandem_mcp::{Hub, ServerStatus};
-use tandem_policy::consent::{AnswerError, Consent, Executable, MCP_SERVER};
+use tandem_policy::consent::{Consent, ConsentError, Executable, MCP_SERVER};
 
 /// Shortest wait for servers that people are told of.
 const SHORT: Duration = Duration::from_millis(700);
@@ -106,7 +106,7 @@ impl Servers {
 
     /// Takes an answer about the programs of the folder's own settings that a person was shown. A no ends the servers that
     /// an earlier yes has started.
-    pub(super) async fn answer(&self, shown: &[Executable], yes: bool) -> Result<(), AnswerError> {
+    pub(super) async fn answer(&self, shown: &[Executable], yes: bool) -> Result<(), ConsentError> {
         let kept = self.consent.answer(shown, yes).await;
         if !yes {
             self.hub.withdraw();
@@ -119,7 +119,7 @@ impl Servers {
         &self,
         shown: &[Executable],
         yes: bool,
-    ) -> Result<(), AnswerError> {
+    ) -> Result<(), ConsentError> {
         let kept = self.answer(shown, yes).await;
         if self.consent.given() {
             self.hub.release().await;

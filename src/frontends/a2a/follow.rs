@@ -1,6 +1,5 @@
 //! A reader of a session's events as frames.
 
-use std::panic;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
@@ -10,7 +9,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::context::SessionContext;
 use super::dialect::Dialect;
 use super::frames::{Frame, FramesKey, StreamEnd};
-use super::results::TurnChanges;
+use super::results::{TurnChanges, made_or_empty};
 use super::updates::{self, TaskNames, TaskUpdate};
 use tandem_agent::session::{Entry, Event, Reader};
 
@@ -121,16 +120,17 @@ impl Follow {
 
     /// Makes the frames of an entry, or begins to make them.
     fn take(&mut self, entry: Entry) {
-        let place = (entry.index, self.dialect, self.text_only);
+        let (dialect, text_only) = (self.dialect, self.text_only);
+        let key = FramesKey { index: entry.index, dialect, text_only };
         self.next = 0;
-        if let Some(made) = self.context.frames.kept(place) {
+        if let Some(made) = self.context.frames.kept(key) {
             self.made = made;
         } else if changes(&self.context, &entry).is_none_or(|changes| changes.is_empty()) {
-            self.made = self.context.frames.of(place, || make(&self.context, &entry, place));
+            self.made = self.context.frames.of(key, || make(&self.context, &entry, key));
         } else {
             self.made = Arc::new([]);
             let index = entry.index;
-            let frames = tokio::spawn(make_off_thread(Arc::clone(&self.context), entry, place));
+            let frames = tokio::spawn(make_off_thread(Arc::clone(&self.context), entry, key));
             self.making = Some(MakingFrames { index, frames: AbortOnDropHandle::new(frames) });
         }
     }
@@ -138,12 +138,7 @@ impl Follow {
     /// Waits for the frames in `making`, and puts them into `made`. A call that is dropped while it waits loses none.
     async fn made(&mut self) {
         let Some(making) = &mut self.making else { return };
-        let made = (&mut making.frames).await.flatten();
-        self.made = made.unwrap_or_else(|error| match error.try_into_panic() {
-            Ok(panicked) => panic::resume_unwind(panicked),
-            // Cancelled, because the runtime shuts down: no client is left to see the empty result.
-            Err(_) => Arc::new([]),
-        });
+        self.made = made_or_empty((&mut making.frames).await.flatten());
         self.making = None;
     }
 
@@ -164,17 +159,18 @@ fn changes(context: &SessionContext, entry: &Entry) -> Option<TurnChanges> {
 async fn make_off_thread(
     context: Arc<SessionContext>,
     entry: Entry,
-    place: FramesKey,
+    key: FramesKey,
 ) -> Result<Arc<[Frame]>, JoinError> {
     let making = context.frames.lock_making().await;
     let make = move || {
         let _making = making;
-        context.frames.of(place, || make(&context, &entry, place))
+        context.frames.of(key, || make(&context, &entry, key))
     };
     spawn_blocking(make).await
 }
 
-fn make(context: &SessionContext, entry: &Entry, (_, dialect, text_only): FramesKey) -> Vec<Frame> {
+fn make(context: &SessionContext, entry: &Entry, key: FramesKey) -> Vec<Frame> {
+    let FramesKey { dialect, text_only, .. } = key;
     let model = context.model();
     let results = changes(context, entry).map(TurnChanges::artifacts).unwrap_or_default();
     let updates = context.story(|story| {

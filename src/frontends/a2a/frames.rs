@@ -52,12 +52,19 @@ pub(super) struct Frames {
     making: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// Index of the log's entry, the dialect, and `true` for clients that take text and no data.
-pub(super) type FramesKey = (usize, Dialect, bool);
+/// Form of the frames of a log entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct FramesKey {
+    /// Index of the entry.
+    pub(super) index: usize,
+    pub(super) dialect: Dialect,
+    /// `true` for clients that take text and no data.
+    pub(super) text_only: bool,
+}
 
 #[derive(Default)]
 struct FrameCache {
-    by_place: HashMap<FramesKey, Arc<[Frame]>>,
+    by_key: HashMap<FramesKey, Arc<[Frame]>>,
     /// Oldest first.
     order: VecDeque<FramesKey>,
     bytes: usize,
@@ -65,8 +72,8 @@ struct FrameCache {
 
 impl Frames {
     /// Returns the frames of a log entry in a form, if they are kept.
-    pub(super) fn kept(&self, place: FramesKey) -> Option<Arc<[Frame]>> {
-        self.cache.lock().by_place.get(&place).map(Arc::clone)
+    pub(super) fn kept(&self, key: FramesKey) -> Option<Arc<[Frame]>> {
+        self.cache.lock().by_key.get(&key).map(Arc::clone)
     }
 
     /// Waits until nobody else makes frames off the runtime's thread.
@@ -75,20 +82,20 @@ impl Frames {
     }
 
     /// Returns the frames of a log entry in a form, which are made unless they are kept.
-    pub(super) fn of(&self, place: FramesKey, new: impl FnOnce() -> Vec<Frame>) -> Arc<[Frame]> {
-        if let Some(made) = self.kept(place) {
+    pub(super) fn of(&self, key: FramesKey, new: impl FnOnce() -> Vec<Frame>) -> Arc<[Frame]> {
+        if let Some(made) = self.kept(key) {
             return made;
         }
         let made: Arc<[Frame]> = new().into();
         let size = size(&made);
         let mut kept = self.cache.lock();
         kept.bytes += size;
-        kept.by_place.insert(place, Arc::clone(&made));
-        kept.order.push_back(place);
+        kept.by_key.insert(key, Arc::clone(&made));
+        kept.order.push_back(key);
         while kept.bytes > KEPT
             && let Some(oldest) = kept.order.pop_front()
         {
-            if let Some(frames) = kept.by_place.remove(&oldest) {
+            if let Some(frames) = kept.by_key.remove(&oldest) {
                 kept.bytes -= self::size(&frames);
             }
         }

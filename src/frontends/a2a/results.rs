@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use tokio::task::JoinError;
 
 use super::story::{ResultCalls, Story};
 use tandem_agent::session::{FileDiff, ResultContent, Todo, TodoStatus, TurnId};
@@ -51,13 +52,17 @@ impl TurnChanges {
         if self.is_empty() {
             return Vec::new();
         }
-        let made = tokio::task::spawn_blocking(move || self.artifacts());
-        made.await.unwrap_or_else(|error| match error.try_into_panic() {
-            Ok(panicked) => panic::resume_unwind(panicked),
-            // Cancelled, because the runtime shuts down: no client is left to see the empty result.
-            Err(_) => Vec::new(),
-        })
+        made_or_empty(tokio::task::spawn_blocking(move || self.artifacts()).await)
     }
+}
+
+/// Returns what was made off the runtime's thread, or nothing if the runtime shuts down: no client is left to see the
+/// difference. A panic goes on here.
+pub(super) fn made_or_empty<T: Default>(made: Result<T, JoinError>) -> T {
+    made.unwrap_or_else(|error| match error.try_into_panic() {
+        Ok(panicked) => panic::resume_unwind(panicked),
+        Err(_) => T::default(),
+    })
 }
 
 fn artifacts(calls: ResultCalls, directory: &Path) -> Vec<Artifact> {

@@ -73,8 +73,6 @@ pub struct EditorService {
     pub login: Arc<dyn Login>,
     /// The way to sessions that another process of this machine has open.
     pub connect_acp: ConnectAcp,
-    /// Maximum size of a message of another process, in bytes.
-    pub line_bytes: usize,
     /// Fires when this process ends: requests that another process carries out are not waited for any longer.
     pub closing: CancellationToken,
 }
@@ -132,10 +130,11 @@ pub async fn serve(
     options: rpc::ConnectionOptions,
 ) -> anyhow::Result<()> {
     let options = rpc::ConnectionOptions { cancellation: true, ..options };
+    let max_line = options.max_line;
     let view_ended = CancellationToken::new();
     let ended = view_ended.clone();
     let served = rpc::serve(input, output, options, |peer| {
-        let connection = Connection { service, peer, ended };
+        let connection = Connection { service, peer, max_line, ended };
         EditorHandler { connection, dialect: OnceLock::new() }
     });
     tokio::select! {
@@ -149,6 +148,8 @@ pub async fn serve(
 struct Connection {
     service: EditorService,
     peer: Peer,
+    /// Maximum size of a message that is read, in bytes.
+    max_line: usize,
     /// Ends the connection when it fires.
     ended: CancellationToken,
 }

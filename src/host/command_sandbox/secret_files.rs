@@ -78,7 +78,7 @@ fn hidden_of(
 
 /// Returns what of a hidden file or directory stays hidden if these are shown.
 pub(super) fn hidden_but(path: PathBuf, shown: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
-    // A directory that is shown is shown with all that is in it.
+    // A directory that a person has agreed to show is shown with all of its files.
     if path.ancestors().any(|above| shown.contains(above)) {
         return Vec::new();
     }

@@ -279,7 +279,7 @@ mod tests {
         for name in ["a", "b", "c"] {
             fs::create_dir(root.join(name)).unwrap();
         }
-        // In the order of their paths, 502 in `a` and `b` come before the one in `c` and that of the root.
+        // Sockets are masked in the order of their paths: first the 502 in `a` and `b`, then `c/0`, then `d` in the root.
         let many = (0..MAX_MASKED + 2).map(|number| {
             let directory = if number < MAX_MASKED - 1 { "a" } else { "b" };
             format!("{directory}/{number:03}")

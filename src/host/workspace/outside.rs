@@ -33,8 +33,10 @@ pub struct FilesOutside {
     /// Real path of the user's home, which no "always" covers as a whole.
     home: Option<PathBuf>,
     unasked: UnaskedFiles,
-    /// Real paths of what is read in no case: known stores of secrets, and what is no file of the machine's.
+    /// Real paths of known stores of secrets, which are read in no case.
     stores: Vec<PathBuf>,
+    /// Real paths of directories in whose place commands in the sandbox have others (`/tmp`, `/run`, `/proc`), which are
+    /// read in no case.
     replaced: Vec<PathBuf>,
     secrets: Secrets,
 }
@@ -69,7 +71,7 @@ impl FilesOutside {
         known: Vec<PathBuf>,
     ) -> io::Result<Self> {
         let replaced = TEMPORARY_DIRECTORIES.iter().chain(&RUN_DIRECTORIES).chain(&OTHERS);
-        Self::new(home, UnaskedFiles::Sandboxed(seen), secrets, (known, replaced))
+        Self::new(home, UnaskedFiles::Sandboxed(seen), secrets, known, replaced)
     }
 
     /// The files where commands run without a sandbox. `readable`: those that a person lets the session read. Blocks.
@@ -81,14 +83,15 @@ impl FilesOutside {
         let readable = readable.iter().filter_map(|path| path.canonicalize().ok()).collect();
         let known = secrets.known(home.as_deref());
         let others = RUN_DIRECTORIES.iter().chain(&OTHERS);
-        Self::new(home, UnaskedFiles::Named(readable), secrets, (known, others))
+        Self::new(home, UnaskedFiles::Named(readable), secrets, known, others)
     }
 
     fn new<'n>(
         home: Option<PathBuf>,
         unasked: UnaskedFiles,
         secrets: Secrets,
-        (stores, replaced): (Vec<PathBuf>, impl Iterator<Item = &'n &'n str>),
+        stores: Vec<PathBuf>,
+        replaced: impl Iterator<Item = &'n &'n str>,
     ) -> io::Result<Self> {
         let replaced = replaced.filter_map(|path| Path::new(path).canonicalize().ok()).collect();
         let home = home.and_then(|home| home.canonicalize().ok());

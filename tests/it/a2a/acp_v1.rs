@@ -250,6 +250,11 @@ async fn prompted(agent: &mut Agent, session: &str, text: &str) -> Vec<Value> {
     answered(agent, id).await
 }
 
+/// Reads until an agent shows a text.
+async fn shows(agent: &mut Agent, text: &str) {
+    while agent.call_of("session/update").await["params"]["update"]["content"]["text"] != text {}
+}
+
 /// The kinds of the updates among messages, and the text or title of each.
 fn updates(messages: &[Value]) -> Vec<(&str, &str)> {
     let update = |message: &'_ Value| message.pointer("/params/update").is_some();
@@ -289,22 +294,12 @@ async fn a_session_that_another_process_has_open_is_joined_over_its_port() {
 
     // What the first editor asks for is shown to the second.
     ask(&mut it, &session, "again").await;
-    loop {
-        let shown = second.call_of("session/update").await;
-        if shown["params"]["update"]["content"]["text"] == "again" {
-            break;
-        }
-    }
+    shows(&mut second, "again").await;
 
     let block = json!([{ "type": "text", "text": "hang" }]);
     let params = json!({ "sessionId": session, "prompt": block });
     let id = second.request("session/prompt", params).await;
-    loop {
-        let shown = second.call_of("session/update").await;
-        if shown["params"]["update"]["content"]["text"] == "Begun." {
-            break;
-        }
-    }
+    shows(&mut second, "Begun.").await;
     let cancel =
         json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": session } });
     second.send_line(&cancel.to_string()).await;
@@ -360,12 +355,7 @@ async fn a_prompt_of_a_joined_session_that_is_cancelled_as_a_request_is_answered
     let block = json!([{ "type": "text", "text": "hang" }]);
     let params = json!({ "sessionId": session, "prompt": block });
     let id = second.request("session/prompt", params).await;
-    loop {
-        let shown = second.call_of("session/update").await;
-        if shown["params"]["update"]["content"]["text"] == "Begun." {
-            break;
-        }
-    }
+    shows(&mut second, "Begun.").await;
     let cancel =
         json!({ "jsonrpc": "2.0", "method": "$/cancel_request", "params": { "requestId": id } });
     second.send_line(&cancel.to_string()).await;

@@ -64,7 +64,7 @@ impl Editor {
         params: Params<'_>,
     ) -> Option<Arc<RemoteSession>> {
         let mut joined = self.remote.lock();
-        // Parameters are read twice only while there are such sessions.
+        // A message is searched for its session only while sessions of other processes are joined.
         if joined.is_empty() {
             return None;
         }
@@ -72,7 +72,7 @@ impl Editor {
         let has_ended = joined.get(&session_id)?.ended.is_cancelled();
         match method {
             CLOSE_SESSION => joined.remove(&session_id),
-            // The connection has ended: the store decides whether the session is loaded here or joined elsewhere.
+            // The process that had the session has gone: the store says whether the session is free or open elsewhere.
             LOAD_SESSION | RESUME_SESSION if has_ended => {
                 joined.remove(&session_id);
                 None
@@ -91,12 +91,12 @@ impl RemoteSession {
         id: String,
         introduction: Option<Box<RawValue>>,
     ) -> Result<Self, String> {
-        let Connection { service, peer: editor, .. } = connection;
+        let Connection { service, peer: editor, max_line, .. } = connection;
         let stream = (service.connect_acp)(port).await?;
         let (ended, editor_gone) = (CancellationToken::new(), CancellationToken::new());
         let relay = RelayToEditor { editor: editor.clone(), id, ended: ended.clone(), editor_gone };
         let (sender, peer) = oneshot::channel();
-        let serving = tokio::spawn(serve(stream, service.line_bytes, relay, sender));
+        let serving = tokio::spawn(serve(stream, *max_line, relay, sender));
         let serving = AbortOnDropHandle::new(serving);
         let peer = peer.await.map_err(|_| "the other process has hung up".to_owned())?;
         let initialized = match introduction {
@@ -149,7 +149,7 @@ impl RemoteSession {
 /// editor reads.
 async fn serve(
     stream: DuplexStream,
-    line_bytes: usize,
+    max_line: usize,
     relay: RelayToEditor,
     sender: oneshot::Sender<Peer>,
 ) {
@@ -162,9 +162,9 @@ async fn serve(
         read_at_pace_of(&editor, input, ahead).await;
     };
     let options =
-        rpc::ConnectionOptions { cancellation: true, ..rpc::ConnectionOptions::new(line_bytes) };
+        rpc::ConnectionOptions { cancellation: true, ..rpc::ConnectionOptions::new(max_line) };
     let served = rpc::serve(paced, output, options, |peer| {
-        // Fails only if `connect` was dropped, which waits for the peer first.
+        // Sending fails only if `connect`, which waits for the peer, was dropped.
         let _ = sender.send(peer);
         relay
     });
@@ -200,7 +200,7 @@ impl rpc::Handler for RelayToEditor {
         let (ended, editor_gone) = (self.ended.clone(), self.editor_gone.clone());
         tokio::spawn(async move {
             let cancelled = responder.cancellation();
-            // A call that is dropped withdraws the question at the editor.
+            // A return drops the call, which withdraws the question at the editor.
             let result = tokio::select! {
                 result = call => result,
                 () = cancelled.cancelled() => return,
