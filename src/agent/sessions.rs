@@ -20,6 +20,7 @@ use std::time::Duration;
 use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use parking_lot::{Mutex, RwLock};
 use serde_json::json;
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -436,6 +437,16 @@ impl Sessions {
         let loaded = self.loaded.lock();
         let of_id = || loaded.values().find(|loaded| loaded.session.id() == id);
         loaded.get(id).or_else(of_id).map(Arc::clone)
+    }
+
+    /// Waits until nobody loads the session of an id. If it is loaded then, it is returned, with what the last process
+    /// left open closed or gone on; else nobody can load it as long as the guard lives.
+    pub async fn keep_unloaded(&self, id: &str) -> Result<OwnedMutexGuard<()>, Arc<LoadedSession>> {
+        let guard = self.loading.lock(&stored_id(id)).await;
+        let Some(loaded) = self.find_loaded(id) else { return Ok(guard) };
+        drop(guard);
+        loaded.begun().await;
+        Err(loaded)
     }
 
     /// Streams the sessions that are stored and not loaded, of one directory or of all, the last changed

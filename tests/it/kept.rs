@@ -426,6 +426,8 @@ async fn a_chunk_is_shown_though_nothing_follows_it() {
 /// A store that does as a test says.
 pub(crate) struct Faulty {
     inner: Arc<dyn Store>,
+    /// `false` while opening a session waits, after the session is claimed.
+    pub(crate) opens: watch::Sender<bool>,
     /// `false` while appending waits.
     pub(crate) goes_on: watch::Sender<bool>,
     /// `false` while what has been appended is not confirmed.
@@ -440,8 +442,9 @@ pub(crate) struct Faulty {
 impl Faulty {
     pub(crate) fn new(inner: Arc<dyn Store>) -> Arc<Self> {
         let (goes_on, confirms) = (watch::Sender::new(true), watch::Sender::new(true));
-        let (fails, taken) = (Arc::default(), watch::Sender::new(false));
-        Arc::new(Self { inner, goes_on, confirms, fails, loses: Arc::default(), taken })
+        let (opens, taken) = (watch::Sender::new(true), watch::Sender::new(false));
+        let (fails, loses) = Default::default();
+        Arc::new(Self { inner, opens, goes_on, confirms, fails, loses, taken })
     }
 
     fn faulty(&self, claim: Box<dyn Claim>) -> Box<dyn Claim> {
@@ -498,6 +501,7 @@ impl Store for Faulty {
     }
 
     async fn secrets(&self, id: &str) -> Result<Secrets, StoreError> {
+        self.opens.subscribe().wait_for(|opens| *opens).await.unwrap();
         self.inner.secrets(id).await
     }
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::task::coop::consume_budget;
 
 use super::context::{self, SessionContext};
-use super::contexts::visible::VisibleContexts;
+use super::contexts::visible::{ReadSession, VisibleContexts};
 use super::dialect::Dialect;
 use super::requests::ListTasks;
 use super::results::TurnChanges;
@@ -160,11 +160,16 @@ async fn page_of(
     });
     let mut reading = stream::iter(reads).buffer_unordered(READ_AT_ONCE);
     while let Some((id, read)) = reading.next().await {
-        let Some((name, story)) = read? else { continue };
+        let Some(session) = read? else { continue };
         for listed in page.iter_mut().filter(|listed| listed.source.unread() == Some(&id)) {
-            let mut read = ReadTask::of(&name, &story, listed.turn, request);
-            read.complete().await;
-            listed.source = TaskSource::Read(Box::new(read));
+            listed.source = match &session {
+                ReadSession::Loaded(context) => TaskSource::Loaded(Arc::clone(context)),
+                ReadSession::Stored(name, story) => {
+                    let mut read = ReadTask::of(name, story, listed.turn, request);
+                    read.complete().await;
+                    TaskSource::Read(Box::new(read))
+                }
+            };
         }
     }
     let mut shown = Vec::new();
@@ -183,7 +188,7 @@ async fn page_of(
 }
 
 /// Reads the log of a stored session, of this id; nothing if it cannot be read.
-async fn read(contexts: VisibleContexts<'_>, id: &str) -> Result<Option<(String, Story)>, Error> {
+async fn read(contexts: VisibleContexts<'_>, id: &str) -> Result<Option<ReadSession>, Error> {
     contexts.read(id).await.map_err(|error| contexts.store_error(&error))
 }
 
@@ -195,7 +200,7 @@ async fn find(
 ) -> Result<FittingTasks, Error> {
     let most = request.from.saturating_add(request.size);
     let mut found = FittingTasks { newest: Vec::new(), most, total: 0 };
-    for context in contexts.all() {
+    for context in contexts.all_begun().await {
         if request.context.as_ref().is_some_and(|id| *id != context.id) {
             continue;
         }
@@ -270,18 +275,26 @@ async fn add_stored(
 async fn add_read(
     found: &mut FittingTasks,
     id: &str,
-    read: Option<&(String, Story)>,
+    read: Option<&ReadSession>,
     request: &ListTasks,
     dialect: Dialect,
 ) {
-    let Some((name, story)) = read else { return };
-    let id: Arc<str> = id.into();
-    found.add(fitting(story, request, dialect), |index, turn| {
-        if index < request.from {
-            return TaskSource::Stored(Arc::clone(&id));
+    match read {
+        Some(ReadSession::Stored(name, story)) => {
+            let id: Arc<str> = id.into();
+            found.add(fitting(story, request, dialect), |index, turn| {
+                if index < request.from {
+                    return TaskSource::Stored(Arc::clone(&id));
+                }
+                TaskSource::Read(Box::new(ReadTask::of(name, story, turn, request)))
+            });
         }
-        TaskSource::Read(Box::new(ReadTask::of(name, story, turn, request)))
-    });
+        Some(ReadSession::Loaded(context)) => {
+            let tasks = context.story(|story| fitting(story, request, dialect));
+            found.add(tasks, |_, _| TaskSource::Loaded(Arc::clone(context)));
+        }
+        None => return,
+    }
     if request.artifacts {
         found.complete().await;
     }

@@ -1,6 +1,7 @@
 //! A server of this process: ends of streams and of tasks, versions, limits.
 
 use std::future::pending;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,9 @@ use tandem_a2a::{
     AccessOptions, Ending, NetworkOptions, Quotas, ServeAcp, ServedSessions, ServerOptions, listen,
     serve,
 };
-use tandem_agent::session::{Access, Answer, Origin, Parts, Session, StoreHealth, ToolOutput};
+use tandem_agent::session::{
+    Access, Answer, Origin, Parts, Session, Store as _, StoreHealth, ToolOutput,
+};
 use tandem_agent::sessions::{LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions};
 use tandem_host::{Tool, ToolKind};
 use tandem_model::replay::Replay;
@@ -593,7 +596,8 @@ struct Asking {
 }
 
 impl Asking {
-    async fn begin(store: &Arc<Faulty>) -> Self {
+    /// Serves the sessions of a store.
+    async fn serve(store: &Arc<Faulty>) -> (Server, Arc<Sessions>) {
         let script = json!({ "when": "", "answers": one_call() }).to_string();
         let make: MakeSession = Arc::new(move |_, storage| {
             let model = Arc::new(Replay::from_script(&script).unwrap());
@@ -602,7 +606,11 @@ impl Asking {
         });
         let limits = SessionLimits { loaded: 1, idle: None, log_bytes: 1 << 20 };
         let sessions = Sessions::with_store(make, limits, Some(Arc::clone(store) as _));
-        let server = Server::registry(Arc::clone(&sessions), LONG).await;
+        (Server::registry(Arc::clone(&sessions), LONG).await, sessions)
+    }
+
+    async fn begin(store: &Arc<Faulty>) -> Self {
+        let (server, sessions) = Self::serve(store).await;
         let sent = server.call("message/send", message(json!({}))).await["result"].clone();
         assert_eq!(sent["status"]["state"], "input-required", "{sent}");
         let call = &sent["status"]["message"]["parts"][1]["data"]["tool_call_id"];
@@ -617,6 +625,66 @@ impl Asking {
         session.answer(&self.call, Answer::Reject, Origin::Terminal).unwrap();
         wait_until("the end of the turn", || session.running().is_none()).await;
     }
+}
+
+/// Returns a copy of the files of sessions, as a process that was killed leaves them.
+fn left_behind(home: &Path) -> tempfile::TempDir {
+    fn copy(from: &Path, to: &Path) {
+        for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+            let to = to.join(entry.file_name());
+            if entry.file_type().unwrap().is_dir() {
+                std::fs::create_dir(&to).unwrap();
+                copy(&entry.path(), &to);
+            } else {
+                std::fs::copy(entry.path(), to).unwrap();
+            }
+        }
+    }
+    let copied = tempfile::tempdir().unwrap();
+    copy(home, copied.path());
+    copied
+}
+
+#[tokio::test]
+async fn a_list_says_that_an_interrupted_task_has_failed_also_while_its_session_is_loaded() {
+    let home = tempfile::tempdir().unwrap();
+    let it = Asking::begin(&Faulty::new(Arc::new(FileStore::new(home.path().to_owned())))).await;
+    for (params, is_claimed_only) in [
+        (json!({ "contextId": it.task }), true),
+        (json!({ "contextId": it.task }), false),
+        (json!({}), true),
+        (json!({}), false),
+    ] {
+        let killed = left_behind(home.path());
+        let store = Faulty::new(Arc::new(FileStore::new(killed.path().to_owned())));
+        let (server, sessions) = Asking::serve(&store).await;
+        let gate = if is_claimed_only { &store.opens } else { &store.goes_on };
+        gate.send_replace(false);
+        let load = sessions.load(&it.task, Vec::new(), |_| ());
+        let listed = async {
+            while !store.is_held(&it.task).await.unwrap()
+                || !is_claimed_only && !sessions.contains(&it.task)
+            {
+                tokio::task::yield_now().await;
+            }
+            server.call("ListTasks", params.clone()).await
+        };
+        let opened = async {
+            // Long enough for an answer that waits for nothing.
+            for _ in 0..20 {
+                server.call("commands/get", json!({})).await;
+            }
+            gate.send_replace(true);
+        };
+        let (loaded, listed, ()) =
+            timeout(LONG, async { tokio::join!(load, listed, opened) }).await.unwrap();
+        let state = &listed["result"]["tasks"][0]["status"]["state"];
+        assert_eq!(state, "TASK_STATE_FAILED", "{params} {is_claimed_only} {listed}");
+        let session = loaded.unwrap().unwrap();
+        session.session().close();
+        timeout(LONG, session.session().saved()).await.unwrap();
+    }
+    it.end().await;
 }
 
 #[tokio::test]

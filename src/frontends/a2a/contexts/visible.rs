@@ -50,6 +50,14 @@ pub(in super::super) struct VisibleContexts<'a> {
     principal: &'a Principal,
 }
 
+/// A stored session whose log was read.
+pub(in super::super) enum ReadSession {
+    /// Somebody has loaded the session meanwhile.
+    Loaded(Arc<SessionContext>),
+    /// The id by which the principal knows the session, and what its log tells.
+    Stored(String, Story),
+}
+
 impl<'a> VisibleContexts<'a> {
     /// Returns `true` if a loaded session is one of these.
     fn sees(&self, loaded: &LoadedSession) -> bool {
@@ -131,9 +139,20 @@ impl<'a> VisibleContexts<'a> {
     }
 
     /// All that are loaded, in no order.
-    pub(in super::super) fn all(&self) -> Vec<Arc<SessionContext>> {
+    fn all(&self) -> Vec<Arc<SessionContext>> {
+        self.loaded().iter().map(|it| SessionContext::of(it)).collect()
+    }
+
+    /// All that are loaded, in no order, when what the last process left open in them is closed or goes on.
+    pub(in super::super) async fn all_begun(&self) -> Vec<Arc<SessionContext>> {
+        let loaded = self.loaded();
+        join_all(loaded.iter().map(|it| it.begun())).await;
+        loaded.iter().map(|it| SessionContext::of(it)).collect()
+    }
+
+    fn loaded(&self) -> Vec<Arc<LoadedSession>> {
         let loaded = self.all.registry().loaded().into_iter();
-        loaded.filter(|it| self.sees(it)).map(|it| SessionContext::of(&it)).collect()
+        loaded.filter(|it| self.sees(it)).collect()
     }
 
     /// Descriptions of those that are loaded, the last active first.
@@ -231,14 +250,15 @@ impl<'a> VisibleContexts<'a> {
     }
 
     /// Reads the log of a stored session by the id that the store has for it; nothing if it cannot be
-    /// read. The session is not loaded by it. Also returns the id by which the principal knows the
-    /// session.
-    pub(in super::super) async fn read(
-        &self,
-        id: &str,
-    ) -> Result<Option<(String, Story)>, StoreError> {
+    /// read. The session is not loaded by it.
+    pub(in super::super) async fn read(&self, id: &str) -> Result<Option<ReadSession>, StoreError> {
         let Some(sessions) = self.all.sessions() else { return Ok(None) };
         let Some(stored) = sessions.store() else { return Ok(None) };
+        // The log of a session that is being loaded may still show a turn that is about to be ended.
+        let _unloaded = match sessions.keep_unloaded(id).await {
+            Ok(guard) => guard,
+            Err(loaded) => return Ok(Some(ReadSession::Loaded(SessionContext::of(&loaded)))),
+        };
         let (bytes, policy) = (sessions.limits().log_bytes, sessions.resume_policy());
         let log = read_stored(&**stored, id, bytes, policy).await.inspect_err(|error| {
             tracing::debug!(id, "a stored session is not listed: {error}");
@@ -247,7 +267,7 @@ impl<'a> VisibleContexts<'a> {
         let story = Story::read(log.read(0)).await;
         let named = |name: &&str| self.candidates(name).iter().any(|it| stored_id(it) == id);
         let name = story.name().filter(named).unwrap_or(id).to_owned();
-        Ok(Some((name, story)))
+        Ok(Some(ReadSession::Stored(name, story)))
     }
 
     /// Returns the ids of the stored sessions in the middle of a turn of which their process ended, and
@@ -265,7 +285,7 @@ impl<'a> VisibleContexts<'a> {
             // Its receivers are secrets; most sessions have none.
             if store.secrets(&id).await.is_ok_and(|secrets| !secrets.is_empty())
                 && let Ok(Some(_)) = self.stored_id(&id).await
-                && let Ok(Some((_, story))) = self.read(&id).await
+                && let Ok(Some(ReadSession::Stored(_, story))) = self.read(&id).await
                 && !story.push().is_empty()
                 && story.was_interrupted()
             {
@@ -571,8 +591,11 @@ impl<'a> VisibleContexts<'a> {
             return Ok(Some(false));
         }
         // An unreadable session counts as the one that is meant: loading it tells the client why.
-        let story = self.read(id).await?;
-        Ok(Some(story.is_none_or(|(_, story)| story.is_recent(window))))
+        Ok(Some(match self.read(id).await? {
+            Some(ReadSession::Stored(_, story)) => story.is_recent(window),
+            Some(ReadSession::Loaded(context)) => context.story(|story| story.is_recent(window)),
+            None => true,
+        }))
     }
 
     /// The context that a message is for: by its id, or a new one, if need be of the session of the id `begins`.
