@@ -403,11 +403,11 @@ impl Sessions {
         Ok(added)
     }
 
-    /// Unloads a session of which nothing is kept any more: whoever asks for it next is told who has it, or gets it
-    /// as it is stored.
-    fn forget_abandoned(&self, taken: &Arc<LoadedSession>) {
+    /// Unloads a session if nothing of it is stored from here any more, and returns `true` then: who asks for it next
+    /// is told which process has it, or gets it as it is stored.
+    pub fn forget_abandoned(&self, taken: &Arc<LoadedSession>) -> bool {
         if taken.session.abandonment().is_none() {
-            return;
+            return false;
         }
         let removed = {
             let mut loaded = self.loaded.lock();
@@ -417,6 +417,7 @@ impl Sessions {
         if let Some(removed) = removed {
             removed.end();
         }
+        true
     }
 
     /// Returns the session of an id, its own or the one that a client chose, and notes that somebody

@@ -317,7 +317,10 @@ impl<'a> VisibleContexts<'a> {
         let ServedSessions::PerContext { sessions, .. } = &self.all.served else {
             return Ok(None);
         };
-        if let Some(loaded) = self.find_loaded(id, Naming::Any) {
+        if let Some(loaded) = self.find_loaded(id, Naming::Any)
+            // The registry's own task for that may come later than a client who was just told to ask again.
+            && !sessions.forget_abandoned(&loaded)
+        {
             loaded.begun().await;
             self.all.followed.remove(loaded.session().id());
             return Ok(Some(SessionContext::of(&loaded)));
