@@ -8,58 +8,18 @@
 //! of its turns; the operations (a turn, a command, a call, compression and others), which are
 //! functions of the engine; the engine, which holds the parts; the parts (log, state, transcript,
 //! model, tools, servers, approvals, instructions); the events.
+//!
+//! The folders hold what belongs to one subject, operations and parts alike: `events`, `state`, `context` (what
+//! the model is told), `turns`, `calls`, `persistence`.
 
-mod active_model;
-mod approvals;
-mod at_path;
-mod call;
-mod command;
-mod compress;
-mod connections;
-mod consent;
-mod conversation;
+mod calls;
+mod context;
 mod engine;
-mod event;
-mod file_uploads;
-mod fill;
-mod followed;
-mod gate;
-mod instructions;
-mod keep;
-mod log;
-mod loops;
-mod memory;
-mod mention;
-mod modes;
-mod open_calls;
-mod other_agents;
-mod own_call;
+mod events;
 mod parts;
-mod principal;
-mod projection;
-mod prompt;
-mod question;
-mod queue;
-mod recover;
-mod resources;
-mod resumption;
-mod rewind;
-mod saved_workspace;
-mod servers;
-mod span_content;
-mod spans;
-mod spending;
+mod persistence;
 mod state;
-mod storage;
-mod store;
-mod store_health;
-mod toolbox;
-mod transcript;
-mod turn;
-mod turn_progress;
-mod undo;
-mod user_questions;
-mod workspace_saving;
+mod turns;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -68,46 +28,48 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-pub use self::command::{
-    CommandArgument, CommandReply, CommandTurn, Commands, NotForModel, ResolvedCommand,
-    SessionCommand,
-};
+pub use self::calls::gate::Watching;
+pub use self::calls::question::AnswerError;
+pub use self::context::instructions::Today;
+pub use self::context::memory::{Memory, MemoryFile, Places};
+pub use self::context::rewind::{EarlierPrompt, EarlierPrompts};
 use self::engine::Engine;
 pub use self::engine::{DEFAULT_THINKING, Upkeep};
-pub use self::event::{
+pub use self::events::event::{
     CallStarted, Caller, ClientName, Compressed, Event, FORMAT, Masked, Origin, PromptFile,
     PromptPart, PromptTags, PushConfig, QuotedMessage, SessionStarted, StopReason, TaskEvent,
     ToolOutcome, TurnId, UnknownEvent, UnknownOutcome,
 };
-pub use self::fill::{PromptPiece, Template};
-pub use self::followed::FollowedSession;
-pub use self::gate::Watching;
-pub use self::instructions::Today;
-pub use self::log::{Entry, Log, Millis, Reader, now};
-pub use self::memory::{Memory, MemoryFile, Places};
-pub use self::parts::Parts;
-pub use self::principal::{PrincipalId, SessionAccess, ShareRole, Shares};
-pub use self::projection::{
+pub use self::events::log::{Entry, Log, Millis, Reader, now};
+pub use self::events::principal::{PrincipalId, SessionAccess, ShareRole, Shares};
+pub use self::events::projection::{
     ANSWER_RESTARTS, Activity, CallRecord, CallStatus, CallStep, LastAnswer, Projection,
     TurnRecord, TurnResult, Update, UpdateKind, explain_age, explain_error, explain_resumed,
     explain_retry, explain_stop, explain_unknown_outcome, origin_label, prompt_text,
 };
-pub use self::question::AnswerError;
-use self::queue::TurnQueue;
-pub use self::recover::{StoredSession, find_orphans, read_stored};
-pub use self::rewind::{EarlierPrompt, EarlierPrompts};
-pub use self::saved_workspace::{PastTurns, SavedPlace, SavedWorkspace, WorkspaceSave};
-pub use self::state::SessionState;
-use self::storage::Keeping;
-pub use self::storage::Storage;
-pub use self::store::{
+pub use self::events::saved_workspace::{PastTurns, SavedPlace, SavedWorkspace, WorkspaceSave};
+pub use self::parts::Parts;
+pub use self::persistence::followed::FollowedSession;
+pub use self::persistence::recover::{StoredSession, find_orphans, read_stored};
+use self::persistence::storage::Keeping;
+pub use self::persistence::storage::Storage;
+pub use self::persistence::store::{
     ActiveSession, Batch, BatchSummary, Claim, CurrentUse, ForkPoint, GitOrigin, Head, Holder,
     Listed, Order, Orphan, Query, Secrets, SessionUsage, SharedStore, Store, StoreError, Stored,
     StoredLog,
 };
-pub use self::store_health::StoreHealth;
-pub use self::turn_progress::ResumePolicy;
-pub use self::undo::{CallChange, Selection};
+pub use self::persistence::store_health::StoreHealth;
+pub use self::state::session_state::SessionState;
+use self::state::spending;
+pub use self::state::turn_progress::ResumePolicy;
+pub use self::state::undo::{CallChange, Selection};
+pub use self::turns::command::{
+    CommandArgument, CommandReply, CommandTurn, Commands, NotForModel, ResolvedCommand,
+    SessionCommand,
+};
+pub use self::turns::fill::{PromptPiece, Template};
+use self::turns::queue::TurnQueue;
+use self::turns::{command, mention};
 use tandem_host::background::Background;
 pub use tandem_host::buffers::TextBuffers;
 pub use tandem_host::client_terminals::{

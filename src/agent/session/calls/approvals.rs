@@ -1,0 +1,164 @@
+//! The approvals of a session: the policy, the questions that are open, and what an answer does.
+
+use std::future::pending;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+
+use super::gate::Gate;
+use super::question::Questions;
+use crate::session::events::event::{CallStarted, Event, ToolOutcome};
+use crate::session::events::log::Log;
+use crate::session::turns::spans;
+use tandem_host::ToolError;
+use tandem_policy::consent::Consent;
+use tandem_policy::{Answer, Decision, Permissions, Scope};
+
+/// Parts of a session that decide if a call runs.
+pub(crate) struct Approvals {
+    /// The policy, with the approval mode and what the user said always to allow.
+    pub(crate) permissions: Arc<Permissions>,
+    /// The user's consent to what the project's own settings would run.
+    pub(crate) consent: Arc<Consent>,
+    /// The questions that wait for an answer.
+    pub(crate) questions: Questions,
+    /// Calls that need no question, but must be shown before they run.
+    pub(crate) gate: Arc<Gate>,
+    log: Log,
+}
+
+impl Approvals {
+    pub(crate) fn new(permissions: Arc<Permissions>, consent: Arc<Consent>, log: Log) -> Self {
+        let (questions, gate) = (Questions::default(), Arc::default());
+        Self { permissions, consent, questions, gate, log }
+    }
+
+    /// Has the rules read that people have written, if they have not been, and tells people what is
+    /// wrong with them.
+    pub(crate) async fn load_rules(&self) {
+        if !self.permissions.is_loaded() {
+            let permissions = Arc::clone(&self.permissions);
+            let load = tokio::task::spawn_blocking(move || permissions.loaded());
+            // A fault is met again when something is checked, and then denies that.
+            drop(load.await);
+        }
+        for notice in self.permissions.news() {
+            self.log.append(Event::Notice(notice));
+        }
+    }
+
+    /// Announces a question and waits for its answer; `None` if the turn is cancelled first.
+    pub(crate) async fn ask(
+        &self,
+        asked: Arc<CallStarted>,
+        cancel: &CancellationToken,
+    ) -> Option<Answer> {
+        self.ask_until(asked, cancel, pending()).await
+    }
+
+    /// Does the same for a question that is of no use any more from some time on: `None` then, too.
+    pub(super) async fn ask_until(
+        &self,
+        asked: Arc<CallStarted>,
+        cancel: &CancellationToken,
+        useless: impl Future<Output = ()>,
+    ) -> Option<Answer> {
+        self.asked(asked, cancel, useless).instrument(spans::question()).await
+    }
+
+    async fn asked(
+        &self,
+        asked: Arc<CallStarted>,
+        cancel: &CancellationToken,
+        useless: impl Future<Output = ()>,
+    ) -> Option<Answer> {
+        let call = asked.call.id.clone();
+        // Before it is announced: a front end may answer at once.
+        let mut answer = self.questions.open(Arc::clone(&asked));
+        self.log.append(Event::CallStarted(asked));
+        let answer = tokio::select! {
+            biased;
+            answer = &mut answer => answer.ok(),
+            () = cancel.cancelled() => None,
+            // Somebody may have answered just before.
+            () = useless => {
+                if self.questions.expire(&call, || ()) { None } else { answer.try_recv().ok() }
+            }
+        };
+        if cancel.is_cancelled() {
+            self.questions.withdraw(|| ());
+        }
+        spans::question_ended(answer.as_ref().map(|(answer, _)| answer));
+        self.log.append(Event::QuestionClosed { call, answer: answer.clone() });
+        // What is said after the cancel does not count.
+        answer.filter(|_| !cancel.is_cancelled()).map(|(answer, _)| answer)
+    }
+
+    /// Acts on an answer. Returns the content with which the call may run, if the user has
+    /// edited it, or the outcome of a call that may not.
+    pub(crate) async fn obey(
+        &self,
+        answer: Option<&Answer>,
+        cancel: &CancellationToken,
+    ) -> Result<Option<String>, ToolOutcome> {
+        let Some(answer) = answer else { return Err(ToolOutcome::Cancelled) };
+        let decision = answer.decision();
+        match decision {
+            Decision::Always(scope) => self.allow_always(scope.clone()),
+            Decision::AlwaysAndSave(scope) => self.save(scope.clone()).await,
+            Decision::CancelTurn => cancel.cancel(),
+            Decision::RunEdited(content) => return Ok(Some(content.to_owned())),
+            _ => {}
+        }
+        refusal(decision).map_or(Ok(None), Err)
+    }
+
+    /// Allows from now on what the user said always to allow.
+    fn allow_always(&self, scope: Scope) {
+        self.log.append(Event::AlwaysAllowed { scope: scope.clone() });
+        self.permissions.allow(scope);
+    }
+
+    /// Takes back what the user said always to allow.
+    pub(crate) fn remove_always(&self, scope: Scope) {
+        self.permissions.disallow(&scope);
+        self.log.append(Event::AlwaysRemoved { scope });
+    }
+
+    /// Writes an answer down; people are told where, or why not.
+    async fn save(&self, scope: Scope) {
+        self.allow_always(scope.clone());
+        let permissions = Arc::clone(&self.permissions);
+        let saved = tokio::task::spawn_blocking(move || permissions.save(scope)).await;
+        let notice = match saved {
+            Ok(Ok(file)) => {
+                format!("Written to {}; `/permissions remove` takes it back.", file.display())
+            }
+            Ok(Err(why)) => format!("This counts until the session ends: {why}."),
+            Err(_) => "This counts until the session ends: it could not be written because of a \
+                fault in this agent; the log says more."
+                .to_owned(),
+        };
+        self.log.append(Event::Notice(notice));
+    }
+}
+
+/// Returns the outcome of a call that does not run.
+fn refusal(decision: Decision<'_>) -> Option<ToolOutcome> {
+    match decision {
+        Decision::Run
+        | Decision::RunEdited(_)
+        | Decision::Always(_)
+        | Decision::AlwaysAndSave(_) => None,
+        Decision::Reject(_) => Some(ToolOutcome::Rejected),
+        Decision::CancelTurn => Some(ToolOutcome::Cancelled),
+        Decision::Unclear(why) => {
+            let message = format!("Not run: the answer to the question was not understood: {why}");
+            Some(ToolOutcome::Failed(ToolError::new("answer_unclear", message)))
+        }
+        Decision::Nobody(message) => {
+            Some(ToolOutcome::Failed(ToolError::new("nobody_to_ask", message)))
+        }
+    }
+}

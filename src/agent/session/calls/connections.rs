@@ -1,0 +1,218 @@
+//! Connections of a command in the sandbox: what the policy leaves open, the user is asked while the
+//! command waits.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::own_call::{self, OwnCall};
+use crate::session::engine::Engine;
+use tandem_content::shorten::one_line;
+use tandem_host::network::{Admission, Connect, Destination};
+use tandem_host::{Access, ToolKind};
+use tandem_policy::{Answer, CONNECT, Decision, Permissions, Question, Scope, Verdict};
+
+/// Maximum number of connections that wait to be asked about.
+const MAX_WAITING: usize = 256;
+
+/// Maximum number of hosts that a question is about besides the first.
+const MAX_OTHER_HOSTS: usize = 99;
+
+/// Characters of the command in the title.
+const LONGEST: usize = 80;
+
+/// A connection that the user is to be asked about.
+struct WantedConnection {
+    destination: Destination,
+    is_allowed: bool,
+    admission: oneshot::Sender<Admission>,
+}
+
+/// The connections of one command that the user is to be asked about.
+pub(super) struct Connections {
+    wanted: mpsc::Receiver<WantedConnection>,
+    /// The command that connects, or the addresses that are read; on one line.
+    command: String,
+}
+
+impl Connections {
+    /// Returns them, and the function that decides for the command: by the policy as it is then, and by
+    /// asking as long as somebody [answers](Self::answer).
+    pub(super) fn of(permissions: &Arc<Permissions>, command: &str) -> (Self, Connect) {
+        let (sender, wanted) = mpsc::channel(MAX_WAITING);
+        let command = one_line(command, LONGEST);
+        let (permissions, label) = (Arc::clone(permissions), command.clone());
+        let connect = move |destination: Destination, is_allowed| {
+            let (permissions, label, sender) =
+                (Arc::clone(&permissions), label.clone(), sender.clone());
+            async move {
+                match connection(&label, &destination, is_allowed).judge(&permissions) {
+                    Verdict::Allow => return Admission::Admitted,
+                    Verdict::Deny { why, .. } => return Admission::Refused(why),
+                    Verdict::Ask(_) => {}
+                }
+                let (admission, admitted) = oneshot::channel();
+                let wanted = WantedConnection { destination, is_allowed, admission };
+                // Nobody is there when the call has ended.
+                drop(sender.send(wanted).await);
+                admitted.await.unwrap_or_else(|_| Admission::NotNow(ALONE.to_owned()))
+            }
+            .boxed()
+        };
+        (Self { wanted, command }, Arc::new(connect))
+    }
+
+    /// Asks until the command is over or the turn is cancelled; then the question that is open is withdrawn. The
+    /// hosts that have come up by then are asked about together, if the policy asks for the same reason.
+    pub(super) async fn answer(
+        mut self,
+        engine: &Engine,
+        cancel: &CancellationToken,
+        over: &CancellationToken,
+    ) {
+        let mut waiting = VecDeque::new();
+        loop {
+            if waiting.is_empty() {
+                let next = own_call::next(&mut self.wanted, cancel, over).await;
+                let Some(wanted) = next else { return };
+                waiting.push_back(wanted);
+            }
+            while let Ok(wanted) = self.wanted.try_recv() {
+                waiting.push_back(wanted);
+            }
+            // The last answer may allow or deny the hosts that still wait: they need no question then.
+            let Some(asked) = self.next_question(engine, &mut waiting) else { continue };
+            let HostsQuestion { first, others, question } = asked;
+            let call = connections(&self.command, &first, &others);
+            let answer = call.ask(engine, question, cancel, over.cancelled()).await;
+            for wanted in [first].into_iter().chain(others) {
+                // A command that has ended waits for no answer any more.
+                let _ = wanted.admission.send(admission_of(answer.as_ref()));
+            }
+            if cancel.is_cancelled() || over.is_cancelled() {
+                return;
+            }
+        }
+    }
+
+    /// Takes connections from those that wait: the first that is asked about, with all that are asked about for
+    /// the same reason. Those that are not asked about are decided. `None`: nothing is to be asked.
+    fn next_question(
+        &self,
+        engine: &Engine,
+        waiting: &mut VecDeque<WantedConnection>,
+    ) -> Option<HostsQuestion> {
+        let mut asked: Option<HostsQuestion> = None;
+        for wanted in std::mem::take(waiting) {
+            let call = connection(&self.command, &wanted.destination, wanted.is_allowed);
+            let admission = match (call.judge(&engine.approvals.permissions), &mut asked) {
+                (Verdict::Allow, _) => Admission::Admitted,
+                (Verdict::Deny { why, .. }, _) => Admission::Refused(why),
+                (Verdict::Ask(question), None) => {
+                    asked = Some(HostsQuestion { first: wanted, others: Vec::new(), question });
+                    continue;
+                }
+                (Verdict::Ask(question), Some(asked)) => {
+                    if question.rules == asked.question.rules
+                        && asked.others.len() < MAX_OTHER_HOSTS
+                    {
+                        asked.question.scopes = joined(&asked.question.scopes, question.scopes);
+                        asked.others.push(wanted);
+                    } else {
+                        waiting.push_back(wanted);
+                    }
+                    continue;
+                }
+            };
+            // The command may have ended.
+            let _ = wanted.admission.send(admission);
+        }
+        asked
+    }
+}
+
+/// A question about hosts that are asked about together.
+struct HostsQuestion {
+    first: WantedConnection,
+    others: Vec<WantedConnection>,
+    question: Question,
+}
+
+/// Returns the scopes of a question about the connections of two.
+fn joined(some: &[Scope], others: Vec<Scope>) -> Vec<Scope> {
+    let both = some.iter().cloned().zip(others);
+    let both = both.map(|scopes| match scopes {
+        (Scope::Connections(mut hosts), Scope::Connections(more)) => {
+            hosts.extend(more);
+            hosts.sort();
+            hosts.dedup();
+            Scope::Connections(hosts)
+        }
+        (scope, _) => scope,
+    });
+    both.collect()
+}
+
+/// Returns the call that stands for connections of a command which are asked about together.
+fn connections(command: &str, first: &WantedConnection, others: &[WantedConnection]) -> OwnCall {
+    let call = connection(command, &first.destination, first.is_allowed);
+    if others.is_empty() {
+        return call;
+    }
+    let label =
+        format!("Connect to {} and {} more (for {command})", first.destination, others.len());
+    let others: Vec<_> = others.iter().map(|wanted| wanted.destination.to_string()).collect();
+    let Destination { host, port } = first.destination.clone();
+    let args = json!({ "host": host, "port": port, "others": others });
+    let (command, is_allowed) = (command.to_owned(), first.is_allowed);
+    let access = Access::Connect { host, port, others, command, is_allowed };
+    OwnCall { args, access, label, ..call }
+}
+
+/// Returns the call that stands for a connection of a command.
+fn connection(command: &str, destination: &Destination, is_allowed: bool) -> OwnCall {
+    let Destination { host, port } = destination.clone();
+    OwnCall {
+        name: CONNECT,
+        args: json!({ "host": host, "port": port }),
+        access: Access::Connect {
+            host,
+            port,
+            others: Vec::new(),
+            command: command.to_owned(),
+            is_allowed,
+        },
+        kind: ToolKind::Fetch,
+        label: format!("Connect to {destination} (for {command})"),
+        done: brings,
+    }
+}
+
+/// Returns what a yes brings, for people.
+fn brings(decision: Decision<'_>) -> &'static str {
+    match decision {
+        Decision::Always(_) => "Commands may connect there while this session is open.",
+        Decision::AlwaysAndSave(_) => "Commands may connect there from now on.",
+        _ => "The command may connect there until it ends.",
+    }
+}
+
+fn admission_of(answer: Option<&Answer>) -> Admission {
+    match answer.map(Answer::decision) {
+        Some(decision) if decision.runs() => Admission::Admitted,
+        Some(Decision::Reject(None)) => Admission::Refused(REJECTED.to_owned()),
+        Some(Decision::Reject(Some(why))) => {
+            Admission::Refused(format!("{REJECTED}, and said: {why}"))
+        }
+        Some(Decision::Nobody(why)) => Admission::Refused(why.to_owned()),
+        _ => Admission::Refused("the question was not answered".to_owned()),
+    }
+}
+
+const REJECTED: &str = "the user did not allow it";
+const ALONE: &str = "nobody can be asked after the call of a command has ended; run what needs this host \
+    in the foreground";

@@ -1,0 +1,92 @@
+//! The question whether the programs of the project's own settings may be used: asked before the first
+//! turn goes on, in every front end, like any other question.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::session::engine::Engine;
+use crate::session::events::event::{CallStarted, Caller, Event, ToolOutcome};
+use tandem_host::{Access, Summary, ToolError, ToolKind, ToolOutput};
+use tandem_model::Call;
+use tandem_policy::consent::{ConsentError, ConsentStatus, Executable};
+use tandem_policy::{Answer, Decision, Question, QuestionSubject, RuleName};
+
+/// Asks if nobody has answered yet. Returns whether it did.
+pub(crate) async fn ask(engine: &Engine, cancel: &CancellationToken) -> bool {
+    let Some(review) = cancel.run_until_cancelled(engine.approvals.consent.review()).await else {
+        return false;
+    };
+    if review.status != ConsentStatus::Pending {
+        return false;
+    }
+    let shown = review.executables;
+    let started = question(engine, &shown);
+    let id = started.call.id.clone();
+    let answer = engine.approvals.ask(started, cancel).await;
+    let outcome = take(engine, &shown, answer, cancel).await;
+    engine.calls.finish(id, outcome);
+    true
+}
+
+fn question(engine: &Engine, executables: &[Executable]) -> Arc<CallStarted> {
+    let folder = engine.host.workspace.root().display().to_string();
+    let lines: Vec<_> = executables.iter().map(ToString::to_string).collect();
+    let description =
+        format!("The settings in {folder} would have this run:\n- {}", lines.join("\n- "));
+    let call = Call {
+        id: String::new(),
+        name: "trust_folder".to_owned(),
+        args: json!({ "folder": folder, "runs": lines }),
+    };
+    Arc::new(CallStarted {
+        call: engine.calls.with_unique_id(call),
+        caller: Caller::Agent,
+        kind: ToolKind::Other,
+        summary: Summary::new(format!("Use what the settings in {folder} would run")),
+        access: Access::Other { description },
+        question: Some(Question {
+            subject: QuestionSubject::FolderPrograms,
+            why:
+                "this folder's own settings are not trusted yet; `/permissions trust` changes the \
+                answer"
+                    .to_owned(),
+            rules: vec![RuleName::BuiltIn("unknown-folder".to_owned())],
+            ..Question::default()
+        }),
+    })
+}
+
+/// Acts on the answer about the programs that were shown. Returns the outcome of the call that asked.
+async fn take(
+    engine: &Engine,
+    shown: &[Executable],
+    answer: Option<Answer>,
+    cancel: &CancellationToken,
+) -> ToolOutcome {
+    let permitted = engine.approvals.obey(answer.as_ref(), cancel).await;
+    let yes = permitted.is_ok();
+    match answer.as_ref().map(Answer::decision) {
+        Some(Decision::Nobody(_)) => {
+            engine.approvals.consent.settle(false);
+            engine.servers.hub.withdraw();
+        }
+        Some(decision) if decision.runs() || matches!(decision, Decision::Reject(_)) => {
+            match engine.servers.answer(shown, yes).await {
+                Ok(()) => {}
+                Err(why @ ConsentError::NotSaved(_)) => {
+                    engine.log.append(Event::Notice(why.to_string()));
+                }
+                Err(why @ ConsentError::Changed) => {
+                    let error = ToolError::new("programs_changed", why.to_string());
+                    return ToolOutcome::Failed(error);
+                }
+            }
+        }
+        // It stays open: whoever comes next is asked.
+        _ => {}
+    }
+    let used = "What the folder's settings run is used.";
+    permitted.map_or_else(|outcome| outcome, |_| ToolOutcome::Done(ToolOutput::new(used, used)))
+}

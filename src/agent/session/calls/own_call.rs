@@ -1,0 +1,77 @@
+//! Calls of the agent's own that come up while another call runs: the policy judges them, and people are
+//! asked about them as about any call, while that other call waits.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::session::engine::Engine;
+use crate::session::events::event::{CallStarted, Caller, ToolOutcome};
+use tandem_host::{Access, Summary, ToolKind, ToolOutput};
+use tandem_model::Call;
+use tandem_policy::{Answer, Decision, Environment, Permissions, PolicyRequest, Question, Verdict};
+
+/// A call of the agent's own.
+pub(super) struct OwnCall {
+    /// Name by which rules know the call; no tool has it.
+    pub(super) name: &'static str,
+    pub(super) args: Value,
+    pub(super) access: Access,
+    pub(super) kind: ToolKind,
+    /// One line for people.
+    pub(super) label: String,
+    /// Says for people what a yes has brought.
+    pub(super) done: fn(Decision<'_>) -> &'static str,
+}
+
+impl OwnCall {
+    /// Applies the policy.
+    pub(super) fn judge(&self, permissions: &Permissions) -> Verdict {
+        let Self { name, args, access, .. } = self;
+        let request = PolicyRequest { tool: name, aliases: &[], args, access };
+        permissions.check(&request, &Environment::default()).verdict
+    }
+
+    /// Asks about the call, and ends it. `None`: the turn was cancelled, or the question was `useless` before
+    /// anybody answered.
+    pub(super) async fn ask(
+        self,
+        engine: &Engine,
+        question: Question,
+        cancel: &CancellationToken,
+        useless: impl Future<Output = ()>,
+    ) -> Option<Answer> {
+        let call = Call { id: String::new(), name: self.name.to_owned(), args: self.args };
+        let started = CallStarted {
+            call: engine.calls.with_unique_id(call),
+            caller: Caller::Agent,
+            kind: self.kind,
+            summary: Summary::new(self.label),
+            access: self.access,
+            question: Some(question),
+        };
+        let id = started.call.id.clone();
+        let answer = engine.approvals.ask_until(Arc::new(started), cancel, useless).await;
+        let outcome = match engine.approvals.obey(answer.as_ref(), cancel).await {
+            Ok(_) => {
+                let done = answer.as_ref().map_or("", |answer| (self.done)(answer.decision()));
+                ToolOutcome::Done(ToolOutput::new(done, done))
+            }
+            Err(outcome) => outcome,
+        };
+        engine.calls.finish(id, outcome);
+        answer
+    }
+}
+
+/// Waits for the next that comes up; `None` when the other call is over, or its turn is cancelled.
+pub(super) async fn next<T>(
+    waiting: &mut mpsc::Receiver<T>,
+    cancel: &CancellationToken,
+    over: &CancellationToken,
+) -> Option<T> {
+    let next = over.run_until_cancelled(waiting.recv()).await.flatten();
+    next.filter(|_| !cancel.is_cancelled())
+}

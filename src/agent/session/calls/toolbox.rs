@@ -1,0 +1,190 @@
+//! The tools of a session: the built-in ones, then those of MCP servers. Their descriptions are
+//! long: they are put together when a turn first needs them, because nothing is to come before the
+//! answer to `initialize`, and freed at its end, because an idle session is to take little memory. As
+//! long as nothing has changed, models are told the same bytes.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::other_agents::{self, BuiltInCall};
+use crate::session::state::session_state::CurrentState;
+use parking_lot::Mutex;
+use tandem_host::{Access, Tool, ToolSpec};
+use tandem_mcp::Hub;
+use tandem_model::{Call, ToolDeclaration};
+use tandem_policy::rules::ToolList;
+use tandem_policy::{LoadedRules, Permissions, PolicyRequest};
+
+/// The tools of a session.
+pub(crate) struct Toolbox {
+    built_in: Vec<Arc<dyn Tool>>,
+    servers: Arc<Hub>,
+    permissions: Arc<Permissions>,
+    /// State of the session, which may limit the tools.
+    state: CurrentState,
+    known: Mutex<Option<Arc<ToolCatalog>>>,
+}
+
+/// All tools, as the servers offered them at some time, and rules allowed them.
+struct ToolCatalog {
+    /// Version of what the servers offer.
+    version: u64,
+    /// Number of built-in tools that are available.
+    offered: usize,
+    /// Rules from which the tools were selected.
+    rules: Arc<LoadedRules>,
+    /// Names to which the session is limited, if it is.
+    limit: Option<Arc<[String]>>,
+    tools: Vec<Arc<dyn Tool>>,
+    /// The specification of each tool.
+    specs: Vec<Arc<ToolSpec>>,
+    /// The declaration of each tool that rules and the limit allow, for the model.
+    declarations: Arc<[ToolDeclaration]>,
+}
+
+impl Toolbox {
+    pub(crate) fn new(
+        built_in: Vec<Arc<dyn Tool>>,
+        servers: Arc<Hub>,
+        permissions: Arc<Permissions>,
+        state: CurrentState,
+    ) -> Self {
+        Self { built_in, servers, permissions, state, known: Mutex::default() }
+    }
+
+    /// Returns the tool of that name, current or older. Some models write no dots in names.
+    pub(super) fn find(&self, name: &str) -> Option<(Arc<dyn Tool>, Arc<ToolSpec>)> {
+        let known = self.known();
+        let specs = &known.specs;
+        let is_it = |spec: &Arc<ToolSpec>| spec.is_named(name);
+        let without_dots = |spec: &Arc<ToolSpec>| spec.name.replace('.', "_") == name;
+        let found = specs.iter().position(is_it).or_else(|| specs.iter().position(without_dots))?;
+        Some((Arc::clone(&known.tools[found]), Arc::clone(&specs[found])))
+    }
+
+    /// Returns a call under the names of the tool that it means and of that tool's arguments: models also use the
+    /// names of other agents' tools. Calls of tools of servers stay as they are.
+    pub(super) fn translated(&self, mut call: Call) -> Call {
+        if self.find(&call.name).is_none() {
+            let bare = other_agents::without_prefix(&call.name).to_owned();
+            if self.find(&bare).is_some() {
+                call.name = bare;
+            } else if let Some(BuiltInCall { tool, args }) =
+                other_agents::translate(&call.name, call.args.clone())
+                && self.find(tool).is_some()
+            {
+                (call.name, call.args) = (tool.to_owned(), args);
+                return call;
+            }
+        }
+        let known = self.known();
+        let built_in = known.specs[..known.offered].iter().find(|spec| spec.is_named(&call.name));
+        if let Some(spec) = built_in {
+            call.args = other_agents::arguments(&spec.name, call.args);
+        }
+        call
+    }
+
+    /// Returns the error for the model when it calls a tool that does not exist.
+    pub(super) fn unknown(&self, name: &str) -> String {
+        if let Some(why) = self.servers.missing(name) {
+            return format!("The tool `{name}` is unavailable now. {why}");
+        }
+        let known = self.known();
+        let names: Vec<_> = match known.limit {
+            Some(_) => known.declarations.iter().map(|tool| tool.name.as_str()).collect(),
+            None => known.specs.iter().map(|spec| spec.name.as_str()).collect(),
+        };
+        format!("Unknown tool `{name}`. Known tools: {}.", names.join(", "))
+    }
+
+    /// Returns the reason, for the model, why the session may not use the tool of a call; `None` if it may.
+    pub(super) fn beyond_limit(&self, request: &PolicyRequest<'_>) -> Option<String> {
+        let names = self.limit()?;
+        if ToolList::new(&names).has(request) {
+            return None;
+        }
+        let tools = match &*names {
+            [] => "none".to_owned(),
+            names => names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
+        };
+        Some(format!(
+            "Not run: `{}` is none of the tools that this session may use ({tools}). Go on without it, and say in your \
+             answer what is missing.",
+            request.tool
+        ))
+    }
+
+    /// Returns the names to which the session is limited, if it is.
+    fn limit(&self) -> Option<Arc<[String]>> {
+        self.state.look(|state| state.tools.clone())
+    }
+
+    /// Returns the tool declarations for the model, always in the same order.
+    pub(crate) fn declarations(&self) -> Arc<[ToolDeclaration]> {
+        // Asked here only, and not for each call: it may read files.
+        let offered = self.offered().count();
+        Arc::clone(&self.known_if(|known| known.offered == offered).declarations)
+    }
+
+    /// Frees the catalog, which is put together anew when it is needed next.
+    pub(crate) fn free(&self) {
+        *self.known.lock() = None;
+    }
+
+    fn known(&self) -> Arc<ToolCatalog> {
+        self.known_if(|_| true)
+    }
+
+    /// Returns the current catalog if nothing has changed and `is_good` accepts it; otherwise a new
+    /// one.
+    fn known_if(&self, is_good: impl Fn(&ToolCatalog) -> bool) -> Arc<ToolCatalog> {
+        let mut known = self.known.lock();
+        let version = self.servers.version();
+        let (rules, limit) = (self.permissions.loaded(), self.limit());
+        let same = |known: &ToolCatalog| {
+            known.version == version && Arc::ptr_eq(&known.rules, &rules) && known.limit == limit
+        };
+        match &*known {
+            Some(known) if same(known) && is_good(known) => Arc::clone(known),
+            _ => Arc::clone(known.insert(Arc::new(self.read(version, rules, limit)))),
+        }
+    }
+
+    /// Returns the built-in tools that can do something.
+    fn offered(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
+        self.built_in.iter().filter(|tool| tool.is_offered())
+    }
+
+    fn read(
+        &self,
+        version: u64,
+        rules: Arc<LoadedRules>,
+        limit: Option<Arc<[String]>>,
+    ) -> ToolCatalog {
+        let mut tools: Vec<_> = self.offered().map(Arc::clone).collect();
+        let offered = tools.len();
+        tools.extend(self.servers.tools());
+        let specs: Vec<_> = tools.iter().map(|tool| Arc::new(tool.spec())).collect();
+        let list = limit.as_ref().map(|names| ToolList::new(names));
+        let told = tools.iter().zip(&specs).filter(|(tool, spec)| {
+            let access = tool.access().unwrap_or(Access::Nothing);
+            let request = request(spec, &access);
+            list.as_ref().is_none_or(|list| list.has(&request))
+                && !self.permissions.removes(&request)
+        });
+        let declare = |(_, spec): (_, &Arc<ToolSpec>)| ToolDeclaration {
+            name: spec.name.clone(),
+            description: spec.description.clone(),
+            parameters: spec.parameters.clone(),
+        };
+        let declarations = told.map(declare).collect();
+        ToolCatalog { version, offered, rules, limit, tools, specs, declarations }
+    }
+}
+
+/// Returns a tool as rules and limits see it before it is called.
+fn request<'a>(spec: &'a ToolSpec, access: &'a Access) -> PolicyRequest<'a> {
+    PolicyRequest { tool: &spec.name, aliases: spec.aliases, args: &Value::Null, access }
+}

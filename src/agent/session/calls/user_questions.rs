@@ -1,0 +1,97 @@
+//! Questions that come up while a call runs: what the policy leaves open, the user is asked while the call
+//! waits.
+
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::own_call::{self, OwnCall};
+use crate::session::engine::Engine;
+use tandem_host::{Access, AskUser, ToolKind, UserAnswer, UserQuestion};
+use tandem_policy::{Answer, Decision, Verdict};
+
+/// Name by which rules know these calls, which no tool makes.
+const TOOL: &str = "answer_agent";
+
+/// Maximum number of questions of one call that wait.
+const WAITING: usize = 16;
+
+/// A question, and the way back of its answer.
+type Waiting = (UserQuestion, oneshot::Sender<UserAnswer>);
+
+/// The questions of one call.
+pub(super) struct UserQuestions {
+    waiting: mpsc::Receiver<Waiting>,
+}
+
+impl UserQuestions {
+    /// Returns them, and the function that asks as long as somebody [answers](Self::answer).
+    pub(super) fn of_call() -> (Self, AskUser) {
+        let (sender, waiting) = mpsc::channel(WAITING);
+        let ask = move |question| {
+            let sender = sender.clone();
+            async move {
+                let (reply, answer) = oneshot::channel();
+                // Nobody is there when the call has ended.
+                drop(sender.send((question, reply)).await);
+                answer.await.unwrap_or(UserAnswer::Withdrawn)
+            }
+            .boxed()
+        };
+        (Self { waiting }, Arc::new(ask))
+    }
+
+    /// Answers one after another, until the call is over; then the question that is open is withdrawn.
+    pub(super) async fn answer(
+        mut self,
+        engine: &Engine,
+        cancel: &CancellationToken,
+        over: &CancellationToken,
+    ) {
+        while let Some((asked, mut reply)) = own_call::next(&mut self.waiting, cancel, over).await {
+            let call = question_of(asked);
+            let answer = match call.judge(&engine.approvals.permissions) {
+                Verdict::Allow => UserAnswer::Allowed,
+                Verdict::Deny { why, .. } => UserAnswer::Rejected(Some(why)),
+                Verdict::Ask(question) => {
+                    let useless = async {
+                        tokio::select! {
+                            () = over.cancelled() => {}
+                            () = reply.closed() => {}
+                        }
+                    };
+                    let asked = call.ask(engine, question, cancel, useless);
+                    answer_of(asked.await.as_ref())
+                }
+            };
+            // Whoever asked may not wait any more.
+            let _ = reply.send(answer);
+        }
+    }
+}
+
+/// Returns the call that stands for a question of another agent.
+fn question_of(UserQuestion { agent, tool, label, description, danger }: UserQuestion) -> OwnCall {
+    OwnCall {
+        name: TOOL,
+        args: json!({ "agent": agent, "tool": tool, "asks": description }),
+        access: Access::AgentQuestion { agent, tool, description, danger },
+        kind: ToolKind::Other,
+        label,
+        done: |_| "Allowed.",
+    }
+}
+
+fn answer_of(answer: Option<&Answer>) -> UserAnswer {
+    match answer.map(Answer::decision) {
+        Some(decision) if decision.runs() => UserAnswer::Allowed,
+        Some(Decision::Reject(why)) => UserAnswer::Rejected(why.map(str::to_owned)),
+        Some(Decision::Nobody(why) | Decision::Unclear(why)) => {
+            UserAnswer::Rejected(Some(why.to_owned()))
+        }
+        _ => UserAnswer::Withdrawn,
+    }
+}

@@ -1,0 +1,10 @@
+//! Context of the model: instructions, memory, the conversation so far, and its compression.
+
+pub(crate) mod at_path;
+pub(crate) mod compress;
+pub(crate) mod conversation;
+pub(crate) mod instructions;
+pub(crate) mod memory;
+pub(crate) mod prompt;
+pub(crate) mod rewind;
+pub(crate) mod transcript;

@@ -1,0 +1,272 @@
+//! A conversation that has become long is told in short: the model sums up what came before, the
+//! user's own words and the newest messages stay as they are.
+
+pub(crate) mod background;
+pub(crate) mod beginning;
+mod mask;
+mod old;
+pub(super) mod record;
+mod summary;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio_util::sync::CancellationToken;
+
+use self::mask::{MaskLimits, mask};
+use self::old::SummarizedMessages;
+use self::summary::{Summary, SummedUp, Writing, whole};
+use crate::session::engine::Engine;
+use crate::session::events::event::{self, Compressed, Event};
+use tandem_model::{self as model, Message};
+
+/// Percentage of the window that the user's earlier words may have.
+const SAID: u64 = 10;
+
+/// Growth of the conversation, in percent of the window, after which it is compressed, or that is
+/// tried, again.
+const AGAIN: u64 = 10;
+
+/// Tokens of the newest results of calls that are not told in short, or a fifth of the window.
+const NEWEST: u64 = 50_000;
+
+/// Maximum number of transcript files that the model is told of.
+const WHOLE: usize = 20;
+
+/// Advice to people when the conversation is no longer compressed by itself.
+const AGAIN_BY_HAND: &str =
+    ". It is not tried again by itself: `/compress` does so, `/clear` begins anew.";
+
+/// Sentinel: automatic compression is off.
+const DISABLED: u64 = u64::MAX;
+
+/// Reason why a conversation is as long as before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CompressError {
+    /// There is nothing to sum up yet.
+    Nothing,
+    /// The turn is cancelled.
+    Cancelled,
+    /// The summary that the turn waited for was given up: another model answers from now on.
+    GivenUp,
+    /// The model did not answer; why.
+    Model(model::Error),
+    /// The summary was empty, or longer than the messages that it sums up.
+    Useless,
+}
+
+impl std::fmt::Display for CompressError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("there is nothing to compress yet"),
+            Self::Cancelled => f.write_str("it was cancelled"),
+            Self::GivenUp => f.write_str("another model answers from now on"),
+            Self::Model(error) => error.fmt(f),
+            Self::Useless => f.write_str("the summary is empty, or no shorter"),
+        }
+    }
+}
+
+/// Has the conversation compressed if it has become long for the model's window: the summary is
+/// written beside the turns, and takes effect here, before the first request that finds it written.
+/// Only a conversation that nearly fills the window waits for it. Whether it is shorter now.
+pub(crate) async fn if_needed(engine: &Engine, cancel: &CancellationToken) -> bool {
+    let Some(window) = engine.model.input_limit() else { return false };
+    let is_under_way = is_under_way(engine);
+    let size = engine.size();
+    let threshold = share(window, engine.upkeep.compress_at);
+    // Half-way: what is left is room for the answer, and for the results of one more round.
+    let is_nearly_full = size >= threshold + window.saturating_sub(threshold) / 2;
+    let newest = NEWEST.min(window / 5);
+    let done = if is_under_way {
+        // Nothing is told in short meanwhile: the summary would be of what is not told any more.
+        if !is_nearly_full && !engine.compression.summary.is_there() {
+            return false;
+        }
+        finish(engine, cancel).await
+    } else {
+        if size < threshold.max(engine.compression.next_size.load(Ordering::Relaxed))
+            || mask(engine, MaskLimits { newest, but_last: true, least: size / 5 }).await
+        {
+            return false;
+        }
+        match begin(engine) {
+            Ok(writing) if is_nearly_full => write(engine, &writing, "", cancel).await,
+            Ok(writing) => {
+                engine.compression.summary.begin(writing);
+                return false;
+            }
+            Err(why) => Err(why),
+        }
+    };
+    match done {
+        Ok(_) => return true,
+        Err(CompressError::Cancelled | CompressError::GivenUp) => return false,
+        Err(CompressError::Nothing) => {}
+        Err(why) => {
+            let is_useless = why == CompressError::Useless;
+            let again = if is_useless { AGAIN_BY_HAND } else { "" };
+            let notice = format!("The conversation could not be compressed: {why}{again}");
+            engine.log.append(Event::Notice(notice));
+            mask(engine, MaskLimits { newest: newest / 4, but_last: true, least: 0 }).await;
+            // The next summary would be no shorter either, and each costs as much as the conversation.
+            if is_useless {
+                engine.compression.next_size.store(DISABLED, Ordering::Relaxed);
+                return false;
+            }
+        }
+    }
+    engine.compression.next_size.store(grown(size, window), Ordering::Relaxed);
+    false
+}
+
+/// Makes a conversation shorter that the model will not take, also after `tried` tries, which are
+/// counted here; whether it did. None if the turn is cancelled.
+pub(crate) async fn as_needed(
+    engine: &Engine,
+    tried: &mut usize,
+    cancel: &CancellationToken,
+) -> Option<bool> {
+    let is_under_way = is_under_way(engine);
+    // A summary that was begun earlier may be of too little: it is no try.
+    *tried += usize::from(!is_under_way);
+    let done = match *tried {
+        _ if is_under_way => Some(finish(engine, cancel).await),
+        1 => Some(compress(engine, "", cancel).await),
+        2 => None,
+        _ => return Some(false),
+    };
+    match done {
+        // `GivenUp`: another model was chosen, which may take the conversation as it is.
+        Some(Ok(_) | Err(CompressError::GivenUp)) => return Some(true),
+        Some(Err(CompressError::Cancelled)) => return None,
+        Some(Err(why)) => {
+            let notice =
+                format!("The conversation is too long, and could not be summarized: {why}");
+            engine.log.append(Event::Notice(notice));
+        }
+        None => {}
+    }
+    Some(mask(engine, MaskLimits { newest: 0, but_last: false, least: 0 }).await)
+}
+
+/// Compresses the conversation, and waits for the summary; one that is under way is given up, as it
+/// is of less, and not about what the user wants. That is said in `about`, if they want anything.
+pub(crate) async fn compress(
+    engine: &Engine,
+    about: &str,
+    cancel: &CancellationToken,
+) -> Result<Arc<Compressed>, CompressError> {
+    engine.compression.summary.give_up();
+    let writing = begin(engine)?;
+    write(engine, &writing, about, cancel).await
+}
+
+/// Begins the summary of the messages that the conversation begins with now. People are told.
+fn begin(engine: &Engine) -> Result<Writing, CompressError> {
+    let old = engine.conversation(SummarizedMessages::of).ok_or(CompressError::Nothing)?;
+    let size = engine.size();
+    let notice = format!("Compressing the conversation of {} tokens", event::tokens(size));
+    engine.log.append(Event::Notice(notice));
+    let room = engine.model.input_limit().map_or(size, |window| window * 6 / 10);
+    Ok(Writing { old: Arc::new(old), model: engine.model.get(), thinking: engine.thinking(), room })
+}
+
+/// Has a summary written while the turn waits.
+async fn write(
+    engine: &Engine,
+    writing: &Writing,
+    about: &str,
+    cancel: &CancellationToken,
+) -> Result<Arc<Compressed>, CompressError> {
+    let say = |retry| {
+        engine.log.append(Event::Retry(retry));
+    };
+    let summed_up = cancel.run_until_cancelled(writing.sum_up(about, say)).await;
+    take_effect(engine, &writing.old, summed_up.ok_or(CompressError::Cancelled)?).await
+}
+
+/// Waits for the summary that is under way. It stays if the turn is cancelled first.
+async fn finish(
+    engine: &Engine,
+    cancel: &CancellationToken,
+) -> Result<Arc<Compressed>, CompressError> {
+    if !engine.compression.summary.is_there() {
+        engine.log.append(Event::Notice("Waiting for the summary of the conversation".to_owned()));
+    }
+    cancel
+        .run_until_cancelled(engine.compression.summary.there())
+        .await
+        .ok_or(CompressError::Cancelled)?;
+    let (old, summed_up) = engine.compression.summary.take().await.ok_or(CompressError::GivenUp)?;
+    take_effect(engine, &old, summed_up).await
+}
+
+/// Returns whether a summary is under way that fits the conversation as it is now. Only turns
+/// change the conversation, and they run one after the other: the answer stays true for the turn
+/// that asks.
+fn is_under_way(engine: &Engine) -> bool {
+    engine.conversation(|conversation| engine.compression.summary.is_for(conversation))
+}
+
+/// Puts a summary in the place of what it is of. What came after that stays as it is.
+async fn take_effect(
+    engine: &Engine,
+    old: &SummarizedMessages,
+    summed_up: SummedUp,
+) -> Result<Arc<Compressed>, CompressError> {
+    let Summary { snapshot, title, usage } = summed_up.map_err(CompressError::Model)?;
+    let conversation = engine.conversation(Clone::clone);
+    let size = engine.size();
+    let window = engine.model.input_limit();
+    let kept = old.kept(&conversation);
+    let in_turn = !matches!(kept.first().map(|first| &**first), Some(Message::User(_)));
+    let mut short = engine.transcript.lock().record().told(&engine.host.workspace);
+    (short.said, short.unsaid) = old.said(window.unwrap_or(size) * SAID / 100, in_turn);
+    short.whole = keep_whole(engine, old).await;
+    (short.snapshot, short.usage) = (snapshot, usage);
+    let from = old.end(&conversation).unwrap_or(engine.log.len());
+    (short.from, short.before) = (from, size);
+    let mut after = conversation.clone();
+    after.compress(&Arc::new(short.clone()), &engine.host.outputs);
+    if short.snapshot.is_empty() || after.tokens() >= conversation.tokens() {
+        return Err(CompressError::Useless);
+    }
+    short.after = size.saturating_sub(conversation.tokens() - after.tokens());
+    let again = window.map_or(0, |window| grown(short.after, window));
+    let short = Arc::new(short);
+    engine.log.append(Event::Compressed(Arc::clone(&short)));
+    engine.retitle(&title);
+    engine.compression.next_size.store(again, Ordering::Relaxed);
+    // The beginning is new anyway: what people have written, all of it, is in it.
+    engine.instructions.begin_anew();
+    Ok(short)
+}
+
+/// Writes the messages to a file, all of them. Returns the names of the files that have what was said
+/// before.
+async fn keep_whole(engine: &Engine, old: &SummarizedMessages) -> Vec<String> {
+    let before = old.before.as_ref();
+    let mut files = before.map_or_else(Vec::new, |before| before.short.whole.clone());
+    let (outputs, text) = (Arc::clone(&engine.host.outputs), whole(old.news()));
+    let keep = move || outputs.name(&outputs.keep("conversation", &text)?);
+    files.extend(tokio::task::spawn_blocking(keep).await.ok().flatten());
+    files.drain(..files.len().saturating_sub(WHOLE));
+    files
+}
+
+/// The size that a conversation of this size has when it is worth compressing again.
+fn grown(size: u64, window: u64) -> u64 {
+    size.saturating_add(window * AGAIN / 100)
+}
+
+/// A share of a window.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a token more or less does not matter"
+)]
+fn share(window: u64, share: f64) -> u64 {
+    (window as f64 * share) as u64
+}

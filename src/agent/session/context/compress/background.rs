@@ -1,0 +1,134 @@
+//! A summary that is written beside the turns. It belongs to the session, not to the turn that it was
+//! begun in: it ends with the session, or when nobody can use it any more.
+
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::old::SummarizedMessages;
+use super::summary::{SummedUp, Writing};
+use crate::session::context::conversation::MessageHistory;
+use parking_lot::Mutex;
+use tandem_model::Error;
+
+/// State of a session's compression.
+#[derive(Default)]
+pub(in crate::session) struct Compression {
+    /// Number of tokens from which on the conversation is compressed next, if it is long by then.
+    pub(super) next_size: AtomicU64,
+    /// The summary of earlier messages that is being written beside the turns.
+    pub(super) summary: UnderWay,
+}
+
+impl Compression {
+    /// Begins anew: the conversation is another one, or another model's, so that what failed may work
+    /// now, and what is under way is not for it.
+    pub(in crate::session) fn reset(&self) {
+        self.summary.give_up();
+        self.next_size.store(0, Ordering::Relaxed);
+    }
+
+    /// Ends with the session: gives the summary up that is under way, and lets none begin.
+    pub(in crate::session) fn end(&self) {
+        self.summary.replace(SummaryState::Ended);
+    }
+}
+
+/// The summary that is under way, if one is.
+#[derive(Default)]
+pub(super) struct UnderWay(Mutex<SummaryState>);
+
+#[derive(Default)]
+enum SummaryState {
+    #[default]
+    Idle,
+    Running(PendingSummary),
+    /// The session has ended, and no summary begins any more.
+    Ended,
+}
+
+/// A summary that is being written, or is there and not used yet.
+struct PendingSummary {
+    old: Arc<SummarizedMessages>,
+    /// Cancelled when the task has ended, however it did.
+    ended: CancellationToken,
+    task: AbortOnDropHandle<SummedUp>,
+}
+
+impl UnderWay {
+    /// Begins to write a summary, in place of another one; not if the session has ended.
+    pub(super) fn begin(&self, writing: Writing) {
+        let mut state = self.0.lock();
+        if matches!(*state, SummaryState::Ended) {
+            return;
+        }
+        let (old, ended) = (Arc::clone(&writing.old), CancellationToken::new());
+        let end_on_drop = ended.clone().drop_guard();
+        let task = AbortOnDropHandle::new(tokio::spawn(async move {
+            let _end_on_drop = end_on_drop;
+            // Nobody waits for it, so nobody is told that it takes long.
+            writing.sum_up("", |_| ()).await
+        }));
+        *state = SummaryState::Running(PendingSummary { old, ended, task });
+    }
+
+    /// Returns `true` if a summary is under way that fits this conversation. Abandons one that does
+    /// not.
+    pub(super) fn is_for(&self, conversation: &MessageHistory) -> bool {
+        let mut state = self.0.lock();
+        let SummaryState::Running(running) = &*state else { return false };
+        if running.old.begins(conversation) {
+            return true;
+        }
+        *state = SummaryState::Idle;
+        false
+    }
+
+    /// Returns `true` if the summary is ready.
+    pub(super) fn is_there(&self) -> bool {
+        self.ended().is_some_and(|ended| ended.is_cancelled())
+    }
+
+    /// Waits until the summary is ready, or given up.
+    pub(super) async fn there(&self) {
+        if let Some(ended) = self.ended() {
+            ended.cancelled().await;
+        }
+    }
+
+    /// Waits for the summary, and returns it with the summarized messages; `None` if the summary
+    /// was abandoned.
+    pub(super) async fn take(&self) -> Option<(Arc<SummarizedMessages>, SummedUp)> {
+        let running = self.replace(SummaryState::Idle)?;
+        let fault =
+            |_| Err(Error::BadAnswer("a fault in this agent; its log says more".to_owned()));
+        Some((running.old, running.task.await.unwrap_or_else(fault)))
+    }
+
+    /// Gives the summary up that is under way.
+    pub(super) fn give_up(&self) {
+        self.replace(SummaryState::Idle);
+    }
+
+    fn ended(&self) -> Option<CancellationToken> {
+        match &*self.0.lock() {
+            SummaryState::Running(running) => Some(running.ended.clone()),
+            SummaryState::Idle | SummaryState::Ended => None,
+        }
+    }
+
+    /// Sets the state and returns the summary that was under way. `Ended` is final.
+    fn replace(&self, by: SummaryState) -> Option<PendingSummary> {
+        let mut state = self.0.lock();
+        if matches!(*state, SummaryState::Ended) {
+            return None;
+        }
+        match mem::replace(&mut *state, by) {
+            SummaryState::Running(running) => Some(running),
+            SummaryState::Idle | SummaryState::Ended => None,
+        }
+    }
+}

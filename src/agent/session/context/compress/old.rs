@@ -1,0 +1,95 @@
+//! The messages to summarize: the beginning of a conversation.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::beginning::{Beginning, MESSAGES as BEGINNING, words};
+use crate::session::context::conversation::MessageHistory;
+use crate::session::events::event::QuotedMessage;
+use tandem_content::shorten::shorten;
+use tandem_model::{Message, tokens};
+
+/// The share of the conversation that stays as it is.
+const KEPT: u64 = 30;
+
+/// The messages that a summary takes the place of.
+pub(super) struct SummarizedMessages {
+    messages: Vec<Arc<Message>>,
+    /// Index in the log where each of them begins.
+    indexes: Vec<usize>,
+    /// The result of the previous compression, with which these messages begin.
+    pub(super) before: Option<Arc<Beginning>>,
+}
+
+impl SummarizedMessages {
+    /// All but the newest messages, if that is anything.
+    pub(super) fn of(conversation: &MessageHistory) -> Option<Self> {
+        let split = conversation.split(conversation.tokens() * KEPT / 100);
+        let messages = conversation.messages()[..split].to_vec();
+        let indexes = conversation.indexes()[..split].to_vec();
+        let old = Self { messages, indexes, before: conversation.begins().cloned() };
+        let is_more = old.news().iter().any(|message| !matches!(**message, Message::User(_)));
+        is_more.then_some(old)
+    }
+
+    /// Returns the messages that no earlier summary covers.
+    pub(super) fn news(&self) -> &[Arc<Message>] {
+        self.messages.get(self.news_begin()..).unwrap_or_default()
+    }
+
+    fn news_begin(&self) -> usize {
+        self.before.as_ref().map_or(0, |_| BEGINNING)
+    }
+
+    /// Index in the log where the messages after these begin, if there are any.
+    pub(super) fn end(&self, conversation: &MessageHistory) -> Option<usize> {
+        conversation.indexes().get(self.messages.len()).copied()
+    }
+
+    /// Returns whether a conversation begins with these very messages, none changed and none gone.
+    pub(super) fn begins(&self, conversation: &MessageHistory) -> bool {
+        let begins = conversation.messages().get(..self.messages.len());
+        begins.is_some_and(|begins| {
+            begins.iter().zip(&self.messages).all(|(now, old)| Arc::ptr_eq(now, old))
+        })
+    }
+
+    /// The messages that come after these: they stay as they are.
+    pub(super) fn kept<'a>(&self, conversation: &'a MessageHistory) -> &'a [Arc<Message>] {
+        conversation.messages().get(self.messages.len()..).unwrap_or_default()
+    }
+
+    /// Returns the user's messages word for word, the newest as far as `room` (in tokens) allows,
+    /// and the number of those left out. The last message is not among them if the model is told it
+    /// again because these messages end in the middle of its turn.
+    pub(super) fn said(&self, room: u64, in_turn: bool) -> (Vec<QuotedMessage>, usize) {
+        let earlier = self.before.iter().flat_map(|before| before.quotes());
+        let mut said: Vec<(QuotedMessage, Cow<'_, str>)> =
+            earlier.map(|(quote, text)| (quote, Cow::Borrowed(text))).collect();
+        let indexes = self.indexes.iter().skip(self.news_begin());
+        let now = self.news().iter().zip(indexes);
+        let mut now: Vec<_> = now.filter_map(|(it, at)| Some((words(it)?, *at))).collect();
+        if in_turn {
+            now.pop();
+        }
+        // One that would leave no room for others is cut.
+        said.extend(now.into_iter().map(|(text, at)| {
+            let most = text.len() as u64 * (room / 2) / tokens::of_text(text).max(1);
+            let most = usize::try_from(most).unwrap_or(usize::MAX);
+            let short = shorten(text, most);
+            let chars = (*short != *text).then_some(most);
+            (QuotedMessage { at, chars }, short)
+        }));
+        let mut left = room;
+        let fits = |(_, text): &&(QuotedMessage, Cow<'_, str>)| {
+            let tokens = tokens::of_text(text);
+            let fits = tokens <= left;
+            left = left.saturating_sub(tokens);
+            fits
+        };
+        let count = said.iter().rev().take_while(fits).count();
+        let left_out = said.len() - count;
+        let unsaid = self.before.as_ref().map_or(0, |before| before.short.unsaid) + left_out;
+        (said.drain(left_out..).map(|(quote, _)| quote).collect(), unsaid)
+    }
+}

@@ -1,0 +1,231 @@
+//! Memory files: the `GEMINI.md` and `AGENTS.md` files of the user and of the project, with
+//! instructions for the model.
+
+mod import;
+mod places;
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use self::import::{Importer, hidden, real, text};
+pub use self::places::Places;
+use tandem_host::memory_file;
+use tandem_host::workspace::Workspace;
+
+/// Returns whether the model may be told the memory files of a folder.
+type Trusts = Box<dyn Fn(&Path) -> bool + Send + Sync>;
+
+/// Reader of the memory files.
+pub struct Memory {
+    places: Places,
+    trusts: Trusts,
+}
+
+/// One file, and what it says; or why that is not told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryFile {
+    /// Absolute.
+    pub path: PathBuf,
+    /// Trimmed, with what it imports, and not empty.
+    pub content: Result<String, String>,
+}
+
+impl Memory {
+    /// `trusts` says no to a folder of a project whose files are not to be followed.
+    pub fn new(places: Places, trusts: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
+        Self { places, trusts: Box::new(trusts) }
+    }
+
+    /// The file that what the user wants remembered is added to.
+    pub fn user_file(&self) -> Option<PathBuf> {
+        self.places.user_file()
+    }
+
+    /// Returns the name that a new memory file gets.
+    pub(crate) fn name(&self) -> &str {
+        self.places.name()
+    }
+
+    /// Reads the files that there are: the user's own, then those at the workspace's roots and
+    /// above, then those in `more`, directories in the workspace.
+    pub(super) fn read(&self, workspace: &Workspace, more: &[PathBuf]) -> Vec<MemoryFile> {
+        let mut reading =
+            MemoryReader { memory: self, workspace, files: Vec::new(), ids: HashSet::new() };
+        let user: Vec<_> =
+            self.places.user.iter().chain(&self.places.home).filter_map(|dir| real(dir)).collect();
+        for directory in &self.places.user {
+            reading.add(directory, false, &user);
+        }
+        for root in self.places.roots(workspace) {
+            let top = self.places.top(root);
+            for directory in self.places.upwards(root) {
+                let allowed = top.clone().unwrap_or_else(|| directory.clone());
+                let of_project = self.places.is_of_project(&directory, root);
+                reading.add_trusted(&directory, of_project, &[allowed]);
+            }
+        }
+        for directory in more {
+            let mut roots = self.places.roots(workspace).iter();
+            if let Some(root) = roots.find(|root| directory.starts_with(root)) {
+                let allowed = self.places.top(root).unwrap_or_else(|| root.clone());
+                reading.add_trusted(directory, true, &[allowed]);
+            }
+        }
+        reading.files
+    }
+
+    /// Adds a line to the user's own file; which file that is. What it says otherwise is kept.
+    pub(crate) fn add(&self, fact: &str) -> Result<PathBuf, String> {
+        let file = self.user_file().ok_or("Your home directory is unknown: set `HOME`.")?;
+        memory_file::add(&file, fact).map_err(|err| err.message)?;
+        Ok(file)
+    }
+}
+
+/// Memory files read so far.
+struct MemoryReader<'a> {
+    memory: &'a Memory,
+    workspace: &'a Workspace,
+    files: Vec<MemoryFile>,
+    /// Device and inode numbers of the files read.
+    ids: HashSet<(u64, u64)>,
+}
+
+impl MemoryReader<'_> {
+    /// Reads what is in a directory of a project, or above one.
+    fn add_trusted(&mut self, directory: &Path, of_project: bool, allowed: &[PathBuf]) {
+        let files = self.memory.places.in_directory(directory, of_project);
+        // The judgement resolves the whole path of the directory, which may be one of very many.
+        if of_project && files.is_empty() {
+            return;
+        }
+        if (self.memory.trusts)(directory) {
+            return self.add(directory, of_project, allowed);
+        }
+        for path in files {
+            let content = Err("you have said not to trust its folder".to_owned());
+            self.files.push(MemoryFile { path, content });
+        }
+    }
+
+    /// Reads what is in a directory; what it leads to must be in one of those that are `allowed`. Says which files
+    /// outside of the project only the project names.
+    fn add(&mut self, directory: &Path, of_project: bool, allowed: &[PathBuf]) {
+        let before = self.files.len();
+        for path in self.memory.places.in_directory(directory, of_project) {
+            let found = fs::metadata(&path).ok();
+            if found.is_some_and(|found| !self.ids.insert((found.dev(), found.ino()))) {
+                continue;
+            }
+            let content = self.content(&path, allowed);
+            // The same text under two names is told once.
+            let known = self.files[before..].iter().any(|file| file.content == content);
+            if content.as_deref() != Ok("") && !known {
+                self.files.push(MemoryFile { path, content });
+            }
+        }
+        if of_project {
+            return;
+        }
+        for path in self.memory.places.named_by_project(directory) {
+            let why = "only a project's settings name it, and they count in the project";
+            self.files.push(MemoryFile { path, content: Err(why.to_owned()) });
+        }
+    }
+
+    fn content(&self, path: &Path, allowed: &[PathBuf]) -> Result<String, String> {
+        let real = fs::canonicalize(path).map_err(|err| err.to_string())?;
+        if let Some(rules) = hidden(self.workspace, &real) {
+            return Err(format!("it is ignored by {rules}"));
+        }
+        // A user's own file may be a link to anywhere.
+        let places = &self.memory.places;
+        let own = path.parent().is_some_and(|dir| places.user.iter().any(|user| user == dir));
+        let directory = allowed.iter().find(|dir| real.starts_with(dir)).filter(|_| !own);
+        if !own && directory.is_none() {
+            return Err(format!("it is a link to {}, outside the project", real.display()));
+        }
+        if let Some(why) = self.workspace.secrets().why(&real).filter(|_| !own) {
+            return Err(format!("it leads to a file that may hold secrets: {why}"));
+        }
+        let text = text(&real, directory, places.file_bytes)?;
+        let home = places.home.as_deref();
+        let room = places.file_bytes.saturating_sub(text.len() as u64);
+        let seen = HashSet::new();
+        let mut importer = Importer { workspace: self.workspace, allowed, home, room, seen };
+        Ok(importer.expand(&text, &real))
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::thread;
+
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+    use super::*;
+
+    /// Number of times that the files are read: without the repair, some of so few are outside.
+    const ROUNDS: usize = 1000;
+
+    #[test]
+    fn trust_is_looked_up_only_for_directories_that_have_a_memory_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let below: Vec<_> = (1..=100).map(|depth| root.join("d/".repeat(depth))).collect();
+        fs::create_dir_all(&below[99]).unwrap();
+        fs::write(below[41].join("AGENTS.md"), "words\n").unwrap();
+        let looked_up = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&looked_up);
+        let workspace = Workspace::new(&root, &[]).unwrap();
+        let memory = Memory::new(Places::default(), move |_| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            true
+        });
+        let files = memory.read(&workspace, &below);
+        assert_eq!(files.len(), 1, "{files:?}");
+        assert_eq!(looked_up.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn no_memory_file_outside_is_read_while_a_directory_and_a_link_change_places() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, outside) = (dir.path().join("ws"), dir.path().join("outside"));
+        for (directory, text) in [(&root.join("rules"), "inside"), (&outside, "the key")] {
+            fs::create_dir_all(directory).unwrap();
+            fs::write(directory.join("file"), text).unwrap();
+        }
+        fs::write(root.join("AGENTS.md"), "Rules: @rules/file\n").unwrap();
+        symlink("rules/file", root.join("GEMINI.md")).unwrap();
+        symlink(&outside, root.join("link")).unwrap();
+        let workspace = Workspace::new(&root, &[]).unwrap();
+        let memory = Memory::new(Places::default(), |_| true);
+        let is_over = AtomicBool::new(false);
+        let (one, other) = (root.join("rules"), root.join("link"));
+        let exchange = || renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).unwrap();
+        let exchanging = || {
+            while !is_over.load(Ordering::Relaxed) {
+                exchange();
+            }
+        };
+        let told = thread::scope(|scope| {
+            scope.spawn(exchanging);
+            let told: Vec<_> = (0..ROUNDS).map(|_| memory.read(&workspace, &[])).collect();
+            is_over.store(true, Ordering::Relaxed);
+            told
+        });
+        let told: Vec<_> =
+            told.iter().flatten().filter_map(|file| file.content.as_ref().ok()).collect();
+        assert!(told.iter().all(|text| !text.contains("the key")), "{told:?}");
+        if one.is_symlink() {
+            exchange();
+        }
+        let told = memory.read(&workspace, &[]);
+        assert!(told.iter().any(|file| file.content.as_deref() == Ok("inside")), "{told:?}");
+    }
+}

@@ -1,0 +1,545 @@
+//! The conversation as the model is told it, made from the events.
+//!
+//! One more reader of the log: it folds each event in once, however often the model is asked.
+
+use std::collections::{HashMap, HashSet};
+use std::mem;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::compress::beginning::MESSAGES as BEGINNING;
+use super::compress::record::WorkRecord;
+use super::conversation::MessageHistory;
+use super::rewind::RewoundParts;
+use crate::session::events::event::{
+    CallStarted, Caller, Compressed, Event, Masked, PromptFile, PromptPart, StopReason,
+    ToolOutcome, TurnId, UnknownOutcome,
+};
+use crate::session::events::log::Reader;
+use crate::session::persistence::recover::AFTER_PAUSE;
+use crate::session::state::modes::told_plan_mode;
+use tandem_host::outputs::Outputs;
+use tandem_model::{Assistant, Call, Message, Native, Part, ToolResult};
+use tandem_policy::{Answer, Decision};
+
+/// The conversation as folded from the log so far.
+pub(crate) struct Transcript {
+    log: Reader,
+    outputs: Arc<Outputs>,
+    /// The parts of the log that are not folded in, but for what counts all the same.
+    rewound: RewoundParts,
+    /// Index of the event that is folded in.
+    index: usize,
+    conversation: MessageHistory,
+    record: WorkRecord,
+    /// Number of the model's answers, with those that it has forgotten or never given.
+    answers: usize,
+    /// Ids of the calls that the model knows to have asked for.
+    known_calls: HashSet<String>,
+    /// `true` if the model was last told that plan mode is on.
+    plan_told: bool,
+    /// Prompts whose turn has not come.
+    queued: HashMap<TurnId, Vec<PromptPart>>,
+    /// The turn that runs, and where its messages begin.
+    running: Option<(TurnId, usize)>,
+    /// The user's message, until the model is asked: what it mentions is still added.
+    user: Vec<Part>,
+    /// The prompt as the user's message begins with it, until that is whole.
+    prompt: Option<Vec<Part>>,
+    /// Index of the event that the user's message, the answer, and the calls begin with.
+    user_index: usize,
+    answer_index: usize,
+    calls_index: usize,
+    /// The calls that read what the prompt mentions, or run it.
+    mentioned: Vec<String>,
+    /// `true` if the prompt is a command line.
+    shell: bool,
+    /// Text so far of the answer that is being streamed.
+    text: String,
+    /// The message with the part of an answer that came before it was cut off, if that was so last.
+    cut_off: Option<Arc<Message>>,
+    /// The calls of the last answer, and what has come of each.
+    calls: Vec<(Call, Option<ToolOutcome>)>,
+    /// Those of them that were allowed to begin.
+    begun: HashSet<String>,
+    /// The user's words on calls that they rejected, by call.
+    objections: HashMap<String, String>,
+    /// Additional text for the model with the results of calls, by call.
+    told: HashMap<String, String>,
+    /// Texts for the model with the next results of calls, or with the next prompt.
+    next: Vec<String>,
+    /// The files that the user has put back since the model was last asked, and the calls whose
+    /// changes that took back.
+    restored: Vec<String>,
+}
+
+impl Transcript {
+    pub(crate) fn new(log: Reader, outputs: Arc<Outputs>) -> Self {
+        Self {
+            log,
+            outputs,
+            rewound: RewoundParts::default(),
+            index: 0,
+            user_index: 0,
+            answer_index: 0,
+            calls_index: 0,
+            conversation: MessageHistory::default(),
+            record: WorkRecord::default(),
+            answers: 0,
+            known_calls: HashSet::new(),
+            plan_told: false,
+            queued: HashMap::new(),
+            running: None,
+            user: Vec::new(),
+            prompt: None,
+            mentioned: Vec::new(),
+            shell: false,
+            text: String::new(),
+            cut_off: None,
+            calls: Vec::new(),
+            begun: HashSet::new(),
+            objections: HashMap::new(),
+            told: HashMap::new(),
+            next: Vec::new(),
+            restored: Vec::new(),
+        }
+    }
+
+    /// Returns the messages that are whole, but for what is still added to the last.
+    pub(crate) fn conversation(&mut self) -> &MessageHistory {
+        self.catch_up();
+        &self.conversation
+    }
+
+    /// Returns `true` if a message is being put together.
+    pub(crate) fn is_message_open(&mut self) -> bool {
+        self.catch_up();
+        !self.user.is_empty() || !self.text.is_empty() || !self.calls.is_empty()
+    }
+
+    /// Returns `true` if the model has not answered what it was told last, or not to the end.
+    pub(crate) fn is_unanswered(&mut self) -> bool {
+        self.catch_up();
+        let last = self.conversation.messages().last();
+        last.is_some_and(|last| !matches!(**last, Message::Assistant(_))) || self.is_cut_off()
+    }
+
+    /// Returns `true` if the last message is a part of an answer that was cut off.
+    fn is_cut_off(&self) -> bool {
+        let last = self.conversation.messages().last();
+        last.zip(self.cut_off.as_ref()).is_some_and(|(last, cut_off)| Arc::ptr_eq(last, cut_off))
+    }
+
+    /// Returns the size of the prompt in tokens; `beside` returns the tokens that are not messages.
+    /// An answer that is still being streamed does not count.
+    pub(crate) fn size(&mut self, beside: impl FnOnce() -> u64) -> u64 {
+        self.catch_up();
+        self.conversation.size(beside)
+    }
+
+    /// Returns the facts of the conversation that need no model.
+    pub(super) fn record(&mut self) -> &WorkRecord {
+        self.catch_up();
+        &self.record
+    }
+
+    /// Returns the number of the model's answers.
+    pub(crate) fn answers(&mut self) -> usize {
+        self.catch_up();
+        self.answers
+    }
+
+    /// Returns `true` if the model was last told that plan mode is on.
+    pub(crate) fn plan_told(&mut self) -> bool {
+        self.catch_up();
+        self.plan_told
+    }
+
+    /// Folds in what has happened up to now. To be called while it happens: what is left to fold
+    /// when the model is asked next holds up everybody.
+    pub(crate) fn catch_up(&mut self) {
+        while let Some(entry) = self.log.try_next_run() {
+            if matches!(*entry.event, Event::Rewound { .. }) && !self.rewound.covers(entry.index) {
+                self.begin_anew();
+                continue;
+            }
+            self.index = entry.index;
+            if self.rewound.contains(entry.index) {
+                self.fold_rewound(&entry.event);
+            } else {
+                self.record.fold(&entry.event);
+                self.fold(&entry.event);
+            }
+        }
+    }
+
+    /// Begins with the first event again, without what the model has never been told. Of a log that
+    /// was read from a store, all that is left out is found at once.
+    fn begin_anew(&mut self) {
+        let rewound = RewoundParts::of(&mut self.log.restarted());
+        let anew = Self::new(self.log.restarted(), Arc::clone(&self.outputs));
+        *self = Self { rewound, ..anew };
+    }
+
+    /// Folds in an event that the model has never been told of: what waits goes on to wait, what
+    /// the model was asked has cost something, and what became of files is as true as before.
+    fn fold_rewound(&mut self, event: &Event) {
+        match event {
+            Event::TurnQueued { turn, prompt, .. } => {
+                self.queued.insert(*turn, prompt.clone());
+            }
+            Event::TurnFinished { turn, .. } => _ = self.queued.remove(turn),
+            Event::AnswerFinished { .. } => self.answers += 1,
+            Event::FileRestored { call, path } => self.restored(call, path),
+            Event::ToldNext(text) if text == AFTER_PAUSE && !self.next.contains(text) => {
+                self.next.push(text.clone());
+            }
+            _ => {}
+        }
+    }
+
+    fn fold(&mut self, event: &Event) {
+        match event {
+            Event::TurnQueued { turn, prompt, .. } => {
+                self.queued.insert(*turn, prompt.clone());
+            }
+            Event::TurnStarted { turn } => self.turn_started(*turn),
+            Event::TurnResumed { .. } => self.turn_resumed(),
+            Event::CommandStarted { .. } => self.command_started(),
+            Event::Asked(prompt) if prompt.is_empty() => self.ask_again(),
+            Event::Asked(prompt) => {
+                self.user.clone_from(prompt);
+                self.user_index = self.index;
+            }
+            Event::Told { call, text } => self.tell(call.as_deref(), text),
+            Event::ToldNext(text) => {
+                self.plan_told = told_plan_mode(text).unwrap_or(self.plan_told);
+                self.next.push(text.clone());
+            }
+            Event::MessageCompleted => self.flush(),
+            Event::Compressed(short) => self.compress(short),
+            Event::Masked(masked) => self.mask(masked),
+            Event::Forgotten => self.forget(),
+            Event::Text(more) => self.say(more),
+            Event::Retry(retry) if retry.discard => self.text.clear(),
+            Event::AnswerFinished { calls, native, usage, .. } => {
+                self.answered(calls, native.clone());
+                self.conversation.count(*usage);
+            }
+            Event::CallStarted(started) => self.call_started(started),
+            Event::QuestionClosed { call, answer: Some((answer, _)) } => {
+                self.question_closed(call, answer);
+            }
+            Event::CallFinished { call, outcome } => self.finished(call, outcome),
+            Event::FileRestored { call, path } => self.restored(call, path),
+            Event::TurnFinished { turn, reason } => self.turn_finished(*turn, reason),
+            Event::SessionStarted(_)
+            | Event::SystemPrompt(_)
+            | Event::Thought(_)
+            | Event::Retry(_)
+            | Event::Notice(_)
+            | Event::Output(_)
+            | Event::CommandFailed(_)
+            | Event::CommandReplied { .. }
+            | Event::SessionRenamed { .. }
+            | Event::ModelChanged { .. }
+            | Event::ThinkingChanged { .. }
+            | Event::ToolsLimited { .. }
+            | Event::WorkspaceSaved(_)
+            | Event::ModeChanged { .. }
+            | Event::CallProgress { .. }
+            | Event::FileChanged { .. }
+            | Event::QuestionClosed { .. }
+            | Event::AlwaysAllowed { .. }
+            | Event::AlwaysRemoved { .. }
+            | Event::Rewound { .. }
+            | Event::Task(_)
+            | Event::Unknown(_) => {}
+        }
+    }
+
+    fn say(&mut self, more: &str) {
+        if self.text.is_empty() {
+            self.answer_index = self.index;
+        }
+        self.text.push_str(more);
+    }
+
+    fn turn_started(&mut self, turn: TurnId) {
+        self.flush();
+        self.running = Some((turn, self.conversation.messages().len()));
+        let prompt = self.queued.remove(&turn).unwrap_or_default();
+        self.shell = matches!(prompt[..], [PromptPart::Shell(_)]);
+        self.user = user(&prompt, &self.outputs);
+        self.prompt = Some(self.user.clone());
+        self.user_index = self.index;
+    }
+
+    /// The model is not told what the user said to a command.
+    fn command_started(&mut self) {
+        self.user.clear();
+        self.prompt = None;
+    }
+
+    /// Leaves out what was said of an answer that was not whole. If the prompt was not whole, what it
+    /// mentions is read anew.
+    fn turn_resumed(&mut self) {
+        self.text.clear();
+        if let Some(prompt) = &self.prompt {
+            self.user.clone_from(prompt);
+            self.mentioned.clear();
+        }
+    }
+
+    fn call_started(&mut self, started: &CallStarted) {
+        match started.caller {
+            Caller::Prompt => self.mentioned.push(started.call.id.clone()),
+            Caller::Model if started.question.is_none() => {
+                self.begun.insert(started.call.id.clone());
+            }
+            Caller::Model | Caller::Agent => {}
+        }
+    }
+
+    fn question_closed(&mut self, call: &str, answer: &Answer) {
+        match answer.decision() {
+            Decision::Reject(Some(why)) => {
+                self.objections.insert(call.to_owned(), why.to_owned());
+            }
+            decision if decision.runs() => {
+                self.begun.insert(call.to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    fn answered(&mut self, calls: &[Call], native: Option<Native>) {
+        self.answers += 1;
+        self.flush_user();
+        self.known_calls.extend(calls.iter().map(|call| call.id.clone()));
+        if self.text.is_empty() {
+            self.answer_index = self.index;
+        }
+        let text = mem::take(&mut self.text);
+        let answer = Assistant { text, calls: calls.to_vec(), native };
+        self.conversation.push(Message::Assistant(answer), self.answer_index);
+        // None is told without its results.
+        self.calls_index = self.answer_index;
+        self.calls = calls.iter().map(|call| (call.clone(), None)).collect();
+    }
+
+    fn tell(&mut self, call: Option<&str>, text: &str) {
+        match call {
+            Some(id) if self.calls.iter().any(|(call, _)| call.id == id) => {
+                self.told.entry(id.to_owned()).or_default().push_str(text);
+            }
+            // What the prompt mentions is told with the prompt.
+            _ => self.add(Part::Text(text.to_owned())),
+        }
+    }
+
+    /// Adds to the user's message.
+    fn add(&mut self, part: Part) {
+        if self.user.is_empty() {
+            self.user_index = self.index;
+        }
+        self.user.push(part);
+    }
+
+    /// Takes in that a change of a call is undone. Of one that the model knows nothing of, it is not
+    /// told that either.
+    fn restored(&mut self, call: &str, path: &Path) {
+        if self.known_calls.contains(call) {
+            self.restored.push(format!("{} (your call {call})", path.display()));
+        }
+    }
+
+    fn compress(&mut self, short: &Arc<Compressed>) {
+        self.flush();
+        // The model may have lost it with what came before.
+        self.plan_told = false;
+        let (before, now) = self.conversation.compress(short, &self.outputs);
+        if let Some((_, begins)) = &mut self.running {
+            // In the middle of a turn, its prompt comes right after the new beginning.
+            *begins = begins.checked_sub(before).map_or(BEGINNING, |kept| now + kept);
+        }
+    }
+
+    /// Takes the part of an answer away that was cut off: the model begins that answer anew.
+    fn ask_again(&mut self) {
+        if !self.is_cut_off() {
+            return;
+        }
+        let len = self.conversation.messages().len() - 1;
+        self.conversation.truncate(len);
+        if let Some((_, begins)) = &mut self.running {
+            *begins = len.min(*begins);
+        }
+    }
+
+    fn mask(&mut self, masked: &[Masked]) {
+        self.flush();
+        self.conversation.mask(masked);
+    }
+
+    /// Keeps nothing but the prompts that wait.
+    fn forget(&mut self) {
+        self.flush();
+        self.conversation.clear();
+        self.restored.clear();
+        self.known_calls.clear();
+        self.next.clear();
+        self.plan_told = false;
+        if let Some((_, begins)) = &mut self.running {
+            *begins = 0;
+        }
+    }
+
+    fn turn_finished(&mut self, turn: TurnId, reason: &StopReason) {
+        // A turn that only waited leaves nothing behind.
+        self.queued.remove(&turn);
+        if let Some((_, begins)) = self.running.take_if(|(running, _)| *running == turn) {
+            if *reason == StopReason::Interrupted {
+                // The model is asked again: half an answer would only be in its way.
+                self.text.clear();
+            }
+            self.flush();
+            if matches!(reason, StopReason::Refused(_)) {
+                self.conversation.truncate(begins);
+            }
+        }
+    }
+
+    fn finished(&mut self, id: &str, outcome: &ToolOutcome) {
+        if let Some((_, came)) = self.calls.iter_mut().find(|(call, _)| call.id == id) {
+            *came = Some(outcome.clone());
+        } else if self.mentioned.iter().any(|mentioned| mentioned == id) {
+            let (text, media) = match outcome {
+                ToolOutcome::Done(output) => (output.text.as_str(), &output.media[..]),
+                ToolOutcome::Failed(error) => (error.message.as_str(), &[][..]),
+                ToolOutcome::Unknown(outcome) => (outcome.text().unwrap_or_default(), &[][..]),
+                ToolOutcome::Rejected | ToolOutcome::Cancelled | ToolOutcome::Interrupted => return,
+            };
+            let heading = if self.shell { OUTPUT } else { MENTIONED };
+            self.add(Part::Text(format!("{heading}{text}")));
+            self.user.extend(media.iter().cloned().map(Part::Media));
+        }
+    }
+
+    /// Ends whatever is being put together.
+    fn flush(&mut self) {
+        self.flush_user();
+        if !self.text.is_empty() {
+            let text = mem::take(&mut self.text);
+            let answer = Assistant { text, ..Assistant::default() };
+            self.conversation.push(Message::Assistant(answer), self.answer_index);
+            self.cut_off = self.conversation.messages().last().map(Arc::clone);
+        }
+        if !self.calls.is_empty() {
+            let calls = mem::take(&mut self.calls);
+            let begun = mem::take(&mut self.begun);
+            let objections = mem::take(&mut self.objections);
+            let told = mem::take(&mut self.told);
+            let result = |(call, outcome): (Call, _)| {
+                let begun = begun.contains(&call.id);
+                let mut result = result(call, outcome, begun);
+                if let Some(objection) = objections.get(&result.call) {
+                    result.text.push_str(&format!(" They said: {objection}"));
+                }
+                result.text.extend(told.get(&result.call).map(String::as_str));
+                result
+            };
+            let mut results: Vec<_> = calls.into_iter().map(result).collect();
+            if let Some(last) = results.last_mut() {
+                last.text.extend(mem::take(&mut self.next));
+            }
+            self.conversation.push(Message::Results(results), self.calls_index);
+        }
+    }
+
+    fn flush_user(&mut self) {
+        if !self.user.is_empty() {
+            if !self.restored.is_empty() {
+                let files = mem::take(&mut self.restored).join("\n");
+                self.user.push(Part::Text(format!("{RESTORED}{files}")));
+            }
+            self.user.extend(self.next.drain(..).map(Part::Text));
+            self.conversation.push(Message::User(mem::take(&mut self.user)), self.user_index);
+        }
+        self.prompt = None;
+        self.mentioned.clear();
+    }
+}
+
+/// The user's words, with `@path` where a path is mentioned, the media between them, and the paths of files.
+fn user(prompt: &[PromptPart], outputs: &Outputs) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for part in prompt {
+        let words = match part {
+            PromptPart::Media(media) => {
+                parts.push(Part::Media(media.clone()));
+                continue;
+            }
+            PromptPart::File(file) => placed(file, outputs),
+            words => words.to_string(),
+        };
+        match parts.last_mut() {
+            Some(Part::Text(text)) => text.push_str(&words),
+            _ => parts.push(Part::Text(words)),
+        }
+    }
+    parts
+}
+
+/// Returns the text for the model on a file beside the session.
+fn placed(PromptFile { title, name, bytes }: &PromptFile, outputs: &Outputs) -> String {
+    let path = outputs.path(name);
+    format!(
+        "\n[The attached file {title} ({bytes} bytes) is {}, which read_file can read if it is a text. To work with it, \
+         copy it into the workspace.]\n",
+        path.display()
+    )
+}
+
+/// Returns the result of a call for the model. A call without an end was cut off with the agent.
+fn result(call: Call, outcome: Option<ToolOutcome>, begun: bool) -> ToolResult {
+    let (text, failed, media) = match outcome {
+        Some(ToolOutcome::Done(output)) => (output.text, false, output.media),
+        Some(ToolOutcome::Failed(error)) => (error.message, true, Vec::new()),
+        Some(ToolOutcome::Unknown(outcome)) => {
+            (unknown_result(&outcome), !outcome.is_done(), Vec::new())
+        }
+        Some(ToolOutcome::Rejected) => (REJECTED.to_owned(), true, Vec::new()),
+        Some(ToolOutcome::Cancelled) if !begun => (NOT_BEGUN.to_owned(), true, Vec::new()),
+        Some(ToolOutcome::Cancelled) => (CANCELLED.to_owned(), true, Vec::new()),
+        Some(ToolOutcome::Interrupted) | None if !begun => {
+            (INTERRUPTED_BEFORE.to_owned(), true, Vec::new())
+        }
+        Some(ToolOutcome::Interrupted) | None => (INTERRUPTED.to_owned(), true, Vec::new()),
+    };
+    ToolResult { call: call.id, name: call.name, text, failed, media }
+}
+
+/// Returns what the model is told of an outcome of another version.
+fn unknown_result(outcome: &UnknownOutcome) -> String {
+    let text = outcome.text().unwrap_or_default();
+    if outcome.is_done() {
+        return text.to_owned();
+    }
+    format!("{UNKNOWN} Its name: {}\n{text}", outcome.kind()).trim_end().to_owned()
+}
+
+const MENTIONED: &str = "\n\n--- Content from referenced files ---\n";
+const OUTPUT: &str = "\n\n--- I ran this myself; its output ---\n";
+const RESTORED: &str = "\n\n--- Since then I have taken back changes of yours ---\nThese files are as \
+    they were before the calls named with them:\n";
+const REJECTED: &str = "The user did not allow this call. It was not run. Do not try it again in \
+    another way: go on without it, or ask what they want instead.";
+const NOT_BEGUN: &str = "The user cancelled the turn before this call began. It was not run.";
+const CANCELLED: &str = "The user cancelled the turn before this call ended. It may have had part \
+    of its effect.";
+const INTERRUPTED_BEFORE: &str = "The agent was stopped before this call began. It was not run.";
+const INTERRUPTED: &str = "The agent was stopped before this call ended. It may have had part of its \
+    effect: look before doing it again.";
+const UNKNOWN: &str = "The call ended in a way that this version of the agent does not know. It may have \
+    had part of its effect: look before doing it again.";

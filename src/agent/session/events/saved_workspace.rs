@@ -1,0 +1,58 @@
+//! A session's directory that is made for the session, and saved elsewhere after each turn, so that another machine
+//! can go on with it.
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use crate::session::persistence::store::GitOrigin;
+
+/// A session's directory that is saved elsewhere after each turn.
+#[async_trait]
+pub trait SavedWorkspace: Send + Sync {
+    /// Returns the repository that the directory is a clone of.
+    fn origin(&self) -> &GitOrigin;
+
+    /// Brings the directory to where the last turn has left it, as far as that was saved, before a turn runs.
+    /// Returns a text for people and the model about what is lost. The error says why the turn cannot run. When
+    /// `cancel` fires, the programs that do it are ended.
+    async fn restore(
+        &self,
+        before: PastTurns,
+        cancel: &CancellationToken,
+    ) -> Result<Option<String>, String>;
+
+    /// Saves the directory as a turn has left it. The error says why it is not saved. When `cancel` fires, the programs
+    /// that do it are ended.
+    async fn save(&self, cancel: &CancellationToken) -> Result<WorkspaceSave, String>;
+}
+
+/// Outcome of saving a directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WorkspaceSave {
+    /// Place where the repository has the files; `None` if there was nothing to save.
+    pub place: Option<SavedPlace>,
+    /// Text for people about what is left out.
+    pub remark: Option<String>,
+}
+
+/// Place where a repository has the files of a session's directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedPlace {
+    /// Reference that was pushed for the session; `None` if the session has changed nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// Id of the commit.
+    pub commit: String,
+}
+
+/// The turns that ran before another one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PastTurns {
+    /// Number of times that one began, or went on in another process.
+    pub count: u64,
+    /// `true` if the process of the last one was killed before its end.
+    pub was_interrupted: bool,
+    /// Commit that the directory is at, if no turn has changed anything.
+    pub unchanged_at: Option<String>,
+}

@@ -1,0 +1,303 @@
+//! Opens a session again from its stored log, and ends what a killed agent has left open in it.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use tokio::runtime::Handle;
+
+use super::resumption::{self, Resumption};
+use super::store::{Claim, Head, Orphan, Secrets, Store, StoreError, Stored, StoredLog};
+use crate::session::events::event::{Event, StopReason, TaskEvent, ToolOutcome};
+use crate::session::events::log::{self, Log, Millis, Shelf};
+use crate::session::state::session_state::{CurrentState, SessionState};
+use crate::session::state::turn_progress::ResumePolicy;
+use tandem_host::scratch::Scratch;
+use tandem_host::stored_files::StoredFile;
+use tandem_model::Model;
+use tandem_policy::Mode;
+
+/// A stored session that is claimed, and whose log is read.
+pub struct StoredSession {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) head: Head,
+    pub(super) log: Log,
+    pub(super) claim: Box<dyn Claim>,
+    pub(super) state: CurrentState,
+    pub(super) directory: Option<PathBuf>,
+    pub(super) secrets: Secrets,
+    /// The files that the store has beside the log, if several nodes share it.
+    pub(super) files: Vec<StoredFile>,
+    /// Index after the last stored event.
+    pub(super) next: usize,
+    /// The turns that go on.
+    pub(super) resumption: Resumption,
+    /// Faults of the stored log, for people.
+    pub(super) notices: Vec<String>,
+}
+
+impl StoredSession {
+    /// Claims a session and reads its log, of which at most `log_bytes` bytes stay in memory. What
+    /// the last process left open is ended, but for turns that go on.
+    pub async fn open(
+        store: &Arc<dyn Store>,
+        id: &str,
+        log_bytes: usize,
+        policy: ResumePolicy,
+    ) -> Result<Self, StoreError> {
+        let head = store.head(id).await?;
+        if let Some(tag) = head.tag {
+            return Err(StoreError::Checkpoint(tag));
+        }
+        let claim = store.claim(id).await?;
+        Self::read(store, head, claim, log_bytes, policy).await
+    }
+
+    /// Claims a session that nobody has any more although a turn runs or waits in it, and reads its log as
+    /// [`Self::open`] does.
+    pub async fn open_orphan(
+        store: &Arc<dyn Store>,
+        orphan: &Orphan,
+        log_bytes: usize,
+        policy: ResumePolicy,
+    ) -> Result<Self, StoreError> {
+        let head = store.head(&orphan.id).await?;
+        let claim = store.claim_orphan(orphan).await?;
+        Self::read(store, head, claim, log_bytes, policy).await
+    }
+
+    async fn read(
+        store: &Arc<dyn Store>,
+        head: Head,
+        claim: Box<dyn Claim>,
+        log_bytes: usize,
+        policy: ResumePolicy,
+    ) -> Result<Self, StoreError> {
+        let id = &*head.id;
+        let directory = store.directory(id);
+        let scratch = directory.clone().map_or_else(|| Scratch::new(None), Scratch::stored);
+        let log = Log::new(Shelf::new(Arc::new(scratch), log_bytes));
+        let (state, damaged) = read(&**store, id, &log).await?;
+        let next = log.len();
+        log.stored();
+        let mut notices: Vec<_> = claim.repaired().map(ToOwned::to_owned).into_iter().collect();
+        if let Some(first) = damaged.first() {
+            notices.push(format!(
+                "{} pieces of this session cannot be read and are left out; the first is {first}.",
+                damaged.len()
+            ));
+        }
+        let secrets = store.secrets(id).await.unwrap_or_else(|err| {
+            notices.push(format!("What is kept beside the session's log cannot be read: {err}"));
+            Secrets::new()
+        });
+        let files = match store.shared() {
+            // Without them, outputs would be numbered anew, under names that the model was told.
+            Some(shared) => shared.files(id).await?,
+            None => Vec::new(),
+        };
+        let ends = state.look(|state| ends(state, policy));
+        let resumption = resumption(&log, &state, policy).await?;
+        for event in ends {
+            log.append(event);
+        }
+        let store = Arc::clone(store);
+        Ok(Self {
+            store,
+            head,
+            log,
+            claim,
+            state,
+            directory,
+            secrets,
+            files,
+            next,
+            resumption,
+            notices,
+        })
+    }
+
+    /// Returns `true` if a client began the session and nothing of it was kept before its process ended: no
+    /// client was told anything, and not even the client's name for it is known. It is begun anew.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        // What cannot be read is no reason to delete it.
+        self.head.served && self.next == 0 && self.claim.next() == 0 && self.notices.is_empty()
+    }
+
+    /// Returns the session's beginning.
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// Returns the name that a client has given the session, if one has.
+    pub fn name(&self) -> Option<String> {
+        let mut log = self.log.read(0);
+        // It is recorded before the first prompt.
+        std::iter::from_fn(|| log.try_next_entry())
+            .take_while(|entry| !matches!(*entry.event, Event::TurnQueued { .. }))
+            .find_map(|entry| match &*entry.event {
+                Event::Task(TaskEvent::ContextNamed { context }) => Some(context.clone()),
+                _ => None,
+            })
+    }
+}
+
+/// Reads the log of a session that is not opened by it, of which at most `log_bytes` bytes stay in
+/// memory. What a process that has ended left open is ended there, as if the session were opened.
+pub async fn read_stored(
+    store: &dyn Store,
+    id: &str,
+    log_bytes: usize,
+    policy: ResumePolicy,
+) -> Result<Log, StoreError> {
+    let scratch = Scratch::new(None);
+    let log = Log::new(Shelf::new(Arc::new(scratch), log_bytes));
+    let (state, _) = read(store, id, &log).await?;
+    let ends = state.look(|state| ends(state, policy));
+    // In another process, it goes on.
+    if !ends.is_empty() && !store.is_held(id).await? {
+        let last = log.read(log.len().saturating_sub(1)).try_next_entry().map_or(0, |last| last.at);
+        for event in ends {
+            log.put_back(log.len(), last, Arc::new(event));
+        }
+    }
+    Ok(log)
+}
+
+/// Finds orphans by reading the logs of the sessions that a process has left behind, for stores that have no
+/// quicker way.
+pub async fn find_orphans(store: &dyn Store) -> Result<Vec<Orphan>, StoreError> {
+    let mut orphans = Vec::new();
+    for id in store.opened().await? {
+        // One that cannot be read hides none of the others. What a person has begun goes on where a
+        // person opens it.
+        if store.head(&id).await.is_ok_and(|head| head.served)
+            && !store.is_held(&id).await.unwrap_or(true)
+            && is_busy(store, &id).await.unwrap_or(false)
+        {
+            orphans.push(Orphan { id, epoch: 0 });
+        }
+    }
+    Ok(orphans)
+}
+
+/// Returns whether a turn runs or waits at the end of a stored log.
+async fn is_busy(store: &dyn Store, id: &str) -> Result<bool, StoreError> {
+    let (mut pieces, mut state) = (store.read(id).await?, SessionState::default());
+    while let Some(piece) = pieces.next().await {
+        for stored in piece? {
+            let Stored::Batch(batch) = stored else { continue };
+            batch.events.iter().for_each(|(_, event)| state.fold(event));
+        }
+    }
+    Ok(state.running.is_some() || !state.waiting.is_empty())
+}
+
+/// Reads a stored log into memory; returns the state that it leads to, and the pieces that cannot be
+/// read.
+async fn read(
+    store: &dyn Store,
+    id: &str,
+    log: &Log,
+) -> Result<(CurrentState, Vec<String>), StoreError> {
+    let (pieces, log) = (store.read(id).await?, log.clone());
+    let runtime = Handle::current();
+    // All of a long log would keep the runtime's thread from everything else.
+    let read = tokio::task::spawn_blocking(move || runtime.block_on(fold(pieces, &log)));
+    read.await.map_err(io::Error::other)?
+}
+
+async fn fold(mut pieces: StoredLog, log: &Log) -> Result<(CurrentState, Vec<String>), StoreError> {
+    let (state, mut damaged) = (CurrentState::new(log.read(0)), Vec::new());
+    while let Some(piece) = pieces.next().await {
+        for stored in piece? {
+            match stored {
+                // What is there already counts: an index has one event.
+                Stored::Batch(batch) if batch.first < log.len() => {
+                    damaged.push(format!("a second event {}", batch.first));
+                }
+                Stored::Batch(batch) => {
+                    for (n, (at, event)) in batch.events.into_iter().enumerate() {
+                        log.put_back(batch.first + n, at, event);
+                    }
+                }
+                Stored::Damaged(why) => damaged.push(why),
+            }
+        }
+        // While it is in memory.
+        state.look(|_| ());
+    }
+    Ok((state, damaged))
+}
+
+/// Finds the turns of a session that go on; all of its log is read off the runtime's thread.
+async fn resumption(
+    log: &Log,
+    state: &CurrentState,
+    policy: ResumePolicy,
+) -> Result<Resumption, StoreError> {
+    let Some(state) = state.look(|state| resumption::goes_on(state, policy).then(|| state.clone()))
+    else {
+        return Ok(Resumption::default());
+    };
+    let log = log.clone();
+    let find = tokio::task::spawn_blocking(move || resumption::find(&log, &state));
+    Ok(find.await.map_err(io::Error::other)?)
+}
+
+/// Returns the events that end what is open, but for turns that go on.
+fn ends(state: &SessionState, policy: ResumePolicy) -> Vec<Event> {
+    let questions = state.open_questions.iter();
+    let questions =
+        questions.map(|call| Event::QuestionClosed { call: call.clone(), answer: None });
+    let calls = state.open_calls.iter();
+    let calls = calls
+        .map(|call| Event::CallFinished { call: call.clone(), outcome: ToolOutcome::Interrupted });
+    let turns = state.running.iter().chain(&state.waiting);
+    let turns = turns.filter(|_| !resumption::goes_on(state, policy));
+    let turns =
+        turns.map(|turn| Event::TurnFinished { turn: *turn, reason: StopReason::Interrupted });
+    questions.chain(calls).chain(turns).collect()
+}
+
+/// Time after which the model is told that files may have changed meanwhile.
+const PAUSE: Millis = 60 * 60 * 1000;
+
+/// Text for the model after such a time.
+pub(crate) const AFTER_PAUSE: &str = "The conversation goes on after a pause of more than an hour: files and \
+                           processes may have changed since.";
+
+/// Returns the events with which a session goes on in another process, with this model and mode.
+pub(crate) fn resume(
+    state: &SessionState,
+    last_activity: Option<Millis>,
+    model: &dyn Model,
+    (mode, set): (Mode, Mode),
+) -> Vec<Event> {
+    let mut events = Vec::new();
+    if state.model != model.id() {
+        events.push(Event::ModelChanged { model: model.id().to_owned() });
+    }
+    if state.thinking.as_ref().is_some_and(|level| model.thinking().find(level).is_none()) {
+        events.push(Event::ThinkingChanged { level: None });
+    }
+    if state.mode != mode || state.before_plan.is_some() {
+        let before_plan = state.before_plan.filter(|_| mode == Mode::Plan).map(|_| set);
+        events.push(Event::ModeChanged { mode, before_plan });
+    }
+    // What was allowed to another process is asked again: who goes on may be somebody else.
+    let removed = state.always.iter().map(|scope| Event::AlwaysRemoved { scope: scope.clone() });
+    events.extend(removed);
+    if !state.always.is_empty() {
+        let count = state.always.len();
+        let answers = if count == 1 { "1 answer" } else { &format!("{count} answers") };
+        events.push(Event::Notice(format!(
+            "{answers} of last time (\"always allow\") no longer counts: you will be asked again."
+        )));
+    }
+    if last_activity.is_some_and(|last| log::now() - last > PAUSE) {
+        events.push(Event::ToldNext(AFTER_PAUSE.to_owned()));
+    }
+    events
+}

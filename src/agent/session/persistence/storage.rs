@@ -1,0 +1,293 @@
+//! The place of a session's log: nowhere, or a store.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
+
+use super::file_uploads::{FileUploads, FilesOfSession};
+use super::keep::{BesideLog, KeptSession, Refusals, StoredProgress, keep_new, keep_on};
+use super::recover::StoredSession;
+use super::resumption::Resumption;
+use super::store::{BatchSummary, Claim, GitOrigin, Head, Secrets, Store};
+use crate::session::events::event::{Event, SessionStarted};
+use crate::session::events::log::{Log, Shelf};
+use crate::session::state::session_state::{CurrentState, SessionState};
+use crate::session::turns::spans;
+use tandem_host::stored_files::StoredFiles;
+use tandem_policy::Mode;
+
+/// The place where a session's log is kept.
+#[derive(Default)]
+pub enum Storage {
+    /// Nowhere: the conversation ends with the process.
+    #[default]
+    Nowhere,
+    /// Nowhere but in this log, which others can add to: for tests of front ends.
+    InMemory(Log),
+    /// A store, from the first prompt on.
+    New {
+        /// The session's id there, a UUID.
+        id: String,
+        /// The store.
+        store: Arc<dyn Store>,
+    },
+    /// The store that the session was read from.
+    Stored(Box<StoredSession>),
+}
+
+/// A log, and what will keep it.
+pub(crate) struct OpenedLog {
+    pub(crate) id: String,
+    pub(crate) log: Log,
+    pub(crate) state: CurrentState,
+    /// The turns that go on.
+    pub(crate) resumption: Resumption,
+    /// The repository of which the session's directory is a clone.
+    pub(crate) git: Option<GitOrigin>,
+    secrets: Secrets,
+    storing: Storing,
+}
+
+enum Storing {
+    Nowhere,
+    New(Arc<dyn Store>, SessionStarted),
+    /// The claim, and the session so far; `is_served`: clients of the A2A server began it.
+    Stored {
+        claim: Box<dyn Claim>,
+        progress: StoredProgress,
+        is_served: bool,
+    },
+}
+
+impl Storage {
+    /// Returns the store, if there is one.
+    pub(crate) fn store(&self) -> Option<Arc<dyn Store>> {
+        match self {
+            Self::Nowhere | Self::InMemory(_) => None,
+            Self::New { store, .. } => Some(Arc::clone(store)),
+            Self::Stored(stored) => Some(Arc::clone(&stored.store)),
+        }
+    }
+
+    /// Returns the session's id in the store, if it is stored.
+    pub fn id(&self) -> Option<&str> {
+        match self {
+            Self::Nowhere | Self::InMemory(_) => None,
+            Self::New { id, .. } => Some(id),
+            Self::Stored(stored) => Some(&stored.head.id),
+        }
+    }
+
+    /// Returns the repository of which the session's directory is a clone, if the session is not new.
+    pub fn git(&self) -> Option<&GitOrigin> {
+        match self {
+            Self::Stored(stored) => stored.head.git.as_ref(),
+            Self::Nowhere | Self::InMemory(_) | Self::New { .. } => None,
+        }
+    }
+
+    /// Returns the directory for the session's files, if it has one that outlives the process.
+    pub fn directory(&self) -> Option<PathBuf> {
+        match self {
+            Self::Nowhere | Self::InMemory(_) => None,
+            Self::New { id, store } => store.directory(id),
+            Self::Stored(stored) => stored.directory.clone(),
+        }
+    }
+
+    /// Returns the files that the store has beside the session's log, if several nodes share it. It is to have at
+    /// most `max_bytes` bytes of them.
+    pub fn files(&self, max_bytes: u64) -> Option<StoredFiles> {
+        let (id, store, files) = match self {
+            Self::Nowhere | Self::InMemory(_) => return None,
+            Self::New { id, store } => (id, store, Vec::new()),
+            Self::Stored(stored) => (&stored.head.id, &stored.store, stored.files.clone()),
+        };
+        store.shared()?;
+        let source = FilesOfSession { store: Arc::clone(store), id: id.clone() };
+        Some(StoredFiles::new(id, Box::new(source), files, max_bytes))
+    }
+
+    /// Returns the index after the last stored event, if the session is not new.
+    pub fn next(&self) -> Option<usize> {
+        match self {
+            Self::Stored(stored) => Some(stored.next),
+            Self::Nowhere | Self::InMemory(_) | Self::New { .. } => None,
+        }
+    }
+
+    /// Returns the id of the model that answered last, if the session is not new.
+    pub fn model(&self) -> Option<String> {
+        match self {
+            Self::Stored(stored) => Some(stored.state.look(|state| state.model.clone())),
+            Self::Nowhere | Self::InMemory(_) | Self::New { .. } => None,
+        }
+    }
+
+    /// Returns the approval mode to begin with: plan mode goes on after a restart, and what was
+    /// allowed beyond the settings does not.
+    pub(crate) fn mode(&self, set: Mode) -> Mode {
+        match self {
+            Self::Stored(stored) if stored.state.look(|state| state.mode) == Mode::Plan => {
+                Mode::Plan
+            }
+            _ => set,
+        }
+    }
+
+    /// Opens the log: with its first event, if the session is new.
+    pub(crate) fn open(
+        self,
+        overflow: Shelf,
+        started: impl FnOnce(String) -> SessionStarted,
+    ) -> OpenedLog {
+        let new_id = || uuid::Uuid::now_v7().to_string();
+        let (id, log, store) = match self {
+            Self::Stored(stored) => {
+                let StoredSession { head, log, claim, state, secrets, resumption, notices, .. } =
+                    *stored;
+                let progress = state.look(|state| progress(state, &head));
+                let storing = Storing::Stored { claim, progress, is_served: head.served };
+                if log.len() == 0 {
+                    // The process ended between the head and the first event.
+                    log.append(Event::SessionStarted(Arc::new(started(head.id.clone()))));
+                }
+                for notice in notices {
+                    log.append(Event::Notice(notice));
+                }
+                let (id, git) = (head.id, head.git);
+                return OpenedLog { id, log, state, resumption, git, secrets, storing };
+            }
+            Self::New { id, store } => (id, Log::new(overflow), Some(store)),
+            Self::Nowhere => (new_id(), Log::new(overflow), None),
+            Self::InMemory(log) => (new_id(), log, None),
+        };
+        let started = started(id.clone());
+        log.append(Event::SessionStarted(Arc::new(started.clone())));
+        let storing = match store {
+            Some(store) => {
+                log.stored_when_worth_it();
+                Storing::New(store, started)
+            }
+            None => Storing::Nowhere,
+        };
+        let state = CurrentState::new(log.read(0));
+        let (resumption, secrets) = Default::default();
+        OpenedLog { id, log, state, resumption, git: None, secrets, storing }
+    }
+}
+
+/// Returns the progress of a session of this head.
+fn progress(state: &SessionState, head: &Head) -> StoredProgress {
+    let open: BTreeSet<_> = state.running.iter().chain(&state.waiting).copied().collect();
+    let summary = BatchSummary {
+        turns: state.turns,
+        title: Some(state.title.clone()).filter(|title| *title != head.title),
+        shares: state.access.shares.clone(),
+        busy: !open.is_empty(),
+    };
+    StoredProgress { summary, open, is_untitled: state.title.is_empty() }
+}
+
+impl OpenedLog {
+    /// Begins to keep the log, and the files beside it, until the session is closed or dropped. `refusals` makes the
+    /// session's refusals; `true` if clients of the A2A server began it.
+    pub(crate) fn keep(
+        self,
+        files: Option<FileUploads>,
+        refusals: impl FnOnce(bool) -> Refusals + Send + 'static,
+    ) -> Keeping {
+        let (closed, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let handed_over = CancellationToken::new();
+        let span = spans::session(&self.id);
+        let beside = watch::Sender::new(BesideLog { port: None, secrets: self.secrets });
+        let (changes, ends) = (beside.subscribe(), closed.clone());
+        let (log, leaves) = (self.log, handed_over.clone());
+        let session = KeptSession { log, changes, files, closed: ends, handed_over: leaves };
+        match self.storing {
+            Storing::Nowhere => {}
+            Storing::New(store, started) => {
+                let head = move |state: &SessionState| Head {
+                    id: started.id,
+                    created: crate::session::events::log::now(),
+                    directory: started.directory,
+                    title: state.title.clone(),
+                    by: started.by,
+                    served: state.served,
+                    owner: state.access.owner.clone(),
+                    context: state.context_name.clone(),
+                    from: None,
+                    git: self.git,
+                    tag: None,
+                };
+                tasks.spawn(keep_new(store, session, head, refusals).instrument(span));
+            }
+            Storing::Stored { claim, progress, is_served } => {
+                let keeping = keep_on(claim, progress, session, refusals(is_served));
+                tasks.spawn(keeping.instrument(span));
+            }
+        }
+        tasks.close();
+        Keeping { closed: closed.drop_guard(), handed_over, tasks, beside }
+    }
+}
+
+/// The keeping of a session's log, which ends with the session.
+pub(crate) struct Keeping {
+    closed: DropGuard,
+    /// Fires when the session is let go in the middle of a turn.
+    handed_over: CancellationToken,
+    tasks: TaskTracker,
+    beside: watch::Sender<BesideLog>,
+}
+
+impl Keeping {
+    /// Tells others where to join the session.
+    pub(crate) fn announce(&self, port: u16) {
+        self.beside.send_modify(|beside| beside.port = Some(port));
+    }
+
+    /// Keeps a secret, or forgets it.
+    pub(crate) fn set_secret(&self, name: &str, value: Option<Value>) {
+        self.beside.send_modify(|beside| match value {
+            Some(value) => _ = beside.secrets.insert(name.to_owned(), value),
+            None => _ = beside.secrets.remove(name),
+        });
+    }
+
+    /// Returns the secret of a name.
+    pub(crate) fn secret(&self, name: &str) -> Option<Value> {
+        self.beside.borrow().secrets.get(name).cloned()
+    }
+
+    /// Has the rest stored, and the session let go.
+    pub(crate) fn close(&self) {
+        self.closed.token().cancel();
+    }
+
+    /// Has all stored that has happened, and the session let go although a turn runs.
+    pub(crate) fn hand_over(&self) {
+        self.handed_over.cancel();
+    }
+
+    /// Returns `true` if the session is let go although a turn runs.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.handed_over.is_cancelled()
+    }
+
+    /// Waits until all is stored and the session is let go, once it is closed.
+    pub(crate) async fn ended(&self) {
+        self.tasks.wait().await;
+    }
+
+    /// Returns `true` if all is stored and the session is let go.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.tasks.is_empty()
+    }
+}

@@ -1,0 +1,71 @@
+//! The model that answers in a session, and the others that it can be exchanged for.
+
+use std::sync::Arc;
+
+use crate::blocking::blocking;
+use parking_lot::Mutex;
+use tandem_model::{Model, Models};
+
+/// The model that answers.
+pub(crate) struct ActiveModel {
+    current: Mutex<Arc<dyn Model>>,
+    /// All models, by id.
+    available: Arc<dyn Models>,
+}
+
+impl ActiveModel {
+    pub(crate) fn new(first: Arc<dyn Model>, available: Arc<dyn Models>) -> Self {
+        Self { current: Mutex::new(first), available }
+    }
+
+    /// Returns the model.
+    pub(crate) fn get(&self) -> Arc<dyn Model> {
+        Arc::clone(&self.current.lock())
+    }
+
+    /// Returns the ids of the models that are known by name.
+    pub(crate) async fn known(&self) -> Result<Vec<String>, String> {
+        let models = Arc::clone(&self.available);
+        blocking(move || models.known()).await
+    }
+
+    /// Fetches the ids of the models that servers which people have chosen offer now.
+    pub(crate) async fn served(&self) -> Vec<String> {
+        let (models, current) = (Arc::clone(&self.available), self.id());
+        // Keys and addresses may be read from files.
+        match blocking(move || Ok(models.served(&current))).await {
+            Ok(served) => served.await,
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// Returns all models, by id.
+    pub(crate) fn available(&self) -> &dyn Models {
+        &*self.available
+    }
+
+    /// Opens another model. Returns its id, too, which `id` may be an alias of.
+    pub(crate) async fn open(&self, id: &str) -> Result<(String, Arc<dyn Model>), String> {
+        let (models, id) = (Arc::clone(&self.available), id.to_owned());
+        blocking(move || {
+            let id = models.resolve(&id);
+            models.open(&id).map(|model| (id, model))
+        })
+        .await
+    }
+
+    /// Lets another model answer from now on.
+    pub(crate) fn set(&self, model: Arc<dyn Model>) {
+        *self.current.lock() = model;
+    }
+
+    /// Returns the model's id.
+    pub(crate) fn id(&self) -> String {
+        self.get().id().to_owned()
+    }
+
+    /// Returns the model's input limit in tokens, if it is known.
+    pub(crate) fn input_limit(&self) -> Option<u64> {
+        self.get().input_limit()
+    }
+}

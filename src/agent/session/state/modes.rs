@@ -1,0 +1,97 @@
+//! The approval mode of a session. Plan mode can be begun and ended by a command: whoever may give
+//! commands cannot have more allowed by it than was before.
+
+use std::sync::Arc;
+
+use super::session_state::CurrentState;
+use crate::session::events::event::Event;
+use crate::session::events::log::Log;
+use parking_lot::Mutex;
+use tandem_policy::{Mode, Permissions};
+
+/// Text that tells the model that plan mode is on.
+const PLAN_MODE_BEGUN: &str = "\n\n[Plan mode is on: only calls that read are allowed, and \
+    all others are refused. Explore, then answer with a plan of what you would change; it begins when \
+    the user ends plan mode.]";
+
+/// Text that tells the model that plan mode has ended.
+const PLAN_MODE_ENDED: &str = "\n\n[Plan mode has ended: other calls than those that read \
+    are allowed again, or the user is asked about them.]";
+
+/// The approval mode, and its changes.
+pub(crate) struct Modes {
+    permissions: Arc<Permissions>,
+    log: Log,
+    state: CurrentState,
+    /// Held while the mode is looked up and then changed.
+    changes: Mutex<()>,
+}
+
+impl Modes {
+    pub(crate) fn new(permissions: Arc<Permissions>, log: Log, state: CurrentState) -> Self {
+        Self { permissions, log, state, changes: Mutex::default() }
+    }
+
+    /// Returns the approval mode.
+    pub(crate) fn current(&self) -> Mode {
+        self.permissions.mode()
+    }
+
+    /// Returns the approval modes that the policy allows.
+    pub(crate) fn allowed(&self) -> Vec<Mode> {
+        self.permissions.modes().collect()
+    }
+
+    /// Changes how much is allowed without a question. An error says why the mode cannot be.
+    pub(crate) fn set(&self, mode: Mode) -> Result<(), String> {
+        let _one_at_a_time = self.changes.lock();
+        self.change(mode, None)
+    }
+
+    /// Tells the model that plan mode is on, or no longer, unless it was told so last.
+    pub(crate) fn tell_plan_mode(&self, was_on: bool) {
+        let is_on = self.current() == Mode::Plan;
+        if was_on != is_on {
+            let told = if is_on { PLAN_MODE_BEGUN } else { PLAN_MODE_ENDED };
+            self.log.append(Event::ToldNext(told.to_owned()));
+        }
+    }
+
+    /// Begins plan mode. Returns `false` if it was on.
+    pub(crate) fn begin_plan(&self) -> Result<bool, String> {
+        let _one_at_a_time = self.changes.lock();
+        let mode = self.current();
+        if mode == Mode::Plan {
+            return Ok(false);
+        }
+        self.change(Mode::Plan, Some(mode))?;
+        Ok(true)
+    }
+
+    /// Returns to the mode that plan mode was begun in, if a command has begun it and nobody has
+    /// changed the mode since. Returns that mode.
+    pub(crate) fn end_plan(&self) -> Result<Option<Mode>, String> {
+        let _one_at_a_time = self.changes.lock();
+        let before = self.state.look(|state| state.before_plan);
+        if let Some(mode) = before {
+            self.change(mode, None)?;
+        }
+        Ok(before)
+    }
+
+    fn change(&self, mode: Mode, before_plan: Option<Mode>) -> Result<(), String> {
+        self.permissions.set_mode(mode)?;
+        self.log.append(Event::ModeChanged { mode, before_plan });
+        Ok(())
+    }
+}
+
+/// Returns `true` if a text tells the model that plan mode is on, `false` if it tells that it has
+/// ended, and `None` if it tells neither.
+pub(crate) fn told_plan_mode(text: &str) -> Option<bool> {
+    match text {
+        PLAN_MODE_BEGUN => Some(true),
+        PLAN_MODE_ENDED => Some(false),
+        _ => None,
+    }
+}

@@ -1,0 +1,269 @@
+//! The state of a session besides its conversation, folded from its log: what a session that is
+//! opened again begins with.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use super::spending::ChargedRequest;
+use super::turn_progress::TurnProgress;
+use crate::session::events::event::{
+    Event, Origin, PromptPart, StopReason, TaskEvent, TurnId, reads_as_command,
+};
+use crate::session::events::log::{Millis, Reader};
+use crate::session::events::principal::SessionAccess;
+use crate::session::events::saved_workspace::{PastTurns, SavedPlace};
+use parking_lot::Mutex;
+use tandem_policy::{Mode, Scope};
+
+/// Maximum number of characters that are kept of a prompt's first line.
+const LONGEST_LINE: usize = 200;
+
+/// State of a session, as the events up to now have made it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SessionState {
+    /// The session's id.
+    pub id: String,
+    /// The id of the model that answers.
+    pub model: String,
+    /// Chosen level of thinking, if one was chosen.
+    pub thinking: Option<String>,
+    /// The only tools that the model and commands may use, if those are limited.
+    pub tools: Option<Arc<[String]>>,
+    /// The approval mode.
+    pub mode: Mode,
+    /// The mode that ends plan mode, if a command has begun that.
+    pub before_plan: Option<Mode>,
+    /// The system instruction that the model was told last.
+    pub system: Option<Arc<str>>,
+    /// The scopes that were always allowed, in this order.
+    pub always: Vec<Scope>,
+    /// Title that the session was given, else the first line of the first prompt that is no command, or its beginning.
+    pub title: String,
+    /// `true` if a person has given the title.
+    pub is_named: bool,
+    /// `true` if a client of the A2A server said the first prompt.
+    pub served: bool,
+    /// The name that a client has given the session, if one has.
+    pub context_name: Option<String>,
+    /// The owner, and those with whom the session is shared.
+    pub access: SessionAccess,
+    /// First line of the last prompt, or its beginning.
+    pub last_prompt: String,
+    /// Number of turns that were queued.
+    pub turns: u64,
+    /// The turn that runs.
+    pub running: Option<TurnId>,
+    /// Progress of the turn that runs.
+    pub(crate) progress: TurnProgress,
+    /// The turns that ran before the one that runs.
+    pub(crate) ran_before: PastTurns,
+    /// The turns that have run, with the one that runs.
+    ran: PastTurns,
+    /// The turns that wait, in order.
+    pub waiting: VecDeque<TurnId>,
+    /// The ids that calls have had.
+    pub calls: BTreeSet<String>,
+    /// The calls that have begun, or are asked about, and have not ended.
+    pub open_calls: BTreeSet<String>,
+    /// Those of them whose question is open.
+    pub open_questions: BTreeSet<String>,
+}
+
+impl SessionState {
+    /// Folds all events that a reader has now.
+    pub fn of(log: &mut Reader) -> Self {
+        let mut state = Self::default();
+        while let Some(entry) = log.try_next_run() {
+            state.fold(&entry.event);
+        }
+        state
+    }
+
+    /// Folds in an event.
+    pub fn fold(&mut self, event: &Event) {
+        match event {
+            Event::SessionStarted(started) => {
+                self.id.clone_from(&started.id);
+                self.model.clone_from(&started.model);
+                self.mode = started.mode;
+            }
+            Event::SessionRenamed { title, by_model } => {
+                self.title.clone_from(title);
+                self.is_named |= !by_model;
+            }
+            Event::SystemPrompt(system) => self.system = Some(Arc::clone(system)),
+            Event::ModelChanged { model } => self.model.clone_from(model),
+            Event::ThinkingChanged { level } => self.thinking.clone_from(level),
+            Event::ToolsLimited { tools } => self.tools = Some(tools.as_slice().into()),
+            Event::ModeChanged { mode, before_plan } => {
+                (self.mode, self.before_plan) = (*mode, *before_plan);
+            }
+            Event::AlwaysAllowed { scope } if !self.always.contains(scope) => {
+                self.always.push(scope.clone());
+            }
+            Event::AlwaysRemoved { scope } => self.always.retain(|always| always != scope),
+            Event::Task(task) => self.fold_task(task),
+            _ => self.fold_turn(event),
+        }
+    }
+
+    /// Folds in an event of tasks.
+    fn fold_task(&mut self, event: &TaskEvent) {
+        match event {
+            TaskEvent::ContextNamed { context } => self.context_name = Some(context.clone()),
+            // Nobody takes a session over that has an owner.
+            TaskEvent::Owned { owner } => {
+                self.access.owner.get_or_insert_with(|| owner.clone());
+            }
+            TaskEvent::Shared { name, role } => {
+                self.access.shares.insert(name.clone(), *role);
+            }
+            TaskEvent::Unshared { name } => _ = self.access.shares.remove(name),
+            TaskEvent::Cancelled { .. }
+            | TaskEvent::PushConfigSet { .. }
+            | TaskEvent::PushConfigDeleted { .. } => {}
+        }
+    }
+
+    /// Folds in an event of turns and calls.
+    fn fold_turn(&mut self, event: &Event) {
+        self.progress.fold(event);
+        match event {
+            Event::TurnQueued { turn, prompt, origin, .. } => {
+                let line = first_line(prompt);
+                if self.turns == 0 {
+                    self.served = matches!(origin, Origin::A2a(_) | Origin::Attached(_));
+                }
+                if self.title.is_empty() {
+                    self.title = prompt_title(prompt).unwrap_or_default();
+                }
+                self.last_prompt = line;
+                self.turns = self.turns.max(turn.0);
+                self.waiting.push_back(*turn);
+            }
+            Event::TurnStarted { turn } => {
+                self.waiting.retain(|waiting| waiting != turn);
+                self.running = Some(*turn);
+                let ran = PastTurns { count: self.ran.count + 1, ..PastTurns::default() };
+                self.ran_before = std::mem::replace(&mut self.ran, ran);
+            }
+            Event::TurnResumed { .. } => {
+                self.ran_before = PastTurns { was_interrupted: true, ..self.ran.clone() };
+                self.ran.count += 1;
+            }
+            Event::TurnFinished { turn, reason } => {
+                self.waiting.retain(|waiting| waiting != turn);
+                if self.running.take_if(|running| running == turn).is_some() {
+                    self.ran.was_interrupted = *reason == StopReason::Interrupted;
+                }
+            }
+            Event::WorkspaceSaved(SavedPlace { reference, commit }) => {
+                self.ran.unchanged_at = reference.is_none().then(|| commit.clone());
+            }
+            Event::AnswerFinished { calls, .. } => {
+                self.calls.extend(calls.iter().map(|call| call.id.clone()));
+                self.open_calls.extend(calls.iter().map(|call| call.id.clone()));
+            }
+            Event::CallStarted(started) => {
+                let id = &started.call.id;
+                self.calls.insert(id.clone());
+                self.open_calls.insert(id.clone());
+                if started.question.is_some() {
+                    self.open_questions.insert(id.clone());
+                }
+            }
+            Event::QuestionClosed { call, .. } => _ = self.open_questions.remove(call),
+            Event::CallFinished { call, .. } => {
+                self.calls.insert(call.clone());
+                self.open_calls.remove(call);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns the title that a prompt gives a session without one: its first line, unless it is a command.
+pub(crate) fn prompt_title(prompt: &[PromptPart]) -> Option<String> {
+    let title = (!reads_as_command(prompt)).then(|| first_line(prompt));
+    title.filter(|title| !title.is_empty())
+}
+
+/// Returns the first line of a prompt, or its beginning.
+fn first_line(prompt: &[PromptPart]) -> String {
+    let prompt: String = prompt.iter().map(PromptPart::to_string).collect();
+    line_of(&prompt)
+}
+
+/// Returns the first line of a text, or its beginning, without control characters: no terminal should obey them, and
+/// a database keeps no NUL.
+fn line_of(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default().chars();
+    line.filter(|c| !c.is_control()).take(LONGEST_LINE).collect()
+}
+
+/// Returns the title that a person means: one line without control characters.
+pub(crate) fn title_of(wanted: &str) -> String {
+    line_of(wanted.trim()).trim_end().to_owned()
+}
+
+/// The state of a session as its log has it now. Cheap to clone: all clones are the same state.
+#[derive(Clone)]
+pub(crate) struct CurrentState(Arc<Mutex<StateReader>>);
+
+/// A reader of the log that keeps the state up to date.
+struct StateReader {
+    log: Reader,
+    state: SessionState,
+    /// Time of the last event of a turn.
+    last_activity: Option<Millis>,
+    /// The requests that are charged, in order.
+    requests: Vec<ChargedRequest>,
+}
+
+impl CurrentState {
+    pub(crate) fn new(log: Reader) -> Self {
+        let state = SessionState::default();
+        Self(Arc::new(Mutex::new(StateReader {
+            log,
+            state,
+            last_activity: None,
+            requests: Vec::new(),
+        })))
+    }
+
+    /// Looks at the state as it is now.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&SessionState) -> T) -> T {
+        look(self.0.lock().catch_up())
+    }
+
+    /// Looks at the state as it is now; also returns the time of the last event of a turn.
+    pub(crate) fn look_with_activity<T>(
+        &self,
+        look: impl FnOnce(&SessionState) -> T,
+    ) -> (T, Option<Millis>) {
+        let mut state = self.0.lock();
+        (look(state.catch_up()), state.last_activity)
+    }
+
+    /// Returns the requests up to now that are charged, without this many.
+    pub(crate) fn requests(&self, without: usize) -> Vec<ChargedRequest> {
+        let mut state = self.0.lock();
+        state.catch_up();
+        state.requests.get(without..).unwrap_or_default().to_vec()
+    }
+}
+
+impl StateReader {
+    fn catch_up(&mut self) -> &SessionState {
+        while let Some(entry) = self.log.try_next_run() {
+            let ran = self.state.running.is_some();
+            self.state.fold(&entry.event);
+            self.requests.extend(ChargedRequest::of(&entry, &self.state.model));
+            let waits = matches!(*entry.event, Event::TurnQueued { .. });
+            if ran || waits || self.state.running.is_some() {
+                self.last_activity = Some(entry.at);
+            }
+        }
+        &self.state
+    }
+}

@@ -1,0 +1,57 @@
+//! Resources of MCP servers that a prompt mentions: read in calls that everybody sees, and told the
+//! model with the prompt.
+
+use serde_json::json;
+
+use crate::session::calls::call;
+use crate::session::context::at_path;
+use crate::session::engine::{CurrentTurn, Engine};
+use crate::session::events::event::PromptPart;
+use tandem_mcp::READ_RESOURCE;
+use tandem_model::Call;
+
+/// Maximum numbers of resources of one prompt that are looked up, and that are read.
+const MENTIONS: usize = 100;
+const MOST: usize = 20;
+
+/// Reads what the prompt mentions of servers; whether it mentions anything.
+pub(super) async fn read(engine: &Engine, turn: CurrentTurn<'_>, prompt: &[PromptPart]) -> bool {
+    let hub = &engine.servers.hub;
+    let mut words = words(prompt);
+    words.retain(|word| hub.may_name_resource(word));
+    if words.is_empty() {
+        return false;
+    }
+    engine.servers.settled(turn.cancel).await;
+    for word in words.into_iter().take(MOST) {
+        let Some((server, uri)) = hub.resource(&word) else { continue };
+        let call = Call {
+            id: String::new(),
+            name: READ_RESOURCE.to_owned(),
+            args: json!({ "serverName": server, "uri": uri }),
+        };
+        call::run_for_prompt(engine, turn, engine.calls.with_unique_id(call)).await;
+    }
+    true
+}
+
+/// The words that a prompt mentions, each once.
+fn words(prompt: &[PromptPart]) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut add = |word: String| {
+        if words.len() < MENTIONS && !words.contains(&word) {
+            words.push(word);
+        }
+    };
+    for part in prompt {
+        match part {
+            PromptPart::Path(path) => add(path.clone()),
+            PromptPart::Text(text) => at_path::all(text).into_iter().for_each(|at| add(at.path)),
+            PromptPart::Input(_)
+            | PromptPart::Shell(_)
+            | PromptPart::Media(_)
+            | PromptPart::File(_) => {}
+        }
+    }
+    words
+}

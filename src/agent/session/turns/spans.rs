@@ -1,0 +1,157 @@
+//! Spans of a turn, for traces: the steps that OpenTelemetry's conventions name for agents. They have names,
+//! numbers and sizes, and nothing of what is said, unless the user wants that.
+
+use serde_json::json;
+use tandem_model::provider::Provider;
+use tandem_model::{Call, Finish, Prompt};
+use tandem_trace::{LOG_TARGET, TARGET, TraceContext, record_newest, record_value};
+use tracing::Span;
+use tracing::field::Empty;
+
+use super::span_content as content;
+use crate::session::events::event::{PromptPart, StopReason, ToolOutcome, TurnId};
+use tandem_policy::Answer;
+
+/// Attributes with what is said.
+const INSTRUCTIONS: &str = "gen_ai.system_instructions";
+const INPUT: &str = "gen_ai.input.messages";
+const OUTPUT: &str = "gen_ai.output.messages";
+const ARGUMENTS: &str = "gen_ai.tool.call.arguments";
+const RESULT: &str = "gen_ai.tool.call.result";
+
+/// Returns the span of what is done for a session beside its turns, which is for the log alone.
+pub(crate) fn session(id: &str) -> Span {
+    tracing::info_span!(target: LOG_TARGET, parent: None, "session", "gen_ai.conversation.id" = id)
+}
+
+/// Returns the span of a turn, within the request that it was queued by.
+pub(super) fn turn(
+    session: &str,
+    turn: TurnId,
+    prompt: &[PromptPart],
+    caller: &TraceContext,
+) -> Span {
+    let span = tracing::info_span!(
+        target: TARGET,
+        parent: None,
+        "invoke_agent",
+        "otel.name" = "invoke_agent tandem",
+        "otel.status_code" = Empty,
+        "gen_ai.operation.name" = "invoke_agent",
+        "gen_ai.agent.name" = "tandem",
+        "gen_ai.conversation.id" = session,
+        "tandem.turn" = turn.0,
+        "tandem.stop_reason" = Empty,
+        "gen_ai.input.messages" = Empty,
+    );
+    caller.adopt(&span);
+    record_value(&span, INPUT, || json!([content::prompt(prompt)]));
+    span
+}
+
+/// Notes in the current span why the turn has ended.
+pub(super) fn turn_ended(reason: &StopReason) {
+    let span = Span::current();
+    span.record("tandem.stop_reason", reason.name());
+    if matches!(reason, StopReason::Failed(_) | StopReason::Crashed) {
+        span.record("otel.status_code", "ERROR");
+    }
+}
+
+/// Returns the span of an answer of a model.
+pub(crate) fn chat(model: &str) -> Span {
+    let provider = match Provider::of(model, Provider::Gemini).0 {
+        _ if model == "replay" => "replay",
+        Provider::Gemini => "gcp.gemini",
+        provider => provider.name(),
+    };
+    tracing::info_span!(
+        target: TARGET,
+        "chat",
+        "otel.name" = format!("chat {model}"),
+        "otel.kind" = "client",
+        "otel.status_code" = Empty,
+        "gen_ai.operation.name" = "chat",
+        "gen_ai.provider.name" = provider,
+        "gen_ai.request.model" = model,
+        "gen_ai.usage.input_tokens" = Empty,
+        "gen_ai.usage.cache_read.input_tokens" = Empty,
+        "gen_ai.usage.output_tokens" = Empty,
+        "gen_ai.system_instructions" = Empty,
+        "gen_ai.input.messages" = Empty,
+        "gen_ai.output.messages" = Empty,
+    )
+}
+
+/// Notes in the current span what the model is asked, as far as the user wants it there.
+pub(crate) fn chat_asked(prompt: &Prompt) {
+    let span = Span::current();
+    record_value(&span, INSTRUCTIONS, || json!([content::text(&prompt.system)]));
+    let newest_first = prompt.messages.iter().rev();
+    record_newest(&span, INPUT, newest_first.map(|message| content::message(message)));
+}
+
+/// Notes in the current span what an answer took, and, if the user wants it there, what it says.
+pub(crate) fn chat_ended(text: &str, calls: &[Call], finish: &Finish) {
+    let span = Span::current();
+    record_value(&span, OUTPUT, || json!([content::answer(text, calls, &finish.reason)]));
+    let usage = &finish.usage;
+    for (name, tokens) in [
+        ("gen_ai.usage.input_tokens", usage.input),
+        ("gen_ai.usage.cache_read.input_tokens", usage.cached),
+        ("gen_ai.usage.output_tokens", usage.output.saturating_add(usage.thoughts)),
+    ] {
+        span.record(name, i64::try_from(tokens).unwrap_or(i64::MAX));
+    }
+}
+
+/// Marks the current span as failed.
+pub(crate) fn failed() {
+    Span::current().record("otel.status_code", "ERROR");
+}
+
+/// Returns the span of a call. `name`: of a tool that there is, because the model may make up others.
+pub(crate) fn tool(name: Option<&str>, call: &Call) -> Span {
+    let name = name.unwrap_or("unknown");
+    let span = tracing::info_span!(
+        target: TARGET,
+        "execute_tool",
+        "otel.name" = format!("execute_tool {name}"),
+        "otel.status_code" = Empty,
+        "gen_ai.operation.name" = "execute_tool",
+        "gen_ai.tool.name" = name,
+        "gen_ai.tool.call.id" = call.id.as_str(),
+        "tandem.outcome" = Empty,
+        "gen_ai.tool.call.arguments" = Empty,
+        "gen_ai.tool.call.result" = Empty,
+    );
+    record_value(&span, ARGUMENTS, || call.args.clone());
+    span
+}
+
+/// Notes in the current span what came of a call.
+pub(crate) fn tool_ended(outcome: &ToolOutcome) {
+    let span = Span::current();
+    span.record("tandem.outcome", outcome.name());
+    match outcome {
+        ToolOutcome::Done(output) => record_value(&span, RESULT, || output.text.as_str().into()),
+        ToolOutcome::Failed(error) => record_value(&span, RESULT, || error.to_string().into()),
+        ToolOutcome::Rejected
+        | ToolOutcome::Cancelled
+        | ToolOutcome::Interrupted
+        | ToolOutcome::Unknown(_) => {}
+    }
+    if matches!(outcome, ToolOutcome::Failed(_)) {
+        span.record("otel.status_code", "ERROR");
+    }
+}
+
+/// Returns the span of a question, until somebody has answered.
+pub(crate) fn question() -> Span {
+    tracing::info_span!(target: TARGET, "wait_for_answer", "tandem.answer" = Empty)
+}
+
+/// Notes in the current span how a question was closed.
+pub(crate) fn question_ended(answer: Option<&Answer>) {
+    Span::current().record("tandem.answer", answer.map_or("withdrawn", Answer::name));
+}

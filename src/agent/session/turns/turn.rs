@@ -1,0 +1,241 @@
+//! One turn: asks the model and runs the calls that it asks for, until it asks for none. Or a command.
+
+use std::sync::Arc;
+
+use futures::{StreamExt as _, TryFutureExt as _};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+
+use super::command::{CommandEnd, Commands, NotForModel};
+use super::loops::{Loop, LoopDetector};
+use super::{command, mention, resources, spans};
+use crate::session::calls::call;
+use crate::session::calls::consent;
+use crate::session::context::compress;
+use crate::session::engine::{CurrentTurn, Engine};
+use crate::session::events::event::{Event, PromptPart, StopReason};
+use crate::session::state::turn_progress::ResumePlace;
+use tandem_model::{self as model, Call, Chunk, Finish, FinishReason, Prompt};
+
+/// Runs a turn from some place to its end.
+pub(super) async fn run_from(
+    place: ResumePlace,
+    engine: &Engine,
+    commands: &Arc<dyn Commands>,
+    turn: CurrentTurn<'_>,
+    prompt: &[PromptPart],
+) -> StopReason {
+    match place {
+        ResumePlace::Beginning => run(engine, commands, turn, prompt).await,
+        ResumePlace::Model => {
+            engine.approvals.load_rules().await;
+            ask(engine, turn).await
+        }
+        ResumePlace::End(reason) => ended(reason),
+    }
+}
+
+/// Runs a turn from its beginning to its end.
+async fn run(
+    engine: &Engine,
+    commands: &Arc<dyn Commands>,
+    turn: CurrentTurn<'_>,
+    prompt: &[PromptPart],
+) -> StopReason {
+    match command::resolve(engine, commands, turn.cancel, prompt).await {
+        Some(NotForModel::Command(command)) => {
+            return match command::run(engine, turn, &*command).await {
+                CommandEnd::Ended(reason) => reason,
+                CommandEnd::AskModel => ask(engine, turn).await,
+            };
+        }
+        Some(NotForModel::Unknown { name, answer }) => {
+            return command::refuse(engine, name, answer);
+        }
+        None => {}
+    }
+    if let [PromptPart::Shell(command)] = prompt {
+        return shell(engine, turn, command).await;
+    }
+    engine.approvals.load_rules().await;
+    if consent::ask(engine, turn.cancel).await && turn.cancel.is_cancelled() {
+        return StopReason::Cancelled { answering: false };
+    }
+    if resources::read(engine, turn, prompt).await && turn.cancel.is_cancelled() {
+        return StopReason::Cancelled { answering: false };
+    }
+    if mention::read(engine, turn, prompt).await && turn.cancel.is_cancelled() {
+        return StopReason::Cancelled { answering: false };
+    }
+    ask(engine, turn).await
+}
+
+/// Runs what the user typed; the model is told of it with the next prompt.
+async fn shell(engine: &Engine, turn: CurrentTurn<'_>, command: &str) -> StopReason {
+    let call = Call {
+        id: String::new(),
+        name: "run_shell_command".to_owned(),
+        args: json!({ "command": command }),
+    };
+    call::run_for_prompt(engine, turn, engine.calls.with_unique_id(call)).await;
+    if turn.cancel.is_cancelled() {
+        return StopReason::Cancelled { answering: false };
+    }
+    StopReason::EndTurn
+}
+
+/// Asks the model, and runs the calls it asks for, until it asks for none.
+async fn ask(engine: &Engine, turn: CurrentTurn<'_>) -> StopReason {
+    let cancel = turn.cancel;
+    engine.agents.start();
+    engine.servers.settled(cancel).await;
+    let Some(mut system) = cancel.run_until_cancelled(engine.instructions.instruct()).await else {
+        return StopReason::Cancelled { answering: true };
+    };
+    let mut loops = LoopDetector::new(engine);
+    for _ in 0..engine.max_rounds {
+        if let Some(most) = engine.max_session_rounds
+            && engine.transcript.lock().answers() >= most
+        {
+            return StopReason::MaxSessionRounds(most);
+        }
+        let found = match answer(engine, &mut system, &mut loops, cancel).await {
+            None => return StopReason::Cancelled { answering: true },
+            Some(Err(model::Error::Refused(why))) => return StopReason::Refused(why),
+            Some(Err(error)) => return StopReason::Failed(error),
+            Some(Ok(ModelAnswer::Looping(found))) => Some(found),
+            Some(Ok(ModelAnswer::Whole(calls, reason))) if calls.is_empty() => {
+                return ended(reason);
+            }
+            Some(Ok(ModelAnswer::Whole(calls, _))) => {
+                let since = engine.log.len();
+                call::run_all(engine, turn, calls.clone()).await;
+                if cancel.is_cancelled() {
+                    return StopReason::Cancelled { answering: false };
+                }
+                loops.calls(engine, &calls, since)
+            }
+        };
+        if let Some(found) = found
+            && let Some(reason) = loops.meet(engine, found, cancel).await
+        {
+            return reason;
+        }
+    }
+    StopReason::MaxRounds(engine.max_rounds)
+}
+
+/// Returns the stop reason of a turn whose last answer makes no more calls.
+fn ended(reason: FinishReason) -> StopReason {
+    match reason {
+        FinishReason::Stop => StopReason::EndTurn,
+        FinishReason::MaxTokens => StopReason::MaxTokens,
+        FinishReason::Refused(why) => StopReason::Refused(why),
+    }
+}
+
+/// Asks the model for one answer, to a conversation that is compressed first if it is too long, or a
+/// summary of it is there. Returns `None` if the turn is cancelled.
+async fn answer(
+    engine: &Engine,
+    system: &mut Arc<str>,
+    loops: &mut LoopDetector,
+    cancel: &CancellationToken,
+) -> Option<Result<ModelAnswer, model::Error>> {
+    let plan_told = engine.transcript.lock().plan_told();
+    engine.modes.tell_plan_mode(plan_told);
+    if compress::if_needed(engine, cancel).await {
+        *system = engine.instructions.instruct().await;
+    }
+    let mut tried = 0;
+    loop {
+        let span = spans::chat(&engine.model.id());
+        let asking = ask_model(engine, Arc::clone(system), loops);
+        let asking = asking.inspect_err(|_| spans::failed()).instrument(span);
+        let answer = cancel.run_until_cancelled(asking).await?;
+        let is_too_long = matches!(answer, Err(model::Error::ContextTooLong(_)));
+        if !is_too_long || !compress::as_needed(engine, &mut tried, cancel).await? {
+            return Some(answer);
+        }
+        *system = engine.instructions.instruct().await;
+    }
+}
+
+/// An answer of the model.
+enum ModelAnswer {
+    /// A whole answer: the calls that the model asks for, and the reason of its end.
+    Whole(Vec<Call>, FinishReason),
+    /// Part of an answer: it was cut off, because the model only repeated itself.
+    Looping(Loop),
+}
+
+/// Streams one answer of the model. Its calls are left to do.
+async fn ask_model(
+    engine: &Engine,
+    system: Arc<str>,
+    loops: &mut LoopDetector,
+) -> Result<ModelAnswer, model::Error> {
+    engine.servers.hub.fresh().await;
+    let prompt = Prompt {
+        system,
+        messages: engine.conversation(|conversation| conversation.messages().to_vec()),
+        tools: engine.tools.declarations(),
+        thinking: engine.thinking(),
+    };
+    spans::chat_asked(&prompt);
+    let mut chunks = engine.model.get().stream(prompt);
+    let (mut said, mut calls) = (String::new(), Vec::new());
+    loops.begin_answer();
+    while let Some(chunk) = chunks.next().await {
+        let found = match chunk? {
+            Chunk::Text(text) => {
+                let found = loops.says(&text);
+                if tandem_trace::records_content() {
+                    said.push_str(&text);
+                }
+                engine.log.append(Event::Text(text));
+                found
+            }
+            Chunk::Thought(text) => {
+                let found = loops.thinks(&text);
+                engine.log.append(Event::Thought(text));
+                found
+            }
+            Chunk::Call(call) => {
+                calls.push(engine.calls.with_unique_id(call));
+                None
+            }
+            Chunk::Retry(retry) => {
+                if retry.discard {
+                    said.clear();
+                    calls.clear();
+                    loops.begin_answer();
+                }
+                engine.log.append(Event::Retry(retry));
+                None
+            }
+            Chunk::Finish(finish) => return Ok(finished(engine, &said, calls, finish)),
+        };
+        engine.transcript.lock().catch_up();
+        if let Some(found) = found {
+            // What it called in this answer was called out of the loop.
+            finished(engine, &said, Vec::new(), Finish::default());
+            return Ok(ModelAnswer::Looping(found));
+        }
+    }
+    Err(model::Error::BadAnswer("the model's answer ended before it was whole".to_owned()))
+}
+
+/// Records the end of an answer.
+fn finished(engine: &Engine, said: &str, calls: Vec<Call>, finish: Finish) -> ModelAnswer {
+    spans::chat_ended(said, &calls, &finish);
+    let Finish { reason, usage, native } = finish;
+    engine.log.append(Event::AnswerFinished {
+        calls: calls.clone(),
+        reason: reason.clone(),
+        usage,
+        native,
+    });
+    ModelAnswer::Whole(calls, reason)
+}
