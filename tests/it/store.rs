@@ -380,6 +380,20 @@ async fn a_stored_log_is_read_by_every_later_version() {
 }
 
 #[tokio::test]
+async fn a_lock_that_a_forked_child_keeps_for_a_moment_is_waited_for() {
+    let place = Place::written().await;
+    let copy = fs::File::open(place.log()).unwrap();
+    copy.lock().unwrap();
+    let released = std::thread::spawn(move || {
+        // Long enough for the first attempt.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        drop(copy);
+    });
+    place.store.claim(ID).await.unwrap();
+    released.join().unwrap();
+}
+
+#[tokio::test]
 async fn a_log_that_is_begun_anew_counts_when_all_of_it_is_on_the_disk() {
     let place = Place::written().await;
     let before = fs::read(place.log()).unwrap();

@@ -70,6 +70,8 @@ pub(super) fn lock(log: &File, dir: &Path) -> Result<(), StoreError> {
         // An owner shares the lock with nobody. Who only looks whether there is one does, for a moment.
         match log.try_lock_shared() {
             Ok(()) => log.unlock()?,
+            // A child that this process has just forked keeps a lock that was released until the child runs its program.
+            Err(TryLockError::WouldBlock) if !is_held_by_another(dir) => {}
             Err(TryLockError::WouldBlock) => break,
             Err(TryLockError::Error(err)) => return Err(err.into()),
         }
@@ -77,6 +79,11 @@ pub(super) fn lock(log: &File, dir: &Path) -> Result<(), StoreError> {
     }
     let id = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
     Err(StoreError::Held(id, read_owner(dir)))
+}
+
+/// Returns `true` if another process says that it has a session open.
+fn is_held_by_another(dir: &Path) -> bool {
+    ![0, std::process::id()].contains(&read_owner(dir).pid)
 }
 
 /// Returns whether a file is the one that was looked at.
