@@ -55,7 +55,7 @@ pub(in super::super) enum ReadSession {
     /// Somebody has loaded the session meanwhile.
     Loaded(Arc<SessionContext>),
     /// The id by which the principal knows the session, and what its log tells.
-    Stored(String, Story),
+    Stored(String, Box<Story>),
 }
 
 impl<'a> VisibleContexts<'a> {
@@ -267,7 +267,7 @@ impl<'a> VisibleContexts<'a> {
         let story = Story::read(log.read(0)).await;
         let named = |name: &&str| self.candidates(name).iter().any(|it| stored_id(it) == id);
         let name = story.name().filter(named).unwrap_or(id).to_owned();
-        Ok(Some(ReadSession::Stored(name, story)))
+        Ok(Some(ReadSession::Stored(name, Box::new(story))))
     }
 
     /// Returns the ids of the stored sessions in the middle of a turn of which their process ended, and
