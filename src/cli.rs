@@ -21,13 +21,14 @@ use clap_complete::Shell;
 use serde_json::Value;
 
 use crate::logging::LogFormat;
-use tandem_a2a::{AddressRange, AllowedHost, AllowedOrigin, PublicUrl};
 use tandem_agent::session::ResumePolicy;
 use tandem_agent::sessions::WantedSession;
 use tandem_headless::Format;
 use tandem_model::provider::Provider;
 use tandem_policy::Mode;
 use tandem_sandbox::{Mechanism, SandboxMode};
+use tandem_serve::network::{AllowedHost, AllowedOrigin, PublicUrl};
+use tandem_serve::proxy::AddressRange;
 use tandem_settings::limits::{self, Change};
 use tandem_settings::{Override, SandboxChoice, SettingOrigin};
 use tandem_tui::AgentAddress;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use tandem_a2a::tokens::PrincipalRole;
+use tandem_serve::tokens::PrincipalRole;
 
 /// Subcommand of `tandem serve token`.
 #[derive(Subcommand)]

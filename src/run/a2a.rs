@@ -26,14 +26,19 @@ use super::workspaces::{SessionWorkspace, Workspaces};
 use super::{store, tokens};
 use crate::cli::{A2aArgs, AgentArgs, CardArgs, OidcArgs, ServeArgs, TraceArgs};
 use tandem_a2a::{
-    self as a2a, AccessOptions, AuditOptions, CardKey, NetworkOptions, OidcOptions, Quotas,
-    ServeAcp, ServedSessions, ServerHealth, ServerOptions, Tls, TlsFiles, TrustedProxy,
+    self as a2a, AuditOptions, CardKey, ServeAcp, ServedSessions, ServerHealth, ServerOptions,
 };
 use tandem_acp::{self as acp, ConnectAcp, OwnSession};
 use tandem_agent::session::Origin;
 use tandem_agent::sessions::{MakeSession, SessionLimits, SessionRequest, Sessions};
 use tandem_model::Secret;
 use tandem_policy::Mode;
+use tandem_serve::network::NetworkOptions;
+use tandem_serve::oidc::OidcOptions;
+use tandem_serve::principals::AccessOptions;
+use tandem_serve::proxy::TrustedProxy;
+use tandem_serve::quotas::Quotas;
+use tandem_serve::tls::{Tls, TlsFiles};
 use tandem_settings::limits::Limits;
 use tandem_settings::{Credentials, Settings};
 use tandem_telemetry::Metrics;
@@ -206,7 +211,7 @@ fn serve_options(
     options.card_key = card_key(&serve.card)?;
     options.access.tokens = tokens::file(serve.tokens.as_deref(), making.credentials.env());
     if let Some(file) = &options.access.tokens {
-        a2a::tokens::read(file)?;
+        tandem_serve::tokens::read(file)?;
     }
     Ok(options)
 }

@@ -16,9 +16,11 @@ use super::printing::print;
 use super::workspaces::Workspaces;
 use super::{a2a, parts, store, tokens};
 use crate::cli::ServeArgs;
-use tandem_a2a::{self as server, CertificateState, OidcOptions, ServerCertificate};
+use tandem_a2a::{self as server};
 use tandem_content::visible::visible;
 use tandem_host::command_sandbox::CommandSandbox;
+use tandem_serve::certificate::{CertificateState, ServerCertificate};
+use tandem_serve::oidc::OidcOptions;
 use tandem_settings::Settings;
 use tandem_settings::limits::Limits;
 
@@ -208,7 +210,7 @@ fn check_tokens(
 ) -> bool {
     let Some(file) = tokens::file(serve.tokens.as_deref(), making.env()) else { return false };
     if file.exists() {
-        if let Some(list) = findings.checked("tokens", server::tokens::read(&file)) {
+        if let Some(list) = findings.checked("tokens", tandem_serve::tokens::read(&file)) {
             let count = list.iter().filter(|token| token.revoked.is_none()).count();
             findings.ok("tokens", format!("{count} of people and services in {}", file.display()));
         }

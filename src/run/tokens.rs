@@ -8,8 +8,8 @@ use anyhow::Context as _;
 use super::making::env;
 use super::printing::print;
 use crate::cli::{TokenCommand, TokensFile};
-use tandem_a2a::tokens::{self, StoredToken};
 use tandem_agent::session::PrincipalId;
+use tandem_serve::tokens::{self, StoredToken};
 use tandem_settings::Env;
 
 /// Name of the file of tokens in the directory of the user's configuration.

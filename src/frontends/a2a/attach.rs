@@ -22,9 +22,9 @@ use self::selection::wanted;
 use super::audit::{client_address, for_client};
 use super::context::SessionContext;
 use super::orders::{OrderReply, OrderedCall, TerminalCall};
-use super::principals::Principal;
 use super::server::{A2aServer, CallOrigin};
 use tandem_agent::session::{Origin, Reader, Session, StoreError};
+use tandem_serve::principals::Principal;
 use tandem_trace::TraceContext;
 use tandem_wire::attach::{
     EVENTS, EventsParams, EventsResult, FILES, FilesParams, LogEntry, OPEN, OpenParams, OpenResult,

@@ -15,9 +15,9 @@ use tokio::task_local;
 use tracing::Span;
 
 use super::context::SessionContext;
-use super::principals::Principal;
 use tandem_agent::commands::is_share;
 use tandem_agent::session::{Answer, Origin, PrincipalId, PromptPart, TurnId, prompt_text};
+use tandem_serve::principals::Principal;
 
 /// Maximum number of records that wait to be written; of more, the number is written.
 const WAITING: usize = 10_000;

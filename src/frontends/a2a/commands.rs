@@ -9,8 +9,6 @@ use tokio::time::timeout;
 
 use super::context::SessionContext;
 use super::dialect::Dialect;
-use super::principals::{DRIVE, Principal, WATCH};
-use super::quotas::Reservation;
 use super::requests::{Execute, SessionName};
 use super::server::{A2aServer, CallOrigin};
 use super::turns;
@@ -18,6 +16,8 @@ use tandem_agent::commands::{Argument, Command, Registry};
 use tandem_agent::session::{
     Access, CallStarted, Event, PromptPart, PromptTags, Session, SessionCommand, TurnId,
 };
+use tandem_serve::principals::{DRIVE, Principal, WATCH};
+use tandem_serve::quotas::Reservation;
 use tandem_wire::jsonrpc::Error;
 
 /// Statuses of a command that was begun (RFC 3.3, `CommandExecutionStatus`).

@@ -16,13 +16,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tower::ServiceExt as _;
 
-use super::connection_room::ConnectionSlot;
 use super::http::without_empty_segments;
-use super::http2::{OpenRequests, with_host};
-use super::patience::Patience;
-use super::proxy::PeerAddress;
 use super::server::A2aServer;
-use super::tls;
+use tandem_serve::connection_room::ConnectionSlot;
+use tandem_serve::http2::{OpenRequests, with_host};
+use tandem_serve::patience::Patience;
+use tandem_serve::proxy::PeerAddress;
+use tandem_serve::tls;
 
 /// Bytes of a response over HTTP/2 that wait for the client to take them.
 const SEND_BUFFER: usize = 64 << 10;

@@ -13,7 +13,6 @@ use super::dialect::Dialect;
 use super::frames::Frames;
 use super::messages::{KnownTurns, MessageSender};
 use super::notifiers::Push;
-use super::principals::{Principal, SessionRight};
 use super::results::TurnChanges;
 use super::story::{self, Story, is_within};
 use super::terminals::AttachedTerminals;
@@ -24,6 +23,7 @@ use tandem_agent::session::{
     FollowedSession, Reader, Session, SessionAccess, StoreError, TaskEvent, TurnId, TurnRecord,
 };
 use tandem_agent::sessions::{LastUse, LoadedSession, SessionView, stored_id};
+use tandem_serve::principals::{Principal, SessionRight};
 pub(super) use tandem_wire::a2a::UnknownContext;
 use tandem_wire::a2a::{Message, Part, Role, Task, TaskState, TaskStatus, error};
 use tandem_wire::development_tool::URI;

@@ -18,10 +18,10 @@ use self::followed::FollowedContexts;
 use super::CLOSING;
 use super::audit::Audit;
 use super::context::SessionContext;
-use super::quotas::Meter;
 use super::servers::Allowed;
 use tandem_agent::session::{Head, Orphan, ResumePolicy, Session, Store, StoreError};
 use tandem_agent::sessions::{LoadError, LoadedSession, Sessions};
+use tandem_serve::quotas::Meter;
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
 

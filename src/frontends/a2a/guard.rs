@@ -15,12 +15,12 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::audit::{client_address, for_client};
 use super::body::retry_later;
-use super::busy;
-use super::connection_room::ConnectionSlot;
-use super::principals::AccessError;
-use super::proxy::PeerAddress;
-use super::refusals::Refusal;
 use super::server::A2aServer;
+use tandem_serve::busy;
+use tandem_serve::connection_room::ConnectionSlot;
+use tandem_serve::principals::AccessError;
+use tandem_serve::proxy::PeerAddress;
+use tandem_serve::refusals::Refusal;
 
 /// Value of `WWW-Authenticate`: the way to show that one may use the server.
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tandem\"");

@@ -15,9 +15,9 @@ use serde_json::{Map, Value};
 use super::body::body;
 use super::card::HTTP_JSON;
 use super::methods::Reply;
-use super::principals::Principal;
 use super::server::{A2aServer, CallOrigin};
 use super::{dialect, fields, sse};
+use tandem_serve::principals::Principal;
 use tandem_wire::a2a::{error, v1};
 use tandem_wire::jsonrpc::Error;
 

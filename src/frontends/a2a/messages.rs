@@ -15,13 +15,13 @@ use ring::digest::{Context as Hasher, SHA256};
 
 use super::context::{SessionContext, UnknownContext};
 use super::dialect::Dialect;
-use super::principals::Principal;
 use super::read::SentContent;
 use super::subscription::Streaming;
 use super::turns;
 use parking_lot::Mutex;
 use tandem_agent::KeyedMutex;
 use tandem_agent::session::TurnId;
+use tandem_serve::principals::Principal;
 use tandem_wire::jsonrpc::Error;
 
 /// Number of messages that are remembered, of all sessions; the oldest are forgotten.

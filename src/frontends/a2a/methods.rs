@@ -17,7 +17,6 @@ use super::follow::Follow;
 use super::frames::StreamEnd;
 use super::messages::{MessageEffect, MessageKey, MessageSender};
 use super::orders::OrderedCall;
-use super::principals::{ANSWER, DRIVE, SessionRight, WATCH};
 use super::read::{Configuration, MessageForm, ReceivedMessage, Sent, SentContent};
 use super::requests::{
     self, Execute, GetTask, ListTasks, PushName, SessionId, SessionName, Subscribe, push_task,
@@ -28,6 +27,7 @@ use super::subscription::{Span, Streaming};
 use super::turns::{MessageTarget, PromptReply};
 use super::{card, commands, list, monitoring, turns};
 use tandem_agent::session::{Event, Mode, Session, TurnId, TurnRecord};
+use tandem_serve::principals::{ANSWER, DRIVE, SessionRight, WATCH};
 use tandem_wire::a2a::{Task, TaskState, error};
 use tandem_wire::jsonrpc::Error;
 

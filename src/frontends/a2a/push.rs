@@ -11,12 +11,12 @@ use super::context::SessionContext;
 use super::dialect::Dialect;
 use super::follow::Follow;
 use super::frames::StreamEnd;
-use super::principals::SessionRight;
 use super::read;
 use super::requests::PushName;
 use super::server::{A2aServer, CallOrigin};
 use super::webhook::{self, Delivery, WebhookUrl, Webhooks};
 use tandem_agent::session::{PushConfig, TaskEvent, TurnId};
+use tandem_serve::principals::SessionRight;
 use tandem_wire::a2a::{PushNotificationConfig, TaskPushNotificationConfig, error, v03};
 use tandem_wire::jsonrpc::Error;
 

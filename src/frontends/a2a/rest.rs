@@ -14,13 +14,13 @@ use super::body::{body, json_response, retry_later};
 use super::context::SessionContext;
 use super::dialect::Dialect;
 use super::orders::{BegunCommand, OrderedCall};
-use super::principals::{Principal, WATCH};
 use super::requests::{ExecuteCommand, LARGEST_PAGE, PAGE, SessionId, SessionName};
 use super::server::{A2aServer, CallOrigin};
 use super::subscription::{Span, Subscription};
 use super::{commands, fields, read, sse};
 use tandem_agent::commands::PathError;
 use tandem_agent::session::{PromptPart, ServerStatus, Session};
+use tandem_serve::principals::{Principal, WATCH};
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
 

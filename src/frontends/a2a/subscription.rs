@@ -10,8 +10,8 @@ use super::context::{SessionContext, UnknownContext};
 use super::dialect::Dialect;
 use super::follow::Follow;
 use super::frames::{Frame, StreamEnd};
-use super::principals::Principal;
 use tandem_agent::session::TurnId;
+use tandem_serve::principals::Principal;
 use tandem_wire::a2a::{Task, error};
 use tandem_wire::jsonrpc::Error;
 

@@ -9,10 +9,10 @@ use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 
 use super::context::SessionContext;
-use super::principals::Principal;
 use super::server::A2aServer;
 use tandem_agent::session::{Orphan, StoreError};
 use tandem_agent::sessions::LoadError;
+use tandem_serve::principals::Principal;
 
 /// Time after which a session that cannot be taken over is tried again.
 const AGAIN: Duration = Duration::from_secs(10);

@@ -10,7 +10,6 @@ use super::audit::Audit;
 use super::context::SessionContext;
 use super::dialect::Dialect;
 use super::messages::MessageSender;
-use super::principals::Principal;
 use super::read::ConfirmationAnswer;
 use super::subscription::Span;
 use super::tool_call::{self, ALWAYS, CANCEL, ONCE, YES, chosen};
@@ -18,6 +17,7 @@ use tandem_agent::session::{
     Access, Answer, AnswerError, CallStarted, Origin, PromptPart, PromptTags, Question,
     QuestionSubject, Session, StoreError, TurnId, prompt_text,
 };
+use tandem_serve::principals::Principal;
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
 

@@ -25,7 +25,6 @@ use self::heartbeat::{Due, Heartbeat};
 use self::out::{GOING_AWAY, MOVED, Out, Over, POLICY, SILENT, TOO_BIG, UNSUPPORTED};
 use super::attach;
 use super::audit::{client_address, for_client};
-use super::connection_room::ConnectionSlot;
 use super::context::SessionContext;
 use super::dialect::Dialect;
 use super::envelope::envelope;
@@ -33,10 +32,11 @@ use super::follow::Follow;
 use super::frames::Frame;
 use super::methods::{Method, Reply, named};
 use super::monitoring::call_span;
-use super::principals::Principal;
 use super::read::MessageForm;
 use super::server::{A2aServer, CallOrigin};
 use super::subscription::{REVOKED, Span, Streaming, not_shared};
+use tandem_serve::connection_room::ConnectionSlot;
+use tandem_serve::principals::Principal;
 use tandem_wire::jsonrpc::Error;
 
 /// Time that a connection stays open after a bad frame, for the client to read the reason.

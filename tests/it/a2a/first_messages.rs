@@ -5,7 +5,7 @@ use std::path::Path;
 use futures::future::join_all;
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tandem_a2a::tokens::{self, PrincipalRole};
+use tandem_serve::tokens::{self, PrincipalRole};
 use tempfile::TempDir;
 use tokio::task::yield_now;
 use tokio::time::timeout;

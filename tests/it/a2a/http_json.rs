@@ -1,8 +1,8 @@
 //! The HTTP+JSON binding of A2A 1.0.
 
 use serde_json::{Value, json};
-use tandem_a2a::tokens::{self, PrincipalRole};
 use tandem_agent::session::PrincipalId;
+use tandem_serve::tokens::{self, PrincipalRole};
 
 use super::http::{Response, Sse, request};
 use super::server::{Client, serve, write};

@@ -8,16 +8,16 @@ use std::time::Duration;
 use expect_test::expect;
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
-use tandem_a2a::{
-    AccessOptions, Ending, NetworkOptions, Quotas, ServeAcp, ServedSessions, ServerOptions, listen,
-    serve,
-};
+use tandem_a2a::{Ending, ServeAcp, ServedSessions, ServerOptions, listen, serve};
 use tandem_agent::session::{
     Access, Answer, Origin, Parts, Session, Store as _, StoreHealth, ToolOutput,
 };
 use tandem_agent::sessions::{LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions};
 use tandem_host::{Tool, ToolKind};
 use tandem_model::replay::Replay;
+use tandem_serve::network::NetworkOptions;
+use tandem_serve::principals::AccessOptions;
+use tandem_serve::quotas::Quotas;
 use tandem_store::FileStore;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;

@@ -1,7 +1,7 @@
 //! `tandem sessions` looks at the sessions of nodes from outside.
 
 use serde_json::{Value, json};
-use tandem_a2a::tokens::{self, PrincipalRole};
+use tandem_serve::tokens::{self, PrincipalRole};
 
 use super::nodes::{Node, in_context};
 use super::principals::{Person, id};

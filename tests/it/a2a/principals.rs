@@ -7,8 +7,8 @@ mod quotas;
 mod sharing;
 
 use serde_json::{Value, json};
-use tandem_a2a::tokens::{self, PrincipalRole};
 use tandem_agent::session::PrincipalId;
+use tandem_serve::tokens::{self, PrincipalRole};
 use tempfile::TempDir;
 
 use super::http::{Response, Sse, request};

@@ -9,13 +9,13 @@ use tokio::task::spawn_blocking;
 
 use super::super::context::SessionContext;
 use super::super::orders::TerminalCall;
-use super::super::principals::{self, DRIVE, Principal, SessionRight, WATCH};
 use super::super::requests::SessionId;
 use super::super::server::{A2aServer, CallOrigin};
 use super::super::turns;
 use tandem_agent::session::{
     Answer, AnswerError, ClientName, Origin, PromptPart, PromptTags, Session, TurnId,
 };
+use tandem_serve::principals::{self, DRIVE, Principal, SessionRight, WATCH};
 use tandem_wire::attach::{
     ANSWER, AnswerParams, CANCEL, EVENTS, FILES, FilesParams, OPEN, OpenedSession, PROMPT, PROMPTS,
     PromptParams, SET_MODE, SetModeParams, TAKE_BACK, TurnParams, refused,

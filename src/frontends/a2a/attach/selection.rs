@@ -10,13 +10,13 @@ use futures::{StreamExt as _, TryStreamExt as _};
 
 use super::super::context::SessionContext;
 use super::super::contexts::visible::VisibleContexts;
-use super::super::principals::Principal;
 use super::super::read::AgentSettings;
 use super::super::requests::SessionId;
 use super::super::server::A2aServer;
 use tandem_agent::session::Listed;
 use tandem_agent::sessions::SessionSummary;
 use tandem_content::shorten::first_chars;
+use tandem_serve::principals::Principal;
 use tandem_wire::attach::{ListedSession, SessionSelector, refused};
 use tandem_wire::jsonrpc::Error;
 

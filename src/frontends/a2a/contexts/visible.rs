@@ -12,8 +12,6 @@ use serde_json::Value;
 
 use super::super::context::{self, SessionContext, UnknownContext};
 use super::super::messages::MessageSender;
-use super::super::principals::{DRIVE, Principal, SessionRight};
-use super::super::quotas::{QuotaError, Reservation};
 use super::super::read::{AgentSettings, Sent, SentContent};
 use super::super::servers;
 use super::super::story::Story;
@@ -26,6 +24,8 @@ use tandem_agent::sessions::{
     CreateError, LoadError, LoadedSession, SessionRequest, SessionSummary, Sessions, begun_id,
     owned_id, stored_id,
 };
+use tandem_serve::principals::{DRIVE, Principal, SessionRight};
+use tandem_serve::quotas::{QuotaError, Reservation};
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
 

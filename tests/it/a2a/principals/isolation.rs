@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 use serde_json::{Value, json};
-use tandem_a2a::tokens::PrincipalRole;
 use tandem_agent::sessions::owned_id;
+use tandem_serve::tokens::PrincipalRole;
 
 use super::super::server::{answer, prompt, serve, within};
 use super::super::socket::Socket;

@@ -1,7 +1,7 @@
 //! People and services whom `tandem serve` knows by the tokens of an OIDC issuer.
 
 use serde_json::{Value, json};
-use tandem_a2a::tokens::PrincipalRole;
+use tandem_serve::tokens::PrincipalRole;
 
 use super::super::http::Response;
 use super::super::server::Client;

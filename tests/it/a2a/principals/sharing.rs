@@ -1,7 +1,7 @@
 //! `/share`: who else may do what in a session.
 
 use serde_json::{Value, json};
-use tandem_a2a::tokens::PrincipalRole;
+use tandem_serve::tokens::PrincipalRole;
 
 use super::super::server::{answer, ends, prompt, serve, within};
 use super::{Office, Person, asking, hello, in_context};

@@ -43,7 +43,7 @@ impl AccessOptions {
 
 /// Caller of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Principal {
+pub enum Principal {
     /// Anybody, where nobody has to show who they are: as good as the user of the machine.
     Anyone,
     /// The operator of the server, who has its own token.
@@ -54,8 +54,9 @@ pub(super) enum Principal {
 
 /// A person or a service that the server knows by name.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct NamedPrincipal {
-    pub(super) id: PrincipalId,
+pub struct NamedPrincipal {
+    /// Tenant and name.
+    pub id: PrincipalId,
     pub(super) role: PrincipalRole,
     #[serde(skip)]
     credential: Credential,
@@ -75,21 +76,23 @@ enum Credential {
 
 /// Right to a session. A later one includes the earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum SessionRight {
+pub enum SessionRight {
     /// Shared, in this role.
     Shared(ShareRole),
     /// The owner's.
     Own,
 }
 
-/// The rights of those with whom a session is shared.
-pub(super) const WATCH: SessionRight = SessionRight::Shared(ShareRole::Watch);
-pub(super) const ANSWER: SessionRight = SessionRight::Shared(ShareRole::Answer);
-pub(super) const DRIVE: SessionRight = SessionRight::Shared(ShareRole::Drive);
+/// Right to read a shared session.
+pub const WATCH: SessionRight = SessionRight::Shared(ShareRole::Watch);
+/// Right to answer questions of a shared session.
+pub const ANSWER: SessionRight = SessionRight::Shared(ShareRole::Answer);
+/// Right to prompt and cancel in a shared session.
+pub const DRIVE: SessionRight = SessionRight::Shared(ShareRole::Drive);
 
 impl Principal {
     /// Returns the name and the tenant, if the server knows them.
-    pub(super) fn id(&self) -> Option<&PrincipalId> {
+    pub fn id(&self) -> Option<&PrincipalId> {
         match self {
             Self::Anyone | Self::Operator => None,
             Self::Named(named) => Some(&named.id),
@@ -97,7 +100,7 @@ impl Principal {
     }
 
     /// Returns the name for logs and people.
-    pub(super) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         match self {
             Self::Anyone => "anyone",
             Self::Operator => "operator",
@@ -107,13 +110,13 @@ impl Principal {
 
     /// Returns `true` if the principal may change what counts in the sessions of everybody, such as saved
     /// rules: the user of the machine may.
-    pub(super) fn changes_for_all(&self) -> bool {
+    pub fn changes_for_all(&self) -> bool {
         !matches!(self, Self::Named(_))
     }
 
     /// Returns what the principal may do in a session; `None` if there is no such session as far as the
     /// principal is told. The only place where this is decided.
-    pub(super) fn right(&self, access: &SessionAccess) -> Option<SessionRight> {
+    pub fn right(&self, access: &SessionAccess) -> Option<SessionRight> {
         match self {
             Self::Anyone => access.owner.is_none().then_some(SessionRight::Own),
             Self::Operator => Some(SessionRight::Own),
@@ -133,7 +136,7 @@ impl Principal {
 
 /// Reason for not serving a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum AccessError {
+pub enum AccessError {
     /// There is no token, or none that counts.
     Unknown,
     /// The token was revoked; whose it was.
@@ -154,7 +157,7 @@ impl From<OidcError> for AccessError {
 }
 
 /// The principals that a server knows.
-pub(super) struct Principals {
+pub struct Principals {
     token: Option<String>,
     file: Option<TokenFile>,
     proxy: Option<TrustedProxy>,
@@ -180,7 +183,8 @@ struct LastLook {
 }
 
 impl Principals {
-    pub(super) fn new(options: AccessOptions) -> Self {
+    /// Makes the principals that these options name; files and keys are read later.
+    pub fn new(options: AccessOptions) -> Self {
         let AccessOptions { token, tokens, proxy, oidc } = options;
         let file = tokens.map(|path| TokenFile {
             path,
@@ -191,22 +195,22 @@ impl Principals {
     }
 
     /// Returns `true` if callers must show who they are.
-    pub(super) fn are_asked(&self) -> bool {
+    pub fn are_asked(&self) -> bool {
         self.have_tokens() || self.proxy.is_some() || self.oidc.is_some()
     }
 
     /// Returns `true` if there are tokens of the server's own.
-    pub(super) fn have_tokens(&self) -> bool {
+    pub fn have_tokens(&self) -> bool {
         self.token.is_some() || self.file.as_ref().is_some_and(|file| file.list.borrow().is_some())
     }
 
     /// Returns the address of the metadata of the issuer whose tokens count.
-    pub(super) fn openid_connect_url(&self) -> Option<&str> {
+    pub fn openid_connect_url(&self) -> Option<&str> {
         self.oidc.as_ref().map(Oidc::discovery)
     }
 
     /// Returns who shows this token, or none, in a request of these headers.
-    pub(super) async fn find(
+    pub async fn find(
         &self,
         token: Option<&str>,
         (peer, headers): (Option<IpAddr>, &HeaderMap),
@@ -259,7 +263,7 @@ impl Principals {
 
     /// Waits until a principal is not served any more as who it was: its token is revoked or has expired,
     /// or tokens count that did not.
-    pub(super) async fn ended(&self, principal: &Principal) {
+    pub async fn ended(&self, principal: &Principal) {
         if let Principal::Named(named) = principal
             && let Credential::Jwt { until } = named.credential
         {
@@ -275,7 +279,7 @@ impl Principals {
 
     /// Looks at the file of tokens and at the issuer's keys from time to time, so that streams end although
     /// nobody asks for anything. Never ends.
-    pub(super) async fn keep_looking(&self) {
+    pub async fn keep_looking(&self) {
         let keys = async {
             match &self.oidc {
                 Some(oidc) => oidc.keep_fresh().await,
@@ -294,7 +298,7 @@ impl Principals {
     }
 
     /// Reads the file for the first time.
-    pub(super) async fn begin(&self) {
+    pub async fn begin(&self) {
         if let Some(file) = &self.file {
             file.look().await;
         }

@@ -8,7 +8,7 @@ use tandem_agent::session::PrincipalId;
 
 /// Address from which a request came.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct PeerAddress(pub(super) IpAddr);
+pub struct PeerAddress(pub IpAddr);
 
 /// A range of addresses: `10.0.0.0/8`, or one address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

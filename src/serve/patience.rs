@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 /// A stream that fails when what is written to it waits too long.
-pub(super) struct Patience<T> {
+pub struct Patience<T> {
     stream: T,
     longest: Duration,
     /// Runs while something waits.
@@ -17,7 +17,8 @@ pub(super) struct Patience<T> {
 }
 
 impl<T> Patience<T> {
-    pub(super) fn new(stream: T, longest: Duration) -> Self {
+    /// Makes a stream whose writes wait at most `longest` for the other side.
+    pub fn new(stream: T, longest: Duration) -> Self {
         Self { stream, longest, waiting: None }
     }
 

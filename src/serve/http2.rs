@@ -12,24 +12,25 @@ use tokio::sync::watch;
 
 /// Requests of one connection that are not answered to their end.
 #[derive(Clone)]
-pub(super) struct OpenRequests(watch::Sender<usize>);
+pub struct OpenRequests(watch::Sender<usize>);
 
 /// One of them.
-pub(super) struct OpenRequest(watch::Sender<usize>);
+pub struct OpenRequest(watch::Sender<usize>);
 
 impl OpenRequests {
-    pub(super) fn none() -> Self {
+    /// Returns a count of no requests.
+    pub fn none() -> Self {
         Self(watch::Sender::new(0))
     }
 
     /// Counts a request.
-    pub(super) fn begin(&self) -> OpenRequest {
+    pub fn begin(&self) -> OpenRequest {
         self.0.send_modify(|count| *count += 1);
         OpenRequest(self.0.clone())
     }
 
     /// Waits until there has been none for so long.
-    pub(super) async fn idle(&self, time: Duration) {
+    pub async fn idle(&self, time: Duration) {
         let mut count = self.0.subscribe();
         loop {
             // It fails only without a sender, which is here.
@@ -43,7 +44,7 @@ impl OpenRequests {
 
 impl OpenRequest {
     /// Returns a response whose request is open until the body has been sent.
-    pub(super) fn answer(self, response: Response<Body>) -> Response<Body> {
+    pub fn answer(self, response: Response<Body>) -> Response<Body> {
         response.map(|body| Body::new(OpenBody { body, _request: self }))
     }
 }
@@ -82,7 +83,7 @@ impl hyper::body::Body for OpenBody {
 
 /// Returns a request of HTTP/2 as HTTP/1.1 would have it: with the host in a header. One that names two hosts
 /// stays as it is.
-pub(super) fn with_host<B>(mut request: Request<B>) -> Request<B> {
+pub fn with_host<B>(mut request: Request<B>) -> Request<B> {
     let Some(authority) = request.uri().authority().map(ToString::to_string) else {
         return request;
     };

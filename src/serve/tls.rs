@@ -63,7 +63,7 @@ impl Tls {
     }
 
     /// Begins TLS on a connection, within a time. `may_multiplex`: the client may choose HTTP/2.
-    pub(super) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
+    pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         stream: S,
         may_multiplex: bool,
@@ -108,7 +108,7 @@ impl Tls {
 }
 
 /// Returns `true` if the client has chosen HTTP/2.
-pub(super) fn is_http2<S>(stream: &TlsStream<S>) -> bool {
+pub fn is_http2<S>(stream: &TlsStream<S>) -> bool {
     stream.get_ref().1.alpn_protocol() == Some(HTTP_2)
 }
 

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// Room for a number of connections.
-pub(super) struct ConnectionRoom {
+pub struct ConnectionRoom {
     room: Arc<Semaphore>,
     /// Number of connections there are.
     connected: watch::Sender<usize>,
@@ -34,7 +34,7 @@ struct UnknownConnection {
 
 impl ConnectionRoom {
     /// Makes room for so many connections, which are counted.
-    pub(super) fn new(most: usize, connected: watch::Sender<usize>) -> Arc<Self> {
+    pub fn new(most: usize, connected: watch::Sender<usize>) -> Arc<Self> {
         Arc::new(Self {
             room: Arc::new(Semaphore::new(most)),
             connected,
@@ -44,7 +44,7 @@ impl ConnectionRoom {
 
     /// Returns the slot of one more connection; `None` if there is room neither beside the others nor in the
     /// place of one that is not known.
-    pub(super) fn admit(self: &Arc<Self>, served: TaskTrackerToken) -> Option<ConnectionSlot> {
+    pub fn admit(self: &Arc<Self>, served: TaskTrackerToken) -> Option<ConnectionSlot> {
         let mut unknown = self.unknown.lock();
         let permit = if let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() {
             permit
@@ -63,7 +63,7 @@ impl ConnectionRoom {
 }
 
 /// A connection's slot in the room; it counts as long as it lives.
-pub(super) struct ConnectionSlot {
+pub struct ConnectionSlot {
     room: Arc<ConnectionRoom>,
     number: u64,
     gives_way: CancellationToken,
@@ -75,7 +75,7 @@ pub(super) struct ConnectionSlot {
 
 impl ConnectionSlot {
     /// Notes that the client has shown who it is: the connection gives way to no other from now on.
-    pub(super) fn known(&self) {
+    pub fn known(&self) {
         if self.permit.get().is_some() {
             return;
         }
@@ -87,7 +87,7 @@ impl ConnectionSlot {
     }
 
     /// Returns what fires when the connection has given way to another one.
-    pub(super) fn gives_way(&self) -> &CancellationToken {
+    pub fn gives_way(&self) -> &CancellationToken {
         &self.gives_way
     }
 }

@@ -41,7 +41,7 @@ impl Default for Quotas {
 
 /// A quota that is used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct QuotaError {
+pub struct QuotaError {
     /// Name of the limit.
     limit: &'static str,
     maximum: u64,
@@ -51,12 +51,12 @@ pub(super) struct QuotaError {
 
 impl QuotaError {
     /// Returns the time in seconds after which to try again.
-    pub(super) fn seconds(&self) -> u64 {
+    pub fn seconds(&self) -> u64 {
         self.retry.as_secs().max(1)
     }
 
     /// Returns a message for people: what happened, and what to do.
-    pub(super) fn message(&self) -> String {
+    pub fn message(&self) -> String {
         let Self { limit, maximum, what, .. } = self;
         let seconds = self.seconds();
         format!("the quota of {maximum} {what} (`{limit}`) is used up; try again in {seconds} s")
@@ -74,7 +74,7 @@ impl From<QuotaError> for Error {
 }
 
 /// Use of a server by its principals.
-pub(super) struct Meter {
+pub struct Meter {
     quotas: Quotas,
     principals: Mutex<HashMap<PrincipalId, Use>>,
 }
@@ -130,7 +130,7 @@ enum QuotaKind {
 }
 
 /// Room for a turn or a session that is about to begin: nobody else gets it as long as this lives.
-pub(super) struct Reservation {
+pub struct Reservation {
     meter: Arc<Meter>,
     owner: PrincipalId,
     kind: QuotaKind,
@@ -143,12 +143,13 @@ impl Drop for Reservation {
 }
 
 impl Meter {
-    pub(super) fn new(quotas: Quotas) -> Self {
+    /// Makes a meter of principals that have used nothing yet.
+    pub fn new(quotas: Quotas) -> Self {
         Self { quotas, principals: Mutex::default() }
     }
 
     /// Counts a request of a principal, or refuses it.
-    pub(super) fn request(&self, principal: Option<&PrincipalId>) -> Result<(), QuotaError> {
+    pub fn request(&self, principal: Option<&PrincipalId>) -> Result<(), QuotaError> {
         let Some(principal) = principal else { return Ok(()) };
         let most = self.quotas.requests;
         self.of(principal, |used| {
@@ -170,7 +171,7 @@ impl Meter {
 
     /// Checks that an owner may begin another session, and reserves its room; makes room by unloading one
     /// that nobody uses.
-    pub(super) fn session(
+    pub fn session(
         self: &Arc<Self>,
         owner: &PrincipalId,
         sessions: &Sessions,
@@ -200,7 +201,7 @@ impl Meter {
     }
 
     /// Checks that another turn may begin in a session of an owner, and reserves its room.
-    pub(super) fn turn(
+    pub fn turn(
         self: &Arc<Self>,
         owner: &PrincipalId,
         sessions: &Sessions,
@@ -230,7 +231,7 @@ impl Meter {
     }
 
     /// Counts the tokens of all loaded sessions, before one of them is unloaded.
-    pub(super) fn count_all(&self, sessions: &Sessions) {
+    pub fn count_all(&self, sessions: &Sessions) {
         sessions.look(|all| {
             for loaded in all {
                 let owner = loaded.session().with_access(|access| access.owner.clone());
@@ -255,7 +256,7 @@ impl Meter {
 
     /// Tells the other nodes what is used here, and notes what is used there: what they have not told yet
     /// is not counted.
-    pub(super) async fn share(
+    pub async fn share(
         &self,
         store: &dyn SharedStore,
         sessions: &Sessions,

@@ -175,17 +175,20 @@ impl FromStr for AllowedOrigin {
 }
 
 /// Network of a server that listens.
-pub(super) struct ServerNetwork {
+pub struct ServerNetwork {
     /// URL by which clients reach the server.
-    pub(super) url: String,
-    pub(super) names: ServerNames,
-    pub(super) port: u16,
+    pub url: String,
+    /// Hosts and origins by which clients may call the server.
+    pub names: ServerNames,
+    /// Port that the server listens at.
+    pub port: u16,
     proxies: Vec<AddressRange>,
     /// `true` if nobody but a proxy may reach the server from the network.
     only_proxies: bool,
     /// Scheme of the server's own URL.
-    pub(super) scheme: &'static str,
-    pub(super) tls: Option<Arc<Tls>>,
+    pub scheme: &'static str,
+    /// TLS of the server, if it has a certificate.
+    pub tls: Option<Arc<Tls>>,
 }
 
 /// Headers that pages of other origins send and read, beside those that every page may.
@@ -202,7 +205,7 @@ const READ: [&str; 5] =
 
 impl ServerNetwork {
     /// Describes the network of a server that listens there.
-    pub(super) fn new(options: NetworkOptions, address: SocketAddr) -> Self {
+    pub fn new(options: NetworkOptions, address: SocketAddr) -> Self {
         Self {
             url: options.url(address),
             names: ServerNames::new(&options, address),
@@ -217,19 +220,19 @@ impl ServerNetwork {
     }
 
     /// Returns `true` if the operator has said by which URL clients reach the server.
-    pub(super) fn is_public(&self) -> bool {
+    pub fn is_public(&self) -> bool {
         self.names.public.is_some()
     }
 
     /// Returns the path of the URL by which clients reach the server: `/`, unless a proxy takes a longer one
     /// off.
-    pub(super) fn path(&self) -> &str {
+    pub fn path(&self) -> &str {
         let host = authority(&self.url);
         host.find('/').map_or("/", |at| &host[at..])
     }
 
     /// Looks from time to time whether there is another certificate.
-    pub(super) async fn keep_looking(&self) {
+    pub async fn keep_looking(&self) {
         match &self.tls {
             Some(tls) => tls.keep_looking().await,
             None => std::future::pending().await,
@@ -237,7 +240,7 @@ impl ServerNetwork {
     }
 
     /// Returns what tells browsers which pages of other origins may use the server; `None` if none may.
-    pub(super) fn cors(&self) -> Option<CorsLayer> {
+    pub fn cors(&self) -> Option<CorsLayer> {
         let origins = self.names.origins.iter().map(|origin| origin.0.clone());
         let layer = CorsLayer::new()
             .allow_origin(AllowOrigin::list(origins))
@@ -248,20 +251,20 @@ impl ServerNetwork {
     }
 
     /// Returns `true` if requests from an address are served.
-    pub(super) fn serves(&self, peer: IpAddr) -> bool {
+    pub fn serves(&self, peer: IpAddr) -> bool {
         !self.only_proxies
             || peer.to_canonical().is_loopback()
             || forwarded::is_proxy(peer, &self.proxies)
     }
 
     /// Returns the client of a request that came from a peer.
-    pub(super) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> ForwardedClient {
+    pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> ForwardedClient {
         ForwardedClient::of(peer, headers, &self.proxies)
     }
 }
 
 /// Names by which a server is called: what else is sent to it was sent to lead a browser astray.
-pub(super) struct ServerNames {
+pub struct ServerNames {
     /// Host and port, by which the server itself can be reached.
     own: Vec<String>,
     public: Option<PublicUrl>,
@@ -289,14 +292,14 @@ impl ServerNames {
     }
 
     /// Returns `true` if a `Host` header names the server. `scheme`: of the URL that the client has.
-    pub(super) fn has_host(&self, host: &str, scheme: &str) -> bool {
+    pub fn has_host(&self, host: &str, scheme: &str) -> bool {
         let host = without_default_port(host, scheme);
         self.has_own(&host)
             || self.public.as_ref().is_some_and(|public| authority(&public.origin) == host)
     }
 
     /// Returns `true` if pages of an origin may use the server: its own, and those that are allowed to.
-    pub(super) fn has_origin(&self, origin: &str, scheme: &str) -> bool {
+    pub fn has_origin(&self, origin: &str, scheme: &str) -> bool {
         let is_allowed = self.origins.iter().any(|allowed| allowed.0 == origin);
         if is_allowed || self.public.as_ref().is_some_and(|public| public.origin == origin) {
             return true;
@@ -310,7 +313,7 @@ impl ServerNames {
     }
 
     /// Returns the names for people.
-    pub(super) fn list(&self) -> String {
+    pub fn list(&self) -> String {
         let public = self.public.iter().map(|public| authority(&public.origin));
         let names = self.own.iter().map(String::as_str).chain(public);
         names.chain(self.hosts.iter().map(|host| host.0.as_str())).collect::<Vec<_>>().join(", ")

@@ -270,7 +270,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Returns the SHA-256 of a text, in hexadecimal.
-pub(super) fn hash(text: &str) -> String {
+pub fn hash(text: &str) -> String {
     hex(digest(&SHA256, text.as_bytes()).as_ref())
 }
 

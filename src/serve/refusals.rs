@@ -15,7 +15,7 @@ const WINDOW: Duration = Duration::from_mins(1);
 const MAX_ADDRESSES: usize = 10_000;
 
 /// The requests that were refused a short time ago.
-pub(super) struct Refusals {
+pub struct Refusals {
     /// Maximum number of them for one address.
     limit: usize,
     by_address: Mutex<HashMap<IpAddr, RefusedCount>>,
@@ -28,20 +28,26 @@ struct RefusedCount {
 
 /// Answer to a request that is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub enum Refusal {
     /// The client is told why, and the audit log has it.
     Told,
-    /// The client is to wait for this many seconds; `is_first`: so far it was told why.
-    TooMany { seconds: u64, is_first: bool },
+    /// The client has to wait.
+    TooMany {
+        /// Seconds until the next request is looked at.
+        seconds: u64,
+        /// `true` if the client was told the reason until now.
+        is_first: bool,
+    },
 }
 
 impl Refusals {
-    pub(super) fn new(limit: usize) -> Self {
+    /// Makes a count of refused requests, of which an address may make `limit` a minute.
+    pub fn new(limit: usize) -> Self {
         Self { limit, by_address: Mutex::default() }
     }
 
     /// Counts a request of an address that is refused.
-    pub(super) fn count(&self, address: Option<IpAddr>) -> Refusal {
+    pub fn count(&self, address: Option<IpAddr>) -> Refusal {
         let now = Instant::now();
         let is_over =
             |counted: &RefusedCount| now.saturating_duration_since(counted.since) >= WINDOW;

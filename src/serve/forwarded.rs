@@ -9,12 +9,13 @@ use super::proxy::AddressRange;
 
 /// Client of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ForwardedClient {
-    pub(super) address: IpAddr,
+pub struct ForwardedClient {
+    /// Address of the client, as far as proxies that are trusted tell it.
+    pub address: IpAddr,
     /// Scheme of the URL that the client has, if the proxy says it.
-    pub(super) scheme: Option<String>,
+    pub scheme: Option<String>,
     /// Host in the URL that the client has, if the proxy says it.
-    pub(super) host: Option<String>,
+    pub host: Option<String>,
 }
 
 impl ForwardedClient {

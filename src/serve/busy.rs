@@ -23,16 +23,16 @@ const LINGER: Duration = Duration::from_secs(1);
 
 /// Number of connections that are told at once that there are too many; of more, the rest is closed
 /// without a word.
-pub(super) const REFUSALS: usize = 16;
+pub const REFUSALS: usize = 16;
 
 /// A request that is not carried out now.
-pub(super) fn response(why: &'static str) -> Response {
+pub fn response(why: &'static str) -> Response {
     let headers = [(RETRY_AFTER, LATER), (CONNECTION, "close")];
     (StatusCode::SERVICE_UNAVAILABLE, headers, why).into_response()
 }
 
 /// Refuses a connection, for which there is no room beside so many others.
-pub(super) async fn refuse(
+pub async fn refuse(
     stream: TcpStream,
     tls: Option<Arc<Tls>>,
     (connections, bytes): (usize, usize),
