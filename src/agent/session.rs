@@ -47,16 +47,17 @@ pub use self::events::projection::{
     TurnRecord, TurnResult, Update, UpdateKind, explain_age, explain_error, explain_resumed,
     explain_retry, explain_stop, explain_unknown_outcome, origin_label, prompt_text,
 };
-pub use self::events::saved_workspace::{PastTurns, SavedPlace, SavedWorkspace, WorkspaceSave};
+pub use self::events::saved_workspace::{
+    GitOrigin, PastTurns, SavedPlace, SavedWorkspace, WorkspaceSave,
+};
 pub use self::parts::Parts;
 pub use self::persistence::followed::FollowedSession;
 pub use self::persistence::recover::{StoredSession, find_orphans, read_stored};
 use self::persistence::storage::Keeping;
 pub use self::persistence::storage::Storage;
 pub use self::persistence::store::{
-    ActiveSession, Batch, BatchSummary, Claim, CurrentUse, ForkPoint, GitOrigin, Head, Holder,
-    Listed, Order, Orphan, Query, Secrets, SessionUsage, SharedStore, Store, StoreError, Stored,
-    StoredLog,
+    ActiveSession, Batch, BatchSummary, Claim, CurrentUse, ForkPoint, Head, Holder, Listed, Order,
+    Orphan, Query, Secrets, SessionUsage, SharedStore, Store, StoreError, Stored, StoredLog,
 };
 pub use self::persistence::store_health::StoreHealth;
 pub use self::state::session_state::SessionState;

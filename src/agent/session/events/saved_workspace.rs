@@ -1,11 +1,35 @@
 //! A session's directory that is made for the session, and saved elsewhere after each turn, so that another machine
 //! can go on with it.
 
+use std::fmt;
+
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use crate::session::persistence::store::GitOrigin;
+/// A git repository, and the revision of it that a session begins at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitOrigin {
+    /// The repository's URL, without credentials.
+    pub url: String,
+    /// A branch, a tag or a commit; without one, the repository's own branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+impl GitOrigin {
+    /// Returns `true` if a client means this by a name: `URL#REV`, or the URL alone.
+    pub fn is_named(&self, name: &str) -> bool {
+        name == self.url || name == self.to_string()
+    }
+}
+
+impl fmt::Display for GitOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.url)?;
+        self.revision.iter().try_for_each(|revision| write!(f, "#{revision}"))
+    }
+}
 
 /// A session's directory that is saved elsewhere after each turn.
 #[async_trait]

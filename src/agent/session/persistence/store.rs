@@ -1,5 +1,6 @@
 //! The interface to where logs of sessions are kept. The engines are the crate `tandem-store`.
 
+use crate::session::events::saved_workspace::GitOrigin;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::io;
@@ -53,30 +54,6 @@ pub struct Head {
     /// with it gets a copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
-}
-
-/// A git repository, and the revision of it that a session begins at.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GitOrigin {
-    /// The repository's URL, without credentials.
-    pub url: String,
-    /// A branch, a tag or a commit; without one, the repository's own branch.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub revision: Option<String>,
-}
-
-impl GitOrigin {
-    /// Returns `true` if a client means this by a name: `URL#REV`, or the URL alone.
-    pub fn is_named(&self, name: &str) -> bool {
-        name == self.url || name == self.to_string()
-    }
-}
-
-impl fmt::Display for GitOrigin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.url)?;
-        self.revision.iter().try_for_each(|revision| write!(f, "#{revision}"))
-    }
 }
 
 /// The place where a copy left its original.
