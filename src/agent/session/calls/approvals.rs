@@ -80,8 +80,11 @@ impl Approvals {
         let answer = tokio::select! {
             biased;
             answer = &mut answer => answer.ok(),
-            () = cancel.cancelled() => None,
-            // Somebody may have answered just before.
+            // In both cases a user may have answered after the answer was looked for: what counted is in the log.
+            () = cancel.cancelled() => {
+                self.questions.withdraw(|| ());
+                answer.try_recv().ok()
+            }
             () = useless => {
                 if self.questions.expire(&call, || ()) { None } else { answer.try_recv().ok() }
             }
