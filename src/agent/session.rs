@@ -23,13 +23,11 @@ mod turns;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use serde_json::Value;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-pub use self::calls::gate::Watching;
-pub use self::calls::question::AnswerError;
+pub use self::calls::gate::{Gate, Watching};
+pub use self::calls::question::{AnswerError, Questions};
 pub use self::context::instructions::Today;
 pub use self::context::memory::{Memory, MemoryFile, Places};
 pub use self::context::rewind::{EarlierPrompt, EarlierPrompts};
@@ -53,13 +51,14 @@ pub use self::events::saved_workspace::{
 pub use self::parts::Parts;
 pub use self::persistence::followed::FollowedSession;
 pub use self::persistence::recover::{StoredSession, find_orphans, read_stored};
-use self::persistence::storage::Keeping;
+pub use self::persistence::storage::Persistence;
 pub use self::persistence::storage::Storage;
 pub use self::persistence::store::{
     ActiveSession, Batch, BatchSummary, Claim, CurrentUse, ForkPoint, Head, Holder, Listed, Order,
     Orphan, Query, Secrets, SessionUsage, SharedStore, Store, StoreError, Stored, StoredLog,
 };
 pub use self::persistence::store_health::StoreHealth;
+pub use self::state::modes::Modes;
 pub use self::state::session_state::SessionState;
 use self::state::spending;
 pub use self::state::turn_progress::ResumePolicy;
@@ -69,7 +68,7 @@ pub use self::turns::command::{
     SessionCommand,
 };
 pub use self::turns::fill::{PromptPiece, Template};
-use self::turns::queue::TurnQueue;
+pub use self::turns::queue::TurnQueue;
 use self::turns::{command, mention};
 use tandem_host::background::Background;
 pub use tandem_host::buffers::TextBuffers;
@@ -101,16 +100,16 @@ pub use tandem_policy::{
 pub struct Session {
     engine: Arc<Engine>,
     turns: Arc<TurnQueue>,
-    keeping: Keeping,
+    persistence: Persistence,
 }
 
 impl Session {
     /// Makes a session that begins, or goes on with a stored conversation.
     pub fn new(parts: Parts) -> Arc<Self> {
-        let (engine, turns, keeping) = parts.assemble();
-        let session = Arc::new(Self { engine, turns, keeping });
+        let (engine, turns, persistence) = parts.assemble();
+        let session = Arc::new(Self { engine, turns, persistence });
         if session.engine.store.is_some() {
-            let (abandoned, closed) = (session.abandoned(), session.closed());
+            let (abandoned, closed) = (session.abandoned(), session.turns().closed());
             let weak = Arc::downgrade(&session);
             tokio::spawn(async move {
                 tokio::select! {
@@ -158,16 +157,6 @@ impl Session {
         self.engine.stored().await.map(Arc::clone)
     }
 
-    /// Waits until all of a session that was closed is stored, and others can open it.
-    pub async fn saved(&self) {
-        self.keeping.ended().await;
-    }
-
-    /// Returns `true` if all of a session that was closed is stored.
-    pub fn is_saved(&self) -> bool {
-        self.keeping.has_ended()
-    }
-
     /// Waits until nothing of the session is kept any more: another process has taken it over, or its store has
     /// refused for too long. Then it is closed here, and nothing further of it is shown; whoever reads it asks again.
     pub fn abandoned(&self) -> WaitForCancellationFutureOwned {
@@ -210,22 +199,6 @@ impl Session {
         self.engine.log.append(Event::Task(event));
     }
 
-    /// Tells others who want to open the session that they can join it at this port of this machine.
-    pub fn announce(&self, port: u16) {
-        self.keeping.announce(port);
-    }
-
-    /// Keeps a secret under a name, beside the log: what is recorded after that is kept after it.
-    /// Without a value, it is forgotten.
-    pub fn set_secret(&self, name: &str, value: Option<Value>) {
-        self.keeping.set_secret(name, value);
-    }
-
-    /// Returns the secret of a name.
-    pub fn secret(&self, name: &str) -> Option<Value> {
-        self.keeping.secret(name)
-    }
-
     /// Looks at the state as it is now; also returns the time of the last event of a turn.
     pub(crate) fn state_with_activity<T>(
         &self,
@@ -260,47 +233,15 @@ impl Session {
         self.turns.push(prompt, origin, tags)
     }
 
-    /// Tells the model something with the next results of calls, if a turn runs, and people at once.
-    /// Returns `false` if none runs.
-    pub fn steer(&self, text: &str) -> bool {
-        self.turns.steer(text)
-    }
-
-    /// Returns the turn that runs.
-    pub fn running(&self) -> Option<TurnId> {
-        self.turns.running()
-    }
-
     /// Returns `true` if a turn was queued since the session began.
     pub fn has_turns(&self) -> bool {
         self.engine.state.look(|state| state.turns > 0)
-    }
-
-    /// Returns `true` if a turn runs or waits.
-    pub fn pending(&self, turn: TurnId) -> bool {
-        self.turns.is_pending(turn)
-    }
-
-    /// Returns the number of turns that wait.
-    pub fn waiting(&self) -> usize {
-        self.turns.waiting()
     }
 
     /// Ends a turn that runs or waits; its end follows as an event, after that of one before it
     /// that is ending too. Returns `false` if it has ended.
     pub fn cancel(&self, turn: TurnId) -> bool {
         self.turns.cancel(turn)
-    }
-
-    /// Takes a turn back that waits. Returns `false` if it has begun.
-    pub fn take_back(&self, turn: TurnId) -> bool {
-        self.turns.take_back(turn)
-    }
-
-    /// Ends the turn that runs because nobody has answered what it asks about a call. Returns `false`
-    /// if somebody has.
-    pub fn expire(&self, call: &str, waited: Duration) -> bool {
-        self.turns.expire(call, waited)
     }
 
     /// Cancels every turn and lets none start; MCP servers are let go, and what runs in the
@@ -325,18 +266,13 @@ impl Session {
 
     /// Lets the session go in the middle of its turn, for another process to go on with it, if all that the turn does is
     /// to wait for answers: the other process asks again. Returns `false` if the turn does more, or would not go on by
-    /// this policy. Afterwards [`Session::saved`] waits until the other process can have the session.
+    /// this policy. Afterwards [`Persistence::ended`] waits until the other process can have the session.
     pub fn hand_over(&self, policy: ResumePolicy) -> bool {
         let is_left = self.turns.hand_over(policy);
         if is_left {
-            self.keeping.hand_over();
+            self.persistence.hand_over();
         }
         is_left
-    }
-
-    /// Returns `true` if the session is being let go for another process.
-    pub fn is_handed_over(&self) -> bool {
-        self.keeping.is_handed_over()
     }
 
     fn end(&self, why: Option<&str>) {
@@ -345,28 +281,12 @@ impl Session {
         self.engine.servers.hub.close();
         self.engine.host.background.end();
         self.engine.compression.end();
-        self.keeping.close();
-    }
-
-    /// Waits until the session is [closed](Self::close).
-    pub fn closed(&self) -> WaitForCancellationFutureOwned {
-        self.turns.closed()
-    }
-
-    /// Waits until no turn runs, and so none waits, and people are shown that.
-    pub async fn idle(&self) {
-        self.turns.idle().await;
+        self.persistence.close();
     }
 
     /// Returns `true` if a prompt is a command, which may need no model at all.
     pub fn is_command(&self, prompt: &[PromptPart]) -> bool {
         command::is_one(&**self.turns.commands(), self.hub(), prompt)
-    }
-
-    /// Returns `true` if a prompt is a command that is carried out at once beside the turn that runs. Without
-    /// such a turn, none is.
-    pub fn is_at_once(&self, prompt: &[PromptPart]) -> bool {
-        self.turns.is_at_once(prompt)
     }
 
     /// Returns `true` if a prompt cannot be answered without a model: it is no command, and does not
@@ -384,52 +304,39 @@ impl Session {
         &self.engine.servers.hub
     }
 
+    /// Returns the queue of turns, with the one that runs.
+    pub fn turns(&self) -> &TurnQueue {
+        &self.turns
+    }
+
+    /// Returns the persistence: the writer of the log, and secrets beside it.
+    pub fn persistence(&self) -> &Persistence {
+        &self.persistence
+    }
+
+    /// Returns the questions to people.
+    pub fn questions(&self) -> &Questions {
+        &self.engine.approvals.questions
+    }
+
+    /// Returns the gate of calls that run without a question only when they are shown.
+    pub fn gate(&self) -> &Arc<Gate> {
+        &self.engine.approvals.gate
+    }
+
+    /// Returns the approval modes.
+    pub fn modes(&self) -> &Modes {
+        &self.engine.modes
+    }
+
     /// Answers the question about a call; the first answer counts.
     pub fn answer(&self, call: &str, answer: Answer, by: Origin) -> Result<(), AnswerError> {
         self.engine.approvals.questions.answer(call, answer, by)
     }
 
-    /// Returns the calls whose question is open, in no order.
-    pub fn questions(&self) -> Vec<Arc<CallStarted>> {
-        self.engine.approvals.questions.open_now()
-    }
-
-    /// Returns `true` if the question about a call still waits for its answer.
-    pub fn asks(&self, call: &str) -> bool {
-        self.engine.approvals.questions.is_open(call)
-    }
-
-    /// From now on, as long as the guard lives, a call that needs no question runs in turns of this
-    /// origin only when it is [shown](Self::shown), or nothing is said of it for two seconds.
-    pub fn watch_calls(&self, origin: Origin) -> Watching {
-        self.engine.approvals.gate.watch(origin)
-    }
-
-    /// Reports that a call is shown to the user, or the reason why it cannot be: then it does not
-    /// run.
-    pub fn shown(&self, call: &str, shown: Result<(), String>) {
-        self.engine.approvals.gate.pass(call, shown);
-    }
-
     /// Returns the policy.
     pub fn permissions(&self) -> &Arc<Permissions> {
         &self.engine.approvals.permissions
-    }
-
-    /// Returns the approval mode.
-    pub fn mode(&self) -> Mode {
-        self.engine.modes.current()
-    }
-
-    /// Returns the approval modes that the policy allows.
-    pub fn modes(&self) -> Vec<Mode> {
-        self.engine.modes.allowed()
-    }
-
-    /// Changes how much is allowed without a question. What is being asked stays asked. An error
-    /// says why the mode cannot be.
-    pub fn set_mode(&self, mode: Mode) -> Result<(), String> {
-        self.engine.modes.set(mode)
     }
 
     /// Returns the session's title; empty before the first prompt.

@@ -290,7 +290,7 @@ impl Sessions {
         }
         let unloading = self.unloading.lock().remove(&id);
         if let Some(unloading) = unloading {
-            unloading.saved().await;
+            unloading.persistence().ended().await;
         }
         let log_bytes = self.limits.log_bytes;
         let stored = match StoredSession::open(store, &id, log_bytes, self.policy).await {
@@ -392,7 +392,7 @@ impl Sessions {
         self.loaded.lock().insert(id, Arc::clone(&added));
         if self.store.is_some() {
             let (registry, taken) = (self.registry.clone(), Arc::downgrade(&added));
-            let closed = added.session.closed();
+            let closed = added.session.turns().closed();
             tokio::spawn(async move {
                 closed.await;
                 if let (Some(registry), Some(taken)) = (registry.upgrade(), taken.upgrade()) {
@@ -566,7 +566,7 @@ impl Sessions {
         let removed = loaded.remove(id)?;
         if self.store.is_some() {
             let mut unloading = self.unloading.lock();
-            unloading.retain(|_, session| !session.is_saved());
+            unloading.retain(|_, session| !session.persistence().has_ended());
             unloading.insert(removed.session.id().to_owned(), Arc::clone(&removed.session));
         }
         Some(removed)
@@ -601,11 +601,11 @@ impl Sessions {
     /// Waits until all of the sessions that were closed or unloaded is stored.
     pub async fn saved(&self) {
         for loaded in self.loaded() {
-            loaded.session.saved().await;
+            loaded.session.persistence().ended().await;
         }
         let unloading: Vec<_> = self.unloading.lock().drain().collect();
         for (_, session) in unloading {
-            session.saved().await;
+            session.persistence().ended().await;
         }
     }
 }
@@ -704,7 +704,7 @@ impl LoadedSession {
             prompts,
             directory: self.session.roots().first().cloned().unwrap_or_default(),
             last_activity,
-            busy: self.session.running().is_some(),
+            busy: self.session.turns().running().is_some(),
             watchers: self.watchers(2),
         }
     }
@@ -721,7 +721,7 @@ impl LoadedSession {
 
     /// Returns `true` if a turn runs or somebody watches. Only for what the registry holds.
     fn is_in_use(self: &Arc<Self>) -> bool {
-        self.watchers(1) > 0 || self.session.running().is_some()
+        self.watchers(1) > 0 || self.session.turns().running().is_some()
     }
 
     fn end(&self) {

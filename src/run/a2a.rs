@@ -431,7 +431,7 @@ pub(super) fn token(
 /// Waits until no turn runs in any of the sessions.
 async fn idle(sessions: &Sessions) {
     for loaded in sessions.loaded() {
-        loaded.session().idle().await;
+        loaded.session().turns().idle().await;
     }
 }
 

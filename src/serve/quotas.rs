@@ -348,7 +348,7 @@ fn current_use(sessions: &Sessions) -> Vec<CurrentUse> {
 
 /// Returns the number of turns that run or wait in a session.
 fn turns_of(session: &Session) -> usize {
-    usize::from(session.running().is_some()) + session.waiting()
+    usize::from(session.turns().running().is_some()) + session.turns().waiting()
 }
 
 /// Looks at the loaded sessions of an owner.

@@ -69,7 +69,7 @@ impl Metrics {
     /// Counts what happens in a session from now on, until it is closed.
     pub fn watch(&self, session: &Arc<Session>) {
         let events = session.events(session.position());
-        tokio::spawn(follow(events, session.closed(), self.sessions.clone()));
+        tokio::spawn(follow(events, session.turns().closed(), self.sessions.clone()));
     }
 
     /// Returns a store whose operations are timed.

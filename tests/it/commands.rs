@@ -304,7 +304,7 @@ async fn a_command_waits_for_the_turn_before_it() {
     stage.session.prompt(text("go"), Origin::Editor);
     let clear = stage.session.prompt(text("/clear"), Origin::A2a(ClientName::new(1, "agent")));
     until(&mut log, |event| matches!(event, Event::CallStarted(_))).await;
-    assert!(stage.session.pending(clear));
+    assert!(stage.session.turns().is_pending(clear));
     stage.session.answer("c1", Answer::Once { edited: None }, Origin::Editor).unwrap();
     let events = until(&mut log, |event| matches!(event, Event::Output(_))).await;
     let order: Vec<_> = events

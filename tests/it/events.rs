@@ -712,7 +712,7 @@ async fn lived() -> Arc<Session> {
     let call = |id: &str| json!([{ "call": { "name": "t", "id": id } }]);
     let said = json!([{ "text": "one" }, { "text": "two" }]);
     let session = session(json!([call("a"), call("b"), said]), vec![tool()]);
-    session.set_mode(Mode::AutoEdit).unwrap();
+    session.modes().set(Mode::AutoEdit).unwrap();
     let mut log = session.events(0);
     let tagged = PromptTags::key("m-1");
     session.prompt_tagged(text("go"), Origin::A2a(ClientName::new(1, "agent")), tagged);
@@ -730,7 +730,7 @@ async fn the_state_of_a_session_is_folded_from_what_was_recorded_of_it() {
     let session = lived().await;
     let live = SessionState::of(&mut session.events(0));
     assert_eq!(live.id, session.id());
-    assert_eq!((live.mode, &live.model), (session.mode(), &session.model()));
+    assert_eq!((live.mode, &live.model), (session.modes().current(), &session.model()));
     assert_eq!(live.always, session.permissions().allowed());
     assert_eq!((live.turns, live.running, live.waiting.len()), (1, None, 0));
     assert_eq!(live.calls.len(), 2, "{live:?}");

@@ -155,7 +155,7 @@ async fn a_session_without_a_prompt_leaves_nothing() {
     let place = Place::new();
     let (sessions, _) = registry(place.store(), Vec::new(), Vec::new());
     let loaded = create(&sessions);
-    loaded.session().set_mode(tandem_policy::Mode::Plan).unwrap();
+    loaded.session().modes().set(tandem_policy::Mode::Plan).unwrap();
     end(&sessions).await;
     assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 0);
 }
@@ -218,7 +218,7 @@ async fn wherever_a_log_was_cut_the_session_opens_with_an_end_for_everything_and
         let session = loaded.session();
         let opened = events(session);
         let same = opened.iter().zip(&whole).take_while(|(opened, whole)| opened == whole).count();
-        assert_eq!(session.running(), None);
+        assert_eq!(session.turns().running(), None);
         ends_everything(&opened);
         // Only what ends something, and what is said of it, was added.
         for (_, event) in &opened[same..] {
@@ -604,7 +604,7 @@ async fn nothing_is_shown_and_no_tool_runs_before_that_is_kept() {
     let position = loaded.session().position();
     let seen = (position, events(loaded.session()).len(), ran.load(Ordering::SeqCst));
     assert_eq!(seen, (shown, shown, 0));
-    assert_eq!(loaded.session().running(), Some(TurnId(2)));
+    assert_eq!(loaded.session().turns().running(), Some(TurnId(2)));
     store.goes_on.send_replace(true);
     until(&mut log, is_end).await;
     assert_eq!(ran.load(Ordering::SeqCst), 1);

@@ -274,7 +274,7 @@ async fn go_on_in_process(store: Arc<FileStore>, id: &str) {
     let sessions = Sessions::with_store(Arc::new(make), limits, Some(store));
     let loaded = sessions.load(id, Vec::new(), |_| ()).await.unwrap().unwrap();
     let session = loaded.session();
-    assert_eq!(session.running(), None);
+    assert_eq!(session.turns().running(), None);
     let mut log = session.events(session.position());
     session.prompt(text("and now?"), Origin::Editor);
     let events = until(&mut log, is_end).await;

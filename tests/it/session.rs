@@ -118,13 +118,13 @@ async fn a_turn_that_is_taken_back_does_not_begin() {
         let waiting = session.prompt(text("more"), Origin::Editor);
         let taking = Arc::clone(&session);
         // The turn before ends at this moment.
-        let taken = tokio::spawn(async move { taking.take_back(waiting) }).await.unwrap();
+        let taken = tokio::spawn(async move { taking.turns().take_back(waiting) }).await.unwrap();
         let is_over =
             |event: &Event| matches!(event, Event::TurnFinished { turn, .. } if *turn == waiting);
         let events = until(&mut log, is_over).await;
         let is_begun = |event: &Arc<Event>| matches!(&**event, Event::TurnStarted { turn } if *turn == waiting);
         assert_eq!(events.iter().any(is_begun), !taken);
-        session.idle().await;
+        session.turns().idle().await;
     }
 }
 
@@ -152,7 +152,7 @@ async fn an_answer_that_counts_is_in_the_log_although_the_turn_is_cancelled_at_t
         let is_answered =
             |event: &Arc<Event>| matches!(&**event, Event::QuestionClosed { answer: Some(_), .. });
         assert_eq!(events.iter().any(is_answered), counts);
-        session.idle().await;
+        session.turns().idle().await;
     }
 }
 
@@ -338,11 +338,11 @@ async fn a_call_that_cannot_be_shown_does_not_run() {
     let never =
         Fake::new("t", ToolKind::Edit, Access::Nothing).running(|_| async { panic!("it ran") });
     let session = session(calls(&[call("t", "c1")]), vec![never]);
-    let _watching = session.watch_calls(Origin::Editor);
+    let _watching = session.gate().watch(Origin::Editor);
     let mut log = session.events(0);
     session.prompt(text("go"), Origin::Editor);
     until(&mut log, |event| matches!(event, Event::CallStarted(_))).await;
-    session.shown("c1", Err("no room".to_owned()));
+    session.gate().pass("c1", Err("no room".to_owned()));
     let events = until(&mut log, is_end).await;
     assert_eq!(short(&events[0]).unwrap(), "finished c1 not_shown");
 }
@@ -351,7 +351,7 @@ async fn a_call_that_cannot_be_shown_does_not_run() {
 async fn a_front_end_that_says_nothing_holds_up_a_call_for_two_seconds() {
     let session =
         session(calls(&[call("t", "c1")]), vec![Fake::new("t", ToolKind::Edit, Access::Nothing)]);
-    let _watching = session.watch_calls(Origin::Editor);
+    let _watching = session.gate().watch(Origin::Editor);
     let before = tokio::time::Instant::now();
     let events = turn(&session).await;
     assert_eq!(events[2], "finished c1 done");
@@ -378,8 +378,8 @@ async fn a_closed_session_starts_nothing() {
     session.prompt(text("go"), Origin::Editor);
     session.close();
     until(&mut log, |event| matches!(event, Event::TurnFinished { turn: TurnId(2), .. })).await;
-    session.idle().await;
-    assert_eq!(session.running(), None);
+    session.turns().idle().await;
+    assert_eq!(session.turns().running(), None);
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn prompt(loaded: &LoadedSession, text: &str) -> TurnId {
 /// Waits until a session asks.
 async fn asked(loaded: &LoadedSession) {
     let mut log = loaded.session().events(0);
-    while loaded.session().questions().is_empty() {
+    while loaded.session().questions().open_now().is_empty() {
         timeout(LONG, log.next()).await.unwrap();
     }
 }
@@ -117,7 +117,7 @@ async fn the_list_begins_with_the_session_that_was_active_last() {
     let (silent, early, late) = (create(&sessions), create(&sessions), create(&sessions));
     let say = async |loaded: &Arc<LoadedSession>, text: &str| {
         prompt(loaded, text);
-        timeout(LONG, loaded.session().idle()).await.unwrap();
+        timeout(LONG, loaded.session().turns().idle()).await.unwrap();
         loaded.summary().last_activity
     };
     let before = say(&early, "one\nmore").await;
@@ -212,7 +212,7 @@ async fn a_busy_session_is_not_unloaded() {
     sessions.unload_idle();
     assert!(sessions.contains(&id));
     session.cancel(turn);
-    session.idle().await;
+    session.turns().idle().await;
     advance(IDLE).await;
     sessions.unload_idle();
     assert!(!sessions.contains(&id));
@@ -256,8 +256,8 @@ async fn a_deleted_session_is_closed_and_forgotten() {
     prompt(&held, "go");
     asked(&held).await;
     assert!(sessions.delete(held.id()));
-    timeout(LONG, held.session().closed()).await.unwrap();
-    timeout(LONG, held.session().idle()).await.unwrap();
+    timeout(LONG, held.session().turns().closed()).await.unwrap();
+    timeout(LONG, held.session().turns().idle()).await.unwrap();
     assert_eq!(view.unloaded.load(Ordering::SeqCst), 1);
     assert!(sessions.open(held.id()).is_none() && !sessions.delete(held.id()));
     // Its room is free.
@@ -270,7 +270,7 @@ async fn all_sessions_are_closed_together_and_stay_readable() {
     let held = [create(&sessions), create(&sessions)];
     sessions.close("The end.");
     for loaded in held {
-        timeout(LONG, loaded.session().closed()).await.unwrap();
+        timeout(LONG, loaded.session().turns().closed()).await.unwrap();
         assert!(sessions.contains(loaded.id()));
     }
 }
@@ -335,7 +335,7 @@ async fn a_session_is_loaded_again_while_it_is_unloaded() {
     let id = {
         let loaded = create(&sessions);
         prompt(&loaded, "go");
-        timeout(LONG, loaded.session().idle()).await.unwrap();
+        timeout(LONG, loaded.session().turns().idle()).await.unwrap();
         loaded.id().to_owned()
     };
     let at_once = Arc::new(Barrier::new(2));

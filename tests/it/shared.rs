@@ -175,7 +175,7 @@ async fn a_late_editor_is_asked_what_is_still_open() {
 #[tokio::test(start_paused = true)]
 async fn a_silent_editor_does_not_hold_up_the_calls_of_others() {
     let session = session(one_call(), vec![Fake::new("t", ToolKind::Read, Access::Read)]);
-    let _watching = session.watch_calls(Origin::Editor);
+    let _watching = session.gate().watch(Origin::Editor);
     let mut log = session.events(0);
     let before = tokio::time::Instant::now();
     session.prompt(text("go"), Origin::A2a(ClientName::new(1, "agent")));
@@ -230,9 +230,9 @@ async fn many_waiting_prompts_can_be_closed() {
     for _ in 0..50_000 {
         session.prompt(text("go"), Origin::A2a(ClientName::new(1, "agent")));
     }
-    assert_eq!(session.waiting(), 49_999);
+    assert_eq!(session.turns().waiting(), 49_999);
     session.close();
-    session.idle().await;
+    session.turns().idle().await;
 }
 
 #[tokio::test]

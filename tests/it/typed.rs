@@ -81,8 +81,8 @@ async fn another_mode_counts_at_once_and_is_seen() {
     let answers = vec![vec![Chunk::Call(call)], vec![Chunk::Text("done".to_owned())]];
     let tool = Fake::new("touch", tandem_host::ToolKind::Other, other());
     let (session, _) = session(answers, |parts| Parts { tools: vec![Arc::new(tool)], ..parts });
-    session.set_mode(Mode::Yolo).unwrap();
-    assert_eq!(session.mode(), Mode::Yolo);
+    session.modes().set(Mode::Yolo).unwrap();
+    assert_eq!(session.modes().current(), Mode::Yolo);
     let seen = session.events(1).try_next().unwrap();
     assert_eq!(*seen, Event::ModeChanged { mode: Mode::Yolo, before_plan: None });
     let events = turn(&session, text("go")).await;

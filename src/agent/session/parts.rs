@@ -16,7 +16,7 @@ use crate::session::events::saved_workspace::SavedWorkspace;
 use crate::session::persistence::file_uploads::FileUploads;
 use crate::session::persistence::keep::Refusals;
 use crate::session::persistence::recover::resume;
-use crate::session::persistence::storage::{Keeping, Storage};
+use crate::session::persistence::storage::{Persistence, Storage};
 use crate::session::state::active_model::ActiveModel;
 use crate::session::state::modes::Modes;
 use crate::session::state::open_calls::OpenCalls;
@@ -73,7 +73,7 @@ pub struct Parts {
 impl Parts {
     /// Puts a session together that begins now, or goes on: its engine, the queue of its turns, and
     /// what keeps its log.
-    pub(super) fn assemble(self) -> (Arc<Engine>, Arc<TurnQueue>, Keeping) {
+    pub(super) fn assemble(self) -> (Arc<Engine>, Arc<TurnQueue>, Persistence) {
         let host = Arc::new(self.host);
         let (patience, health) = (self.upkeep.store_patience, self.upkeep.store_health.clone());
         let roots = host.workspace.roots();

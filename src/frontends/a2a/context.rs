@@ -205,7 +205,7 @@ impl SessionContext {
     /// Returns `true` if the question about a call still waits for its answer.
     pub(super) fn asks(&self, call: &str) -> bool {
         match &self.host {
-            SessionHost::Here(session) => session.asks(call),
+            SessionHost::Here(session) => session.questions().is_open(call),
             SessionHost::Elsewhere(followed) => {
                 followed.look(|state| state.open_questions.contains(call))
             }
@@ -215,7 +215,7 @@ impl SessionContext {
     /// Returns the turn that runs, although clients may not have been told yet.
     pub(super) fn running_now(&self) -> Option<TurnId> {
         match &self.host {
-            SessionHost::Here(session) => session.running(),
+            SessionHost::Here(session) => session.turns().running(),
             SessionHost::Elsewhere(followed) => followed.look(|state| state.running),
         }
     }
@@ -327,7 +327,7 @@ impl SessionContext {
     pub(super) fn expire_questions(&self, limit: Duration) {
         let Ok(session) = self.session() else { return };
         let now = Instant::now();
-        let open = session.questions();
+        let open = session.questions().open_now();
         let mut asking = self.asking.lock();
         asking.retain(|call, _| open.iter().any(|asked| asked.call.id == *call));
         let attended = self.attached.load(Ordering::Relaxed) > 0;
@@ -336,7 +336,7 @@ impl SessionContext {
             if attended {
                 *since = now;
             } else if now.saturating_duration_since(*since) >= limit
-                && session.expire(&asked.call.id, limit)
+                && session.turns().expire(&asked.call.id, limit)
             {
                 self.last_use.abandon();
             }

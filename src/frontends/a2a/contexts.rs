@@ -80,7 +80,7 @@ impl Contexts {
     ) -> Self {
         let shared = match &served {
             ServedSessions::Shared { first, .. } => {
-                first.session().announce(port);
+                first.session().persistence().announce(port);
                 Some(SessionContext::of(first))
             }
             ServedSessions::PerContext { .. } => None,
@@ -161,7 +161,7 @@ impl Contexts {
 
     /// Prepares a session that is loaded.
     fn prepare(&self, session: &Session) {
-        session.announce(self.port);
+        session.persistence().announce(self.port);
         session.start_servers();
     }
 
@@ -187,7 +187,7 @@ impl Contexts {
     pub(super) async fn idle_all(&self) {
         for context in self.all() {
             if let Ok(session) = context.session() {
-                session.idle().await;
+                session.turns().idle().await;
                 session.synced().await;
             }
         }
@@ -235,7 +235,7 @@ impl Contexts {
         sessions.delete(&context.id);
         if let Some(store) = sessions.store() {
             if let Ok(session) = context.session() {
-                session.saved().await;
+                session.persistence().ended().await;
             }
             if let Err(error) = store.delete(context.session_id()).await {
                 tracing::warn!(id = context.session_id(), "a session cannot be deleted: {error}");
@@ -280,7 +280,7 @@ impl Contexts {
 /// Waits until a session asks and nobody is there to answer.
 async fn unanswerable(context: &SessionContext, session: &Session, sockets: &watch::Sender<usize>) {
     let can_answer = || context.attached.load(Ordering::Relaxed) > 0 || *sockets.borrow() > 0;
-    while session.questions().is_empty() || can_answer() {
+    while session.questions().open_now().is_empty() || can_answer() {
         sleep(ANSWERABLE_INTERVAL).await;
     }
 }
@@ -295,7 +295,7 @@ async fn hand_over(
     loop {
         unanswerable(context, session, sockets).await;
         if session.hand_over(policy) {
-            return session.saved().await;
+            return session.persistence().ended().await;
         }
         sleep(ANSWERABLE_INTERVAL).await;
     }
@@ -304,7 +304,7 @@ async fn hand_over(
 /// Closes a session as soon as no turn runs or waits in it, and all of it is shown.
 async fn close_when_idle(session: &Session) {
     loop {
-        session.idle().await;
+        session.turns().idle().await;
         session.synced().await;
         if session.close_if_idle() {
             return;

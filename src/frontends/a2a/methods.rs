@@ -357,7 +357,8 @@ impl A2aServer {
                 let target = MessageTarget { task: sent.task.is_some(), key };
                 let prompt = turns::attach(context.session()?, prompt, &sent.files);
                 let mut span = turns::begin(&context, prompt, &caller.origin, &target, dialect)?;
-                let asks = context.here().is_some_and(|session| session.mode() != Mode::Yolo);
+                let asks =
+                    context.here().is_some_and(|session| session.modes().current() != Mode::Yolo);
                 span.auto_execute_refused = sent.settings.auto_execute && asks;
                 self.audit.prompted(by, &context, span.turn, text);
                 self.push_with(&context, &span, push, dialect)?;
@@ -466,7 +467,7 @@ impl A2aServer {
             let message = format!("Task cannot be canceled: {id} has ended");
             Error::new(error::TASK_NOT_CANCELABLE, message)
         };
-        match turn.or_else(|| session.running()) {
+        match turn.or_else(|| session.turns().running()) {
             Some(running) if session.cancel(running) => {
                 ending(session, running).await;
                 context.check_own()?;
@@ -588,7 +589,7 @@ fn foreign_sender(
 /// Waits until a turn has ended.
 async fn ending(session: &Arc<Session>, turn: TurnId) {
     let mut log = session.events(session.position());
-    while session.pending(turn) {
+    while session.turns().is_pending(turn) {
         let event = tokio::select! {
             event = log.next() => event,
             () = session.abandoned() => return,

@@ -33,7 +33,7 @@ impl Push {
         configs.retain(|key, notifies| {
             let keep = !notifies.is_finished();
             if !keep {
-                session.set_secret(key, None);
+                session.persistence().set_secret(key, None);
                 session.record(TaskEvent::PushConfigDeleted { key: key.clone() });
             }
             keep

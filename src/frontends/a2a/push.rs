@@ -66,7 +66,7 @@ impl A2aServer {
         let secret = json!(v03::PushNotificationConfig::from(config));
         let config = PushConfig { task, turn, protocol, set: Value::Null };
         let mut push = context.push.0.lock();
-        session.set_secret(&key, Some(secret));
+        session.persistence().set_secret(&key, Some(secret));
         session.record(TaskEvent::PushConfigSet { key: key.clone(), config });
         push.insert(key, notifies);
         Ok(set)
@@ -172,7 +172,7 @@ impl A2aServer {
             let notified = push.remove(&key).is_some();
             if notified || context.story(|story| story.push().contains_key(&key)) {
                 let session = context.session()?;
-                session.set_secret(&key, None);
+                session.persistence().set_secret(&key, None);
                 session.record(TaskEvent::PushConfigDeleted { key: key.clone() });
             }
         }
@@ -216,7 +216,7 @@ fn stored(
 /// secret by itself, and its credentials.
 fn receiver(context: &SessionContext, key: &str, config: &PushConfig) -> Value {
     // An older tandem wrote it into the log.
-    let secret = context.here().and_then(|session| session.secret(key));
+    let secret = context.here().and_then(|session| session.persistence().secret(key));
     secret.unwrap_or_else(|| config.set.clone())
 }
 

@@ -62,7 +62,7 @@ pub(super) fn begin(
     // It is queued there or after: what is not on the disk yet is not in the story.
     let from = session.position();
     let turn = session.prompt_tagged(prompt, origin.clone(), tags);
-    let waits = session.running() != Some(turn);
+    let waits = session.turns().running() != Some(turn);
     let describes = !target.task || waits || dialect == Dialect::V1;
     Ok(Span { describes, ..Span::begun(turn, from, None) })
 }
@@ -106,7 +106,7 @@ pub(super) fn joined(context: &Arc<SessionContext>, turn: TurnId, from: usize) -
 
 /// Returns an error unless one more prompt may wait.
 pub(super) fn check_room(session: &Session) -> Result<(), Error> {
-    if session.waiting() < WAITING {
+    if session.turns().waiting() < WAITING {
         return Ok(());
     }
     Err(error::unavailable(&format!("{WAITING} prompts wait already")))
@@ -141,7 +141,7 @@ pub(super) fn answer(
         let session = context.session()?;
         let answered = session.answer(&given.call, answer.clone(), by.1.clone());
         answered.map_err(|error| match error {
-            AnswerError::Withdrawn if session.is_handed_over() => {
+            AnswerError::Withdrawn if session.persistence().is_handed_over() => {
                 error::unavailable(&StoreError::TakenOver.for_clients())
             }
             error => stale(given, &error),
@@ -188,7 +188,7 @@ pub(super) fn read_reply(
     prompt: &[PromptPart],
     may_answer: impl Fn(TurnId) -> bool,
 ) -> Result<PromptReply, Error> {
-    let is_at_once = context.here().is_some_and(|session| session.is_at_once(prompt));
+    let is_at_once = context.here().is_some_and(|session| session.turns().is_at_once(prompt));
     let Some(turn) = context.running_now().or(named).filter(|_| !is_at_once) else {
         return Ok(PromptReply::Prompt);
     };

@@ -251,7 +251,8 @@ impl SocketClient {
         }
         let now = context.position();
         let mut asked: Vec<usize> = context.story(|story| {
-            let open = context.session().map(|session| session.questions()).unwrap_or_default();
+            let open =
+                context.session().map(|session| session.questions().open_now()).unwrap_or_default();
             open.iter().filter_map(|asked| story.call(&asked.call.id)?.index).collect()
         });
         asked.sort_unstable();

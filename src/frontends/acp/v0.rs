@@ -55,8 +55,10 @@ impl Editor {
             INITIALIZE => self.initialize(params, responder),
             AUTHENTICATE => {
                 let session = Some(Arc::clone(&self.session));
-                let (authenticated, closed) =
-                    (self.login.authenticate(session, Box::new(|_| true)), self.session.closed());
+                let (authenticated, closed) = (
+                    self.login.authenticate(session, Box::new(|_| true)),
+                    self.session.turns().closed(),
+                );
                 tokio::spawn(responder.send_output(async move {
                     let result = tokio::select! {
                         result = authenticated => result,
@@ -129,7 +131,7 @@ impl Editor {
     /// Ends the editor's own turn, or else the running one. Answered before the turn's prompt.
     fn cancel_send_message(&self, responder: Responder) {
         let own = self.turn.lock().filter(|turn| self.client.replies.lock().contains_key(turn));
-        let Some(turn) = own.or_else(|| self.session.running()) else {
+        let Some(turn) = own.or_else(|| self.session.turns().running()) else {
             return responder.send(Err::<(), _>(Error::internal("Not currently generating")));
         };
         responder.send(Ok(()));

@@ -75,7 +75,7 @@ impl Editor {
         let prompt = params.parse::<PromptParams>().and_then(|params| {
             let opened = self.opened(&params.session_id)?;
             let prompt = parts(params.prompt)?;
-            if opened.session().waiting() >= MOST_WAITING {
+            if opened.session().turns().waiting() >= MOST_WAITING {
                 return Err(Error::internal(format_args!("{MOST_WAITING} prompts wait already")));
             }
             Ok((opened, prompt))
@@ -121,7 +121,7 @@ impl Editor {
         let (session, prompt) = (opened.session(), parts(params.prompt)?);
         let text: String = prompt.iter().map(ToString::to_string).collect();
         let answer = |outcome| Ok(SteeringResponse { outcome, reason: None });
-        if session.steer(&text) {
+        if session.turns().steer(&text) {
             return answer("injected");
         }
         if params.meta.steering.idle_behavior.as_deref() == Some("promptRequired") {
@@ -138,7 +138,7 @@ impl Editor {
         let params: SetModeParams = params.parse()?;
         let opened = self.opened(&params.session_id)?;
         Setting::mode(&params.mode_id)
-            .and_then(|mode| opened.session().set_mode(mode))
+            .and_then(|mode| opened.session().modes().set(mode))
             .map_err(Error::invalid_params)?;
         Ok(Empty {})
     }
@@ -174,7 +174,7 @@ impl Editor {
         match setting {
             Err(error) => answer(responder, Err::<(), _>(error)),
             Ok((opened, Setting::Mode(mode))) => {
-                let changed = opened.session().set_mode(mode).map_err(Error::invalid_params);
+                let changed = opened.session().modes().set(mode).map_err(Error::invalid_params);
                 answer(responder, changed.map(|()| result(&opened)));
             }
             Ok((opened, Setting::Thinking(level))) => {

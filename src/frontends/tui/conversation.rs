@@ -67,7 +67,7 @@ impl Conversation {
     /// Returns the approval mode, as far as is known before the first news.
     pub(super) fn mode(&self) -> Mode {
         match self {
-            Self::Here(session, _) => session.mode(),
+            Self::Here(session, _) => session.modes().current(),
             Self::There(remote) => remote.mode(),
         }
     }
@@ -75,7 +75,7 @@ impl Conversation {
     /// Returns the modes that there can be; none if that is not known.
     pub(super) fn modes(&self) -> Vec<Mode> {
         match self {
-            Self::Here(session, _) => session.modes(),
+            Self::Here(session, _) => session.modes().allowed(),
             Self::There(remote) => remote.modes(),
         }
     }
@@ -136,7 +136,7 @@ impl Conversation {
     /// Takes back a prompt that waits; false if its turn has come.
     pub(super) fn take_back(&self, turn: TurnId) -> Reply<bool> {
         match self {
-            Self::Here(session, _) => at_once(session.take_back(turn)),
+            Self::Here(session, _) => at_once(session.turns().take_back(turn)),
             Self::There(remote) => remote.take_back(turn),
         }
     }
@@ -152,7 +152,7 @@ impl Conversation {
     /// Changes the approval mode.
     pub(super) fn set_mode(&self, mode: Mode) -> Reply<()> {
         match self {
-            Self::Here(session, _) => ready(session.set_mode(mode)).boxed(),
+            Self::Here(session, _) => ready(session.modes().set(mode)).boxed(),
             Self::There(remote) => remote.set_mode(mode),
         }
     }

@@ -269,7 +269,7 @@ async fn who_waits_for_a_turn_is_told_of_that_turn_although_the_next_one_runs() 
     let session = asking(json!([[{ "delay": 200 }, { "text": "done" }]]));
     let server = Server::of(shared(Arc::clone(&session))).await;
     let second = async {
-        wait_until("the first turn", || session.running().is_some()).await;
+        wait_until("the first turn", || session.turns().running().is_some()).await;
         server.call("message/send", at_once(json!({}))).await
     };
     let (first, second) = tokio::join!(server.call("message/send", message(json!({}))), second);
@@ -303,12 +303,12 @@ async fn a_message_for_a_task_that_waits_is_told_which_question_is_open() {
     let second = send(at_once(json!({}))).await;
     assert_eq!(second["status"]["state"], "TASK_STATE_SUBMITTED", "{second}");
     gate.send(true).unwrap();
-    wait_until("the question", || !session.questions().is_empty()).await;
+    wait_until("the question", || !session.questions().open_now().is_empty()).await;
     let said = json!({ "taskId": second["id"], "parts": [{ "text": "yes" }] });
     let told = timeout(LONG, send(message(said))).await.expect("it hangs");
     assert_eq!(told["id"], first["id"], "{told}");
     assert_eq!(told["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{told}");
-    assert!(!session.questions().is_empty());
+    assert!(!session.questions().open_now().is_empty());
 }
 
 #[tokio::test]
@@ -511,7 +511,7 @@ async fn a_word_for_two_questions_must_say_for_which() {
     let server = Server::of(shared(Arc::clone(&session))).await;
     let task = server.call("message/send", message(json!({}))).await["result"]["id"].clone();
     let mut log = session.events(0);
-    while session.questions().len() < 2 {
+    while session.questions().open_now().len() < 2 {
         timeout(LONG, log.next()).await.unwrap();
     }
     let say = async |text: &str| {
@@ -520,15 +520,15 @@ async fn a_word_for_two_questions_must_say_for_which() {
     };
     let refused = say("yes").await;
     assert_eq!(refused["error"]["code"], -32602, "{refused}");
-    assert_eq!(session.questions().len(), 2);
-    for asked in session.questions() {
+    assert_eq!(session.questions().open_now().len(), 2);
+    for asked in session.questions().open_now() {
         let named = format!("Yes {}", asked.call.id);
         let why = refused["error"]["message"].as_str().unwrap();
         assert!(why.contains(&format!("`yes {}`", asked.call.id)), "{why}");
         let said = say(&named).await;
         assert!(said["error"].is_null(), "{said}");
     }
-    timeout(LONG, session.idle()).await.unwrap();
+    timeout(LONG, session.turns().idle()).await.unwrap();
     let got = server.call("tasks/get", json!({ "id": task })).await;
     assert_eq!(got["result"]["status"]["state"], "completed", "{got}");
 }
@@ -623,7 +623,7 @@ impl Asking {
     async fn end(&self) {
         let session = self.session.session();
         session.answer(&self.call, Answer::Reject, Origin::Terminal).unwrap();
-        wait_until("the end of the turn", || session.running().is_none()).await;
+        wait_until("the end of the turn", || session.turns().running().is_none()).await;
     }
 }
 
@@ -682,7 +682,7 @@ async fn a_list_says_that_an_interrupted_task_has_failed_also_while_its_session_
         assert_eq!(state, "TASK_STATE_FAILED", "{params} {is_claimed_only} {listed}");
         let session = loaded.unwrap().unwrap();
         session.session().close();
-        timeout(LONG, session.session().saved()).await.unwrap();
+        timeout(LONG, session.session().persistence().ended()).await.unwrap();
     }
     it.end().await;
 }
@@ -733,5 +733,5 @@ async fn who_comes_back_after_a_turn_and_before_its_end_is_stored_is_told_that_e
     assert_eq!(last["result"]["final"], true, "{last}");
     assert_eq!(last["result"]["status"]["state"], "completed", "{last}");
     it.session.session().close();
-    timeout(LONG, it.session.session().saved()).await.unwrap();
+    timeout(LONG, it.session.session().persistence().ended()).await.unwrap();
 }

@@ -31,7 +31,7 @@ async fn in_plan_mode_nothing_is_changed_and_nobody_asked() {
         ..parts
     });
     assert_eq!(said(&stage, "/plan").await, BEGUN);
-    assert_eq!(stage.session.mode(), Mode::Plan);
+    assert_eq!(stage.session.modes().current(), Mode::Plan);
     let events = stage.turn("go").await;
     let refused = events.iter().any(|event| {
         matches!(&**event, Event::CallFinished { outcome: ToolOutcome::Failed(_), .. })
@@ -40,7 +40,7 @@ async fn in_plan_mode_nothing_is_changed_and_nobody_asked() {
     assert!(!stage.project("a.txt").exists());
     assert_eq!(said(&stage, "/plan").await, "The mode is `plan` already.");
     assert_eq!(said(&stage, "/plan off").await, "The mode is `yolo` again.");
-    assert_eq!(stage.session.mode(), Mode::Yolo);
+    assert_eq!(stage.session.modes().current(), Mode::Yolo);
 }
 
 #[tokio::test]
@@ -48,13 +48,13 @@ async fn a_mode_that_a_person_has_set_is_not_undone_by_the_command() {
     let stage =
         Stage::with(vec![], |parts| tandem_agent::session::Parts { mode: Mode::Plan, ..parts });
     assert_eq!(said(&stage, "/plan off").await, NOT_BEGUN);
-    assert_eq!(stage.session.mode(), Mode::Plan);
-    stage.session.set_mode(Mode::Yolo).unwrap();
+    assert_eq!(stage.session.modes().current(), Mode::Plan);
+    stage.session.modes().set(Mode::Yolo).unwrap();
     assert_eq!(said(&stage, "/plan").await, BEGUN);
-    stage.session.set_mode(Mode::Default).unwrap();
-    stage.session.set_mode(Mode::Plan).unwrap();
+    stage.session.modes().set(Mode::Default).unwrap();
+    stage.session.modes().set(Mode::Plan).unwrap();
     assert_eq!(said(&stage, "/plan off").await, NOT_BEGUN);
-    assert_eq!(stage.session.mode(), Mode::Plan);
+    assert_eq!(stage.session.modes().current(), Mode::Plan);
 }
 
 /// The lines in brackets that the model was told, in order, and whether each is the plan's beginning.
@@ -78,13 +78,13 @@ async fn the_model_is_told_when_plan_mode_begins_and_ends_and_nothing_between() 
     stage.turn("third").await;
     stage.turn("/plan off").await;
     // What was on only between two prompts is no news.
-    stage.session.set_mode(Mode::Plan).unwrap();
-    stage.session.set_mode(Mode::Default).unwrap();
+    stage.session.modes().set(Mode::Plan).unwrap();
+    stage.session.modes().set(Mode::Default).unwrap();
     stage.turn("fourth").await;
     stage.turn("fifth").await;
     let told = told_of_plan(&stage);
     assert_eq!(told, [("user: second".to_owned(), true), ("user: fourth".to_owned(), false)]);
-    stage.session.set_mode(Mode::Plan).unwrap();
+    stage.session.modes().set(Mode::Plan).unwrap();
     stage.turn("/clear").await;
     stage.turn("sixth").await;
     assert_eq!(told_of_plan(&stage), [("user: sixth".to_owned(), true)]);

@@ -66,7 +66,7 @@ async fn it_shows_the_mode_and_where_that_is_from() {
     stage.session.permissions().allow(Scope::Edits);
     contains(&stage.output("/sandbox").await, &["`workspace-write`", "    Writable:\n"]);
     stage.session.permissions().disallow(&Scope::Edits);
-    stage.session.set_mode(Mode::Yolo).unwrap();
+    stage.session.modes().set(Mode::Yolo).unwrap();
     contains(&stage.output("/sandbox").await, &["`workspace-write`, as the approval mode `yolo`"]);
     let named = self::stage(Some(SandboxMode::ReadOnly), None, env!("CARGO_BIN_EXE_tandem"));
     contains(&named.output("/sandbox").await, &["`read-only`, as the settings have it"]);

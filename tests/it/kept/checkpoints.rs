@@ -164,7 +164,7 @@ async fn a_session_that_a_client_began_knows_no_checkpoint_of_others() {
     said(&loaded, "/chat save mine").await.unwrap();
     let served = create(&sessions);
     served.session().prompt(text("/about"), Origin::A2a(ClientName::default()));
-    served.session().idle().await;
+    served.session().turns().idle().await;
     ask(&served, "two").await;
     for command in ["save", "overwrite", "resume", "delete"] {
         let refused = said(&served, &format!("/chat {command} mine")).await;

@@ -214,7 +214,7 @@ async fn a_session_that_begins_with_a_command_of_a_client_has_the_title_of_its_f
     let loaded = create(&sessions);
     let id = loaded.id().to_owned();
     loaded.session().prompt(text("/about"), Origin::A2a(ClientName::default()));
-    loaded.session().idle().await;
+    loaded.session().turns().idle().await;
     let title = async || place.store().list(&Query::default()).await.unwrap().remove(0).title;
     assert_eq!(title().await, "");
     end(&sessions).await;

@@ -90,7 +90,7 @@ async fn a_clients_session_that_could_not_be_saved_for_long_ends_with_the_reason
     store.fails.store(true, Ordering::SeqCst);
     session.prompt(text("second"), client());
     timeout(PATIENCE * 2, session.abandoned()).await.unwrap();
-    timeout(LONG, session.closed()).await.unwrap();
+    timeout(LONG, session.turns().closed()).await.unwrap();
     let reason = session.abandonment().unwrap();
     assert!(
         matches!(&reason, StoreError::Refused(why) if why.contains("no storage space")),
@@ -119,7 +119,7 @@ async fn a_clients_new_session_that_cannot_be_stored_acknowledges_nothing() {
     session.prompt(text("first"), client());
     session.prompt(text("second"), client());
     timeout(PATIENCE * 2, session.abandoned()).await.unwrap();
-    timeout(LONG, session.closed()).await.unwrap();
+    timeout(LONG, session.turns().closed()).await.unwrap();
     assert_eq!((session.position(), ran.load(Ordering::SeqCst)), (shown, 0));
     assert!(matches!(session.abandonment(), Some(StoreError::Refused(_))));
 }

@@ -415,5 +415,5 @@ async fn orphans_are_the_sessions_of_clients_in_the_middle_of_a_turn() {
     let (sessions, _) = registry(&place, ResumePolicy::Safe);
     let taken = sessions.take_over(&orphans[0], |_| ()).await.unwrap();
     assert_eq!(store.orphans().await.unwrap(), [], "it is held");
-    timeout(LONG, taken.session().idle()).await.unwrap();
+    timeout(LONG, taken.session().turns().idle()).await.unwrap();
 }

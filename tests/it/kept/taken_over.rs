@@ -36,9 +36,9 @@ async fn what_a_session_does_after_it_was_taken_over_is_neither_stored_nor_shown
     store.taken.send_replace(true);
     store.goes_on.send_replace(true);
     timeout(LONG, session.abandoned()).await.unwrap();
-    timeout(LONG, session.closed()).await.unwrap();
+    timeout(LONG, session.turns().closed()).await.unwrap();
     // Nobody waits for ever for what is never stored.
-    timeout(LONG, session.idle()).await.unwrap();
+    timeout(LONG, session.turns().idle()).await.unwrap();
     timeout(LONG, session.synced()).await.unwrap();
     assert!(session.stored().await.is_err());
     unloaded(&sessions, &id).await;

@@ -103,7 +103,7 @@ impl Stage {
         for step in steps {
             match step {
                 Step::Say(prompt) => drop(turn(&self.session, prompt).await),
-                Step::Set(mode) => self.session.set_mode(*mode).unwrap(),
+                Step::Set(mode) => self.session.modes().set(*mode).unwrap(),
             }
         }
     }
@@ -111,7 +111,7 @@ impl Stage {
     /// Ends the session, and waits until all of it is stored.
     async fn end(&self) {
         self.session.close();
-        self.session.saved().await;
+        self.session.persistence().ended().await;
     }
 
     /// Ends the session, and goes on with it as another process would.
@@ -159,7 +159,7 @@ impl Stage {
 
     /// Returns all that the model is told with another prompt, in the same words for each directory.
     async fn told(&self) -> String {
-        self.session.set_mode(Mode::Default).unwrap();
+        self.session.modes().set(Mode::Default).unwrap();
         turn(&self.session, "What now?").await;
         let prompt = format!("{:#?}", last_prompt(&self.model));
         let prompt = prompt.replace(&*self.project.path().to_string_lossy(), "PROJECT");

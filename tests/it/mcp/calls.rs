@@ -143,7 +143,7 @@ async fn progress_is_shown_while_it_runs() {
     assert_eq!(output, "1 of 2: half");
     stage.go();
     until(&mut log, is_end).await;
-    assert!(!stage.session.pending(turn));
+    assert!(!stage.session.turns().is_pending(turn));
 }
 
 #[tokio::test]

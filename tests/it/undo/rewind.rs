@@ -186,7 +186,7 @@ async fn a_prompt_that_was_taken_back_leaves_nothing_behind() {
     let stage = Stage::new(vec![answer("one"), answer("four")]);
     let turns = ["first", "second", "/rewind conversation 1", "fourth"]
         .map(|prompt| stage.session.prompt(text(prompt), Origin::Editor));
-    assert!(stage.session.take_back(turns[1]));
+    assert!(stage.session.turns().take_back(turns[1]));
     stage.ended(turns[3]).await;
     assert_eq!(stage.told(), "user: fourth");
 }

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The calls that wait to be shown.
 #[derive(Default)]
-pub(crate) struct Gate {
+pub struct Gate {
     /// The front ends that want to say that they show a call.
     watching: Mutex<Vec<Origin>>,
     waiting: Mutex<HashMap<String, oneshot::Sender<Result<(), String>>>>,
@@ -40,14 +40,16 @@ impl Gate {
         Shown(Some(receiver))
     }
 
-    /// Holds calls of this origin's turns up, as long as the guard lives.
-    pub(crate) fn watch(self: &Arc<Self>, origin: Origin) -> Watching {
+    /// Watches the calls of turns of this origin: as long as the guard lives, a call that needs no question runs only
+    /// when it is [shown](Self::pass), or when nothing is said of it for two seconds.
+    pub fn watch(self: &Arc<Self>, origin: Origin) -> Watching {
         self.watching.lock().push(origin.clone());
         Watching { gate: Arc::clone(self), origin }
     }
 
-    /// Reports that a call is shown, or why it cannot be. The first report counts.
-    pub(crate) fn pass(&self, call: &str, shown: Result<(), String>) {
+    /// Reports that a call is shown to the user, or the reason why it cannot be: then the call does not run. The first
+    /// report counts.
+    pub fn pass(&self, call: &str, shown: Result<(), String>) {
         if let Some(waiting) = self.waiting.lock().remove(call) {
             // The turn may have been cancelled meanwhile.
             let _ = waiting.send(shown);

@@ -30,7 +30,7 @@ pub enum AnswerError {
 
 /// The questions of one session.
 #[derive(Default)]
-pub(crate) struct Questions {
+pub struct Questions {
     /// State of each question, by call.
     by_call: Mutex<HashMap<String, QuestionState>>,
 }
@@ -60,8 +60,8 @@ impl Questions {
         receiver
     }
 
-    /// Answers a question, unless somebody did.
-    pub(crate) fn answer(&self, call: &str, answer: Answer, by: Origin) -> Result<(), AnswerError> {
+    /// Answers the question about a call; the first answer counts.
+    pub fn answer(&self, call: &str, answer: Answer, by: Origin) -> Result<(), AnswerError> {
         let mut questions = self.by_call.lock();
         let state = questions.get_mut(call).ok_or(AnswerError::NotAsked)?;
         match state {
@@ -88,13 +88,13 @@ impl Questions {
         Ok(())
     }
 
-    /// Returns whether a question still waits for its answer.
-    pub(crate) fn is_open(&self, call: &str) -> bool {
+    /// Returns `true` if the question about a call still waits for its answer.
+    pub fn is_open(&self, call: &str) -> bool {
         matches!(self.by_call.lock().get(call), Some(QuestionState::Open { .. }))
     }
 
-    /// Returns the calls that are asked about now.
-    pub(crate) fn open_now(&self) -> Vec<Arc<CallStarted>> {
+    /// Returns the calls whose question is open, in no order.
+    pub fn open_now(&self) -> Vec<Arc<CallStarted>> {
         let open = |state: &QuestionState| match state {
             QuestionState::Open { asked, .. } => Some(Arc::clone(asked)),
             QuestionState::Answered { .. }

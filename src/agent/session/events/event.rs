@@ -555,7 +555,7 @@ pub enum TaskEvent {
 }
 
 /// A configuration of notifications. Its receiver is a secret of the session
-/// ([`Session::secret`](crate::session::Session::secret)), of the same key.
+/// ([`Persistence::secret`](crate::session::Persistence::secret)), of the same key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PushConfig {
     /// The task's id.

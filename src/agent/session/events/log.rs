@@ -72,7 +72,7 @@ pub(crate) enum Abandonment {
 
 /// The party that says which events are kept. Changes under the lock of the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Keeping {
+enum PersistenceState {
     /// Nobody: there is no store. What happened is all there is, and counts as kept.
     Unstored,
     /// Nobody as long as the store refuses. Meanwhile what happened counts as kept.
@@ -86,7 +86,7 @@ enum Keeping {
 }
 
 struct LogEvents {
-    keeping: Keeping,
+    persistence: PersistenceState,
     slots: Vec<LogSlot>,
     /// Runs of chunks that have ended, by the index of the first.
     runs: BTreeMap<usize, Run>,
@@ -134,8 +134,8 @@ impl Log {
     /// Makes an empty log that puts its oldest events on the shelf.
     pub(crate) fn new(shelf: Shelf) -> Self {
         let (slots, runs) = (Vec::new(), BTreeMap::new());
-        let keeping = Keeping::Unstored;
-        let events = LogEvents { keeping, slots, runs, open: None, first: 0, bytes: 0, shelf };
+        let persistence = PersistenceState::Unstored;
+        let events = LogEvents { persistence, slots, runs, open: None, first: 0, bytes: 0, shelf };
         Self {
             shared: Arc::new(LogShared {
                 events: Mutex::new(events),
@@ -166,15 +166,15 @@ impl Log {
         let mut events = self.shared.events.lock();
         events.push(now(), Arc::new(event));
         let count = events.slots.len();
-        if is_worth_storing && events.keeping == Keeping::Unborn {
-            events.keeping = Keeping::Stored;
+        if is_worth_storing && events.persistence == PersistenceState::Unborn {
+            events.persistence = PersistenceState::Stored;
         }
-        match events.keeping {
-            Keeping::Unstored | Keeping::Refused | Keeping::Unborn => {
+        match events.persistence {
+            PersistenceState::Unstored | PersistenceState::Refused | PersistenceState::Unborn => {
                 _ = self.shared.kept.send_replace(count);
             }
-            Keeping::Stored if !is_chunk => _ = self.shared.urgent.send_replace(count),
-            Keeping::Stored | Keeping::Abandoned => {}
+            PersistenceState::Stored if !is_chunk => _ = self.shared.urgent.send_replace(count),
+            PersistenceState::Stored | PersistenceState::Abandoned => {}
         }
         // Last: who wakes by it finds all the rest as it is now.
         self.shared.count.send_replace(count);
@@ -279,12 +279,12 @@ impl Log {
 
     /// Returns `true` if a store says which events are kept.
     pub(crate) fn is_stored(&self) -> bool {
-        self.shared.events.lock().keeping == Keeping::Stored
+        self.shared.events.lock().persistence == PersistenceState::Stored
     }
 
     /// Returns `true` while the store refuses, and events count as kept all the same.
     pub(crate) fn is_refused(&self) -> bool {
-        self.shared.events.lock().keeping == Keeping::Refused
+        self.shared.events.lock().persistence == PersistenceState::Refused
     }
 }
 
@@ -292,34 +292,34 @@ impl Log {
 impl Log {
     /// From the first event on that is worth storing, a store says which events are kept.
     pub(crate) fn stored_when_worth_it(&self) {
-        self.shared.events.lock().keeping = Keeping::Unborn;
+        self.shared.events.lock().persistence = PersistenceState::Unborn;
     }
 
     /// From now on, a store says which events are kept.
     pub(crate) fn stored(&self) {
-        self.shared.events.lock().keeping = Keeping::Stored;
+        self.shared.events.lock().persistence = PersistenceState::Stored;
     }
 
     /// From now on all events count as kept: there is no store any more.
     pub(crate) fn unstored(&self) {
-        self.keep_nothing(Keeping::Unstored);
+        self.keep_nothing(PersistenceState::Unstored);
     }
 
     /// From now on all events count as kept, although the store refuses them.
     pub(crate) fn refused(&self) {
-        self.keep_nothing(Keeping::Refused);
+        self.keep_nothing(PersistenceState::Refused);
     }
 
-    fn keep_nothing(&self, keeping: Keeping) {
+    fn keep_nothing(&self, persistence: PersistenceState) {
         let mut events = self.shared.events.lock();
-        events.keeping = keeping;
+        events.persistence = persistence;
         self.shared.kept.send_replace(events.slots.len());
     }
 
     /// From now on no event is kept, and front ends read none: what is stored goes on from where it ends, here or
     /// in another process, at the same indexes.
     pub(crate) fn abandon(&self, reason: Abandonment) {
-        self.shared.events.lock().keeping = Keeping::Abandoned;
+        self.shared.events.lock().persistence = PersistenceState::Abandoned;
         // A log may be given up for two reasons at once: the first is told.
         let _ = self.shared.abandonment.set(reason);
         self.shared.abandoned.cancel();

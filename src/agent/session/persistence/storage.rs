@@ -203,7 +203,7 @@ impl OpenedLog {
         self,
         files: Option<FileUploads>,
         refusals: impl FnOnce(bool) -> Refusals + Send + 'static,
-    ) -> Keeping {
+    ) -> Persistence {
         let (closed, tasks) = (CancellationToken::new(), TaskTracker::new());
         let handed_over = CancellationToken::new();
         let span = spans::session(&self.id);
@@ -235,12 +235,12 @@ impl OpenedLog {
             }
         }
         tasks.close();
-        Keeping { closed: closed.drop_guard(), handed_over, tasks, beside }
+        Persistence { closed: closed.drop_guard(), handed_over, tasks, beside }
     }
 }
 
-/// The keeping of a session's log, which ends with the session.
-pub(crate) struct Keeping {
+/// Persistence of a session: the writer of its log, and what is stored beside the log. It ends with the session.
+pub struct Persistence {
     closed: DropGuard,
     /// Fires when the session is let go in the middle of a turn.
     handed_over: CancellationToken,
@@ -248,14 +248,15 @@ pub(crate) struct Keeping {
     beside: watch::Sender<BesideLog>,
 }
 
-impl Keeping {
-    /// Tells others where to join the session.
-    pub(crate) fn announce(&self, port: u16) {
+impl Persistence {
+    /// Tells other processes that want to open the session that they can join it at this port of this machine.
+    pub fn announce(&self, port: u16) {
         self.beside.send_modify(|beside| beside.port = Some(port));
     }
 
-    /// Keeps a secret, or forgets it.
-    pub(crate) fn set_secret(&self, name: &str, value: Option<Value>) {
+    /// Stores a secret under a name, beside the log: events that follow are stored after it. Without a value, the
+    /// secret is removed.
+    pub fn set_secret(&self, name: &str, value: Option<Value>) {
         self.beside.send_modify(|beside| match value {
             Some(value) => _ = beside.secrets.insert(name.to_owned(), value),
             None => _ = beside.secrets.remove(name),
@@ -263,7 +264,7 @@ impl Keeping {
     }
 
     /// Returns the secret of a name.
-    pub(crate) fn secret(&self, name: &str) -> Option<Value> {
+    pub fn secret(&self, name: &str) -> Option<Value> {
         self.beside.borrow().secrets.get(name).cloned()
     }
 
@@ -277,18 +278,18 @@ impl Keeping {
         self.handed_over.cancel();
     }
 
-    /// Returns `true` if the session is let go although a turn runs.
-    pub(crate) fn is_handed_over(&self) -> bool {
+    /// Returns `true` if the session is being let go for another process, although a turn runs.
+    pub fn is_handed_over(&self) -> bool {
         self.handed_over.is_cancelled()
     }
 
-    /// Waits until all is stored and the session is let go, once it is closed.
-    pub(crate) async fn ended(&self) {
+    /// Waits until all of a session that was closed is stored, and other processes can open it.
+    pub async fn ended(&self) {
         self.tasks.wait().await;
     }
 
-    /// Returns `true` if all is stored and the session is let go.
-    pub(crate) fn has_ended(&self) -> bool {
+    /// Returns `true` if all of a session that was closed is stored, and other processes can open it.
+    pub fn has_ended(&self) -> bool {
         self.tasks.is_empty()
     }
 }

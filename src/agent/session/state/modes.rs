@@ -19,7 +19,7 @@ const PLAN_MODE_ENDED: &str = "\n\n[Plan mode has ended: other calls than those 
     are allowed again, or the user is asked about them.]";
 
 /// The approval mode, and its changes.
-pub(crate) struct Modes {
+pub struct Modes {
     permissions: Arc<Permissions>,
     log: Log,
     state: CurrentState,
@@ -33,17 +33,18 @@ impl Modes {
     }
 
     /// Returns the approval mode.
-    pub(crate) fn current(&self) -> Mode {
+    pub fn current(&self) -> Mode {
         self.permissions.mode()
     }
 
     /// Returns the approval modes that the policy allows.
-    pub(crate) fn allowed(&self) -> Vec<Mode> {
+    pub fn allowed(&self) -> Vec<Mode> {
         self.permissions.modes().collect()
     }
 
-    /// Changes how much is allowed without a question. An error says why the mode cannot be.
-    pub(crate) fn set(&self, mode: Mode) -> Result<(), String> {
+    /// Changes how much is allowed without a question. What is being asked stays asked. An error says why the mode
+    /// cannot be.
+    pub fn set(&self, mode: Mode) -> Result<(), String> {
         let _one_at_a_time = self.changes.lock();
         self.change(mode, None)
     }

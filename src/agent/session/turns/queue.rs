@@ -23,7 +23,7 @@ use tandem_trace::TraceContext;
 const MAX_NOTICES: usize = 20;
 
 /// The turns of a session, which run one after the other.
-pub(crate) struct TurnQueue {
+pub struct TurnQueue {
     engine: Arc<Engine>,
     commands: Arc<dyn Commands>,
     /// "A turn runs" and the log's word on it change under this lock, which is taken before those of the
@@ -83,7 +83,7 @@ impl From<ResumedTurn> for Pending {
 impl TurnQueue {
     /// Makes a queue of the turns that another process has left, which wait until they [go on](Self::go_on).
     /// The notices are shown when the first one starts.
-    pub(crate) fn new(
+    pub(in crate::session) fn new(
         engine: &Arc<Engine>,
         commands: Arc<dyn Commands>,
         notices: Vec<String>,
@@ -138,8 +138,9 @@ impl TurnQueue {
         turn
     }
 
-    /// Returns `true` if a prompt is a command that is carried out at once beside the turn that runs.
-    pub(crate) fn is_at_once(&self, prompt: &[PromptPart]) -> bool {
+    /// Returns `true` if a prompt is a command that is carried out at once beside the turn that runs. Without such a
+    /// turn, none is.
+    pub fn is_at_once(&self, prompt: &[PromptPart]) -> bool {
         self.runs_beside(&self.turns.lock(), prompt)
     }
 
@@ -257,7 +258,7 @@ impl TurnQueue {
 
     /// Tells the model something with the next results of calls, if a turn runs, and people at once.
     /// Returns `false` if none runs.
-    pub(crate) fn steer(&self, text: &str) -> bool {
+    pub fn steer(&self, text: &str) -> bool {
         let turns = self.turns.lock();
         if turns.running.as_ref().is_none_or(|running| running.cancel.is_cancelled()) {
             return false;
@@ -269,18 +270,18 @@ impl TurnQueue {
     }
 
     /// Returns the turn that runs.
-    pub(crate) fn running(&self) -> Option<TurnId> {
+    pub fn running(&self) -> Option<TurnId> {
         self.turns.lock().running.as_ref().map(|running| running.turn)
     }
 
     /// Returns `true` if a turn runs or waits.
-    pub(crate) fn is_pending(&self, turn: TurnId) -> bool {
+    pub fn is_pending(&self, turn: TurnId) -> bool {
         let turns = self.turns.lock();
         turns.running.iter().chain(&turns.queue).any(|pending| pending.turn == turn)
     }
 
     /// Returns the number of turns that wait.
-    pub(crate) fn waiting(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.turns.lock().queue.len()
     }
 
@@ -298,8 +299,8 @@ impl TurnQueue {
         }
     }
 
-    /// Ends a turn that waits. Returns `false` if it has begun.
-    pub(crate) fn take_back(&self, turn: TurnId) -> bool {
+    /// Takes a turn back that waits. Returns `false` if it has begun.
+    pub fn take_back(&self, turn: TurnId) -> bool {
         self.cancel_waiting(&mut self.turns.lock(), turn)
     }
 
@@ -319,7 +320,7 @@ impl TurnQueue {
 
     /// Ends the turn that runs because nobody has answered what it asks about a call. Returns `false`
     /// if somebody has.
-    pub(crate) fn expire(&self, call: &str, waited: Duration) -> bool {
+    pub fn expire(&self, call: &str, waited: Duration) -> bool {
         let questions = &self.engine.approvals.questions;
         let mut turns = self.turns.lock();
         let Some(running) = &mut turns.running else { return false };
@@ -374,13 +375,13 @@ impl TurnQueue {
         is_idle
     }
 
-    /// Waits until the queue is [closed](Self::close).
-    pub(crate) fn closed(&self) -> WaitForCancellationFutureOwned {
+    /// Waits until the session is [closed](crate::session::Session::close).
+    pub fn closed(&self) -> WaitForCancellationFutureOwned {
         self.turns.lock().closed.clone().cancelled_owned()
     }
 
     /// Waits until no turn runs, and so none waits, and people are shown that.
-    pub(crate) async fn idle(&self) {
+    pub async fn idle(&self) {
         let mut log = self.engine.log.read(self.engine.log.len());
         while self.running().is_some() {
             log.next().await;

@@ -59,8 +59,8 @@ pub(super) fn take_in(
         number: client.number,
         directory: directory(context),
         model: session.model(),
-        mode: session.mode().to_string(),
-        modes: session.modes().iter().map(ToString::to_string).collect(),
+        mode: session.modes().current().to_string(),
+        modes: session.modes().allowed().iter().map(ToString::to_string).collect(),
         frame_bytes: server.options.body,
     };
     Ok((opened, client))
@@ -140,7 +140,7 @@ impl Actor<'_> {
             }
             TAKE_BACK => {
                 let turn = params.parse::<TurnParams>()?;
-                Ok(session.take_back(TurnId(turn.turn)).into())
+                Ok(session.turns().take_back(TurnId(turn.turn)).into())
             }
             ANSWER => to_value(self.answer(session, &params.parse::<AnswerParams<Answer>>()?)),
             _ => Err(Error::method_not_found(method)),
@@ -187,7 +187,7 @@ impl Actor<'_> {
         let mode = mode.parse().map_err(Error::invalid_params)?;
         self.trusted()?;
         self.note("mode");
-        session.set_mode(mode).map_err(Error::invalid_params)
+        session.modes().set(mode).map_err(Error::invalid_params)
     }
 
     fn answer(&self, session: &Session, given: &AnswerParams<Answer>) -> Result<(), AnswerError> {

@@ -118,7 +118,7 @@ impl<'a> VisibleContexts<'a> {
         context: &SessionContext,
         prompt: &[PromptPart],
     ) -> Result<Option<Reservation>, Error> {
-        if context.here().is_some_and(|session| session.is_at_once(prompt)) {
+        if context.here().is_some_and(|session| session.turns().is_at_once(prompt)) {
             return Ok(None);
         }
         let owner = context.with_access(|access| access.owner.clone());
@@ -668,7 +668,7 @@ impl<'a> VisibleContexts<'a> {
             if let Some(owner) = owner {
                 session.record(TaskEvent::Owned { owner: owner.clone() });
             }
-            session.announce(self.all.port);
+            session.persistence().announce(self.all.port);
             limit_tools(session, settings);
             servers::add(&settings.servers, session, self.all.servers);
             session.start_servers();

@@ -59,7 +59,7 @@ impl Cards {
         self.open.insert(started.call.id.clone(), Arc::clone(&card));
         match &started.question {
             // A question that is answered already is shown as a call.
-            Some(question) if self.session.asks(&started.call.id) => {
+            Some(question) if self.session.questions().is_open(&started.call.id) => {
                 self.ask(started, question, card, own);
             }
             _ => self.push(started, card),
@@ -101,7 +101,7 @@ impl Cards {
                 Err(CallError::Gone) => Ok(()),
                 Err(error) => Err(error.to_string()),
             };
-            session.shown(&call, shown);
+            session.gate().pass(&call, shown);
         });
     }
 

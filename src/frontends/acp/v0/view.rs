@@ -76,7 +76,7 @@ impl EditorView {
             log: session.events(session.position()),
             projection: Projection::default(),
             todos: Vec::new(),
-            _watching: session.watch_calls(client.origin.clone()),
+            _watching: session.gate().watch(client.origin.clone()),
             peer,
             client,
         }
@@ -84,7 +84,7 @@ impl EditorView {
 
     /// Runs until it is dropped.
     pub(super) async fn run(mut self) {
-        let open = self.session.questions();
+        let open = self.session.questions().open_now();
         self.projection = Projection::joining(&open);
         for call in open {
             self.cards.start(&call, false);
@@ -164,7 +164,7 @@ impl EditorView {
                 let plans = self.client.plans.load(Ordering::Relaxed);
                 if started.call.name == "write_todos" && plans {
                     self.todos.push(id.clone());
-                    self.session.shown(id, Ok(()));
+                    self.session.gate().pass(id, Ok(()));
                 } else {
                     self.cards.start(started, self.is_own(turn));
                 }

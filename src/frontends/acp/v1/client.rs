@@ -111,7 +111,7 @@ impl SessionClient {
     /// Ends the turn that runs, and the editor's own that wait.
     pub(super) fn cancel(&self, session: &Session) {
         self.cancel_own(session);
-        if let Some(turn) = session.running() {
+        if let Some(turn) = session.turns().running() {
             session.cancel(turn);
         }
     }

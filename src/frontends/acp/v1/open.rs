@@ -318,7 +318,7 @@ async fn close(service: &EditorService, opened: Arc<OpenedSession>) {
         return;
     }
     service.sessions.delete(opened.loaded.id());
-    session.saved().await;
+    session.persistence().ended().await;
 }
 
 async fn delete(service: &EditorService, id: &str) -> Result<(), Error> {

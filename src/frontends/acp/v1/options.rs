@@ -56,8 +56,8 @@ pub(super) fn session_options(session: &Session, known: &[String]) -> Choices {
         options,
     };
     let modes = SessionModes {
-        current_mode_id: session.mode().to_string(),
-        available_modes: session.modes().into_iter().map(session_mode).collect(),
+        current_mode_id: session.modes().current().to_string(),
+        available_modes: session.modes().allowed().into_iter().map(session_mode).collect(),
     };
     let mode_values = modes.available_modes.iter().map(|mode| ConfigValue {
         value: mode.id.clone(),

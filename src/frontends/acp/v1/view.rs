@@ -113,7 +113,7 @@ impl View {
             Start::Load => self.projection.open_calls().map(|it| Arc::clone(&it.started)).collect(),
             // Others were asked before this editor came.
             Start::New | Start::Resume => {
-                let open = self.session.questions();
+                let open = self.session.questions().open_now();
                 self.projection = Projection::joining(&open);
                 open
             }
@@ -247,7 +247,10 @@ impl View {
             self.todos.push(started.call.id.clone());
             return;
         }
-        let open = started.question.as_ref().filter(|_| self.session.asks(&started.call.id));
+        let open = started
+            .question
+            .as_ref()
+            .filter(|_| self.session.questions().is_open(&started.call.id));
         if self.calls.replays || !self.calls.start(started, open.is_some()) {
             return;
         }
