@@ -15,12 +15,13 @@ pub(super) const COMMAND: Command = Command {
 
 fn about(request: &CommandRequest<'_>) -> String {
     let turn = request.turn;
-    let roots = turn.roots().iter().map(|root| format!("`{}`", root.display()));
+    let roots =
+        turn.engine.host.workspace.roots().iter().map(|root| format!("`{}`", root.display()));
     format!(
         "**tandem {}**\n\n- model: `{}`\n- approval mode: `{}`\n- workspace: {}\n- system: {} ({})\n",
         env!("CARGO_PKG_VERSION"),
-        turn.model(),
-        turn.mode(),
+        turn.engine.model.id(),
+        turn.engine.modes.current(),
         list(roots),
         std::env::consts::OS,
         std::env::consts::ARCH,

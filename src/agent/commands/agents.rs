@@ -24,7 +24,7 @@ const NONE: &str =
     "No other agents are configured. Add them under `a2aServers` in `settings.json`.";
 
 async fn list(request: CommandRequest<'_>) -> Result<CommandReply, String> {
-    let agents = request.turn.agents().status().await;
+    let agents = request.turn.engine.agents.status().await;
     if agents.is_empty() {
         return Ok(CommandReply::Say(NONE.to_owned()));
     }
@@ -33,7 +33,7 @@ async fn list(request: CommandRequest<'_>) -> Result<CommandReply, String> {
 }
 
 async fn reload(request: CommandRequest<'_>) -> Result<CommandReply, String> {
-    request.turn.agents().reload().await?;
+    request.turn.engine.agents.reload().await?;
     list(request).await
 }
 

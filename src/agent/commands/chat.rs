@@ -80,8 +80,9 @@ async fn known(request: &CommandRequest<'_>) -> Result<Vec<Listed>, String> {
 }
 
 async fn all(request: &CommandRequest<'_>) -> Result<Vec<Listed>, String> {
-    let directory = request.turn.roots().first().map_or(Path::new(""), PathBuf::as_path);
-    let listed = checkpoints(&**request.turn.store()?, directory).await;
+    let directory =
+        request.turn.engine.host.workspace.roots().first().map_or(Path::new(""), PathBuf::as_path);
+    let listed = checkpoints(&**request.turn.engine.store()?, directory).await;
     let mut listed = listed
         .map_err(|error| format!("The checkpoints cannot be read: {}.", error.for_clients()))?;
     // Nobody learns of those of others in the same directory, and tags are each owner's own.
@@ -105,7 +106,7 @@ fn typed_tag(args: &str) -> Result<&str, String> {
 async fn save(request: CommandRequest<'_>, overwrites: bool) -> Result<CommandReply, String> {
     let tag = typed_tag(request.args)?;
     let not_saved = |why: String| format!("Not saved: {why}.");
-    let store = request.turn.stored().await.map_err(not_saved)?;
+    let store = request.turn.engine.stored().await.map_err(not_saved)?;
     let mut same = all(&request).await?;
     same.retain(|listed| is_tagged(listed, tag));
     let may_overwrite = same.iter().all(|listed| listed.head.served || !request.turn.is_served());
@@ -181,7 +182,7 @@ fn described(listed: &Listed) -> String {
 
 async fn delete(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let tag = request.args;
-    let store = request.turn.store()?;
+    let store = request.turn.engine.store()?;
     for listed in tagged(&request).await? {
         let deleted = store.delete(&listed.head.id).await;
         deleted.map_err(|error| format!("`{tag}` is not deleted: {}.", error.for_clients()))?;

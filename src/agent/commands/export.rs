@@ -37,7 +37,8 @@ pub(super) async fn export(request: CommandRequest<'_>) -> Result<CommandReply, 
     let turn = request.turn;
     let not_written = |why: String| format!("Not written: {why}");
     let path = turn.resolve(request.args).await.map_err(not_written)?;
-    let (log, name, disk) = (turn.events(), turn.relative(&path), turn.disk());
+    let (log, name, disk) =
+        (turn.events(), turn.engine.host.workspace.relative(&path), turn.engine.host.disk.clone());
     blocking(move || write_document(log, write, &disk, &path)).await.map_err(not_written)?;
     Ok(CommandReply::Say(format!("The conversation is written into `{name}`.")))
 }

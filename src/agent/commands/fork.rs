@@ -15,7 +15,7 @@ pub(super) const COMMAND: Command = Command {
 
 async fn fork(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let turn = request.turn;
-    let store = turn.stored().await.map_err(not_copied)?;
+    let store = turn.engine.stored().await.map_err(not_copied)?;
     let copy = fork_ended(&**store, turn.id(), None).await.map_err(not_copied)?;
     // Who runs tandem on the machine of a server has neither its database's sessions nor those of its clients.
     let is_local = store.shared().is_none() && copy.owner.is_none();

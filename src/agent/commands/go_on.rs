@@ -11,7 +11,7 @@ pub(super) const COMMAND: Command = Command {
     asks_model: true,
     run: Some(|request| {
         Box::pin(async move {
-            if request.turn.is_unanswered() {
+            if request.turn.engine.transcript.lock().is_unanswered() {
                 Ok(CommandReply::Ask(Vec::new()))
             } else {
                 Err("There is nothing to go on with: the model has answered what it was told \

@@ -18,7 +18,7 @@ pub(super) const COMMAND: Command = Command {
 
 fn help(request: &CommandRequest<'_>) -> Result<CommandReply, String> {
     let commands = request.registry.list();
-    let own = request.registry.of_session(request.turn.hub());
+    let own = request.registry.of_session(&request.turn.engine.servers.hub);
     if request.args.is_empty() {
         let own = own.iter().map(|command| format!("- {}\n", command.line()));
         let lines = command_lines("", commands) + &own.collect::<String>();

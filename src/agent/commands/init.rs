@@ -16,8 +16,10 @@ pub(super) const COMMAND: Command = Command {
 };
 
 fn prompt(request: &CommandRequest<'_>) -> String {
-    let root = request.turn.roots().first();
-    let file = root.map(|root| root.join(request.turn.memory_name())).unwrap_or_default();
+    let root = request.turn.engine.host.workspace.roots().first();
+    let file = root
+        .map(|root| root.join(request.turn.engine.instructions.memory().name()))
+        .unwrap_or_default();
     format!("Write `{}`{TASK}", file.display())
 }
 

@@ -104,7 +104,7 @@ const NONE: &str = "No MCP servers are configured. Add them under `mcpServers` i
     `settings.json`, or in your editor.";
 
 async fn list(request: CommandRequest<'_>, detail: ToolDetail) -> Result<CommandReply, String> {
-    let servers = request.turn.servers().await;
+    let servers = request.turn.engine.servers.status_when_started().await;
     if servers.is_empty() {
         return Ok(CommandReply::Say(NONE.to_owned()));
     }
@@ -182,12 +182,12 @@ async fn auth(request: CommandRequest<'_>) -> Result<CommandReply, String> {
 }
 
 async fn log_out(request: CommandRequest<'_>) -> Result<CommandReply, String> {
-    request.turn.log_out(request.args).await.map(CommandReply::Say)
+    request.turn.engine.servers.hub.log_out(request.args).await.map(CommandReply::Say)
 }
 
 async fn reload(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let only = Some(request.args).filter(|name| !name.is_empty());
-    request.turn.reload_servers(only).await?;
+    request.turn.engine.servers.reload(only).await?;
     list(request, ToolDetail::Names).await
 }
 

@@ -37,9 +37,9 @@ pub(super) const COMMAND: Command = Command {
 const MAX_LISTED: usize = 100;
 
 async fn show(request: CommandRequest<'_>) -> Result<CommandReply, String> {
-    let current = request.turn.model();
-    let known = list(&request.turn.known_models().await?, &current);
-    let served = list(&request.turn.served_models().await, &current);
+    let current = request.turn.engine.model.id();
+    let known = list(&request.turn.engine.model.known().await?, &current);
+    let served = list(&request.turn.engine.model.served().await, &current);
     let mut said = format!("The model is `{current}`. Known models:\n\n{known}");
     if !served.is_empty() {
         said.push_str(&format!("\nOf your server:\n\n{served}"));
@@ -59,11 +59,11 @@ fn list(ids: &[String], current: &str) -> String {
 }
 
 async fn set(request: CommandRequest<'_>) -> Result<CommandReply, String> {
-    let id = request.turn.set_model(request.args).await.map_err(|why| {
-        let current = request.turn.model();
+    let id = request.turn.engine.set_model(request.args).await.map_err(|why| {
+        let current = request.turn.engine.model.id();
         format!("{why}\n\nThe model is `{current}` as before.")
     })?;
-    let ready = request.turn.model_ready();
+    let ready = request.turn.engine.model.get().ready();
     let but = ready.err().map(|why| format!("\n\nIt cannot be asked yet: {why}"));
     Ok(CommandReply::Say(format!("The model is now `{id}`.{}", but.unwrap_or_default())))
 }

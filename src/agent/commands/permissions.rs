@@ -72,9 +72,9 @@ fn answered(permissions: &Permissions) -> Vec<Answered> {
 }
 
 async fn list(request: CommandRequest<'_>) -> Result<CommandReply, String> {
-    let consent = request.turn.consent();
+    let consent = &request.turn.engine.approvals.consent;
     let Review { executables, status } = consent.review().await;
-    let permissions = Arc::clone(request.turn.permissions());
+    let permissions = Arc::clone(&request.turn.engine.approvals.permissions);
     let mut text = blocking(move || Ok(written(&permissions))).await?;
     if !executables.is_empty() {
         let may = match status {
@@ -131,7 +131,7 @@ async fn remove(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let number: usize = request.args.parse().map_err(|_| {
         format!("`{}` is not a number. `/permissions` shows the numbers.", request.args)
     })?;
-    let permissions = Arc::clone(request.turn.permissions());
+    let permissions = Arc::clone(&request.turn.engine.approvals.permissions);
     let removed = blocking(move || {
         let at = number.checked_sub(1);
         let answer = at.and_then(|at| answered(&permissions).into_iter().nth(at));
@@ -145,7 +145,7 @@ async fn remove(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     });
     let scope = match removed.await? {
         Answered::Session(scope) => {
-            request.turn.remove_always(scope.clone());
+            request.turn.engine.approvals.remove_always(scope.clone());
             scope
         }
         Answered::Saved(saved) => saved.scope,
@@ -164,12 +164,12 @@ async fn trust(request: CommandRequest<'_>) -> Result<CommandReply, String> {
             ));
         }
     };
-    let shown = request.turn.consent().review().await.executables;
+    let shown = request.turn.engine.approvals.consent.review().await.executables;
     if shown.is_empty() {
         return Ok(CommandReply::Say("This folder's own settings run nothing.".to_owned()));
     }
     request.turn.check_user().map_err(|why| format!("Nothing is changed: {why}."))?;
-    let kept = request.turn.trust_folder(&shown, yes).await;
+    let kept = request.turn.engine.servers.trust_folder(&shown, yes).await;
     if let Err(why @ ConsentError::Changed) = kept {
         return Err(why.to_string());
     }
@@ -182,7 +182,7 @@ async fn trust(request: CommandRequest<'_>) -> Result<CommandReply, String> {
 }
 
 async fn reload(request: CommandRequest<'_>) -> Result<CommandReply, String> {
-    let permissions = Arc::clone(request.turn.permissions());
+    let permissions = Arc::clone(&request.turn.engine.approvals.permissions);
     let news = blocking(move || {
         permissions.reload();
         let news = permissions.news();

@@ -23,7 +23,7 @@ const NOT_BEGUN: &str = "The mode is as it was: `/plan off` ends only what `/pla
     another mode in your editor or terminal.";
 
 fn begin(request: &CommandRequest<'_>) -> Result<CommandReply, String> {
-    if !request.turn.begin_plan()? {
+    if !request.turn.engine.modes.begin_plan()? {
         return Ok(CommandReply::Say("The mode is `plan` already.".to_owned()));
     }
     Ok(CommandReply::Say(
@@ -34,7 +34,7 @@ fn begin(request: &CommandRequest<'_>) -> Result<CommandReply, String> {
 }
 
 fn end(request: &CommandRequest<'_>) -> Result<CommandReply, String> {
-    let mode = request.turn.end_plan()?;
+    let mode = request.turn.engine.modes.end_plan()?;
     let mode = mode.ok_or(NOT_BEGUN)?;
     Ok(CommandReply::Say(format!("The mode is `{mode}` again.")))
 }

@@ -92,7 +92,7 @@ fn list(request: &CommandRequest<'_>) -> String {
                 one_line(&prompt_text(&change.prompt))
             ));
         }
-        let file = request.turn.relative(&change.path);
+        let file = request.turn.engine.host.workspace.relative(&change.path);
         let made = if change.made { ", made" } else { "" };
         let restored = if change.restored { ", taken back" } else { "" };
         said.push_str(&format!("- `{}`: `{file}`{made}{restored}\n", change.call));
@@ -130,7 +130,7 @@ pub(super) fn outcome(
     changes: &[(CallChange, Result<(), String>)],
 ) -> String {
     let line = |(change, result): &(CallChange, Result<(), String>)| {
-        let file = request.turn.relative(&change.path);
+        let file = request.turn.engine.host.workspace.relative(&change.path);
         match result {
             Ok(()) if change.made => format!("- `{file}` is removed again (`{}`)\n", change.call),
             Ok(()) => format!("- `{file}` is as it was before `{}`\n", change.call),

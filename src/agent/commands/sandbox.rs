@@ -20,17 +20,17 @@ const GIVEN_WAY: &str = "Commands run in the editor's terminals, as `acp.clientT
 
 async fn show(request: &CommandRequest<'_>) -> Result<String, String> {
     let turn = request.turn;
-    let Some(sandbox) = turn.sandbox() else { return Ok(OFF.to_owned()) };
-    if turn.sandbox_has_given_way() {
+    let Some(sandbox) = turn.engine.host.sandbox.as_ref() else { return Ok(OFF.to_owned()) };
+    if turn.engine.host.sandbox_has_given_way() {
         return Ok(GIVEN_WAY.to_owned());
     }
-    let mode = turn.permissions().sandbox_mode(sandbox.mode());
+    let mode = turn.engine.approvals.permissions.sandbox_mode(sandbox.mode());
     let held = sandbox.describe(mode).await.map_err(|error| error.message)?;
     let lines = held.lines().map(|line| format!("    {line}\n"));
     let held: String = lines.collect();
     let because = match sandbox.mode() {
         Some(_) => "as the settings have it".to_owned(),
-        None => format!("as the approval mode `{}` has it", turn.mode()),
+        None => format!("as the approval mode `{}` has it", turn.engine.modes.current()),
     };
     let probe = sandbox.probe().await;
     let state = if let Some(why) = sandbox.refusal(&probe) {

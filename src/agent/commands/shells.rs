@@ -38,10 +38,10 @@ pub(super) const COMMAND: Command = Command {
 fn list(request: &CommandRequest<'_>) -> String {
     let turn = request.turn;
     let line = |job: Arc<Job>| {
-        let directory = turn.relative(&job.directory);
+        let directory = turn.engine.host.workspace.relative(&job.directory);
         format!("- {} {}, in `{directory}`: {}\n", job.pid, job.state(), code(&job.command))
     };
-    let lines: String = turn.background().jobs().into_iter().map(line).collect();
+    let lines: String = turn.engine.host.background.jobs().into_iter().map(line).collect();
     if lines.is_empty() {
         return "No command has been started in the background.".to_owned();
     }
@@ -53,7 +53,7 @@ fn list(request: &CommandRequest<'_>) -> String {
 
 fn find(request: &CommandRequest<'_>) -> Result<Arc<Job>, String> {
     let pid = request.args.parse().ok();
-    let job = pid.and_then(|pid| request.turn.background().find(pid));
+    let job = pid.and_then(|pid| request.turn.engine.host.background.find(pid));
     job.ok_or_else(|| {
         format!("Unknown background command `{}`. `/shells` lists them.", request.args)
     })

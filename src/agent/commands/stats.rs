@@ -30,7 +30,7 @@ fn stats(request: &CommandRequest<'_>) -> String {
             stats.count(&update.kind);
         }
     }
-    stats.report(&request.turn.model(), request.turn.cost())
+    stats.report(&request.turn.engine.model.id(), request.turn.engine.cost())
 }
 
 /// Figures of the session.

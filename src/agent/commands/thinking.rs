@@ -22,17 +22,18 @@ fn thinking(request: &CommandRequest<'_>) -> Result<CommandReply, String> {
         return Ok(CommandReply::Say(levels(request)));
     }
     let is_default = wanted.eq_ignore_ascii_case(DEFAULT_THINKING);
-    turn.set_thinking((!is_default).then_some(wanted))?;
-    let level = turn.thinking().unwrap_or_else(|| DEFAULT_THINKING.to_owned());
+    turn.engine.set_thinking((!is_default).then_some(wanted))?;
+    let level = turn.engine.thinking().unwrap_or_else(|| DEFAULT_THINKING.to_owned());
     Ok(CommandReply::Say(format!("Thinking is now: {level}")))
 }
 
 fn levels(request: &CommandRequest<'_>) -> String {
-    let (model, offered) = (request.turn.model(), request.turn.thinking_levels());
+    let (model, offered) =
+        (request.turn.engine.model.id(), request.turn.engine.model.get().thinking());
     if offered.levels.is_empty() {
         return format!("How much `{model}` thinks cannot be chosen.");
     }
-    let current = request.turn.thinking().unwrap_or_else(|| DEFAULT_THINKING.to_owned());
+    let current = request.turn.engine.thinking().unwrap_or_else(|| DEFAULT_THINKING.to_owned());
     let default = offered.default.map(|level| format!(": {level}")).unwrap_or_default();
     let mut lines = String::new();
     for level in std::iter::once(DEFAULT_THINKING).chain(offered.levels.iter().map(String::as_str))

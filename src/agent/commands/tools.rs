@@ -14,7 +14,7 @@ pub(super) const COMMAND: Command = Command {
 };
 
 fn tools(request: &CommandRequest<'_>) -> String {
-    let tools = request.turn.tools();
+    let tools = request.turn.engine.tools.declarations();
     if tools.is_empty() {
         return "The model has no tools.".to_owned();
     }

@@ -70,7 +70,7 @@ const EMPTY: &str = "nothing has been said yet";
 pub const DEFAULT_THINKING: &str = "default";
 
 /// The parts of a session that its operations share.
-pub(super) struct Engine {
+pub(crate) struct Engine {
     pub(super) id: String,
     /// Store of the log and of other sessions, if they are stored.
     pub(super) store: Option<Arc<dyn Store>>,
@@ -79,18 +79,18 @@ pub(super) struct Engine {
     /// The state besides the conversation, folded from the log.
     pub(super) state: CurrentState,
     /// The conversation as the model is told it, folded from the log.
-    pub(super) transcript: Arc<Mutex<Transcript>>,
-    pub(super) model: ActiveModel,
+    pub(crate) transcript: Arc<Mutex<Transcript>>,
+    pub(crate) model: ActiveModel,
     pub(super) spending: Mutex<Spending>,
-    pub(super) instructions: Arc<Instructions>,
-    pub(super) tools: Toolbox,
-    pub(super) servers: Servers,
-    pub(super) agents: Arc<Agents>,
-    pub(super) host: Arc<Host>,
+    pub(crate) instructions: Arc<Instructions>,
+    pub(crate) tools: Toolbox,
+    pub(crate) servers: Servers,
+    pub(crate) agents: Arc<Agents>,
+    pub(crate) host: Arc<Host>,
     /// The directory that the session works in, if it is made for the session and saved elsewhere.
     pub(super) workspace: Option<Arc<dyn SavedWorkspace>>,
-    pub(super) approvals: Approvals,
-    pub(super) modes: Modes,
+    pub(crate) approvals: Approvals,
+    pub(crate) modes: Modes,
     pub(super) calls: OpenCalls,
     pub(super) compression: Compression,
     pub(super) upkeep: Upkeep,
@@ -109,13 +109,13 @@ pub(super) struct CurrentTurn<'a> {
 
 impl Engine {
     /// Returns the store of sessions. The error says, for people, that there is none.
-    pub(super) fn store(&self) -> Result<&Arc<dyn Store>, String> {
+    pub(crate) fn store(&self) -> Result<&Arc<dyn Store>, String> {
         self.store.as_ref().ok_or_else(|| NOT_STORED.to_owned())
     }
 
     /// Returns the store as soon as it has all that has happened up to now. The error says, for
     /// people, why it has not.
-    pub(super) async fn stored(&self) -> Result<&Arc<dyn Store>, String> {
+    pub(crate) async fn stored(&self) -> Result<&Arc<dyn Store>, String> {
         let store = self.store()?;
         let kept = self.log.kept(self.log.len().saturating_sub(1)).await;
         match self.log.is_stored() {
@@ -156,7 +156,7 @@ impl Engine {
 
     /// Lets another model answer from the next request on, and returns its id. If it cannot be opened, the
     /// one before stays.
-    pub(super) async fn set_model(&self, id: &str) -> Result<String, String> {
+    pub(crate) async fn set_model(&self, id: &str) -> Result<String, String> {
         let (id, model) = self.model.open(id).await?;
         let offered = model.thinking();
         self.model.set(model);
@@ -169,13 +169,13 @@ impl Engine {
     }
 
     /// Returns the level of thinking that was chosen, if one was.
-    pub(super) fn thinking(&self) -> Option<String> {
+    pub(crate) fn thinking(&self) -> Option<String> {
         self.state.look(|state| state.thinking.clone())
     }
 
     /// Lets the model think this much from the next request on; `None`: as much as without a choice.
     /// The error lists the levels.
-    pub(super) fn set_thinking(&self, wanted: Option<&str>) -> Result<(), String> {
+    pub(crate) fn set_thinking(&self, wanted: Option<&str>) -> Result<(), String> {
         let model = self.model.get();
         let offered = model.thinking();
         let level = match wanted {
@@ -192,7 +192,7 @@ impl Engine {
     }
 
     /// Returns the cost of all requests so far in US dollars, if the price of each is known.
-    pub(super) fn cost(&self) -> Option<f64> {
+    pub(crate) fn cost(&self) -> Option<f64> {
         let mut spending = self.spending.lock();
         let requests = self.state.requests(spending.counted);
         spending.add(requests, self.model.available());

@@ -5,7 +5,7 @@
 //! can be cancelled. Those that are in the way of no other turn are carried out beside it.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -25,17 +25,10 @@ use crate::session::events::event::{
 };
 use crate::session::events::log::Reader;
 use crate::session::events::principal::{SessionAccess, ShareRole};
-use crate::session::persistence::store::Store;
 use crate::session::state::session_state::title_of;
 use crate::session::state::undo::{self, CallChange, Selection, Undo};
-use tandem_a2a_client::Agents;
-use tandem_host::background::Background;
-use tandem_host::command_sandbox::CommandSandbox;
-use tandem_host::disk::Disk;
-use tandem_mcp::{Hub, ServerStatus};
-use tandem_model::{self as model, Part, ThinkingLevels, ToolDeclaration};
-use tandem_policy::consent::{Consent, ConsentError, Executable};
-use tandem_policy::{Mode, Permissions, Scope};
+use tandem_mcp::Hub;
+use tandem_model::Part;
 
 /// The commands of a session.
 #[async_trait]
@@ -121,10 +114,11 @@ impl SessionCommand {
     }
 }
 
-/// The turn of a command: what the command can read, and what can be done only in a turn, because
-/// nothing else runs meanwhile.
+/// The turn of a command: the parts of the session, and what can be done only in a turn, because nothing else runs
+/// meanwhile.
 pub struct CommandTurn<'a> {
-    engine: &'a Engine,
+    /// Parts of the session.
+    pub(crate) engine: &'a Engine,
     origin: &'a Origin,
 }
 
@@ -179,86 +173,9 @@ impl CommandTurn<'_> {
         }
     }
 
-    /// Returns the store of sessions. The error says, for people, that there is none.
-    pub(crate) fn store(&self) -> Result<&Arc<dyn Store>, String> {
-        self.engine.store()
-    }
-
-    /// Returns the store as soon as it has all that has happened up to now. The error says, for
-    /// people, why it has not.
-    pub(crate) async fn stored(&self) -> Result<&Arc<dyn Store>, String> {
-        self.engine.stored().await
-    }
-
     /// Returns the (real) path in the workspace that a path leads to.
     pub(crate) async fn resolve(&self, path: &str) -> Result<PathBuf, String> {
         self.engine.host.resolve(path).await.map_err(|error| error.message)
-    }
-
-    /// Returns the workspace's files on the disk.
-    pub(crate) fn disk(&self) -> Disk {
-        self.engine.host.disk.clone()
-    }
-
-    /// Returns the directories that the session works in; the first is the one it starts in.
-    pub(crate) fn roots(&self) -> &[PathBuf] {
-        self.engine.host.workspace.roots()
-    }
-
-    /// Returns a (real) path as people are shown it: without the directory that the session starts in.
-    pub(crate) fn relative(&self, path: &Path) -> String {
-        self.engine.host.workspace.relative(path)
-    }
-
-    /// Returns the tools that the model may call.
-    pub(crate) fn tools(&self) -> Arc<[ToolDeclaration]> {
-        self.engine.tools.declarations()
-    }
-
-    /// Returns the commands that run in the background.
-    pub(crate) fn background(&self) -> &Background {
-        &self.engine.host.background
-    }
-
-    /// Returns the sandbox of commands, if the user wants one.
-    pub(crate) fn sandbox(&self) -> Option<&Arc<CommandSandbox>> {
-        self.engine.host.sandbox.as_ref()
-    }
-
-    /// Returns whether commands have no sandbox for now, because they run in terminals of a client.
-    pub(crate) fn sandbox_has_given_way(&self) -> bool {
-        self.engine.host.sandbox_has_given_way()
-    }
-
-    /// Returns the policy.
-    pub(crate) fn permissions(&self) -> &Arc<Permissions> {
-        &self.engine.approvals.permissions
-    }
-
-    /// Returns the user's consent to what the project's own settings would run.
-    pub(crate) fn consent(&self) -> &Arc<Consent> {
-        &self.engine.approvals.consent
-    }
-
-    /// Returns the approval mode.
-    pub(crate) fn mode(&self) -> Mode {
-        self.engine.modes.current()
-    }
-
-    /// Begins plan mode. Returns `false` if it was on.
-    pub(crate) fn begin_plan(&self) -> Result<bool, String> {
-        self.engine.modes.begin_plan()
-    }
-
-    /// Returns to the mode that plan mode was begun in by [`CommandTurn::begin_plan`], if nobody has
-    /// changed the mode since. Returns that mode.
-    pub(crate) fn end_plan(&self) -> Result<Option<Mode>, String> {
-        self.engine.modes.end_plan()
-    }
-
-    /// Takes an answer back that was "always" until the session ends.
-    pub(crate) fn remove_always(&self, scope: Scope) {
-        self.engine.approvals.remove_always(scope);
     }
 
     /// Lets the model forget all that came before. The log itself stays.
@@ -302,63 +219,12 @@ impl CommandTurn<'_> {
         Some(title)
     }
 
-    /// Returns `true` if the model has not answered what it was told last, or not to the end.
-    pub(crate) fn is_unanswered(&self) -> bool {
-        self.engine.transcript.lock().is_unanswered()
-    }
-
     /// Lets the model be told in short what came before. `about` is what the user wants that to be
     /// about, if anything.
     pub(crate) async fn compress(&self, about: &str) -> Result<Arc<Compressed>, String> {
         // The command is dropped if it is cancelled.
         let compressed = compress::compress(self.engine, about, &CancellationToken::new()).await;
         compressed.map_err(|why| why.to_string())
-    }
-
-    /// Returns the id of the model that answers.
-    pub(crate) fn model(&self) -> String {
-        self.engine.model.id()
-    }
-
-    /// Checks that the model can be called, as far as is known without the network.
-    pub(crate) fn model_ready(&self) -> Result<(), model::Error> {
-        self.engine.model.get().ready()
-    }
-
-    /// Lets another model answer from now on, and returns its id. If it cannot be opened, the one before
-    /// stays.
-    pub(crate) async fn set_model(&self, id: &str) -> Result<String, String> {
-        self.engine.set_model(id).await
-    }
-
-    /// Returns the cost of all requests so far in US dollars, if the price of each is known.
-    pub(crate) fn cost(&self) -> Option<f64> {
-        self.engine.cost()
-    }
-
-    /// Returns the levels of thinking that the model offers.
-    pub(crate) fn thinking_levels(&self) -> ThinkingLevels {
-        self.engine.model.get().thinking()
-    }
-
-    /// Returns the level of thinking that was chosen, if one was.
-    pub(crate) fn thinking(&self) -> Option<String> {
-        self.engine.thinking()
-    }
-
-    /// Lets the model think this much from now on; `None`: as much as without a choice.
-    pub(crate) fn set_thinking(&self, level: Option<&str>) -> Result<(), String> {
-        self.engine.set_thinking(level)
-    }
-
-    /// Returns the ids of the models that are known by name.
-    pub(crate) async fn known_models(&self) -> Result<Vec<String>, String> {
-        self.engine.model.known().await
-    }
-
-    /// Fetches the ids of the models that servers which people have chosen offer now.
-    pub(crate) async fn served_models(&self) -> Vec<String> {
-        self.engine.model.served().await
     }
 
     /// Returns the memory files, as the model is told them from the next prompt on.
@@ -370,11 +236,6 @@ impl CommandTurn<'_> {
     pub(crate) async fn refresh_memory(&self) -> Vec<MemoryFile> {
         self.engine.instructions.begin_anew();
         self.memory().await
-    }
-
-    /// Returns the name that a new memory file gets.
-    pub(crate) fn memory_name(&self) -> &str {
-        self.engine.instructions.memory().name()
     }
 
     /// Writes something into the user's own file, to be known in every session. Returns the file.
@@ -404,42 +265,10 @@ impl CommandTurn<'_> {
         tokio::spawn(restore).await.map_err(|_| FAULT.to_owned())
     }
 
-    /// Returns the MCP servers, whose prompts are commands too.
-    pub(crate) fn hub(&self) -> &Hub {
-        &self.engine.servers.hub
-    }
-
-    /// Reads again which MCP servers the settings name, and reaches all of them anew, or one; waits
-    /// for them for a while.
-    pub(crate) async fn reload_servers(&self, only: Option<&str>) -> Result<(), String> {
-        self.engine.servers.reload(only).await
-    }
-
-    /// Returns the status of each MCP server. If no server has been needed yet, as in a run of
-    /// nothing but a command, the servers are connected first, within the time that a prompt would
-    /// wait.
-    pub(crate) async fn servers(&self) -> Vec<ServerStatus> {
-        self.engine.servers.status_when_started().await
-    }
-
-    /// Returns the other agents.
-    pub(crate) fn agents(&self) -> &Arc<Agents> {
-        &self.engine.agents
-    }
-
-    /// Trusts or distrusts the programs of the folder's own settings that a person was shown.
-    pub(crate) async fn trust_folder(
-        &self,
-        shown: &[Executable],
-        yes: bool,
-    ) -> Result<(), ConsentError> {
-        self.engine.servers.trust_folder(shown, yes).await
-    }
-
     /// Uses an MCP server again, or no longer.
     pub(crate) async fn enable_server(&self, name: &str, enabled: bool) -> Result<(), String> {
-        self.hub().enable(name, enabled)?;
-        self.hub().settled().await;
+        self.engine.servers.hub.enable(name, enabled)?;
+        self.engine.servers.hub.settled().await;
         Ok(())
     }
 
@@ -456,14 +285,9 @@ impl CommandTurn<'_> {
         address: Option<&str>,
     ) -> Result<String, String> {
         match address {
-            Some(address) => self.hub().finish_login(server, address).await,
-            None => self.hub().login(server, &|said| self.say(said)).await,
+            Some(address) => self.engine.servers.hub.finish_login(server, address).await,
+            None => self.engine.servers.hub.login(server, &|said| self.say(said)).await,
         }
-    }
-
-    /// Forgets the login to an MCP server. Returns what came of it.
-    pub(crate) async fn log_out(&self, server: &str) -> Result<String, String> {
-        self.hub().log_out(server).await
     }
 
     /// Has an MCP server put a prompt together, and returns it.
@@ -473,7 +297,7 @@ impl CommandTurn<'_> {
         name: &str,
         args: BTreeMap<String, String>,
     ) -> Result<Vec<Part>, String> {
-        let said = self.hub().prompt(server, name, args).await?;
+        let said = self.engine.servers.hub.prompt(server, name, args).await?;
         let media = said.media.into_iter().map(Part::Media);
         Ok([Part::Text(said.text)].into_iter().chain(media).collect())
     }
