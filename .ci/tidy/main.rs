@@ -98,6 +98,9 @@ fn type_names(sources: &[Source]) -> BTreeMap<&str, usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+
     use super::*;
 
     /// Names that say nothing to a reader who does not know the code.
@@ -135,6 +138,27 @@ mod tests {
         let rebuilds = rebuilds::rebuilds(&root, &rust_files(&root, "src"));
         assert!(rebuilds["src/tools"] <= 15, "{rebuilds:?}");
         assert!(rebuilds["src/policy"] <= 60, "{rebuilds:?}");
+    }
+
+    #[test]
+    fn plain_cargo_commands_mean_every_room() {
+        let root = workspace();
+        let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
+        let list = |name: &str| {
+            let begin = manifest.find(&format!("\n{name} = [")).unwrap();
+            manifest[begin..].split(']').next().unwrap()
+        };
+        let rooms: BTreeSet<_> = rust_files(&root, "src")
+            .iter()
+            .filter_map(|source| Path::new(&source.path).parent())
+            .filter(|folder| root.join(folder).join("Cargo.toml").exists())
+            .map(|folder| format!("\"{}\"", folder.display()))
+            .collect();
+        assert!(rooms.len() > 15, "{rooms:?}");
+        for name in ["members", "default-members"] {
+            let missing: Vec<_> = rooms.iter().filter(|room| !list(name).contains(*room)).collect();
+            assert!(missing.is_empty(), "{name}: {missing:?}");
+        }
     }
 
     fn paths(sources: Vec<Source>, is_wrong: impl Fn(&Source) -> bool) -> Vec<String> {

@@ -16,7 +16,7 @@ use super::printing::print;
 use super::workspaces::Workspaces;
 use super::{a2a, parts, store, tokens};
 use crate::cli::ServeArgs;
-use tandem_a2a::{self as server};
+use tandem_a2a as server;
 use tandem_content::visible::visible;
 use tandem_host::command_sandbox::CommandSandbox;
 use tandem_serve::certificate::{CertificateState, ServerCertificate};

@@ -1,5 +1,13 @@
-//! A server for many, whatever protocol it speaks: TLS and proxies in front of it, who its clients are and how much
-//! each of them may use, and room for their connections.
+//! A server for many: TLS and proxies in front of it, who its clients are and how much each of them may use, and room
+//! for their connections. The errors and the names of headers are those of A2A, the only protocol that is served.
+//!
+//! - callers: `tokens` is the file of tokens, `proxy` names the proxies that are trusted, `oidc` checks tokens of an
+//!   issuer, `principals` says who a caller is and what the caller may do, `quotas` how much, `refusals` counts
+//!   requests without a valid token;
+//! - network: `network` is the address and the names of the server, with `tls` and `certificate`; `forwarded` reads the
+//!   headers of proxies;
+//! - connections: `connection_room` limits their number, `busy` refuses those beyond, `patience` limits how long a write
+//!   waits, `http2` counts the requests of one.
 
 pub mod busy;
 pub mod certificate;
