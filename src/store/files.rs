@@ -4,7 +4,7 @@ mod claim;
 mod directory;
 mod list;
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::future;
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _};
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 
 use self::claim::FileClaim;
 use self::directory::{
-    LOG, LONGEST_LINE, LogFile, OWNER, SECRETS, blocking, lock, named, open, read_head,
+    LOG, LONGEST_LINE, LockedLog, LogFile, OWNER, SECRETS, blocking, lock, named, open, read_head,
     read_head_or_first_event, session_id, store_id,
 };
 use crate::lines;
@@ -83,11 +83,7 @@ impl Store for FileStore {
         let (dir, id) = (self.session(id)?, id.to_owned());
         blocking(move || {
             let log = File::open(dir.join(LOG)).map_err(StoreError::Io).map_err(named(&id))?;
-            match log.try_lock_shared() {
-                Ok(()) => Ok(false),
-                Err(TryLockError::WouldBlock) => Ok(true),
-                Err(TryLockError::Error(err)) => Err(err.into()),
-            }
+            Ok(LockedLog::shared(log)?.is_none())
         })
         .await
     }
@@ -174,7 +170,7 @@ impl Store for FileStore {
         let (root, dir, id) = (self.root.clone(), self.session(id)?, id.to_owned());
         blocking(move || {
             let log = File::open(dir.join(LOG)).map_err(StoreError::Io).map_err(named(&id))?;
-            lock(&log, &dir)?;
+            let _log = lock(log, &dir)?;
             // In two steps, so that a deletion that is cut off leaves no half session in the list.
             let trash = root.join(format!("{TRASH}{id}"));
             std::fs::rename(&dir, &trash)?;

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::StreamExt as _;
 use tandem_agent::session::{
@@ -380,17 +381,23 @@ async fn a_stored_log_is_read_by_every_later_version() {
 }
 
 #[tokio::test]
-async fn a_lock_that_a_forked_child_keeps_for_a_moment_is_waited_for() {
+async fn a_log_that_was_begun_anew_is_released_although_children_are_being_started() {
     let place = Place::written().await;
-    let copy = fs::File::open(place.log()).unwrap();
-    copy.lock().unwrap();
-    let released = std::thread::spawn(move || {
-        // Long enough for the first attempt.
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        drop(copy);
+    let over = Arc::new(AtomicBool::new(false));
+    let is_over = Arc::clone(&over);
+    // Each has the locked files until it runs its program.
+    let starting = std::thread::spawn(move || {
+        while !is_over.load(Ordering::Relaxed) {
+            std::process::Command::new("true").status().unwrap();
+        }
     });
-    place.store.claim(ID).await.unwrap();
-    released.join().unwrap();
+    for _ in 0..300 {
+        let mut claim = place.store.claim(ID).await.unwrap();
+        claim.renew().await.unwrap();
+        drop(claim);
+    }
+    over.store(true, Ordering::Relaxed);
+    starting.join().unwrap();
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tandem_agent::session::{Batch, Claim, Head, Holder, Secrets, StoreError};
 
 use super::directory::{
-    self, LOG, OWNER, SECRETS, blocking, has_head, is_same, lock, make_dir, write_owner,
+    self, LOG, LockedLog, OWNER, SECRETS, blocking, has_head, is_same, lock, make_dir, write_owner,
 };
 use crate::backwards::Backwards;
 use crate::lines::{self, VERSION};
@@ -38,9 +38,9 @@ struct LogWriter {
     dir: PathBuf,
     head: Head,
     holder: Holder,
-    file: File,
+    file: LockedLog,
     /// The log whose place this one takes when it has everything; locked until then.
-    before: Option<File>,
+    before: Option<LockedLog>,
     /// Bytes of the log up to the end of the last whole line.
     bytes: u64,
     /// Bytes that are known to be on the disk.
@@ -71,8 +71,7 @@ impl FileClaim {
     /// Opens a session's log, and cuts off what an unclean end has left of a line.
     pub(super) fn open(dir: &Path) -> Result<Box<dyn Claim>, StoreError> {
         let mut options = OpenOptions::new();
-        let file = options.append(true).read(true).open(dir.join(LOG))?;
-        lock(&file, dir)?;
+        let file = lock(options.append(true).read(true).open(dir.join(LOG))?, dir)?;
         if !has_head(&file)? {
             return Err(io::Error::from(ErrorKind::NotFound).into());
         }
@@ -161,16 +160,8 @@ impl Drop for FileClaim {
     }
 }
 
-impl Drop for LogWriter {
-    fn drop(&mut self) {
-        // Closing the file is not enough: a process that is just being started has it, too, until it
-        // becomes another program.
-        let _ = self.file.unlock();
-    }
-}
-
 impl LogWriter {
-    fn new(dir: &Path, head: &Head, file: File, bytes: u64) -> Self {
+    fn new(dir: &Path, head: &Head, file: LockedLog, bytes: u64) -> Self {
         let (dir, head, holder) = (dir.to_owned(), head.clone(), this_process());
         Self { dir, head, holder, file, before: None, bytes, synced: 0, lost: false, torn: false }
     }
@@ -185,7 +176,7 @@ impl LogWriter {
             self.file.set_len(self.bytes)?;
             self.torn = false;
         }
-        if let Err(err) = self.file.write_all(&bytes) {
+        if let Err(err) = (&*self.file).write_all(&bytes) {
             // Half a line must not stay: the next one would be joined to it.
             self.torn = self.file.set_len(self.bytes).is_err();
             return Err(err.into());
@@ -238,10 +229,10 @@ impl LogWriter {
         // Of an attempt that failed.
         let _ = fs::remove_file(&path);
         let mut options = OpenOptions::new();
-        let mut file = options.append(true).read(true).create_new(true).mode(0o600).open(path)?;
-        file.try_lock().map_err(io::Error::from)?;
+        let file = options.append(true).read(true).create_new(true).mode(0o600).open(path)?;
+        let file = LockedLog::new(file)?;
         let line = lines::write_head(&self.head).map_err(io::Error::from)?;
-        file.write_all(&line)?;
+        (&*file).write_all(&line)?;
         let before = std::mem::replace(&mut self.file, file);
         self.before.get_or_insert(before);
         (self.bytes, self.synced) = (line.len() as u64, 0);
@@ -273,16 +264,13 @@ fn write_secrets(dir: &Path, secrets: &Secrets) -> io::Result<()> {
 /// Puts the new log, which has everything and is on the disk, in the place of the one before.
 fn put_in_place(dir: &Path, before: &File) -> Result<(), StoreError> {
     let log = dir.join(LOG);
-    let other = match File::open(&log) {
+    let _other = match File::open(&log) {
         Ok(file) if is_same(before, &file.metadata()?)? => None,
-        Ok(file) => Some(file),
+        // Somebody has put it there, who may go on with it.
+        Ok(file) => Some(lock(file, dir)?),
         Err(err) if err.kind() == ErrorKind::NotFound => None,
         Err(err) => return Err(err.into()),
     };
-    // Somebody has put it there, who may go on with it.
-    if let Some(other) = &other {
-        lock(other, dir)?;
-    }
     // It may have what could not be read, or what somebody wants back.
     let _ = fs::remove_file(dir.join(OLD));
     let _ = fs::hard_link(&log, dir.join(OLD));
@@ -300,7 +288,7 @@ fn sync_names(dir: &Path) -> io::Result<()> {
 
 /// Makes the log of a session and takes its lock. An existing log without a head is used again: it is left from a
 /// process that was killed before the session began.
-fn new_log(dir: &Path) -> Result<File, StoreError> {
+fn new_log(dir: &Path) -> Result<LockedLog, StoreError> {
     let mut options = OpenOptions::new();
     let options = options.append(true).read(true).mode(0o600);
     let path = dir.join(LOG);
@@ -309,7 +297,7 @@ fn new_log(dir: &Path) -> Result<File, StoreError> {
         file => file?,
     };
     // Until the lock is taken, another process may take this log for one that was left behind, and own it.
-    lock(&file, dir)?;
+    let file = lock(file, dir)?;
     if has_head(&file)? {
         return Err(io::Error::from(ErrorKind::AlreadyExists).into());
     }
@@ -377,7 +365,8 @@ mod tests {
         let head = serde_json::from_str(json).unwrap();
         // A pipe can be written, and not be synced.
         let (_reader, pipe) = io::pipe().unwrap();
-        let mut log = LogWriter::new(dir.path(), &head, File::from(OwnedFd::from(pipe)), 1);
+        let file = LockedLog::new(File::from(OwnedFd::from(pipe))).unwrap();
+        let mut log = LogWriter::new(dir.path(), &head, file, 1);
         let batch = [Batch { first: 0, ..Batch::default() }];
         log.append(&batch).unwrap();
         for _ in 0..2 {

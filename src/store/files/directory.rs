@@ -2,6 +2,7 @@
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::ops::Deref;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::Duration;
@@ -58,20 +59,23 @@ pub(super) fn make_dir(dir: &Path) -> io::Result<()> {
 
 /// Takes the log's lock, which goes with the process. The log itself is locked, not a file beside it:
 /// a lock file that somebody deletes would lock nothing.
-pub(super) fn lock(log: &File, dir: &Path) -> Result<(), StoreError> {
+pub(super) fn lock(log: File, dir: &Path) -> Result<LockedLog, StoreError> {
     for _ in 0..LOCK_ATTEMPTS {
         match log.try_lock() {
-            // Its owner may have put another in its place after this one was opened.
-            Ok(()) if is_same(log, &std::fs::metadata(dir.join(LOG))?)? => return Ok(()),
-            Ok(()) => break,
+            Ok(()) => {
+                let log = LockedLog(log);
+                // Its owner may have put another in its place after this one was opened.
+                if is_same(&log, &std::fs::metadata(dir.join(LOG))?)? {
+                    return Ok(log);
+                }
+                break;
+            }
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(err)) => return Err(err.into()),
         }
         // An owner shares the lock with nobody. Who only looks whether there is one does, for a moment.
         match log.try_lock_shared() {
             Ok(()) => log.unlock()?,
-            // A child that this process has just forked keeps a lock that was released until the child runs its program.
-            Err(TryLockError::WouldBlock) if !is_held_by_another(dir) => {}
             Err(TryLockError::WouldBlock) => break,
             Err(TryLockError::Error(err)) => return Err(err.into()),
         }
@@ -81,9 +85,41 @@ pub(super) fn lock(log: &File, dir: &Path) -> Result<(), StoreError> {
     Err(StoreError::Held(id, read_owner(dir)))
 }
 
-/// Returns `true` if another process says that it has a session open.
-fn is_held_by_another(dir: &Path) -> bool {
-    ![0, std::process::id()].contains(&read_owner(dir).pid)
+/// A log that this process has locked, until the value is dropped.
+///
+/// Closing the file would not be enough: a child that is just being started has the file, too, until the child runs
+/// its program.
+pub(super) struct LockedLog(File);
+
+impl LockedLog {
+    /// Locks a log that no other process knows yet.
+    pub(super) fn new(log: File) -> io::Result<Self> {
+        log.try_lock()?;
+        Ok(Self(log))
+    }
+
+    /// Locks a log together with others that only look whether the log has an owner; `None` if the log has one.
+    pub(super) fn shared(log: File) -> io::Result<Option<Self>> {
+        match log.try_lock_shared() {
+            Ok(()) => Ok(Some(Self(log))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(err)) => Err(err),
+        }
+    }
+}
+
+impl Deref for LockedLog {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.0
+    }
+}
+
+impl Drop for LockedLog {
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
 }
 
 /// Returns whether a file is the one that was looked at.
