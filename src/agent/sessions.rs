@@ -20,9 +20,8 @@ use std::time::Duration;
 use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use parking_lot::{Mutex, RwLock};
 use serde_json::json;
-use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 pub use self::checkpoints::{CheckpointError, checkpoints, find_checkpoint};
 pub use self::export::{
@@ -315,7 +314,7 @@ impl Sessions {
         let gone = || LoadError::Store(StoreError::NotFound(orphan.id.clone()));
         let store = self.store.as_ref().ok_or_else(gone)?;
         let _loading = self.loading.lock(&orphan.id).await;
-        if let Some(opened) = self.find_loaded(&orphan.id) {
+        if let Some(opened) = self.find_live(&orphan.id) {
             opened.begun().await;
             return Ok(opened);
         }
@@ -423,7 +422,7 @@ impl Sessions {
     /// Returns the session of an id, its own or the one that a client chose, and notes that somebody
     /// uses it. It stays loaded as long as the caller holds it.
     pub fn open(&self, id: &str) -> Option<Arc<LoadedSession>> {
-        let opened = self.find_loaded(id)?;
+        let opened = self.find_live(id)?;
         opened.last_use.used();
         Some(opened)
     }
@@ -433,6 +432,11 @@ impl Sessions {
         self.find_loaded(id).is_some()
     }
 
+    /// Returns the session of an id, unless nothing of it is stored from here any more: such a session is unloaded.
+    fn find_live(&self, id: &str) -> Option<Arc<LoadedSession>> {
+        self.find_loaded(id).filter(|loaded| !self.forget_abandoned(loaded))
+    }
+
     /// Returns the session of an id as [`Sessions::open`] does, but does not count as a use.
     pub fn find_loaded(&self, id: &str) -> Option<Arc<LoadedSession>> {
         let loaded = self.loaded.lock();
@@ -440,14 +444,19 @@ impl Sessions {
         loaded.get(id).or_else(of_id).map(Arc::clone)
     }
 
-    /// Waits until nobody loads the session of an id. If it is loaded then, it is returned, with what the last process
-    /// left open closed or gone on; else nobody can load it as long as the guard lives.
-    pub async fn keep_unloaded(&self, id: &str) -> Result<OwnedMutexGuard<()>, Arc<LoadedSession>> {
-        let guard = self.loading.lock(&stored_id(id)).await;
-        let Some(loaded) = self.find_loaded(id) else { return Ok(guard) };
-        drop(guard);
-        loaded.begun().await;
-        Err(loaded)
+    /// Waits until no load of the session of an id is under way. Returns the session if it is loaded then, with what
+    /// the last process left open closed or gone on.
+    pub async fn settled(&self, id: &str) -> Option<Arc<LoadedSession>> {
+        drop(self.loading.lock(&stored_id(id)).await);
+        // Only the token is held meanwhile: a holder of the session would count as a watcher.
+        let begun = self.find_live(id)?.begun();
+        begun.await;
+        self.find_live(id)
+    }
+
+    /// Returns `true` if a session of this id is loaded, or being loaded.
+    pub fn is_loading(&self, id: &str) -> bool {
+        self.loading.is_locked(&stored_id(id)) || self.contains(id)
     }
 
     /// Streams the sessions that are stored and not loaded, of one directory or of all, the last changed
@@ -666,9 +675,15 @@ impl LoadedSession {
         self.stored_before
     }
 
-    /// Waits until what the last process left open in the session is closed, or goes on.
-    pub async fn begun(&self) {
-        self.begun.cancelled().await;
+    /// Waits until what the last process left open in the session is closed, or goes on. The session is not held
+    /// meanwhile.
+    pub fn begun(&self) -> WaitForCancellationFutureOwned {
+        self.begun.clone().cancelled_owned()
+    }
+
+    /// Returns `true` if what the last process left open in the session is closed, or goes on.
+    pub fn has_begun(&self) -> bool {
+        self.begun.is_cancelled()
     }
 
     /// Returns the times of use, which a view may hold: they do not count as a watcher.

@@ -31,7 +31,7 @@ use tandem_wire::jsonrpc::Error;
 
 /// Maximum time for which a reader waits until all is here that other nodes may have shown. A store that takes
 /// longer is away, and they know no more than this one.
-const CATCHING_UP: Duration = Duration::from_secs(3);
+pub(super) const CATCHING_UP: Duration = Duration::from_secs(3);
 
 /// Text before a question that is asked again.
 const NO_ANSWER: &str =

@@ -3,7 +3,7 @@
 //! Sessions that are stored and not loaded are looked at from the last changed on, as far as one may
 //! have a task of the page, and no further: there may be very many.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::future::ready;
 use std::sync::Arc;
 
@@ -112,6 +112,8 @@ struct FittingTasks {
     most: usize,
     /// Number of all that were counted.
     total: usize,
+    /// Ids of the sessions whose tasks are counted: one that is loaded or unloaded meanwhile is met twice.
+    sessions: HashSet<String>,
 }
 
 impl FittingTasks {
@@ -199,9 +201,37 @@ async fn find(
     dialect: Dialect,
 ) -> Result<FittingTasks, Error> {
     let most = request.from.saturating_add(request.size);
-    let mut found = FittingTasks { newest: Vec::new(), most, total: 0 };
-    for context in contexts.all_begun().await {
-        if request.context.as_ref().is_some_and(|id| *id != context.id) {
+    let newest = Vec::new();
+    let mut found = FittingTasks { newest, most, total: 0, sessions: HashSet::new() };
+    contexts.all_begun().await;
+    add_loaded(&mut found, contexts, request, dialect).await;
+    if let Some(context) = &request.context {
+        let id = contexts.stored_id(context).await;
+        if let Some(id) = id.map_err(|error| contexts.store_error(&error))? {
+            let id = stored_id(&id);
+            let read = read(contexts, &id).await?;
+            if found.sessions.insert(id.clone()) {
+                add_read(&mut found, &id, read.as_ref(), request, dialect).await;
+            }
+        }
+    } else {
+        add_stored(&mut found, contexts, request, dialect).await?;
+    }
+    // Those that were loaded while the stored ones were looked at are not among these any more.
+    add_loaded(&mut found, contexts, request, dialect).await;
+    Ok(found)
+}
+
+/// Adds the tasks of loaded sessions that are not added yet.
+async fn add_loaded(
+    found: &mut FittingTasks,
+    contexts: VisibleContexts<'_>,
+    request: &ListTasks,
+    dialect: Dialect,
+) {
+    for context in contexts.all() {
+        let is_meant = request.context.as_ref().is_none_or(|id| *id == context.id);
+        if !is_meant || !found.sessions.insert(context.session_id().to_owned()) {
             continue;
         }
         // Of many, others have their turn in between.
@@ -209,17 +239,6 @@ async fn find(
         let tasks = context.story(|story| fitting(story, request, dialect));
         found.add(tasks, |_, _| TaskSource::Loaded(Arc::clone(&context)));
     }
-    if let Some(context) = &request.context {
-        let id = contexts.stored_id(context).await;
-        if let Some(id) = id.map_err(|error| contexts.store_error(&error))? {
-            let id = stored_id(&id);
-            let read = read(contexts, &id).await?;
-            add_read(&mut found, &id, read.as_ref(), request, dialect).await;
-        }
-        return Ok(found);
-    }
-    add_stored(&mut found, contexts, request, dialect).await?;
-    Ok(found)
 }
 
 /// Adds the tasks of stored sessions, as far as they may be on one of the pages, or have to be counted.
@@ -254,6 +273,9 @@ async fn add_stored(
             });
         }
         let Some((next, read)) = reading.next().await else { return Ok(()) };
+        if !found.sessions.insert(next.head.id.clone()) {
+            continue;
+        }
         if !found.may_have(next.changed) {
             beyond += 1;
             if beyond > COUNTED {

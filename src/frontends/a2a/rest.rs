@@ -146,7 +146,9 @@ async fn page(
     let Some(size) = size.ok().filter(|size| (1..=LARGEST_PAGE).contains(size)) else {
         return bad(&format!("`pageSize` must be 1 to {LARGEST_PAGE}"));
     };
-    let mut contexts = server.contexts.of(&principal).all_begun().await;
+    let visible = server.contexts.of(&principal);
+    visible.all_begun().await;
+    let mut contexts = visible.all();
     if contexts.is_empty() {
         return StatusCode::NO_CONTENT.into_response();
     }

@@ -9,8 +9,9 @@ use futures::future::join_all;
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
+use tokio::time::timeout;
 
-use super::super::context::{self, SessionContext, UnknownContext};
+use super::super::context::{self, CATCHING_UP, SessionContext, UnknownContext};
 use super::super::messages::MessageSender;
 use super::super::read::{AgentSettings, Sent, SentContent};
 use super::super::servers;
@@ -32,6 +33,9 @@ use tandem_wire::jsonrpc::Error;
 /// Maximum number of sessions that one message of one sender begins and that are told apart after a restart.
 const MESSAGE_USES: usize = 32;
 
+/// Number of times that a log is read again because its session was claimed meanwhile.
+const READ_AGAIN: usize = 2;
+
 /// The longest id that a client may choose.
 const LONGEST_ID: usize = 128;
 
@@ -50,11 +54,11 @@ pub(in super::super) struct VisibleContexts<'a> {
     principal: &'a Principal,
 }
 
-/// A stored session whose log was read.
+/// A stored session whose log was to be read.
 pub(in super::super) enum ReadSession {
-    /// Somebody has loaded the session meanwhile.
+    /// The session is loaded by now.
     Loaded(Arc<SessionContext>),
-    /// The id by which the principal knows the session, and what its log tells.
+    /// The log was read: the id by which the principal knows the session, and what its log tells.
     Stored(String, Box<Story>),
 }
 
@@ -138,21 +142,31 @@ impl<'a> VisibleContexts<'a> {
         })
     }
 
-    /// All that are loaded, in no order.
-    fn all(&self) -> Vec<Arc<SessionContext>> {
-        self.loaded().iter().map(|it| SessionContext::of(it)).collect()
-    }
-
-    /// All that are loaded, in no order, when what the last process left open in them is closed or goes on.
-    pub(in super::super) async fn all_begun(&self) -> Vec<Arc<SessionContext>> {
-        let loaded = self.loaded();
-        join_all(loaded.iter().map(|it| it.begun())).await;
-        loaded.iter().map(|it| SessionContext::of(it)).collect()
-    }
-
-    fn loaded(&self) -> Vec<Arc<LoadedSession>> {
+    /// Returns all loaded sessions, in no order.
+    pub(in super::super) fn all(&self) -> Vec<Arc<SessionContext>> {
         let loaded = self.all.registry().loaded().into_iter();
-        loaded.filter(|it| self.sees(it)).collect()
+        // What is left of a session that another node has tells nothing any more.
+        let live = loaded.filter(|it| self.sees(it) && it.session().abandonment().is_none());
+        live.map(|it| SessionContext::of(&it)).collect()
+    }
+
+    /// Waits until what the last process left open in the loaded sessions is closed or goes on, for a while.
+    pub(in super::super) async fn all_begun(&self) {
+        let begun = async {
+            loop {
+                // Only the futures are held: a holder of a session would count as a watcher.
+                let waits: Vec<_> = self.all.registry().look(|loaded| {
+                    let waited = |it: &&Arc<LoadedSession>| !it.has_begun() && self.sees(it);
+                    loaded.iter().filter(waited).map(|it| it.begun()).collect()
+                });
+                if waits.is_empty() {
+                    return;
+                }
+                join_all(waits).await;
+            }
+        };
+        // A store that answers nothing must not keep the client from a list of the others.
+        let _ = timeout(CATCHING_UP, begun).await;
     }
 
     /// Descriptions of those that are loaded, the last active first.
@@ -254,20 +268,28 @@ impl<'a> VisibleContexts<'a> {
     pub(in super::super) async fn read(&self, id: &str) -> Result<Option<ReadSession>, StoreError> {
         let Some(sessions) = self.all.sessions() else { return Ok(None) };
         let Some(stored) = sessions.store() else { return Ok(None) };
-        // The log of a session that is being loaded may still show a turn that is about to be ended.
-        let _unloaded = match sessions.keep_unloaded(id).await {
-            Ok(guard) => guard,
-            Err(loaded) => return Ok(Some(ReadSession::Loaded(SessionContext::of(&loaded)))),
-        };
         let (bytes, policy) = (sessions.limits().log_bytes, sessions.resume_policy());
-        let log = read_stored(&**stored, id, bytes, policy).await.inspect_err(|error| {
-            tracing::debug!(id, "a stored session is not listed: {error}");
-        });
-        let Some(log) = if_available(log)? else { return Ok(None) };
-        let story = Story::read(log.read(0)).await;
-        let named = |name: &&str| self.candidates(name).iter().any(|it| stored_id(it) == id);
-        let name = story.name().filter(named).unwrap_or(id).to_owned();
-        Ok(Some(ReadSession::Stored(name, Box::new(story))))
+        let mut tries = 0;
+        loop {
+            let settled = timeout(CATCHING_UP, sessions.settled(id)).await.ok().flatten();
+            if let Some(loaded) = settled {
+                let context = self.sees(&loaded).then(|| SessionContext::of(&loaded));
+                return Ok(context.map(ReadSession::Loaded));
+            }
+            let log = read_stored(&**stored, id, bytes, policy).await.inspect_err(|error| {
+                tracing::debug!(id, "a stored session is not listed: {error}");
+            });
+            let Some(log) = if_available(log)? else { return Ok(None) };
+            // A session that was claimed meanwhile still shows the turn that the claim is about to end.
+            if sessions.is_loading(id) && tries < READ_AGAIN {
+                tries += 1;
+                continue;
+            }
+            let story = Story::read(log.read(0)).await;
+            let named = |name: &&str| self.candidates(name).iter().any(|it| stored_id(it) == id);
+            let name = story.name().filter(named).unwrap_or(id).to_owned();
+            return Ok(Some(ReadSession::Stored(name, Box::new(story))));
+        }
     }
 
     /// Returns the ids of the stored sessions in the middle of a turn of which their process ended, and
@@ -317,10 +339,11 @@ impl<'a> VisibleContexts<'a> {
         let ServedSessions::PerContext { sessions, .. } = &self.all.served else {
             return Ok(None);
         };
-        if let Some(loaded) = self.find_loaded(id, Naming::Any)
-            // The registry's own task for that may come later than a client who was just told to ask again.
-            && !sessions.forget_abandoned(&loaded)
-        {
+        let found = self.find_loaded(id, Naming::Any);
+        // The registry's own task for that may come later than a client who was just told to ask again.
+        let forgotten = found.as_ref().filter(|loaded| sessions.forget_abandoned(loaded));
+        let forgotten = forgotten.map(|loaded| loaded.session().id().to_owned());
+        if let Some(loaded) = found.filter(|_| forgotten.is_none()) {
             loaded.begun().await;
             self.all.followed.remove(loaded.session().id());
             return Ok(Some(SessionContext::of(&loaded)));
@@ -328,7 +351,8 @@ impl<'a> VisibleContexts<'a> {
         let candidates = match self.find_followed(id, Naming::Any) {
             Some(followed) if self.has_owner(&followed).await? => return Ok(Some(followed)),
             Some(followed) => vec![followed.session_id().to_owned()],
-            None => self.candidates(id),
+            // The name may have been the owner's, which leads a guest nowhere else.
+            None => forgotten.map_or_else(|| self.candidates(id), |id| vec![id]),
         };
         let prepare = |session: &Session| self.all.prepare(session);
         let failed = |error: StoreError| self.store_error(&error);
