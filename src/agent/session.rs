@@ -51,8 +51,7 @@ pub use self::events::saved_workspace::{
 pub use self::parts::Parts;
 pub use self::persistence::followed::FollowedSession;
 pub use self::persistence::recover::{StoredSession, find_orphans, read_stored};
-pub use self::persistence::storage::Persistence;
-pub use self::persistence::storage::Storage;
+pub use self::persistence::storage::{Persistence, Storage};
 pub use self::persistence::store::{
     ActiveSession, Batch, BatchSummary, Claim, CurrentUse, ForkPoint, Head, Holder, Listed, Order,
     Orphan, Query, Secrets, SessionUsage, SharedStore, Store, StoreError, Stored, StoredLog,

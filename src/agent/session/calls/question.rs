@@ -61,7 +61,7 @@ impl Questions {
     }
 
     /// Answers the question about a call; the first answer counts.
-    pub fn answer(&self, call: &str, answer: Answer, by: Origin) -> Result<(), AnswerError> {
+    pub(crate) fn answer(&self, call: &str, answer: Answer, by: Origin) -> Result<(), AnswerError> {
         let mut questions = self.by_call.lock();
         let state = questions.get_mut(call).ok_or(AnswerError::NotAsked)?;
         match state {

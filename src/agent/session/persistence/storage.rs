@@ -289,7 +289,7 @@ impl Persistence {
     }
 
     /// Returns `true` if all of a session that was closed is stored, and other processes can open it.
-    pub fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.tasks.is_empty()
     }
 }

@@ -1,6 +1,5 @@
 //! The interface to where logs of sessions are kept. The engines are the crate `tandem-store`.
 
-use crate::session::events::saved_workspace::GitOrigin;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::io;
@@ -16,6 +15,7 @@ use serde_json::Value;
 use crate::session::events::event::Event;
 use crate::session::events::log::Millis;
 use crate::session::events::principal::{PrincipalId, SessionAccess, Shares};
+use crate::session::events::saved_workspace::GitOrigin;
 use tandem_host::stored_files::StoredFile;
 
 /// Description of a session from its beginning: the first line of a stored log.
