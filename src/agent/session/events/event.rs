@@ -1,8 +1,8 @@
-//! Events of a session: plain data, the only lasting state.
+//! Events of a session: plain data, and the only state of a session that is stored in its log.
 //!
-//! Events are a format that outlives the program (`fixtures/store/v1`): a variant or a field is
-//! never renamed, removed or used for something else, a new field has `#[serde(default)]`, and an
-//! event that this version does not know is an [`Event::Unknown`], kept and written again as it was.
+//! Stored events must stay readable by later versions of the program (`fixtures/store/v1` has examples). So a variant
+//! or a field is never renamed, removed or given another meaning, and a new field has `#[serde(default)]`. An event
+//! that this version does not know is read as [`Event::Unknown`], and written again exactly as it was.
 
 mod compressed;
 
@@ -31,7 +31,7 @@ pub use self::compressed::{Compressed, Masked, QuotedMessage};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TurnId(pub u64);
 
-/// The front end that something came from.
+/// The front end that a prompt, a command or an answer came from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Origin {
     /// An editor, over ACP.
@@ -50,27 +50,28 @@ pub struct ClientName {
     /// Name that the client has given itself, such as its user agent; empty if it has given none.
     #[serde(default)]
     pub name: String,
-    /// Number that people are shown, from 1. Only the name says more of it after a restart.
+    /// Number of the client that people are shown, from 1. The server numbers A2A clients anew after a restart: only
+    /// the name tells then which client an earlier event came from.
     #[serde(default)]
     pub number: u64,
-    /// The principal that the server knows the client to be, if it knows its clients by name.
+    /// The principal that the client has authenticated as, if the server knows its clients by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<Arc<PrincipalId>>,
 }
 
 impl ClientName {
-    /// Bytes of a name at most.
+    /// Maximum number of bytes of a name.
     const LONGEST: usize = 128;
 
-    /// Names a client. Of what it says of itself, control characters are left out, and the end if
-    /// it is long.
+    /// Names a client. Control characters of the name that the client has given itself are left out, and a long name is
+    /// cut.
     pub fn new(number: u64, name: &str) -> Self {
         let mut name: String = name.chars().filter(|c| !c.is_control()).collect();
         name.truncate(name.floor_char_boundary(Self::LONGEST));
         Self { name, number, principal: None }
     }
 
-    /// Returns the same with the principal that the server knows the client to be.
+    /// Returns the same client name with the principal that the client has authenticated as.
     #[must_use]
     pub fn of(self, principal: Option<PrincipalId>) -> Self {
         Self { principal: principal.map(Arc::new), ..self }
@@ -78,7 +79,7 @@ impl ClientName {
 }
 
 impl Origin {
-    /// Returns the principal that something came from, if the server knows the client by name.
+    /// Returns the client's principal, if the server knows the client by name.
     pub fn principal(&self) -> Option<&PrincipalId> {
         match self {
             Self::Attached(client) | Self::A2a(client) => client.principal.as_deref(),
@@ -99,23 +100,22 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A part of what the user said.
+/// A part of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PromptPart {
-    /// Markdown. `@path` in it mentions a file or directory, if there is one, whose content goes
-    /// with the prompt.
+    /// Markdown. `@path` in the text mentions a file or directory, if that exists; its content goes with the prompt.
     Text(String),
-    /// Data passed along with the prompt, such as standard input: nothing in it is a mention.
+    /// Data passed along with the prompt, such as standard input. `@path` in the data is no mention.
     Input(String),
     /// A file or directory that is mentioned; its content goes with the prompt.
     Path(String),
-    /// A command line that the user runs: it is run without a question, the model sees what it
-    /// wrote, and is not asked. Only for what a person typed at this machine.
+    /// A command line that the user runs. It runs without a question to the user; its output goes into the
+    /// conversation, but the model is not asked for an answer. Only for a line that a person typed at this machine.
     Shell(String),
-    /// An image, a recording or a document that goes with the prompt. A model that does not take
-    /// its type is told the type in words.
+    /// An image, a recording or a document that goes with the prompt. A model that does not take data of its type is
+    /// told the type in words.
     Media(Media),
-    /// A file that goes with the prompt, and is beside the session: the model is told where.
+    /// A file that goes with the prompt, and is stored beside the session. The model is told the file's path.
     File(PromptFile),
 }
 
@@ -138,29 +138,29 @@ pub(crate) fn reads_as_command(prompt: &[PromptPart]) -> bool {
     !word.is_empty() && !word.contains('/')
 }
 
-/// Facts about a prompt that only the front end knows that it came through.
+/// Facts about a prompt that mean something only to the front end that the prompt came through.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PromptTags {
-    /// The client's own key of the prompt, by which one that is sent again is known.
+    /// The client's own key of the prompt, by which a prompt that is sent twice is recognized.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// `true` if the turn is a task of its own where the others are one.
+    /// `true` if the turn is a task of its own, even where all other turns of the session are one task (A2A 0.3).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub own_task: bool,
-    /// Place in the trace of the request that it came by, as the fields that carry it; nothing if that is not
-    /// traced.
+    /// Place of the prompt's request in a distributed trace, as the header fields that carry it; empty if the request
+    /// is not traced.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub trace: BTreeMap<String, String>,
 }
 
 impl PromptTags {
-    /// Tags with a client's own key.
+    /// Makes tags with a client's own key of the prompt.
     pub fn key(key: impl Into<String>) -> Self {
         Self { key: Some(key.into()), ..Self::default() }
     }
 
-    /// Returns whether there is nothing to know.
+    /// Returns `true` if there are no tags.
     pub fn is_empty(&self) -> bool {
         self.key.is_none() && !self.own_task && self.trace.is_empty()
     }
@@ -178,17 +178,17 @@ impl fmt::Display for PromptPart {
     }
 }
 
-/// Something that happened.
+/// An event of a session: a fact that was appended to the session's log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self")]
 #[expect(missing_docs, reason = "the fields are said once, for the variant")]
 pub enum Event {
     /// The session begins: always the first event of a log.
     SessionStarted(Arc<SessionStarted>),
-    /// The system instruction, as the model is told it from now on. Written down when it is first
-    /// made, and when it has become another: nothing of it is known before a turn asks the model.
+    /// The system instruction, as the model is told it from now on. Appended when the instruction is first made, which
+    /// is when a turn first asks the model, and when the instruction has changed.
     SystemPrompt(Arc<str>),
-    /// The user said something. It waits until the turns before it have ended.
+    /// A prompt has come, and its turn waits until the turns before it have ended.
     TurnQueued {
         turn: TurnId,
         prompt: Vec<PromptPart>,
@@ -196,42 +196,41 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "PromptTags::is_empty")]
         tags: PromptTags,
     },
-    /// The turn begins: those before it have ended.
+    /// The turn begins, as all turns before it have ended.
     TurnStarted { turn: TurnId },
-    /// The process that ran the turn has ended, and another goes on with it: the model is asked again,
-    /// and what it had said of an answer that was not whole is void.
+    /// The process that ran the turn has ended, and another process resumes the turn. The model is asked again, and the
+    /// text of an answer that was not complete is void.
     TurnResumed { turn: TurnId },
-    /// The turn that has started is a command's, of this name: what the user said is not told to
-    /// the model.
+    /// The turn that has started runs the command of this name. The model is not told the prompt.
     CommandStarted { name: String },
-    /// Reply of a command that did not wait for its turn, because it is in the way of no other: Markdown for
-    /// people, not told to the model. The turn that runs goes on.
+    /// Reply of a command that ran without waiting for its turn, because it does not disturb a running turn, which goes
+    /// on. Markdown for people; the model is not told it.
     CommandReplied { turn: TurnId, text: String },
-    /// Output of a command for people: Markdown, not told to the model.
+    /// Output of a command. Markdown for people; the model is not told it.
     Output(String),
-    /// A command does not work, or there is none of that name; why: Markdown for people, and not
-    /// told to the model.
+    /// A command has failed, or no command has the name; the reason. Markdown for people; the model is not told it.
     CommandFailed(String),
-    /// A command asks the model this, in place of what the user said. If it is nothing, the model is
-    /// asked with the messages that there are, without what an answer had before it was cut off.
+    /// A command asks the model this, in place of the prompt. If there are no parts, the model is asked again with the
+    /// messages so far, without the text of an answer that was cut off.
     Asked(Vec<Part>),
-    /// The model is told this too: with the result of a call, or else with the prompt.
+    /// The model is also told this text: with the result of the call, or with the prompt if there is no call.
     Told { call: Option<String>, text: String },
-    /// The model is told this when it is next told something: results of calls, or a prompt.
+    /// The model is told this text with the next message for it: results of calls, or a prompt.
     ToldNext(String),
-    /// The message that the model is told next is whole: the user's, or the results of calls. What comes
-    /// afterwards is part of a later message.
+    /// The next message for the model is complete: the user's message, or the results of calls. Later events add to a
+    /// later message.
     MessageCompleted,
-    /// The messages so far are summarized for the model from now on.
+    /// The model is told a summary in place of the messages so far, from now on.
     Compressed(Arc<Compressed>),
-    /// Old results are told the model in short from now on.
+    /// The model is told short texts in place of these old results of calls, from now on.
     Masked(Vec<Masked>),
-    /// The model forgets all that came before.
+    /// The conversation begins anew: the model is told no message from before.
     Forgotten,
-    /// From now on, the model has never been told of this turn, nor of anything after it up to here.
-    /// Files, settings and what people have allowed are as they are.
+    /// The conversation goes back to before this turn: from now on the model is told no message of this turn, nor of
+    /// what followed up to here. Files, settings and allowed scopes stay as they are.
     Rewound { turn: TurnId },
-    /// The session has another title from now on. `by_model`: no person has given it.
+    /// The session has another title from now on. `by_model` is `true` if the model, and no person, has given the
+    /// title.
     SessionRenamed {
         title: String,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -239,62 +238,64 @@ pub enum Event {
     },
     /// Another model answers from now on; its id.
     ModelChanged { model: String },
-    /// The model thinks this much from now on; as much as without a choice, if there is no level.
+    /// The model reasons at this level from now on; `None`: at the model's default level.
     ThinkingChanged {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         level: Option<String>,
     },
-    /// The model and commands may use these tools alone from now on, named as rules name tools.
+    /// The model and commands may use only these tools from now on. The tools are named as in policy rules.
     ToolsLimited { tools: Vec<String> },
-    /// More, or less, is allowed without a question from now on. `before_plan`: the mode that ends
-    /// plan mode, if a command has begun that.
+    /// Another approval mode holds from now on: more, or less, is allowed without a question. `before_plan` is the mode
+    /// to which the session returns when plan mode ends, if a command has begun plan mode.
     ModeChanged {
         mode: Mode,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         before_plan: Option<Mode>,
     },
-    /// From now on, this is always allowed.
+    /// Calls of this scope are always allowed from now on.
     AlwaysAllowed { scope: Scope },
-    /// From now on, this is no longer always allowed.
+    /// Calls of this scope are no longer always allowed, from now on.
     AlwaysRemoved { scope: Scope },
-    /// The model says more.
+    /// A chunk of the text of the model's answer.
     Text(String),
-    /// The model thinks aloud.
+    /// A chunk of the model's reasoning.
     Thought(String),
-    /// The model is asked again.
+    /// A request to the model has failed, and is sent again.
     Retry(Retry),
-    /// Something that people should know and the model need not.
+    /// A text that people should know and the model is not told.
     Notice(String),
-    /// The model's answer is whole; its calls, as the provider sent it, and what it cost.
+    /// The model's answer is complete: the calls that it asks for, the reason of its end, the tokens that it cost, and
+    /// the answer in the provider's own form.
     AnswerFinished { calls: Vec<Call>, reason: FinishReason, usage: Usage, native: Option<Native> },
-    /// A call begins, or is asked about.
+    /// A call begins, or waits for the answer to its question.
     CallStarted(Arc<CallStarted>),
-    /// All that a running call has said so far. Takes the place of the one before. Live only: its
-    /// end is in the log, and this is not kept.
+    /// Whole output of a running call so far. Replaces the earlier `CallProgress` of the call. Not stored: the call's
+    /// end, which is stored, has the output.
     CallProgress { call: String, output: String },
-    /// A question is closed; by whom, unless the turn's end closed it.
+    /// The question about a call is closed: by an answer of this origin, or by the turn's end (`None`).
     QuestionClosed { call: String, answer: Option<(Answer, Origin)> },
-    /// A call changes a file. Announced before the file is touched: of a call that was not done,
-    /// only the file itself tells whether it was changed.
+    /// A call is about to change a file. Appended before the file is touched. If the call did not succeed, only the
+    /// file itself tells whether it was changed.
     FileChanged { call: String, change: FileChange },
     /// The change that a call had made in a file is undone.
     FileRestored { call: String, path: PathBuf },
     /// A call has ended.
     CallFinished { call: String, outcome: ToolOutcome },
-    /// The session's directory is saved as the turn that runs has left it.
+    /// The session's directory is saved as the running turn has left it.
     WorkspaceSaved(SavedPlace),
     /// The turn has ended.
     TurnFinished { turn: TurnId, reason: StopReason },
-    /// Something that a front end with tasks must know as long as the session lives.
+    /// A fact that a front end with tasks must know as long as the session exists.
     Task(TaskEvent),
-    /// Something that another version of this program wrote. Means nothing to this one.
+    /// An event that another version of this program wrote, and this version ignores.
     #[serde(skip)]
     Unknown(UnknownEvent),
 }
 
 impl Event {
-    /// Returns `true` if a session with this event is worth storing: the model is asked, or something runs. Slash
-    /// commands alone are not, unless a client of the A2A server knows their task by its id.
+    /// Returns `true` if a session with this event is worth storing, because the model is asked or a tool runs. A
+    /// session of slash commands alone is not worth storing, unless they came over the A2A server: its clients know
+    /// them by a task id.
     pub(super) fn is_worth_storing(&self) -> bool {
         match self {
             Self::TurnQueued { prompt, origin, .. } => {
@@ -306,8 +307,8 @@ impl Event {
         }
     }
 
-    /// Returns whether the event is part of what outlives the process. One that is not has an index
-    /// like any other, and leaves a gap there.
+    /// Returns `true` if the event is stored. An event that is not stored has an index in the log like any other; the
+    /// stored log has a gap there.
     pub fn is_lasting(&self) -> bool {
         match self {
             Self::CallProgress { .. } => false,
@@ -337,12 +338,11 @@ pub struct CallStarted {
 /// The party that wants a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Caller {
-    /// The model asked for it.
+    /// The model has asked for the call.
     Model,
-    /// The prompt mentions paths, and this reads them; or it is a command line, and this runs it.
+    /// The prompt: the call reads the paths that the prompt mentions, or runs the command line that the prompt is.
     Prompt,
-    /// The agent itself has something to ask, or a command has something to run: the model is not
-    /// told of the call.
+    /// The agent, which has a question of its own, or a command that runs something. The model is not told of the call.
     Agent,
 }
 
@@ -351,20 +351,20 @@ pub enum Caller {
 pub enum ToolOutcome {
     /// The call worked.
     Done(ToolOutput),
-    /// The call did not work, or was not allowed by a rule.
+    /// The call failed, or a rule did not allow it.
     Failed(ToolError),
-    /// The user did not want it.
+    /// The user rejected the call.
     Rejected,
-    /// The turn was cancelled first.
+    /// The turn was cancelled before the call ended.
     Cancelled,
-    /// The agent was stopped first.
+    /// The agent's process ended before the call did.
     Interrupted,
-    /// An outcome of another version of this program. The call has ended all the same.
+    /// An outcome that only another version of this program knows. The call has ended all the same.
     #[serde(untagged)]
     Unknown(UnknownOutcome),
 }
 
-/// An outcome as another version wrote it.
+/// An outcome as JSON, as another version of this program wrote it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct UnknownOutcome(pub Value);
@@ -379,21 +379,21 @@ impl UnknownOutcome {
         }
     }
 
-    /// Returns the text for the model, if it is where the outcomes have theirs that this version knows.
+    /// Returns the text for the model, if it is at a place where outcomes that this version knows have their text.
     pub fn text(&self) -> Option<&str> {
         let content = self.0.as_object()?.values().next()?;
         let text = content.get("text").or_else(|| content.get("message"));
         text.unwrap_or(content).as_str().filter(|text| !text.is_empty())
     }
 
-    /// Returns `true` if the call worked, and only its result is of a kind that this version does not know.
+    /// Returns `true` if the call worked, and this version only does not know the form of its result.
     pub fn is_done(&self) -> bool {
         self.kind() == "Done"
     }
 }
 
 impl ToolOutcome {
-    /// Returns the name of the kind of outcome, for figures.
+    /// Returns the name of the kind of outcome, for metrics.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Done(_) => "done",
@@ -411,7 +411,7 @@ impl ToolOutcome {
 pub enum StopReason {
     /// The model had nothing more to say.
     EndTurn,
-    /// Somebody cancelled it.
+    /// A person or a client cancelled the turn.
     Cancelled {
         /// `true` if the model was answering, `false` if a call was running or awaited an answer.
         answering: bool,
@@ -423,32 +423,33 @@ pub enum StopReason {
         /// Reason, for people.
         why: String,
     },
-    /// A question had no answer within this time.
+    /// A question was not answered within this time.
     Unanswered(Duration),
     /// The model's answer was cut at its output limit.
     MaxTokens,
-    /// The model asked for more rounds of calls than are allowed in a turn; how many those are.
+    /// The model asked for more rounds of calls than are allowed in a turn; the allowed number.
     MaxRounds(usize),
-    /// The model has been asked as often as is allowed in a session; how often that is.
+    /// The model has been asked as often as is allowed in a session; the allowed number.
     MaxSessionRounds(usize),
-    /// The model repeated itself, and nobody wanted that to go on; what it repeated.
+    /// The model repeated itself, and no person wanted the turn to go on; the text says what was repeated.
     Looping(String),
-    /// The provider would not have it said; why. The turn is left out of what the model is told.
+    /// The provider refused to answer; the reason. The model is not told of the turn later.
     Refused(String),
-    /// The model could not be reached, or answered nonsense.
+    /// The model gave no answer that can be used, or the session's directory could not be restored before the turn; the
+    /// error.
     Failed(model::Error),
-    /// A fault of this program.
+    /// The turn ended by a fault of this program.
     Crashed,
-    /// The agent was stopped before the turn had ended.
+    /// The agent's process ended before the turn did.
     Interrupted,
-    /// A reason of another version of this program. The turn has ended all the same: it neither goes on nor is
-    /// interrupted.
+    /// A reason that only another version of this program knows. The turn has ended all the same: it is neither resumed
+    /// nor counted as interrupted.
     #[serde(untagged)]
     Unknown(Value),
 }
 
 impl StopReason {
-    /// Returns the name of the kind of reason, for figures.
+    /// Returns the name of the kind of reason, for metrics.
     pub fn name(&self) -> &'static str {
         match self {
             Self::EndTurn => "end_turn",
@@ -467,7 +468,8 @@ impl StopReason {
     }
 }
 
-/// Version of the format of events. Another one only if a program that knows this one would do harm.
+/// Version of the format of events. It is raised only if a program that knows this version alone would do harm with
+/// newer events.
 pub const FORMAT: u32 = 1;
 
 /// Conditions under which a session begins.
@@ -475,16 +477,16 @@ pub const FORMAT: u32 = 1;
 pub struct SessionStarted {
     /// Version of the format of the events that follow: [`FORMAT`].
     pub version: u32,
-    /// The session's id, a UUID of version 7: those that are newer come later in their order.
+    /// The session's id, a UUID of version 7: ids sort by the time of their creation.
     pub id: String,
     /// The directory that the session starts in.
     pub directory: PathBuf,
-    /// The other directories that it works in.
+    /// The other directories that the session works in.
     #[serde(default)]
     pub roots: Vec<PathBuf>,
     /// The id of the model that answers first.
     pub model: String,
-    /// The approval mode at first.
+    /// The approval mode that the session begins with.
     pub mode: Mode,
     /// The program that wrote the event, with its version: `tandem 0.1.0`.
     #[serde(default)]
@@ -492,7 +494,7 @@ pub struct SessionStarted {
 }
 
 impl SessionStarted {
-    /// Describes a session of this program that begins now.
+    /// Makes the first event of a session that begins now.
     pub(crate) fn now(id: String, roots: &[PathBuf], model: &str, mode: Mode) -> Self {
         let (directory, roots) = match roots {
             [directory, roots @ ..] => (directory.clone(), roots.to_vec()),
@@ -510,32 +512,32 @@ impl SessionStarted {
     }
 }
 
-/// A fact about the tasks that a front end makes of turns. The model is told nothing of it.
+/// A fact about the tasks that a front end makes of turns. The model is not told it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum TaskEvent {
-    /// Clients name the session so, and not by its own id.
+    /// Clients call the session by this name in place of its own id.
     ContextNamed {
-        /// The name, as the first client has chosen it.
+        /// The name, which the first client has chosen.
         context: String,
     },
     /// The session's task was cancelled, although its last turn had ended.
     Cancelled {
-        /// That turn; 0 if there was none.
+        /// The session's last turn; 0 if there was none.
         turn: TurnId,
     },
-    /// Somebody is to be notified of a task, in place of the configuration of the same key.
+    /// A receiver is to be notified of a task. Replaces the configuration of the same key.
     PushConfigSet {
-        /// Task and configuration.
+        /// Key: the task's id, a slash, and the configuration's id.
         key: String,
         /// The configuration.
         config: PushConfig,
     },
-    /// Nobody is notified any more under this key.
+    /// The configuration of this key is deleted: its receiver is no longer notified.
     PushConfigDeleted {
-        /// Task and configuration.
+        /// Key: the task's id, a slash, and the configuration's id.
         key: String,
     },
-    /// The session belongs to this principal. Recorded before anybody can open the session.
+    /// The session belongs to this principal. Appended before any client can open the session.
     Owned {
         /// The principal.
         owner: PrincipalId,
@@ -554,18 +556,18 @@ pub enum TaskEvent {
     },
 }
 
-/// A configuration of notifications. Its receiver is a secret of the session
-/// ([`Persistence::secret`](crate::session::Persistence::secret)), of the same key.
+/// A configuration of notifications. The address of its receiver is not in the log: it is a secret of the session
+/// ([`Persistence::secret`](crate::session::Persistence::secret)) under the same key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PushConfig {
     /// The task's id.
     pub task: String,
-    /// The turn that the task is, if it is one.
+    /// The turn that the task stands for, if the task is a turn.
     #[serde(default)]
     pub turn: Option<TurnId>,
-    /// The version of the protocol that notifications are written in.
+    /// The version of the A2A protocol in which notifications are written.
     pub protocol: String,
-    /// The receiver, in logs of earlier versions; now nothing.
+    /// The receiver, in logs of earlier versions; now null.
     #[serde(default)]
     pub set: Value,
 }
@@ -575,7 +577,7 @@ pub struct PushConfig {
 pub struct UnknownEvent(Box<RawValue>);
 
 impl UnknownEvent {
-    /// The JSON.
+    /// Returns the event's JSON.
     pub fn json(&self) -> &str {
         self.0.get()
     }
@@ -591,14 +593,14 @@ impl Serialize for Event {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Unknown(unknown) => unknown.0.serialize(serializer),
-            // The derived one, which is no trait's.
+            // The inherent method that the derive makes because of `remote = "Self"`, and no call of this one.
             known => Self::serialize(known, serializer),
         }
     }
 }
 
 impl<'de> Deserialize<'de> for Event {
-    /// Reads an event. Any JSON is one: what is of no known shape is [`Event::Unknown`].
+    /// Reads an event. Any JSON is accepted: JSON of no known shape becomes an [`Event::Unknown`].
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Box::<RawValue>::deserialize(deserializer)?;
         let known = Self::deserialize(&mut serde_json::Deserializer::from_str(json.get()));

@@ -1,8 +1,12 @@
-//! The events of a session, kept in order and read by any number of readers.
+//! The log of a session: its events in order, read by any number of readers.
 //!
-//! Readers pull at their own pace from one shared list, so a slow one loses nothing, holds up
-//! nobody and needs no queue of its own; a late or returning one starts anywhere. The price is
-//! that a session keeps all its events; the oldest of many are in a file.
+//! Readers pull events at their own pace from one shared list. So a slow reader loses no event, holds up no other
+//! reader, and needs no queue of its own, and a reader may start at any index. The price is that a session holds all
+//! its events. If they need too much memory, the oldest are moved to a spill file.
+//!
+//! An event is persistent (`kept` in names) if it outlives the process, and durable (`synced` in names) if it outlives
+//! a loss of power. If no store decides which events are persistent, every event counts as persistent, so that front
+//! ends are shown it.
 
 mod shelf;
 
@@ -27,15 +31,15 @@ pub type Millis = i64;
 /// An event, and its place in the log.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// Place in the log, from 0.
+    /// Index in the log, from 0.
     pub index: usize,
-    /// Time at which it happened.
+    /// Time at which the event was appended.
     pub at: Millis,
     /// The event.
     pub event: Arc<Event>,
 }
 
-/// The list of a session's events. Cheap to clone: all clones are the same list.
+/// The list of a session's events. Cheap to clone: all clones share the list.
 #[derive(Clone)]
 pub struct Log {
     shared: Arc<LogShared>,
@@ -43,75 +47,75 @@ pub struct Log {
 
 struct LogShared {
     events: Mutex<LogEvents>,
-    /// Number of events; the session's own readers wait on it.
+    /// Number of events. Readers of the session itself wait for its changes.
     count: watch::Sender<usize>,
-    /// Number of events that outlive the process; front ends wait on it.
+    /// Number of events that outlive the process, or count as such. Readers of front ends wait for its changes.
     kept: watch::Sender<usize>,
     /// Number of events that outlive a loss of power.
     synced: watch::Sender<usize>,
-    /// Index after the last event that must be written at once.
+    /// Index after the last event that must be written to the store at once.
     urgent: watch::Sender<usize>,
-    /// Number of events that somebody wants synced.
+    /// Number of events that a task needs to be durable.
     sync_wanted: watch::Sender<usize>,
-    /// `true` if an event could not be read from the file of the oldest.
+    /// `true` if an event could not be read from the spill file.
     is_damaged: AtomicBool,
-    /// Fires when no further event will be kept.
+    /// Token that fires when no further event will be persistent.
     abandoned: CancellationToken,
-    /// Reason for that.
+    /// Reason why no further event will be persistent.
     abandonment: OnceLock<Abandonment>,
 }
 
-/// Reason why no further event of a log is kept.
+/// Reason why no further event of a log is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Abandonment {
     /// Another process has taken the session over.
     TakenOver,
-    /// The store has refused events for too long; its reason.
+    /// The store has refused events for too long; the store's reason.
     Refused(String),
 }
 
-/// The party that says which events are kept. Changes under the lock of the events.
+/// The party that decides which events count as persistent. Changes only under the lock of the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PersistenceState {
-    /// Nobody: there is no store. What happened is all there is, and counts as kept.
+    /// No party: there is no store, and every event counts as persistent.
     Unstored,
-    /// Nobody as long as the store refuses. Meanwhile what happened counts as kept.
+    /// No party while the store refuses events. Meanwhile every event counts as persistent.
     Refused,
-    /// A store will, from the first event on that is worth it: a session without one is not worth a file.
+    /// A store, as soon as an event is worth storing. Until then every event counts as persistent, and nothing is
+    /// stored.
     Unborn,
-    /// The store.
+    /// The store: an event is persistent once the store has it.
     Stored,
-    /// Nobody any more: the session has ended here, and no client is told what still happens.
+    /// No party any more: the session has ended here, no further event becomes persistent, and clients are shown none.
     Abandoned,
 }
 
 struct LogEvents {
     persistence: PersistenceState,
     slots: Vec<LogSlot>,
-    /// Runs of chunks that have ended, by the index of the first.
+    /// Runs of chunks that have ended, by the index of the first chunk.
     runs: BTreeMap<usize, Run>,
-    /// The run that goes on: the index of its first chunk, and of which kind they are.
+    /// The run that goes on: the index of its first chunk, and the kind of its chunks.
     open: Option<(usize, Discriminant<Event>)>,
-    /// No slot before this one is in memory.
+    /// Index before which no event is in memory.
     first: usize,
-    /// Bytes of the events in memory, about.
+    /// Approximate number of bytes of the events in memory.
     bytes: usize,
-    /// File for the oldest events, if there are too many for memory.
+    /// Spill file for the oldest events, if all events need too much memory.
     shelf: Shelf,
 }
 
-/// A place in the list.
+/// A place in the list of events.
 enum LogSlot {
-    /// Time, event, and about how many bytes it takes.
+    /// An event in memory: its time, the event, and its approximate number of bytes.
     Here(Millis, Arc<Event>, usize),
-    /// Time, and the event's place in the file.
+    /// An event in the spill file: its time, and its place in the file.
     Shelved(Millis, FileSlice),
-    /// A later event has taken the place of this one.
+    /// No event: a later one has replaced it, or it was never stored.
     Gone,
 }
 
-/// Chunks of one text, one after the other, as one event: whoever only wants what has come of them
-/// reads one.
+/// A run of chunks: all chunks of one text, joined in one event for readers that need only the whole text.
 struct Run {
     /// Index after the last chunk.
     end: usize,
@@ -120,18 +124,19 @@ struct Run {
     whole: Whole,
 }
 
-/// The one event of a run.
+/// The joined event of a run.
 enum Whole {
-    /// Event, and about how many bytes it takes.
+    /// The event in memory, and its approximate number of bytes.
     Here(Arc<Event>, usize),
+    /// The event's place in the spill file.
     Shelved(FileSlice),
 }
 
-/// Chunks that a run has at least.
+/// Minimum number of chunks of a run. Shorter texts are read as single chunks.
 const LEAST_CHUNKS: usize = 8;
 
 impl Log {
-    /// Makes an empty log that puts its oldest events on the shelf.
+    /// Makes an empty log that moves its oldest events to this spill file.
     pub(crate) fn new(shelf: Shelf) -> Self {
         let (slots, runs) = (Vec::new(), BTreeMap::new());
         let persistence = PersistenceState::Unstored;
@@ -151,7 +156,7 @@ impl Log {
         }
     }
 
-    /// Makes a log in memory, for tests of readers.
+    /// Makes a log without a limit of its memory, for tests of readers.
     pub fn in_memory() -> Self {
         Self::new(Shelf::new(Arc::new(tandem_host::scratch::Scratch::new(None)), usize::MAX))
     }
@@ -176,12 +181,13 @@ impl Log {
             PersistenceState::Stored if !is_chunk => _ = self.shared.urgent.send_replace(count),
             PersistenceState::Stored | PersistenceState::Abandoned => {}
         }
-        // Last: who wakes by it finds all the rest as it is now.
+        // `count` comes last: a reader that it wakes finds `kept` and `urgent` up to date.
         self.shared.count.send_replace(count);
         count - 1
     }
 
-    /// Puts back an event that was read from a store, at its index: after all that are there.
+    /// Appends an event that was read from a store, at its stored index, which must not be lower than [`Self::len`].
+    /// Indexes in between, whose events were not stored, stay empty. The event counts as persistent.
     pub(crate) fn put_back(&self, index: usize, at: Millis, event: Arc<Event>) {
         let mut events = self.shared.events.lock();
         while events.slots.len() < index {
@@ -193,8 +199,8 @@ impl Log {
         self.shared.count.send_replace(count);
     }
 
-    /// Adds an event that takes the place of the one at `earlier`: a reader that has not read
-    /// that one never will, and its memory is free.
+    /// Appends an event that replaces the event at the index `earlier`. Readers that have not read the earlier event
+    /// yet never will, and its memory is freed.
     pub(crate) fn supersede(&self, earlier: Option<usize>, event: Event) -> usize {
         if let Some(earlier) = earlier {
             self.shared.events.lock().forget(earlier);
@@ -202,19 +208,19 @@ impl Log {
         self.append(event)
     }
 
-    /// Returns the number of events.
+    /// Returns the number of events, which is the index of the next one.
     #[expect(clippy::len_without_is_empty, reason = "a session's log begins with its first event")]
     pub fn len(&self) -> usize {
         *self.shared.count.borrow()
     }
 
-    /// Returns a reader of everything from the index `from` on, past and to come.
+    /// Returns a reader of all events from the index `from` on, past and to come.
     pub fn read(&self, from: usize) -> Reader {
         self.reader(from, &self.shared.count)
     }
 
-    /// Everything from the index `from` on that is kept, past and to come: nobody is shown what a
-    /// crash could still take back.
+    /// Returns a reader of the persistent events from the index `from` on, past and to come. Front ends use this, so
+    /// that no client is shown an event that a crash could still take back.
     pub fn read_kept(&self, from: usize) -> Reader {
         self.reader(from, &self.shared.kept)
     }
@@ -223,36 +229,37 @@ impl Log {
         Reader { shared: Arc::clone(&self.shared), count: count.subscribe(), next: from }
     }
 
-    /// Returns the index after the last event that is kept.
+    /// Returns the index after the last persistent event.
     pub(crate) fn kept_len(&self) -> usize {
         *self.shared.kept.borrow()
     }
 
-    /// Waits until an event outlives the process. Returns `false` if it never will: what depends on it
-    /// must not happen.
+    /// Waits until the event at an index is persistent. Returns `false` if the event never will be: the caller must not
+    /// do anything that depends on the event then.
     #[must_use]
     pub(crate) async fn kept(&self, index: usize) -> bool {
         let mut kept = self.shared.kept.subscribe();
         tokio::select! {
             biased;
-            // It cannot fail: `shared` holds the sender.
+            // Waiting cannot fail: `shared` holds the sender.
             _ = kept.wait_for(|kept| *kept > index) => true,
             () = self.shared.abandoned.cancelled() => false,
         }
     }
 
-    /// Waits until no further event will be kept: another process adds to the log, or the store has refused for
-    /// too long.
+    /// Waits until no further event will be persistent, because another process has taken the session over, or the
+    /// store has refused events for too long.
     pub(crate) fn abandoned(&self) -> WaitForCancellationFutureOwned {
         self.shared.abandoned.clone().cancelled_owned()
     }
 
-    /// Returns the reason why no further event will be kept; `None` while events are kept.
+    /// Returns the reason why no further event will be persistent; `None` while events can still become persistent.
     pub(crate) fn abandonment(&self) -> Option<&Abandonment> {
         self.shared.abandonment.get()
     }
 
-    /// Waits until an event outlives a loss of power, as far as the store can say, or never will.
+    /// Waits until the event at an index is durable, as far as the store can tell. Returns at once if no store decides
+    /// which events are persistent, as the event never will be durable then.
     pub(crate) async fn synced(&self, index: usize) {
         let mut synced = self.shared.synced.subscribe();
         if *synced.borrow() > index {
@@ -270,67 +277,68 @@ impl Log {
             }
             tokio::select! {
                 _ = synced.changed() => {}
-                // The store may have been given up.
+                // Changes, too, when the log goes on without its store: then the loop ends.
                 _ = kept.changed() => {}
                 () = self.shared.abandoned.cancelled() => {}
             }
         }
     }
 
-    /// Returns `true` if a store says which events are kept.
+    /// Returns `true` if a store decides which events count as persistent.
     pub(crate) fn is_stored(&self) -> bool {
         self.shared.events.lock().persistence == PersistenceState::Stored
     }
 
-    /// Returns `true` while the store refuses, and events count as kept all the same.
+    /// Returns `true` while the store refuses events, and they count as persistent all the same.
     pub(crate) fn is_refused(&self) -> bool {
         self.shared.events.lock().persistence == PersistenceState::Refused
     }
 }
 
-/// The keeper's side: what it is told, and what it tells.
+/// Methods for the keeper, which writes the log to the store.
 impl Log {
-    /// From the first event on that is worth storing, a store says which events are kept.
+    /// Lets a store decide which events count as persistent, from the first event on that is worth storing.
     pub(crate) fn stored_when_worth_it(&self) {
         self.shared.events.lock().persistence = PersistenceState::Unborn;
     }
 
-    /// From now on, a store says which events are kept.
+    /// Lets a store decide which events count as persistent, from now on.
     pub(crate) fn stored(&self) {
         self.shared.events.lock().persistence = PersistenceState::Stored;
     }
 
-    /// From now on all events count as kept: there is no store any more.
+    /// Counts all events as persistent from now on, because there is no store any more.
     pub(crate) fn unstored(&self) {
         self.keep_nothing(PersistenceState::Unstored);
     }
 
-    /// From now on all events count as kept, although the store refuses them.
+    /// Counts all events as persistent while the store refuses them.
     pub(crate) fn refused(&self) {
         self.keep_nothing(PersistenceState::Refused);
     }
 
+    /// Counts all events as persistent, in a state in which no store decides that.
     fn keep_nothing(&self, persistence: PersistenceState) {
         let mut events = self.shared.events.lock();
         events.persistence = persistence;
         self.shared.kept.send_replace(events.slots.len());
     }
 
-    /// From now on no event is kept, and front ends read none: what is stored goes on from where it ends, here or
-    /// in another process, at the same indexes.
+    /// Ends the log here: from now on no event becomes persistent, and front ends read none. The stored log is
+    /// continued after its last event, here or in another process, so that its indexes stay valid.
     pub(crate) fn abandon(&self, reason: Abandonment) {
         self.shared.events.lock().persistence = PersistenceState::Abandoned;
-        // A log may be given up for two reasons at once: the first is told.
+        // A log may be abandoned for two reasons at once: the first one counts.
         let _ = self.shared.abandonment.set(reason);
         self.shared.abandoned.cancel();
     }
 
-    /// Returns `true` if not every event that was asked for could be read.
+    /// Returns `true` if an event could not be read from the spill file.
     pub(crate) fn is_damaged(&self) -> bool {
         self.shared.is_damaged.load(Ordering::Relaxed)
     }
 
-    /// Waits for the first event that is worth storing.
+    /// Waits until an event is worth storing, for the first time.
     pub(crate) async fn born(&self) {
         let mut urgent = self.shared.urgent.subscribe();
         while !self.is_stored() {
@@ -338,7 +346,8 @@ impl Log {
         }
     }
 
-    /// Waits until an event from an index on must be written at once, or somebody waits for one.
+    /// Waits until there is an event, from the index `from` on, that must be written at once, or that a task needs to
+    /// be durable.
     pub(crate) async fn urgent(&self, from: usize) {
         let mut urgent = self.shared.urgent.subscribe();
         let mut wanted = self.shared.sync_wanted.subscribe();
@@ -348,19 +357,19 @@ impl Log {
         }
     }
 
-    /// Returns `true` if somebody waits until events are synced that are not.
+    /// Returns `true` if a task waits for an event to be durable that is not durable yet.
     pub(crate) fn wants_sync(&self) -> bool {
         *self.shared.sync_wanted.borrow() > *self.shared.synced.borrow()
     }
 
-    /// Waits until somebody waits for that.
+    /// Waits until a task waits for an event to be durable that is not durable yet.
     pub(crate) async fn sync_wanted(&self) {
         let mut wanted = self.shared.sync_wanted.subscribe();
         let synced = *self.shared.synced.borrow();
         let _ = wanted.wait_for(|wanted| *wanted > synced).await;
     }
 
-    /// Says that the events before an index are kept.
+    /// Notes that the events before an index are persistent.
     pub(crate) fn set_kept(&self, end: usize) {
         let _events = self.shared.events.lock();
         self.shared.kept.send_if_modified(|kept| {
@@ -370,13 +379,14 @@ impl Log {
         });
     }
 
-    /// Says that the events before an index are synced.
+    /// Notes that the events before an index are durable.
     pub(crate) fn set_synced(&self, end: usize) {
         self.shared.synced.send_replace(end);
     }
 }
 
 impl LogEvents {
+    /// Adds an event. Ends the open run of chunks if the event is of another kind, and begins a run with a chunk.
     fn push(&mut self, at: Millis, event: Arc<Event>) {
         let is_chunk = matches!(*event, Event::Text(_) | Event::Thought(_));
         let kind = mem::discriminant(&*event);
@@ -390,8 +400,8 @@ impl LogEvents {
         self.make_room();
     }
 
-    /// Puts the chunks of the run that ends here together. Those that are in the file already stay
-    /// as they are.
+    /// Joins the chunks of the open run, which ends here, unless they are few. If a chunk is in the spill file already,
+    /// the chunks are not joined, and readers get them one by one.
     fn close_run(&mut self) {
         let Some((start, _)) = self.open.take() else { return };
         let end = self.slots.len();
@@ -417,8 +427,8 @@ impl LogEvents {
         }
     }
 
-    /// Puts the oldest events into the file if there are too many, some at once. If that cannot be
-    /// done, all stay.
+    /// Moves the oldest events, several at once, to the spill file if the events in memory need too many bytes. If the
+    /// file cannot be written, all events stay in memory from now on.
     fn make_room(&mut self) {
         let most = self.shelf.max_bytes();
         if self.bytes <= most {
@@ -469,10 +479,11 @@ impl LogEvents {
     }
 }
 
-/// The share of what may be in memory that goes into the file at once.
+/// Divisor of the memory limit: at least a 16th of the limit is freed each time that events are moved to the spill
+/// file.
 const SOME: usize = 16;
 
-/// Reads a log from an index on.
+/// Reader of a log, from an index on.
 pub struct Reader {
     shared: Arc<LogShared>,
     count: watch::Receiver<usize>,
@@ -485,7 +496,8 @@ impl Reader {
         self.next_entry().await.event
     }
 
-    /// Waits for the next event, with its place. Whoever reads many lets others run.
+    /// Waits for the next event, with its place in the log. A task that reads many events yields to other tasks from
+    /// time to time.
     pub async fn next_entry(&mut self) -> Entry {
         tokio::task::coop::consume_budget().await;
         loop {
@@ -496,19 +508,20 @@ impl Reader {
         }
     }
 
-    /// Waits until there is another event, or was one that a later one has taken the place of.
+    /// Waits until the log has an event at the reader's position or later. That event may have been replaced by a later
+    /// one already: then [`Self::try_next`] may still return `None`.
     pub async fn ready(&mut self) {
         let next = self.next;
-        // It cannot fail: `shared` holds the sender.
+        // Waiting cannot fail: `shared` holds the sender.
         let _ = self.count.wait_for(|count| *count > next).await;
     }
 
-    /// Returns the next event, if there is one already.
+    /// Returns the next event, if the log has one already.
     pub fn try_next(&mut self) -> Option<Arc<Event>> {
         self.try_next_entry().map(|entry| entry.event)
     }
 
-    /// Returns the next event with its place, if there is one already.
+    /// Returns the next event with its place, if the log has one already.
     pub fn try_next_entry(&mut self) -> Option<Entry> {
         let count = *self.count.borrow();
         let events = self.shared.events.lock();
@@ -526,15 +539,17 @@ impl Reader {
                 LogSlot::Gone => {}
             }
         };
+        // The file is read without the lock: appending must not wait for a disk.
         drop(events);
         Some(Entry { index, at, event: self.read_shelved(file, place) })
     }
 
-    /// Returns the next event with its place, if there is one already. Chunks of a text that has ended come
-    /// as one, at the place of the first and with the time of the last.
+    /// Returns the next event with its place, if the log has one already. The chunks of a text that has ended come
+    /// as one event, with the index of the first chunk and the time of the last.
     pub fn try_next_run(&mut self) -> Option<Entry> {
         let count = *self.count.borrow();
         let events = self.shared.events.lock();
+        // A run whose end this reader may not see yet is read chunk by chunk.
         let Some(run) = events.runs.get(&self.next).filter(|run| run.end <= count) else {
             drop(events);
             return self.try_next_entry();
@@ -551,7 +566,7 @@ impl Reader {
         Some(Entry { index, at, event: self.read_shelved(file, place) })
     }
 
-    /// Returns the event that [`Reader::try_next`] would return, and leaves it where it is.
+    /// Returns the event that [`Reader::try_next`] would return, and does not move past the event.
     pub fn peek(&mut self) -> Option<Arc<Event>> {
         let event = self.try_next();
         if event.is_some() {
@@ -560,23 +575,23 @@ impl Reader {
         event
     }
 
-    /// Returns a reader of the same log, from its first event on.
+    /// Returns a reader of the same log that starts at the first event.
     #[must_use]
     pub fn restarted(&self) -> Self {
         Self { shared: Arc::clone(&self.shared), count: self.count.clone(), next: 0 }
     }
 
-    /// Skips what comes before an index.
+    /// Skips the events before an index.
     pub fn skip_to(&mut self, index: usize) {
         self.next = self.next.max(index);
     }
 
-    /// Returns the index of the event after the last one returned.
+    /// Returns the index after the last event that was returned or skipped.
     pub fn position(&self) -> usize {
         self.next
     }
 
-    /// Reads an event from the file, or says in its place why that cannot be done.
+    /// Reads an event from the spill file. If the event cannot be read, returns a notice that says why in its place.
     fn read_shelved(&self, file: Option<Arc<File>>, place: FileSlice) -> Arc<Event> {
         let event = file.ok_or_else(|| "its file is gone".to_owned()).and_then(|file| {
             shelf::read(&file, place).map_err(|err| format!("its file cannot be read: {err}"))
@@ -612,7 +627,7 @@ mod tests {
         entries.map(|entry| (entry.index, (*entry.event).clone())).collect()
     }
 
-    /// Returns the numbers of events in memory and in the file.
+    /// Returns the number of events in memory, and the number of events in the spill file.
     fn places(log: &Log) -> (usize, usize) {
         let events = log.shared.events.lock();
         let count = |is: fn(&LogSlot) -> bool| events.slots.iter().filter(|slot| is(slot)).count();
@@ -661,7 +676,7 @@ mod tests {
     #[test]
     fn a_text_that_has_ended_is_read_as_one_however_many_chunks_it_came_in() {
         let dir = tempfile::tempdir().unwrap();
-        // In memory, and in the file.
+        // Once with all events in memory, once with the oldest in the spill file.
         for max_bytes in [usize::MAX, 2000] {
             let log = log(Scratch::new(Some(dir.path().to_owned())), max_bytes);
             log.append(Event::Forgotten);
@@ -671,7 +686,7 @@ mod tests {
             for _ in 0..1000 {
                 log.append(Event::Text("x".to_owned()));
             }
-            // It may go on.
+            // The last text may go on, so its chunks are not joined yet.
             if max_bytes == usize::MAX {
                 assert_eq!(runs(&mut log.read(0)).len(), 1006);
             }
@@ -685,7 +700,7 @@ mod tests {
                 expected.push((1006, Event::Forgotten));
                 assert_eq!(whole, expected);
             }
-            // Whoever stands in the middle goes on from there, and every cursor is good.
+            // A reader in the middle of a run goes on from there, and any index can be read from.
             assert_eq!(runs(&mut log.read(1000)).len(), 7);
             assert_eq!(all(&mut log.read(0)).len(), 1007);
             let text: String = whole

@@ -1,4 +1,4 @@
-//! People and services that a server knows by name, and what each may do in a session.
+//! Principals: people and services that a server knows by name, and their rights in a session.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,21 +6,21 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Name of a person or a service to whom a server gives access.
+/// Identity of a person or a service to whom a server gives access: a tenant, and a name in it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PrincipalId {
-    /// The tenant, whose members are the only ones with whom a session can be shared.
+    /// The tenant. A session can be shared only with members of its owner's tenant.
     pub tenant: String,
-    /// The name, which is unique in the tenant.
+    /// The principal's name, which is unique in the tenant.
     pub name: String,
 }
 
-/// Maximum number of characters of a name or of a tenant.
+/// Maximum number of characters of a principal's name or of a tenant's name.
 const LONGEST_NAME: usize = 64;
 
 impl PrincipalId {
-    /// Returns `true` if a text can be the name of a person or a service, or of a tenant: one that can be
-    /// typed, and is safe in logs and in names of files.
+    /// Returns `true` if a text can be the name of a person, a service or a tenant: the text can be typed, and is safe
+    /// in logs and in names of files.
     pub fn is_name(text: &str) -> bool {
         let is_good = |c: char| c.is_ascii_alphanumeric() || "._@+-".contains(c);
         !text.is_empty() && text.len() <= LONGEST_NAME && text.chars().all(is_good)
@@ -33,15 +33,15 @@ impl fmt::Display for PrincipalId {
     }
 }
 
-/// Role of somebody with whom a session is shared. A later one may do all that an earlier one may.
+/// Role of a member with whom a session is shared. Each role includes the rights of the roles before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ShareRole {
-    /// Reads along.
+    /// The member reads the session.
     Watch,
-    /// Answers what the agent asks.
+    /// The member also answers the agent's questions.
     Answer,
-    /// Sends prompts and commands, and cancels.
+    /// The member also sends prompts and commands, and cancels turns.
     Drive,
 }
 
@@ -75,12 +75,12 @@ impl FromStr for ShareRole {
 /// The members of the owner's tenant with whom a session is shared, by their names.
 pub type Shares = BTreeMap<String, ShareRole>;
 
-/// Owner of a session, and those with whom it is shared.
+/// Owner of a session, and the members with whom the session is shared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionAccess {
     /// The owner. A session without one belongs to the user of the machine.
     pub owner: Option<PrincipalId>,
-    /// Those with whom the owner shares it.
+    /// The members of the owner's tenant with whom the session is shared.
     pub shares: Shares,
 }
 
@@ -90,9 +90,11 @@ impl SessionAccess {
         self.owner.as_ref() == Some(principal)
     }
 
-    /// Returns the role in which the session is shared with a principal, if it is.
+    /// Returns the role in which the session is shared with a principal; `None` if the session is not shared with the
+    /// principal, or has no owner.
     pub fn role(&self, principal: &PrincipalId) -> Option<ShareRole> {
         let owner = self.owner.as_ref()?;
+        // Shares have names without a tenant: the same name in another tenant is another principal.
         if owner.tenant != principal.tenant {
             return None;
         }

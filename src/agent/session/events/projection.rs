@@ -1,10 +1,10 @@
-//! The log's events folded into what people are shown: turns, calls with their status, open
-//! questions, todos, tokens, and what is going on now.
+//! Projection of a log: its events folded into the state that people are shown, which is turns, calls with their
+//! status, open questions, todos, tokens, and the session's activity.
 //!
-//! Every front end starts here. [`Projection::apply`] takes the entries of a log in order, and
-//! returns the [`Update`] that each of them means: what a front end translates. Questions of
-//! meaning are decided here and nowhere else: the status of a call, what a retry voids, which
-//! calls never began, how a turn's end is explained, what an origin is called.
+//! Every front end is built on this module. [`Projection::apply`] takes the entries of a log in order, and returns for
+//! each the [`Update`] that a front end translates into its protocol or onto its screen. The meaning of events is
+//! decided in this module alone: the status of a call, the text that a retry voids, the calls that never began, the
+//! explanation of a turn's end, and the label of an origin.
 
 mod activity;
 mod explain;
@@ -34,36 +34,37 @@ const NEWER: &str = "Something happened that is not shown: another version of ta
 
 /// A pure fold over the entries of a log.
 ///
-/// By default it holds what has not ended: memory does not grow with the session. A
-/// [complete](Self::complete) one holds every turn and every call, and the texts of the answers;
-/// it can also be asked for the update of any earlier entry again.
+/// By default, a projection holds the turns and calls that have not ended, so that its memory does not grow with the
+/// session. A [complete](Self::complete) projection holds every turn, every call and the texts of the answers, and can
+/// return the update of any earlier entry again.
 #[derive(Debug, Default)]
 pub struct Projection {
+    /// `true` if turns and calls that have ended are held, too.
     complete: bool,
     turns: BTreeMap<TurnId, TurnRecord>,
-    /// Log index and turn of each start, in order; only the newest unless complete.
+    /// Log index and turn of each start of a turn, in order; only the newest unless complete.
     starts: Vec<(usize, TurnId)>,
-    /// The turn that runs, and since when.
+    /// The turn that runs, and the time of its start.
     running: Option<(TurnId, Millis)>,
     calls: HashMap<String, CallRecord>,
-    /// Ids of the calls that have not ended, in the order they started.
+    /// Ids of the calls that have not ended, in the order in which they started.
     open: Vec<String>,
-    /// Text that the model is writing.
+    /// Kind of the text that the model is writing.
     voice: Option<Voice>,
     /// `true` if the running turn's answer has text and goes on.
     answering: bool,
-    /// A request that is tried again, and when.
+    /// A request that is tried again, and the time of the next attempt.
     retry: Option<(Retry, Millis)>,
-    /// Log indexes of the retries that voided text of an answer; only the newest unless complete.
+    /// Log indexes of the retries and resumptions that voided text of an answer; only the newest unless complete.
     restarts: Vec<usize>,
     todos: Vec<Todo>,
     context_tokens: Option<u64>,
     spent_tokens: u64,
-    /// The turn or call that the previous entry ended, kept until the next entry is applied.
+    /// The turn or call that the previous entry ended, held until the next entry is applied.
     ended: Option<Ended>,
 }
 
-/// Something that has ended.
+/// A turn or a call that has ended.
 #[derive(Debug)]
 enum Ended {
     Turn(TurnId),
@@ -76,7 +77,7 @@ impl Projection {
         Self { complete: true, ..Self::default() }
     }
 
-    /// Returns a projection for a reader that joins late: these questions are open already.
+    /// Returns a projection for a reader that joins when these questions are already open.
     pub fn joining(questions: &[Arc<CallStarted>]) -> Self {
         let mut projection = Self::default();
         for started in questions {
@@ -85,7 +86,7 @@ impl Projection {
         projection
     }
 
-    /// Folds in the next entry; returns what it means, if people are shown anything of it.
+    /// Folds in the next entry. Returns the entry's update, if people are shown anything of the entry.
     pub fn apply<'a>(&mut self, entry: &'a Entry) -> Option<Update<'a>> {
         self.forget_ended();
         self.fold(entry);
@@ -96,8 +97,8 @@ impl Projection {
         update
     }
 
-    /// Returns what an entry means that was folded in before. Of a projection that is not complete
-    /// this is known for the last entry only.
+    /// Returns the update of an entry that was folded in before. Unless the projection is complete, the entry must be
+    /// the last one that was folded in.
     pub fn update<'a>(&self, entry: &'a Entry) -> Option<Update<'a>> {
         let turn = match &*entry.event {
             Event::TurnQueued { turn, .. }
@@ -135,7 +136,7 @@ impl Projection {
             }
             Event::AnswerFinished { usage, .. } => UpdateKind::AnswerFinished(usage),
             Event::CallStarted(started) => {
-                // Who joined late knows the call already.
+                // A reader that joined when the question was open was given the call by `joining`: it is no news.
                 self.call(&started.call.id).filter(|call| call.index == Some(entry.index))?;
                 UpdateKind::Call(Arc::clone(started), CallStep::Started)
             }
@@ -157,7 +158,8 @@ impl Projection {
             Event::ThinkingChanged { level } => UpdateKind::ThinkingChanged(level.as_deref()),
             Event::ModeChanged { mode, .. } => UpdateKind::ModeChanged(*mode),
             Event::Unknown(_) => UpdateKind::Note { text: NEWER.into(), compressed: None },
-            // For the model, for `/undo` or for what goes on after a restart: people are told by the call or the command.
+            // These are for the model, for `/undo` or for a restart of the session. People are told by the call or the
+            // command that the event belongs to.
             Event::Told { .. }
             | Event::ToolsLimited { .. }
             | Event::WorkspaceSaved(_)
@@ -174,7 +176,8 @@ impl Projection {
         })
     }
 
-    /// Returns the turns, oldest first: those that have not ended, or all.
+    /// Returns the turns that are held, oldest first: all turns if the projection is complete, else the turns that have
+    /// not ended.
     pub fn turns(&self) -> impl DoubleEndedIterator<Item = &TurnRecord> {
         self.turns.values()
     }
@@ -189,18 +192,18 @@ impl Projection {
         self.turns.values().filter(|turn| turn.started.is_none() && turn.ended.is_none())
     }
 
-    /// Returns the turn that runs, and since when.
+    /// Returns the turn that runs, and the time of its start.
     pub fn running(&self) -> Option<(TurnId, Millis)> {
         self.running
     }
 
-    /// Returns the turn that ran at a log index, or had ended last.
+    /// Returns the turn that ran at a log index, or the turn that ran last before that index.
     pub fn running_at(&self, index: usize) -> Option<TurnId> {
         let after = self.starts.partition_point(|(start, _)| *start <= index);
         self.starts.get(after.checked_sub(1)?).map(|(_, turn)| *turn)
     }
 
-    /// Returns the turn that runs now or ran last; before any ran, the first in the queue.
+    /// Returns the turn that runs now or ran last; before any turn has run, the first in the queue.
     pub fn latest(&self) -> Option<&TurnRecord> {
         let ran = self.starts.last().and_then(|(_, turn)| self.turn(*turn));
         ran.or_else(|| self.turns.values().next())
@@ -211,33 +214,34 @@ impl Projection {
         self.calls.get(id)
     }
 
-    /// Returns the calls that have not ended, in the order they started.
+    /// Returns the calls that have not ended, in the order in which they started.
     pub fn open_calls(&self) -> impl DoubleEndedIterator<Item = &CallRecord> {
         self.open.iter().filter_map(|id| self.calls.get(id))
     }
 
-    /// Returns the todo list: as the model wrote it last, until nothing of it is left to do.
+    /// Returns the todo list that the model wrote last. The list is empty after a turn that has left nothing of it to
+    /// do.
     pub fn todos(&self) -> &[Todo] {
         &self.todos
     }
 
-    /// Returns the tokens that the model was told last, if it was asked since the conversation
-    /// began.
+    /// Returns the number of tokens of the conversation: the tokens of the last request to the model, or the estimate
+    /// after a compression. `None` if neither has happened since the conversation began or went back.
     pub fn context_tokens(&self) -> Option<u64> {
         self.context_tokens
     }
 
-    /// Returns the tokens of all requests, without those that were cached.
+    /// Returns the number of tokens of all requests and answers, without cached tokens.
     pub fn spent_tokens(&self) -> u64 {
         self.spent_tokens
     }
 
-    /// Returns whether the retry at a log index voided text of an answer that had been shown.
+    /// Returns `true` if the retry or resumption at a log index voided text of an answer that had been shown.
     fn restarts_at(&self, index: usize) -> bool {
         self.restarts.binary_search(&index).is_ok()
     }
 
-    /// Returns what is going on now.
+    /// Returns the session's activity now.
     pub fn activity(&self) -> Activity<'_> {
         let Some((turn, since)) = self.running else { return Activity::Idle };
         if let Some((retry, until)) = &self.retry {
@@ -280,6 +284,7 @@ impl Projection {
                 self.change(|turn| turn.command = Some(name.clone()));
             }
             Event::Output(text) | Event::CommandFailed(text) => {
+                // A command's text is an answer of its own: it neither continues the text before, nor is continued.
                 self.answering = false;
                 self.say(text, at);
                 self.answering = false;
@@ -295,7 +300,8 @@ impl Projection {
                 self.answering = false;
                 self.change(|turn| turn.changed_at = at);
                 self.spend(usage);
-                // Of an answer that was cut off nobody knows.
+                // The count is 0 if the provider has reported none, such as for an answer that was cut off. The last
+                // known count stays then.
                 if usage.input > 0 {
                     self.context_tokens = Some(usage.input);
                 }
@@ -315,7 +321,7 @@ impl Projection {
                 self.context_tokens = None;
                 self.todos.clear();
             }
-            // Nothing of the others is held.
+            // The other events change nothing more.
             _ => {}
         }
     }
@@ -326,7 +332,7 @@ impl Projection {
         }
         self.starts.push((entry.index, turn));
         self.running = Some((turn, entry.at));
-        // Who joins late has not read that it was queued.
+        // A reader that joined after the turn was queued has no record of it yet.
         self.turns.entry(turn).or_insert_with(|| TurnRecord::new(turn, entry));
         self.answering = false;
         self.change(|turn| {
@@ -353,7 +359,7 @@ impl Projection {
         }
     }
 
-    /// Takes in more text of the running turn.
+    /// Adds text to the running turn's answer, or begins its next answer.
     fn say(&mut self, text: &str, at: Millis) {
         let goes_on = std::mem::replace(&mut self.answering, true);
         let complete = self.complete;
@@ -367,6 +373,7 @@ impl Projection {
         });
     }
 
+    /// Notes that a request is tried again, and takes back the answer's text if the retry discards it.
     fn retry(&mut self, retry: &Retry, entry: &Entry) {
         let delay = Millis::try_from(retry.delay.as_millis()).unwrap_or(0);
         self.retry = Some((retry.clone(), entry.at.saturating_add(delay)));
@@ -375,7 +382,7 @@ impl Projection {
         }
     }
 
-    /// Takes back what was said of an answer that is not whole.
+    /// Takes back the text of an answer that is not complete.
     fn void_answer(&mut self, entry: &Entry) {
         let restarts = std::mem::take(&mut self.answering);
         if restarts {
@@ -392,7 +399,8 @@ impl Projection {
         });
     }
 
-    /// Takes in a call that begins, unless it is known already: who joins late is told twice.
+    /// Adds a call that begins. Does nothing if the call is known already, because a reader that joins late may read
+    /// the call's start after [`Self::joining`] was given the call.
     fn start_call(&mut self, index: Option<usize>, at: Millis, started: &Arc<CallStarted>) {
         let id = &started.call.id;
         if self.calls.contains_key(id) {
@@ -443,13 +451,14 @@ impl Projection {
             usage.input.saturating_sub(usage.cached) + usage.output + usage.thoughts;
     }
 
-    /// Changes the turn that runs, or ran last.
+    /// Applies a change to the turn that runs, or ran last.
     fn change(&mut self, change: impl FnOnce(&mut TurnRecord)) {
         if let Some(turn) = self.starts.last().and_then(|(_, turn)| self.turns.get_mut(turn)) {
             change(turn);
         }
     }
 
+    /// Drops the turn or call that the previous entry ended. It was held until now for the update of that entry.
     fn forget_ended(&mut self) {
         match self.ended.take() {
             Some(Ended::Turn(turn)) => _ = self.turns.remove(&turn),
@@ -459,6 +468,7 @@ impl Projection {
     }
 }
 
+/// Returns the turn or call that an event ends.
 fn ended(event: &Event) -> Option<Ended> {
     match event {
         Event::TurnFinished { turn, .. } => Some(Ended::Turn(*turn)),

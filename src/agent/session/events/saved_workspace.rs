@@ -1,5 +1,5 @@
-//! A session's directory that is made for the session, and saved elsewhere after each turn, so that another machine
-//! can go on with it.
+//! Saved workspaces: directories that are made for one session each, and saved elsewhere after each turn, so that
+//! another machine can go on with the session.
 
 use std::fmt;
 
@@ -7,18 +7,18 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-/// A git repository, and the revision of it that a session begins at.
+/// A git repository, and the revision at which a session begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GitOrigin {
     /// The repository's URL, without credentials.
     pub url: String,
-    /// A branch, a tag or a commit; without one, the repository's own branch.
+    /// A branch, a tag or a commit; `None` for the repository's default branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
 }
 
 impl GitOrigin {
-    /// Returns `true` if a client means this by a name: `URL#REV`, or the URL alone.
+    /// Returns `true` if a client's name for a repository, `URL#REV` or the URL alone, means this origin.
     pub fn is_named(&self, name: &str) -> bool {
         name == self.url || name == self.to_string()
     }
@@ -37,46 +37,46 @@ pub trait SavedWorkspace: Send + Sync {
     /// Returns the repository that the directory is a clone of.
     fn origin(&self) -> &GitOrigin;
 
-    /// Brings the directory to where the last turn has left it, as far as that was saved, before a turn runs.
-    /// Returns a text for people and the model about what is lost. The error says why the turn cannot run. When
-    /// `cancel` fires, the programs that do it are ended.
+    /// Brings the directory, before a turn runs, to the state in which the last turn has left it, as far as that state
+    /// was saved. Returns a text for people and the model about changes that are lost, if any are. The error says why
+    /// the turn cannot run. When `cancel` fires, the programs that restore the directory are ended.
     async fn restore(
         &self,
         before: PastTurns,
         cancel: &CancellationToken,
     ) -> Result<Option<String>, String>;
 
-    /// Saves the directory as a turn has left it. The error says why it is not saved. When `cancel` fires, the programs
-    /// that do it are ended.
+    /// Saves the directory as a turn has left it. The error says why the directory is not saved. When `cancel` fires,
+    /// the programs that save the directory are ended.
     async fn save(&self, cancel: &CancellationToken) -> Result<WorkspaceSave, String>;
 }
 
 /// Outcome of saving a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkspaceSave {
-    /// Place where the repository has the files; `None` if there was nothing to save.
+    /// Place in the repository where the files are saved; `None` if there was nothing to save.
     pub place: Option<SavedPlace>,
-    /// Text for people about what is left out.
+    /// Text for people about files that are left out.
     pub remark: Option<String>,
 }
 
-/// Place where a repository has the files of a session's directory.
+/// Place in a repository where the files of a session's directory are saved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedPlace {
-    /// Reference that was pushed for the session; `None` if the session has changed nothing.
+    /// Git reference that was pushed for the session; `None` if the session has changed no file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
     /// Id of the commit.
     pub commit: String,
 }
 
-/// The turns that ran before another one.
+/// The turns of a session that ran before the turn that is about to run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PastTurns {
-    /// Number of times that one began, or went on in another process.
+    /// Number of times that a turn began, or was resumed in another process.
     pub count: u64,
-    /// `true` if the process of the last one was killed before its end.
+    /// `true` if the process of the last turn was killed before the turn ended.
     pub was_interrupted: bool,
-    /// Commit that the directory is at, if no turn has changed anything.
+    /// Id of the commit at which the directory is, if no turn has changed a file.
     pub unchanged_at: Option<String>,
 }

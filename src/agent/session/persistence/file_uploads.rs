@@ -1,4 +1,4 @@
-//! Files of a session's directory, on their way to a store that several nodes share.
+//! Upload of files from a session's directory to a store that several nodes share.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -28,14 +28,14 @@ impl StoredFileSource for FilesOfSession {
 pub(crate) struct FileUploads {
     store: Arc<dyn Store>,
     id: String,
-    /// The directory, which stays until all of it is stored.
+    /// The session's directory. Shared ownership, because the directory must exist until all its files are stored.
     scratch: Arc<Scratch>,
-    /// `true` if people have been told that the store has enough.
+    /// `true` if people have been told that the store takes no more files of this session.
     is_full: bool,
 }
 
 impl FileUploads {
-    /// Returns none for a session whose directory is its files' only place.
+    /// Makes the writer of a session's files. Returns `None` if the session's files are stored in its directory alone.
     pub(crate) fn new(
         id: &str,
         store: Option<&Arc<dyn Store>>,
@@ -46,8 +46,8 @@ impl FileUploads {
         Some(Self { store, id, scratch, is_full: false })
     }
 
-    /// Writes what the store does not have yet. Returns a notice for people if, for the first time, not all of
-    /// it is written.
+    /// Writes all changes of files that the store does not have yet. Returns a notice for people when, for the first
+    /// time, a file was left out because the store has as many bytes of this session as it may.
     pub(super) async fn write(&mut self) -> Result<Option<String>, StoreError> {
         let (Some(files), Some(shared)) = (self.scratch.stored_files(), self.store.shared()) else {
             return Ok(None);
@@ -56,7 +56,7 @@ impl FileUploads {
             match &change {
                 StoredFileChange::Written(name) => match read(&self.scratch, name).await? {
                     Some(content) => shared.put_file(&self.id, name, content).await?,
-                    // Somebody has removed it.
+                    // The file was removed after the change was noted.
                     None => files.removed(name.clone()),
                 },
                 StoredFileChange::Removed(name) => shared.remove_file(&self.id, name).await?,
@@ -69,13 +69,14 @@ impl FileUploads {
         Ok(Some(left_out(files)))
     }
 
-    /// Writes all files of the directory again, because the store may have lost some.
+    /// Marks all files of the directory as not stored yet, because the store may have lost some. The next
+    /// [`Self::write`] stores them.
     pub(super) fn write_again(&self) {
         self.scratch.stored_files().into_iter().for_each(StoredFiles::store_again);
     }
 }
 
-/// Reads a file of the directory; `None` if it is not there any more.
+/// Reads a file of the directory; `None` if the file does not exist any more.
 async fn read(scratch: &Arc<Scratch>, name: &str) -> io::Result<Option<Vec<u8>>> {
     let (scratch, name) = (Arc::clone(scratch), name.to_owned());
     let read = tokio::task::spawn_blocking(move || fs::read(scratch.dir()?.join(name)));
@@ -86,6 +87,7 @@ async fn read(scratch: &Arc<Scratch>, name: &str) -> io::Result<Option<Vec<u8>>>
     }
 }
 
+/// Returns the notice for people that files are left out.
 fn left_out(files: &StoredFiles) -> String {
     format!(
         "The database has as many files of this session as it may ({} bytes, limit session-files-bytes). What \

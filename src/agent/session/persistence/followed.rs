@@ -1,4 +1,4 @@
-//! A session that another node has, as this one reads its log.
+//! Followed sessions: sessions of another node, whose logs this node reads from the store that both share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,23 +13,26 @@ use crate::session::events::principal::SessionAccess;
 use crate::session::state::session_state::{CurrentState, SessionState};
 use tandem_host::scratch::Scratch;
 
-/// A session that another node has. What happens in it is read here as soon as the store has it; nothing
-/// runs here, and nothing is added. Whoever reads it goes on when the session gets another owner, this node
-/// among them: indexes are the store's.
+/// A session that another node has. Its events are read here as soon as the store has them; no turn runs here, and no
+/// event is added here. A reader of the events can go on at the same index when the session gets another owner, even
+/// this node, because all nodes use the indexes of the stored log.
 pub struct FollowedSession {
     id: String,
     log: Log,
     state: CurrentState,
     store: Arc<dyn Store>,
-    /// Number of orders that wait for their replies.
+    /// Number of orders that wait for their replies. Shared with the tasks that wait, which may outlive this value.
     asking: Arc<AtomicUsize>,
+    /// Token that fires when no further event is read.
     ended: CancellationToken,
+    /// Task that reads new events; ends when this value is dropped.
     _reads_on: AbortOnDropHandle<()>,
 }
 
 impl FollowedSession {
-    /// Reads a session's log, of which at most `log_bytes` bytes stay in memory, and goes on reading as long
-    /// as this lives. `None` if the store is not one that nodes share.
+    /// Reads a session's log, of which at most `log_bytes` bytes stay in memory, and goes on reading until the returned
+    /// value is dropped. Returns when all events are read that the store has now; `None` if nodes do not share the
+    /// store.
     pub async fn open(
         store: &Arc<dyn Store>,
         id: &str,
@@ -50,6 +53,7 @@ impl FollowedSession {
         let (name, more) = (id.to_owned(), log.clone());
         let (fold, over) = (state.clone(), ended.clone().drop_guard());
         let reads_on = tokio::spawn(async move {
+            // Fires `ended` however this task ends.
             let _over = over;
             loop {
                 if let Err(err) = read_piece(&mut pieces, &more, &fold).await {
@@ -69,12 +73,12 @@ impl FollowedSession {
         }))
     }
 
-    /// Returns the session's id, which no other session of any process has.
+    /// Returns the session's id, which is unique among all sessions.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Returns a reader of all events from the index `from` on that the store has, past and to come.
+    /// Returns a reader of the stored events from the index `from` on, past and to come.
     pub fn events(&self, from: usize) -> Reader {
         self.log.read_kept(from)
     }
@@ -84,12 +88,12 @@ impl FollowedSession {
         self.log.kept_len()
     }
 
-    /// Looks at the state as it is now.
+    /// Calls `look` with the current state.
     pub fn look<T>(&self, look: impl FnOnce(&SessionState) -> T) -> T {
         self.state.look(look)
     }
 
-    /// Looks at the owner, and at those with whom the session is shared, as they are now.
+    /// Calls `look` with the current owner, and the members with whom the session is shared.
     pub fn with_access<T>(&self, look: impl FnOnce(&SessionAccess) -> T) -> T {
         self.state.look(|state| look(&state.access))
     }
@@ -99,12 +103,12 @@ impl FollowedSession {
         self.asking.load(Ordering::Relaxed) > 0
     }
 
-    /// Returns the store as nodes share it.
+    /// Returns the store's interface for nodes that share the store.
     fn shared(&self) -> Result<&dyn SharedStore, StoreError> {
         self.store.shared().ok_or_else(|| StoreError::NotFound(self.id.clone()))
     }
 
-    /// Waits until all is read that the store has now.
+    /// Waits until all events are read that the store has now. Fails if reading ends before that.
     pub async fn caught_up(&self) -> Result<(), StoreError> {
         let shared = self.shared()?;
         let end = shared.position(&self.id).await?;
@@ -120,8 +124,8 @@ impl FollowedSession {
         }
     }
 
-    /// Has the owner carry out an order; returns the reply. It goes on although the caller goes, as it would
-    /// with a session that this node has.
+    /// Sends an order to the session's owner, and waits for the reply. The order is carried out even if the caller is
+    /// dropped meanwhile, as a call for a session of this node would be.
     pub async fn ask(&self, body: String) -> Result<String, StoreError> {
         let (store, id) = (Arc::clone(&self.store), self.id.clone());
         let counted = Arc::clone(&self.asking);
@@ -137,19 +141,19 @@ impl FollowedSession {
         asking.await.map_err(|err| StoreError::Io(std::io::Error::other(err)))?
     }
 
-    /// Waits until nothing further is read, because the session is deleted, or what was read is not what the
-    /// store has.
+    /// Waits until no further event is read, because the session is deleted, the store no longer has the events that
+    /// were read, or the store cannot be read.
     pub fn ended(&self) -> WaitForCancellationFutureOwned {
         self.ended.clone().cancelled_owned()
     }
 
-    /// Returns `true` if nothing further is read.
+    /// Returns `true` if no further event is read.
     pub fn has_ended(&self) -> bool {
         self.ended.is_cancelled()
     }
 }
 
-/// Reads what comes next of a log into memory.
+/// Waits for the next piece of a stored log, and puts its events into `log`.
 async fn read_piece(
     pieces: &mut StoredLog,
     log: &Log,
@@ -158,7 +162,7 @@ async fn read_piece(
     let ended = || StoreError::Lost("the store has no more of it");
     for stored in pieces.next().await.ok_or_else(ended)?? {
         match stored {
-            // What is there already counts: an index has one event.
+            // An index has one event. The first that was read for it counts, and the second is dropped.
             Stored::Batch(batch) if batch.first < log.len() => {}
             Stored::Batch(batch) => {
                 for (n, (at, event)) in batch.events.into_iter().enumerate() {
@@ -169,7 +173,7 @@ async fn read_piece(
         }
         tokio::task::coop::consume_budget().await;
     }
-    // While it is in memory.
+    // Reads the piece while it is in memory: later it may have been moved to the spill file.
     state.look(|_| ());
     Ok(())
 }

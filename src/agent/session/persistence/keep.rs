@@ -1,6 +1,6 @@
-//! Writes a session's log to its store as it grows, and says in the log what is kept.
+//! Writer of a session's log to its store: stores events as the log grows, and tells the log which events are stored.
 //!
-//! The keeper is one more reader of the log: appending an event waits for no disk.
+//! The [`Keeper`] reads the log like any other reader, so that appending an event never waits for a disk.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -19,26 +19,29 @@ use crate::session::events::log::{Abandonment, Log, Reader};
 use crate::session::events::principal::Shares;
 use crate::session::state::session_state::{SessionState, prompt_title};
 
-/// Least time between two writes of chunks, which come by the hundred; all else is written at once.
-/// People don't notice it, and the file has one line for several chunks.
+/// Minimum time between two writes of chunks of text, which come by the hundred; all other events are written at once.
+/// People don't notice the delay, and the file has one line for several chunks.
 const GAP: Duration = Duration::from_millis(10);
 
-/// Time after which a store that has refused is tried again, by a session that goes on without it.
+/// Retry interval after a refusal of the store, for a session that goes on without its store. Also the minimum time
+/// between two attempts to save the whole log anew.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// Time after which a store that has refused is tried again, by a session that waits for it.
+/// Retry interval after a refusal of the store, for a session that waits for its store.
 const WAITING_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time after which an operation of the store counts as slow, each time that it passes.
+/// Time after which an operation of the store that has not ended is noted as a refusal. While the operation still runs,
+/// it is noted again each time that this time has passed.
 const SLOW: Duration = Duration::from_secs(3);
 
-/// Maximum number of events in a line.
+/// Maximum number of events in a [`Batch`], which is a line of a stored log.
 const LONGEST_BATCH: usize = 512;
 
-/// Maximum number of events that are written at once: bounds the memory of what is on its way.
+/// Maximum number of events that are passed to the store in one call. Bounds the memory for events that are being
+/// written.
 const MOST_AT_ONCE: usize = 1024;
 
-/// Content of a store that belongs to a session and is not in its log.
+/// Data of a session that the store has beside the session's log.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct BesideLog {
     /// Port of this machine at which others can join the session.
@@ -46,11 +49,11 @@ pub(super) struct BesideLog {
     pub(super) secrets: Secrets,
 }
 
-/// Progress of a session that was stored before.
+/// Progress of a session that is read from a store, at the moment at which it is opened again.
 pub(super) struct StoredProgress {
     /// The session as a list shows it.
     pub(super) summary: BatchSummary,
-    /// The turns that go on.
+    /// The turns that run or wait.
     pub(super) open: BTreeSet<TurnId>,
     /// `true` if the session has no title yet.
     pub(super) is_untitled: bool,
@@ -58,17 +61,18 @@ pub(super) struct StoredProgress {
 
 /// Refusals of a session's store, and their effect on the session.
 pub(crate) struct Refusals {
-    /// Time for which the session waits for a store that refuses, and then ends; `None`: the session goes on
+    /// Time for which the session waits for a store that refuses, before the session ends. `None`: the session goes on
     /// without the store.
     patience: Option<Duration>,
-    /// Time of the first refusal, while the store refuses.
+    /// Time of the first refusal since the store last took events; `None` if it does not refuse now.
     since: Option<Instant>,
     health: StoreHealth,
 }
 
 impl Refusals {
-    /// Makes the refusals of a session: a session of clients waits for its store for so long, as what clients are
-    /// told must be stored; at a terminal or in an editor the conversation goes on.
+    /// Makes the record of a session's refusals, which is empty at first. If A2A clients began the session
+    /// (`is_served`), it waits `patience` for its store, because events that clients are told must be stored. A session
+    /// of a terminal or an editor goes on without its store.
     pub(crate) fn new(is_served: bool, patience: Duration, health: StoreHealth) -> Self {
         Self { patience: is_served.then_some(patience), since: None, health }
     }
@@ -77,13 +81,13 @@ impl Refusals {
         self.since.is_some()
     }
 
-    /// Returns the time after which the store is tried again.
+    /// Returns the time between a refusal of the store and the next attempt.
     fn retry_interval(&self) -> Duration {
         if self.patience.is_some() { WAITING_RETRY_INTERVAL } else { AGAIN }
     }
 
-    /// Notes a refusal. People are told of the first. Returns the reason to end the session, if it has waited for
-    /// long enough.
+    /// Notes a refusal. The first of several is reported: by a notice in the session, or, if the session waits for its
+    /// store, to the server's operator. Returns the reason to end the session, if it has waited for as long as it may.
     fn note(&mut self, log: &Log, error: &StoreError) -> Option<Abandonment> {
         let now = Instant::now();
         let is_first = self.since.is_none();
@@ -111,8 +115,9 @@ impl Refusals {
         Some(Abandonment::Refused(why))
     }
 
-    /// Waits for an operation of the store. What takes long counts as a refusal in the store's health; a session
-    /// that waits for its store gives up when its time is over.
+    /// Waits for an operation of the store. An operation that takes longer than [`SLOW`] is noted as a refusal in the
+    /// store's health. If the session waits for its store, this fails with [`StoreError::Refused`] once the session's
+    /// patience, counted from the first refusal, is over.
     async fn wait_for<T>(
         &self,
         operation: impl Future<Output = Result<T, StoreError>>,
@@ -121,7 +126,8 @@ impl Refusals {
         let mut left = self.patience.map(|patience| patience.saturating_sub(waited));
         tokio::pin!(operation);
         loop {
-            // In steps: a process that was suspended polls the store once more before it gives up.
+            // Time is counted in steps, because all of it may pass while the process is suspended: then only one step
+            // is counted, and the operation is polled again before the session gives up.
             let step = left.map_or(SLOW, |left| left.min(SLOW));
             tokio::select! {
                 biased;
@@ -137,7 +143,7 @@ impl Refusals {
         }
     }
 
-    /// Notes that the store has taken events. Returns `true` if it had refused them before.
+    /// Notes that the store has taken events. Returns `true` if the store had refused before.
     fn end(&mut self, log: &Log) -> bool {
         self.health.note_success();
         let has_refused = self.since.take().is_some();
@@ -147,7 +153,7 @@ impl Refusals {
         has_refused
     }
 
-    /// Returns the reason to keep nothing of a session that ends while its store refuses.
+    /// Returns the reason to abandon the log, if the session ends while a store that it waits for refuses.
     fn at_end(&self) -> Option<Abandonment> {
         (self.is_failing() && self.patience.is_some()).then(|| {
             Abandonment::Refused("the session has ended before it could be saved".to_owned())
@@ -155,54 +161,54 @@ impl Refusals {
     }
 }
 
-/// Session that is kept: its log, and what a store has of it beside that.
+/// Parts of a session that are stored: the log, and the data and files beside the log.
 pub(super) struct KeptSession {
     pub(super) log: Log,
     pub(super) changes: watch::Receiver<BesideLog>,
-    /// Files, if several nodes share the store.
+    /// Writer of the session's files to the store, if several nodes share the store.
     pub(super) files: Option<FileUploads>,
-    /// Fires when the session is closed.
+    /// Token that fires when the session is closed.
     pub(super) closed: CancellationToken,
-    /// Fires when the session is let go in the middle of a turn.
+    /// Token that fires when the session is to be released for another process in the middle of a turn.
     pub(super) handed_over: CancellationToken,
 }
 
-/// The writer of one session's log.
+/// The writer of one session's log to a store.
 pub(super) struct Keeper {
     log: Log,
-    /// As it is to be stored.
+    /// Port and secrets as they should be stored.
     beside: watch::Receiver<BesideLog>,
     files: Option<FileUploads>,
-    /// As it is stored.
+    /// Port and secrets as they are stored.
     stored_beside: BesideLog,
-    /// Gives what is not written yet.
+    /// Reader that stands at the first event that is not written yet.
     reader: Reader,
     claim: Box<dyn Claim>,
-    /// Fires when the session is let go in the middle of a turn.
+    /// Token that fires when the session is to be released for another process in the middle of a turn.
     handed_over: CancellationToken,
-    /// When something was written last.
+    /// Time of the last write of events.
     written: Instant,
     /// Number of turns so far.
     turns: u64,
-    /// The session's title, if it is not the head's.
+    /// The session's title, if it differs from the one in the session's [`Head`].
     title: Option<String>,
     /// `true` until the session has a title.
     is_untitled: bool,
-    /// Those with whom the session is shared.
+    /// Members of the owner's tenant with whom the session is shared.
     shares: Shares,
-    /// The turns that have not ended.
+    /// The turns that run or wait.
     open: BTreeSet<TurnId>,
     refusals: Refusals,
-    /// Reason to keep nothing any more.
+    /// Reason why no further event is stored.
     abandonment: Option<Abandonment>,
-    /// Reason why a part of what is stored is lost, until all of it is saved anew.
+    /// Reason why a part of the stored log is lost; `None` again as soon as the whole log is saved anew.
     lost: Option<&'static str>,
-    /// When that was last begun.
+    /// Time of the last attempt to save the whole log anew.
     renewed: Option<Instant>,
 }
 
-/// Keeps the log of a new session, as soon as it is worth it. Ends when the session is closed and
-/// all is written.
+/// Stores the log of a new session, from the first event on that is worth storing. Returns when the session is closed
+/// and all its events are written. `refusals` is called with `true` if A2A clients began the session.
 pub(super) async fn keep_new(
     store: Arc<dyn Store>,
     session: KeptSession,
@@ -220,7 +226,7 @@ pub(super) async fn keep_new(
     let claim = loop {
         let err = match refusals.wait_for(store.create(&head)).await {
             Ok(claim) => break claim,
-            // Another process has begun one of that id.
+            // Another process has created a session of the same id.
             Err(StoreError::TakenOver) => return log.abandon(Abandonment::TakenOver),
             Err(err) => err,
         };
@@ -239,19 +245,21 @@ pub(super) async fn keep_new(
     let is_failing = refusals.is_failing();
     let mut keeper = Keeper { is_untitled, ..Keeper::new(session, claim, refusals) };
     if is_failing {
-        // It has waited for this long enough.
+        // At once: `run` would first wait for the retry interval, because the store has refused to create the session.
         keeper.write().await;
     }
     keeper.run(closed).await;
 }
 
-/// Keeps the log of a session that was stored before.
+/// Stores what is added to the log of a session that was read from the store. Returns when the session is closed and
+/// all its events are written.
 pub(super) async fn keep_on(
     claim: Box<dyn Claim>,
     StoredProgress { summary, open, is_untitled }: StoredProgress,
     session: KeptSession,
     refusals: Refusals,
 ) {
+    // The secrets were read from the store. The port was not: each process announces its own.
     let stored_beside = BesideLog { port: None, ..session.changes.borrow().clone() };
     let closed = session.closed.clone();
     let keeper = Keeper::new(session, claim, refusals);
@@ -282,11 +290,19 @@ impl Keeper {
         }
     }
 
+    /// Runs until the session is closed, released for another process, or abandoned. Each round:
+    ///
+    /// 1. waits until there is something to write or to sync,
+    /// 2. writes the events that have come, and syncs them if a turn has ended or a reader waits for that,
+    /// 3. stops if the session is abandoned or was released, or if it is closed and no turn is open.
+    ///
+    /// After the session was closed, the rest is written once more, and the claim is released.
     async fn run(mut self, closed: CancellationToken) {
         let mut is_closing = false;
         loop {
             self.wait(&closed, is_closing).await;
-            // Before what has come is looked at: all turns that have begun are in it then.
+            // Read before events are collected: each turn that was queued before the closing is among the open turns
+            // then.
             is_closing = closed.is_cancelled();
             let is_left = self.handed_over.is_cancelled();
             let ends_turn = self.write().await;
@@ -300,28 +316,32 @@ impl Keeper {
                 return self.log.abandon(reason);
             }
             if is_left && !self.refusals.is_failing() {
-                // What the turn does from now on is not kept: the process that has the session next goes on with it.
+                // Events of the running turn are not stored from now on: the next process that has the session resumes
+                // the turn from its last stored event.
                 self.claim.release().await;
                 return self.log.abandon(Abandonment::TakenOver);
             }
-            // A turn that the closing cancels ends a little later.
+            // Closing cancels the running turn, whose end comes a little later and should be stored too.
             if is_closing && (self.open.is_empty() || self.refusals.is_failing()) {
                 break;
             }
         }
-        // A last attempt at what the store has refused.
+        // A last attempt to write events that the store has refused. It may save the whole log anew, although the last
+        // attempt to do so was shortly before.
         self.renewed = None;
         self.write().await;
         self.sync().await;
         self.claim.release().await;
-        // Whoever still waits for something to be kept must not wait for ever.
+        // Tasks that wait until an event is stored must not wait for ever.
         match self.abandonment.or_else(|| self.refusals.at_end()) {
             Some(reason) => self.log.abandon(reason),
             None => self.log.unstored(),
         }
     }
 
-    /// Waits until there is something to do; `is_closing`: the closing is nothing new.
+    /// Waits until there is something to write or to sync, or until the session is closed, released or taken over.
+    /// While the store refuses, waits for the retry interval instead. If `is_closing`, the caller knows of the closing
+    /// already, and the closing alone no longer ends the wait.
     async fn wait(&mut self, closed: &CancellationToken, is_closing: bool) {
         let closed = async {
             if is_closing { std::future::pending().await } else { closed.cancelled().await }
@@ -344,6 +364,7 @@ impl Keeper {
             Ok(()) = self.beside.changed() => return,
             () = &mut closed => return,
         }
+        // Only chunks of text may be there: more of them are waited for, so that they are written together.
         tokio::select! {
             biased;
             () = self.log.urgent(self.reader.position()) => {}
@@ -352,7 +373,8 @@ impl Keeper {
         }
     }
 
-    /// Writes what has come. Returns `true` if a turn has ended with it.
+    /// Writes all events that have come, with what belongs beside the log. Returns `true` if one of the events ends a
+    /// turn.
     async fn write(&mut self) -> bool {
         if self.abandonment.is_some() {
             return false;
@@ -366,7 +388,8 @@ impl Keeper {
             let from = self.reader.position();
             let batches = self.collect(&mut ends_turn);
             let end = self.reader.position();
-            // What an event says is beside the log must be there first.
+            // Secrets and files must be stored before the events that refer to them. They are read after the events
+            // were collected, so they are at least as new as the events.
             if let Err(err) = self.write_beside().await {
                 self.failed(err).await;
                 return false;
@@ -388,7 +411,7 @@ impl Keeper {
         }
     }
 
-    /// Writes what belongs beside the log, where it has changed.
+    /// Writes files, secrets and the port that have changed since they were last stored.
     async fn write_beside(&mut self) -> Result<(), StoreError> {
         if let Some(files) = &mut self.files
             && let Some(notice) = self.refusals.wait_for(files.write()).await?
@@ -403,7 +426,7 @@ impl Keeper {
             self.refusals.wait_for(self.claim.keep_secrets(&beside.secrets)).await?;
         }
         if let Some(port) = beside.port.filter(|port| self.stored_beside.port != Some(*port)) {
-            // A courtesy, without which nothing is lost.
+            // An error is no refusal: without the port, others cannot join the session here, but no data is lost.
             if let Err(err) = self.refusals.wait_for(self.claim.announce(port)).await {
                 tracing::debug!("others are not told where to join: {err}");
             }
@@ -412,7 +435,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// Returns what has come, or some of it, but for what is not to be kept.
+    /// Returns the next events that are to be stored, at most [`MOST_AT_ONCE`], as batches. Leaves out events that do
+    /// not outlive the process.
     fn collect(&mut self, ends_turn: &mut bool) -> Vec<Batch> {
         let mut batches: Vec<Batch> = Vec::new();
         for _ in 0..MOST_AT_ONCE {
@@ -436,7 +460,8 @@ impl Keeper {
         batches
     }
 
-    /// Notes the turns that begin and end, the title and the shares. Returns `true` if a list of sessions shows it.
+    /// Notes the effect of an event on the turns, the title and the shares. Returns `true` if the event changes what a
+    /// list of sessions shows.
     fn note(&mut self, event: &Event, ends_turn: &mut bool) -> bool {
         match event {
             Event::TurnQueued { turn, prompt, .. } => {
@@ -464,6 +489,8 @@ impl Keeper {
         true
     }
 
+    /// Waits until the store has all written events on disk, and tells the log so. Does nothing while the store
+    /// refuses.
     async fn sync(&mut self) {
         if self.refusals.is_failing() || self.abandonment.is_some() {
             return;
@@ -475,14 +502,14 @@ impl Keeper {
         }
     }
 
-    /// Saves the whole log anew if a part of it is lost. Else notes the refusal; what was not written is read again
-    /// later.
+    /// Handles an error of the store. If a part of the stored log is lost, saves the whole log anew. Otherwise notes
+    /// the refusal, and moves the reader back to the first event that is not stored, so that it is written later.
     async fn failed(&mut self, err: StoreError) {
         if matches!(err, StoreError::TakenOver) {
             self.abandonment = Some(Abandonment::TakenOver);
             return;
         }
-        // Where all is lost again and again, not all is written again and again.
+        // On a disk that loses data again and again, the whole log must not be written each time.
         let may_renew = self.renewed.is_none_or(|renewed| renewed.elapsed() >= AGAIN);
         if let StoreError::Lost(why) = err {
             self.lost = Some(why);
@@ -505,11 +532,11 @@ impl Keeper {
         self.abandonment = self.refusals.note(&self.log, &err);
     }
 
-    /// Writes the whole log anew, which counts when all of it is on the disk.
+    /// Writes the whole log anew. The new log takes the place of the old one when all of it is on the disk.
     async fn renew(&mut self) -> Result<(), StoreError> {
         self.renewed = Some(Instant::now());
         self.claim.renew().await?;
-        // It may have gone with the log.
+        // Secrets and files may be lost like the log.
         self.stored_beside = BesideLog::default();
         self.files.iter().for_each(FileUploads::write_again);
         self.write_beside().await?;
@@ -518,7 +545,7 @@ impl Keeper {
         while self.reader.position() < end {
             let batches = self.collect(&mut false);
             if self.log.is_damaged() {
-                // What is left of the stored log may have more.
+                // Replacing the stored log now could destroy events that can still be read there.
                 let why = "a part of the conversation cannot be read from the disk";
                 return Err(StoreError::Io(io::Error::other(why)));
             }

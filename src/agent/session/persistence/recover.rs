@@ -1,4 +1,5 @@
-//! Opens a session again from its stored log, and ends what a killed agent has left open in it.
+//! Recovery of a session from its stored log. Calls and questions that a killed process has left open are ended; turns
+//! are ended unless they can be resumed.
 
 use std::io;
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use tandem_host::stored_files::StoredFile;
 use tandem_model::Model;
 use tandem_policy::Mode;
 
-/// A stored session that is claimed, and whose log is read.
+/// A stored session that this process has claimed, and whose log has been read.
 pub struct StoredSession {
     pub(super) store: Arc<dyn Store>,
     pub(super) head: Head,
@@ -31,15 +32,16 @@ pub struct StoredSession {
     pub(super) files: Vec<StoredFile>,
     /// Index after the last stored event.
     pub(super) next: usize,
-    /// The turns that go on.
+    /// The turns that are resumed.
     pub(super) resumption: Resumption,
-    /// Faults of the stored log, for people.
+    /// Notices for people about repairs of the stored log, and about parts of it that cannot be read.
     pub(super) notices: Vec<String>,
 }
 
 impl StoredSession {
-    /// Claims a session and reads its log, of which at most `log_bytes` bytes stay in memory. What
-    /// the last process left open is ended, but for turns that go on.
+    /// Claims a session and reads its log, of which at most `log_bytes` bytes stay in memory. Questions and calls that
+    /// the last process has left open are ended; turns are ended unless `policy` lets them be resumed. A checkpoint is
+    /// refused.
     pub async fn open(
         store: &Arc<dyn Store>,
         id: &str,
@@ -54,7 +56,7 @@ impl StoredSession {
         Self::read(store, head, claim, log_bytes, policy).await
     }
 
-    /// Claims a session that nobody has any more although a turn runs or waits in it, and reads its log as
+    /// Claims a session that no living process has although a turn runs or waits in it, and reads its log as
     /// [`Self::open`] does.
     pub async fn open_orphan(
         store: &Arc<dyn Store>,
@@ -67,6 +69,8 @@ impl StoredSession {
         Self::read(store, head, claim, log_bytes, policy).await
     }
 
+    /// Reads a claimed session: its log, its secrets and the list of its files. Then appends the events that end what
+    /// the last process has left open.
     async fn read(
         store: &Arc<dyn Store>,
         head: Head,
@@ -93,7 +97,8 @@ impl StoredSession {
             Secrets::new()
         });
         let files = match store.shared() {
-            // Without them, outputs would be numbered anew, under names that the model was told.
+            // An error here is an error of the opening. Without the list, new outputs would get names of old ones, by
+            // which the model knows the old outputs.
             Some(shared) => shared.files(id).await?,
             None => Vec::new(),
         };
@@ -118,22 +123,23 @@ impl StoredSession {
         })
     }
 
-    /// Returns `true` if a client began the session and nothing of it was kept before its process ended: no
-    /// client was told anything, and not even the client's name for it is known. It is begun anew.
+    /// Returns `true` if an A2A client began the session and its process ended before any event was stored. No client
+    /// was told anything of such a session, and the client's name for it is not known either, so it is deleted and
+    /// begun anew.
     pub(crate) fn is_abandoned(&self) -> bool {
-        // What cannot be read is no reason to delete it.
+        // With notices, events may be there that cannot be read: such a session must not be deleted.
         self.head.served && self.next == 0 && self.claim.next() == 0 && self.notices.is_empty()
     }
 
-    /// Returns the session's beginning.
+    /// Returns the session's head.
     pub fn head(&self) -> &Head {
         &self.head
     }
 
-    /// Returns the name that a client has given the session, if one has.
+    /// Returns the name that a client has given the session, if a client has given one.
     pub fn name(&self) -> Option<String> {
         let mut log = self.log.read(0);
-        // It is recorded before the first prompt.
+        // The name is recorded before the first prompt: the rest of the log need not be read.
         std::iter::from_fn(|| log.try_next_entry())
             .take_while(|entry| !matches!(*entry.event, Event::TurnQueued { .. }))
             .find_map(|entry| match &*entry.event {
@@ -143,8 +149,9 @@ impl StoredSession {
     }
 }
 
-/// Reads the log of a session that is not opened by it, of which at most `log_bytes` bytes stay in
-/// memory. What a process that has ended left open is ended there, as if the session were opened.
+/// Reads the log of a session without claiming the session; at most `log_bytes` bytes of it stay in memory. If no
+/// process has the session open, the log in memory (not the stored one) ends with the events that opening the session
+/// would add.
 pub async fn read_stored(
     store: &dyn Store,
     id: &str,
@@ -155,7 +162,7 @@ pub async fn read_stored(
     let log = Log::new(Shelf::new(Arc::new(scratch), log_bytes));
     let (state, _) = read(store, id, &log).await?;
     let ends = state.look(|state| ends(state, policy));
-    // In another process, it goes on.
+    // If another process has the session, the open turns, calls and questions go on there.
     if !ends.is_empty() && !store.is_held(id).await? {
         let last = log.read(log.len().saturating_sub(1)).try_next_entry().map_or(0, |last| last.at);
         for event in ends {
@@ -165,13 +172,13 @@ pub async fn read_stored(
     Ok(log)
 }
 
-/// Finds orphans by reading the logs of the sessions that a process has left behind, for stores that have no
-/// quicker way.
+/// Finds orphans in a store that has no quicker way: reads the logs of all sessions that were open in a process which
+/// is gone.
 pub async fn find_orphans(store: &dyn Store) -> Result<Vec<Orphan>, StoreError> {
     let mut orphans = Vec::new();
     for id in store.opened().await? {
-        // One that cannot be read hides none of the others. What a person has begun goes on where a
-        // person opens it.
+        // A session that cannot be read is skipped, so that the others are found. A session that a person began is no
+        // orphan: its turns are resumed when a person opens it.
         if store.head(&id).await.is_ok_and(|head| head.served)
             && !store.is_held(&id).await.unwrap_or(true)
             && is_busy(store, &id).await.unwrap_or(false)
@@ -182,7 +189,7 @@ pub async fn find_orphans(store: &dyn Store) -> Result<Vec<Orphan>, StoreError> 
     Ok(orphans)
 }
 
-/// Returns whether a turn runs or waits at the end of a stored log.
+/// Returns `true` if a turn runs or waits at the end of a stored log.
 async fn is_busy(store: &dyn Store, id: &str) -> Result<bool, StoreError> {
     let (mut pieces, mut state) = (store.read(id).await?, SessionState::default());
     while let Some(piece) = pieces.next().await {
@@ -194,8 +201,8 @@ async fn is_busy(store: &dyn Store, id: &str) -> Result<bool, StoreError> {
     Ok(state.running.is_some() || !state.waiting.is_empty())
 }
 
-/// Reads a stored log into memory; returns the state that it leads to, and the pieces that cannot be
-/// read.
+/// Reads a stored log into memory. Returns the session's state after the last event, and a description of each piece
+/// that cannot be read.
 async fn read(
     store: &dyn Store,
     id: &str,
@@ -203,17 +210,19 @@ async fn read(
 ) -> Result<(CurrentState, Vec<String>), StoreError> {
     let (pieces, log) = (store.read(id).await?, log.clone());
     let runtime = Handle::current();
-    // All of a long log would keep the runtime's thread from everything else.
+    // On a blocking thread: reading a long log would keep a thread of the runtime from all other tasks.
     let read = tokio::task::spawn_blocking(move || runtime.block_on(fold(pieces, &log)));
     read.await.map_err(io::Error::other)?
 }
 
+/// Puts the pieces of a stored log into `log`, and brings the state up to date after each piece. Returns the state, and
+/// a description of each piece that cannot be read.
 async fn fold(mut pieces: StoredLog, log: &Log) -> Result<(CurrentState, Vec<String>), StoreError> {
     let (state, mut damaged) = (CurrentState::new(log.read(0)), Vec::new());
     while let Some(piece) = pieces.next().await {
         for stored in piece? {
             match stored {
-                // What is there already counts: an index has one event.
+                // An index has one event. The first that was read for it counts, and the second is dropped.
                 Stored::Batch(batch) if batch.first < log.len() => {
                     damaged.push(format!("a second event {}", batch.first));
                 }
@@ -225,13 +234,13 @@ async fn fold(mut pieces: StoredLog, log: &Log) -> Result<(CurrentState, Vec<Str
                 Stored::Damaged(why) => damaged.push(why),
             }
         }
-        // While it is in memory.
+        // Reads the piece while it is in memory: later it may have been moved to the spill file.
         state.look(|_| ());
     }
     Ok((state, damaged))
 }
 
-/// Finds the turns of a session that go on; all of its log is read off the runtime's thread.
+/// Finds the turns of a session that are resumed. If there are any, the whole log is read on a blocking thread.
 async fn resumption(
     log: &Log,
     state: &CurrentState,
@@ -246,7 +255,7 @@ async fn resumption(
     Ok(find.await.map_err(io::Error::other)?)
 }
 
-/// Returns the events that end what is open, but for turns that go on.
+/// Returns the events that end all open questions and calls, and all open turns unless they are resumed.
 fn ends(state: &SessionState, policy: ResumePolicy) -> Vec<Event> {
     let questions = state.open_questions.iter();
     let questions =
@@ -261,14 +270,15 @@ fn ends(state: &SessionState, policy: ResumePolicy) -> Vec<Event> {
     questions.chain(calls).chain(turns).collect()
 }
 
-/// Time after which the model is told that files may have changed meanwhile.
+/// Length of a pause, in milliseconds, after which the model is told that files may have changed meanwhile.
 const PAUSE: Millis = 60 * 60 * 1000;
 
-/// Text for the model after such a time.
+/// Text for the model after a pause that is longer than [`PAUSE`].
 pub(crate) const AFTER_PAUSE: &str = "The conversation goes on after a pause of more than an hour: files and \
                            processes may have changed since.";
 
-/// Returns the events with which a session goes on in another process, with this model and mode.
+/// Returns the events with which a session goes on in this process, with this `model` and `mode`. `set` is the mode of
+/// the settings, to which plan mode returns when it ends.
 pub(crate) fn resume(
     state: &SessionState,
     last_activity: Option<Millis>,
@@ -286,7 +296,8 @@ pub(crate) fn resume(
         let before_plan = state.before_plan.filter(|_| mode == Mode::Plan).map(|_| set);
         events.push(Event::ModeChanged { mode, before_plan });
     }
-    // What was allowed to another process is asked again: who goes on may be somebody else.
+    // "Always allow" was answered by the user of the earlier process, who may be another person than the user of this
+    // one: this user is asked again.
     let removed = state.always.iter().map(|scope| Event::AlwaysRemoved { scope: scope.clone() });
     events.extend(removed);
     if !state.always.is_empty() {

@@ -1,4 +1,4 @@
-//! Turns that go on in another process than the one that began them.
+//! Resumption of turns: finds the turns of a stored session that go on in another process than the one that began them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -9,25 +9,26 @@ use crate::session::state::session_state::SessionState;
 use crate::session::state::turn_progress::{ResumePlace, ResumePolicy};
 use tandem_trace::TraceContext;
 
-/// Turns of a stored session that go on.
+/// Turns of a stored session that are resumed.
 #[derive(Default)]
 pub(crate) struct Resumption {
-    /// The turn that ran, and where it goes on.
+    /// The turn that ran, and the place where it goes on.
     pub(crate) running: Option<(ResumedTurn, ResumePlace)>,
+    /// The turns that waited, oldest first.
     pub(crate) waiting: VecDeque<ResumedTurn>,
 }
 
-/// A turn as it was queued.
+/// A turn that is resumed, with the data that it was queued with.
 pub(crate) struct ResumedTurn {
     pub(crate) turn: TurnId,
     pub(crate) prompt: Arc<[PromptPart]>,
     pub(crate) origin: Origin,
-    /// Place in the trace of the request that it was queued by.
+    /// Place in the trace of the request that queued the turn.
     pub(crate) trace: TraceContext,
 }
 
-/// Returns whether the turns that have not ended go on. If the one that ran does not, no other does: what
-/// waits was said with that in mind.
+/// Returns `true` if the turns that have not ended are resumed. If the turn that ran is not resumed, the turns that
+/// wait are not either, because their prompts were written with the running turn in mind.
 pub(super) fn goes_on(state: &SessionState, policy: ResumePolicy) -> bool {
     match state.running {
         Some(_) => state.progress.may_go_on(policy),
@@ -35,7 +36,7 @@ pub(super) fn goes_on(state: &SessionState, policy: ResumePolicy) -> bool {
     }
 }
 
-/// Finds the turns that have not ended in a log that leads to this state. Reads all of the log.
+/// Finds the turns of a log that have not ended; `state` is the state after the whole log. Reads the whole log.
 pub(super) fn find(log: &Log, state: &SessionState) -> Resumption {
     let open: BTreeSet<TurnId> = state.running.iter().chain(&state.waiting).copied().collect();
     let (mut log, mut queued) = (log.read(0), BTreeMap::new());

@@ -1,4 +1,5 @@
-//! The place of a session's log: nowhere, or a store.
+//! Storage of a session: a choice between no store and a store, the opening of the log there, and the handle
+//! ([`Persistence`]) by which the session uses its store.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -23,17 +24,17 @@ use crate::session::turns::spans;
 use tandem_host::stored_files::StoredFiles;
 use tandem_policy::Mode;
 
-/// The place where a session's log is kept.
+/// The place where a session's log is stored.
 #[derive(Default)]
 pub enum Storage {
     /// Nowhere: the conversation ends with the process.
     #[default]
     Nowhere,
-    /// Nowhere but in this log, which others can add to: for tests of front ends.
+    /// Nowhere, and the session uses this log, to which a test can add events: for tests of front ends.
     InMemory(Log),
-    /// A store, from the first prompt on.
+    /// A store, in which a new session is created at its first event that is worth storing.
     New {
-        /// The session's id there, a UUID.
+        /// The session's id in the store, a UUID.
         id: String,
         /// The store.
         store: Arc<dyn Store>,
@@ -42,12 +43,12 @@ pub enum Storage {
     Stored(Box<StoredSession>),
 }
 
-/// A log, and what will keep it.
+/// A log that is opened, and the place where it will be stored.
 pub(crate) struct OpenedLog {
     pub(crate) id: String,
     pub(crate) log: Log,
     pub(crate) state: CurrentState,
-    /// The turns that go on.
+    /// The turns that are resumed.
     pub(crate) resumption: Resumption,
     /// The repository of which the session's directory is a clone.
     pub(crate) git: Option<GitOrigin>,
@@ -55,10 +56,11 @@ pub(crate) struct OpenedLog {
     storing: Storing,
 }
 
+/// The place where an opened log will be stored.
 enum Storing {
     Nowhere,
     New(Arc<dyn Store>, SessionStarted),
-    /// The claim, and the session so far; `is_served`: clients of the A2A server began it.
+    /// A session that was read from a store. `is_served` is `true` if clients of the A2A server began the session.
     Stored {
         claim: Box<dyn Claim>,
         progress: StoredProgress,
@@ -102,8 +104,8 @@ impl Storage {
         }
     }
 
-    /// Returns the files that the store has beside the session's log, if several nodes share it. It is to have at
-    /// most `max_bytes` bytes of them.
+    /// Returns the files that the store has beside the session's log, if several nodes share the store. The store may
+    /// have at most `max_bytes` bytes of files of the session.
     pub fn files(&self, max_bytes: u64) -> Option<StoredFiles> {
         let (id, store, files) = match self {
             Self::Nowhere | Self::InMemory(_) => return None,
@@ -131,8 +133,8 @@ impl Storage {
         }
     }
 
-    /// Returns the approval mode to begin with: plan mode goes on after a restart, and what was
-    /// allowed beyond the settings does not.
+    /// Returns the approval mode to begin with. Plan mode goes on after a restart. Any other mode of the stored session
+    /// gives way to `set`, the mode of the settings, because it may allow more.
     pub(crate) fn mode(&self, set: Mode) -> Mode {
         match self {
             Self::Stored(stored) if stored.state.look(|state| state.mode) == Mode::Plan => {
@@ -142,7 +144,7 @@ impl Storage {
         }
     }
 
-    /// Opens the log: with its first event, if the session is new.
+    /// Opens the log. The log of a new session gets its first event, which `started` makes for a session id.
     pub(crate) fn open(
         self,
         overflow: Shelf,
@@ -156,7 +158,7 @@ impl Storage {
                 let progress = state.look(|state| progress(state, &head));
                 let storing = Storing::Stored { claim, progress, is_served: head.served };
                 if log.len() == 0 {
-                    // The process ended between the head and the first event.
+                    // The process ended after it had stored the head, and before it had stored the first event.
                     log.append(Event::SessionStarted(Arc::new(started(head.id.clone()))));
                 }
                 for notice in notices {
@@ -184,7 +186,7 @@ impl Storage {
     }
 }
 
-/// Returns the progress of a session of this head.
+/// Returns the progress of a stored session, with this state and head.
 fn progress(state: &SessionState, head: &Head) -> StoredProgress {
     let open: BTreeSet<_> = state.running.iter().chain(&state.waiting).copied().collect();
     let summary = BatchSummary {
@@ -197,8 +199,8 @@ fn progress(state: &SessionState, head: &Head) -> StoredProgress {
 }
 
 impl OpenedLog {
-    /// Begins to keep the log, and the files beside it, until the session is closed or dropped. `refusals` makes the
-    /// session's refusals; `true` if clients of the A2A server began it.
+    /// Begins to store the log, and the files beside the log, until the session is closed or dropped. `refusals` makes
+    /// the session's [`Refusals`]; it is called with `true` if clients of the A2A server began the session.
     pub(crate) fn keep(
         self,
         files: Option<FileUploads>,
@@ -239,23 +241,24 @@ impl OpenedLog {
     }
 }
 
-/// Persistence of a session: the writer of its log, and what is stored beside the log. It ends with the session.
+/// Persistence of a session: the task that writes the session's log, and the data beside the log. When this is dropped,
+/// the session counts as closed.
 pub struct Persistence {
     closed: DropGuard,
-    /// Fires when the session is let go in the middle of a turn.
+    /// Token that fires when the session is to be released for another process in the middle of a turn.
     handed_over: CancellationToken,
     tasks: TaskTracker,
     beside: watch::Sender<BesideLog>,
 }
 
 impl Persistence {
-    /// Tells other processes that want to open the session that they can join it at this port of this machine.
+    /// Announces a port of this machine: other processes that want to open the session can join it there.
     pub fn announce(&self, port: u16) {
         self.beside.send_modify(|beside| beside.port = Some(port));
     }
 
-    /// Stores a secret under a name, beside the log: events that follow are stored after it. Without a value, the
-    /// secret is removed.
+    /// Stores a secret under a name, beside the log. Events that are appended later are stored after the secret.
+    /// Without a value, the secret is removed.
     pub fn set_secret(&self, name: &str, value: Option<Value>) {
         self.beside.send_modify(|beside| match value {
             Some(value) => _ = beside.secrets.insert(name.to_owned(), value),
@@ -263,27 +266,28 @@ impl Persistence {
         });
     }
 
-    /// Returns the secret of a name.
+    /// Returns the secret of this name.
     pub fn secret(&self, name: &str) -> Option<Value> {
         self.beside.borrow().secrets.get(name).cloned()
     }
 
-    /// Has the rest stored, and the session let go.
+    /// Closes the session: the writer stores the rest of the log, then releases the claim. Does not wait for that.
     pub(crate) fn close(&self) {
         self.closed.token().cancel();
     }
 
-    /// Has all stored that has happened, and the session let go although a turn runs.
+    /// Hands the session over to another process: the writer stores all events so far, then releases the claim although
+    /// a turn runs. Does not wait for that.
     pub(crate) fn hand_over(&self) {
         self.handed_over.cancel();
     }
 
-    /// Returns `true` if the session is being let go for another process, although a turn runs.
+    /// Returns `true` if the session is, or was, handed over to another process although a turn ran.
     pub fn is_handed_over(&self) -> bool {
         self.handed_over.is_cancelled()
     }
 
-    /// Waits until all of a session that was closed is stored, and other processes can open it.
+    /// Waits until a closed session is stored completely, and other processes can open the session.
     pub async fn ended(&self) {
         self.tasks.wait().await;
     }

@@ -1,4 +1,4 @@
-//! The interface to where logs of sessions are kept. The engines are the crate `tandem-store`.
+//! The interface to stores of sessions' logs. The crate `tandem-store` implements it, with files and with a database.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -18,7 +18,8 @@ use crate::session::events::principal::{PrincipalId, SessionAccess, Shares};
 use crate::session::events::saved_workspace::GitOrigin;
 use tandem_host::stored_files::StoredFile;
 
-/// Description of a session from its beginning: the first line of a stored log.
+/// Description of a session that is stored when the session is created, and not changed later: the first line of a
+/// stored log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// The session's id, a UUID.
@@ -38,46 +39,47 @@ pub struct Head {
     /// `true` if a client of the A2A server began the session.
     #[serde(rename = "a2a", default, skip_serializing_if = "std::ops::Not::not")]
     pub served: bool,
-    /// The principal that the session belongs to, with its tenant; without one, the user of the machine.
+    /// The principal that the session belongs to, with its tenant. A session without one belongs to the user of the
+    /// machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<PrincipalId>,
-    /// The `contextId` that a client has given the session, for people who look for it.
+    /// The `contextId` that a client has given the session, by which people may look for the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
-    /// The session that this one is a copy of, if it is a fork or was another program's.
+    /// The original of the session, if the session is a fork, or a copy of another program's session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<ForkPoint>,
-    /// The repository of which the session's directory is a clone, if it is one.
+    /// The repository of which the session's directory is a clone, if the directory is a clone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git: Option<GitOrigin>,
-    /// The tag of the session, if it is a checkpoint: nothing is added to that, and whoever goes on
-    /// with it gets a copy.
+    /// The tag of the session, if the session is a checkpoint. Nothing is added to a checkpoint: a client that wants to
+    /// go on with it gets a copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
 }
 
-/// The place where a copy left its original.
+/// The place in the original at which a copied session begins to differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForkPoint {
     /// The original's id.
     pub id: String,
-    /// Index in the original's log: the events before it are the fork's too. Of another program's
-    /// session, the number of its messages.
+    /// Index in the original's log; the events before that index are also in the copy's log. If the original is another
+    /// program's session, the number of its messages.
     pub index: usize,
     /// The program whose session the original is, if it is not this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
 }
 
-/// Events of a log that follow each other without a gap. Between two batches, indexes may be
-/// missing: not every event is kept.
+/// Events of a log whose indexes follow each other without a gap. Between two batches, indexes may be missing, because
+/// not every event is stored.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Batch {
     /// Index of the first event.
     pub first: usize,
     /// The events, each with its time.
     pub events: Vec<(Millis, Arc<Event>)>,
-    /// The session as a list shows it, if that has changed with these events.
+    /// The session's progress after these events, if they have changed it.
     pub summary: Option<BatchSummary>,
 }
 
@@ -93,14 +95,14 @@ impl Batch {
 pub struct BatchSummary {
     /// Number of turns.
     pub turns: u64,
-    /// The session's title, if it is not the head's.
+    /// The session's title, if it differs from the one in the session's [`Head`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Those with whom the session is shared.
+    /// Members of the owner's tenant with whom the session is shared.
     #[serde(default, skip_serializing_if = "Shares::is_empty")]
     pub shares: Shares,
-    /// `true` if a turn runs or waits. Only for stores that several processes share: in a file, the
-    /// events say so.
+    /// `true` if a turn runs or waits. Not written with the log: a store that several processes share has a field of
+    /// its own for it, and a reader of a file finds it out from the events.
     #[serde(skip)]
     pub busy: bool,
 }
@@ -110,7 +112,7 @@ pub struct BatchSummary {
 pub enum Stored {
     /// Events.
     Batch(Batch),
-    /// A piece that cannot be read, which is left out; why, for people.
+    /// A piece that cannot be read and is left out; the text says why, for people.
     Damaged(String),
 }
 
@@ -120,30 +122,32 @@ pub type StoredLog = BoxStream<'static, Result<Vec<Stored>, StoreError>>;
 /// One session in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// The session from its beginning.
+    /// The session's head.
     pub head: Head,
-    /// Title of the session now.
+    /// Current title of the session.
     pub title: String,
     /// Number of turns.
     pub turns: u64,
     /// Time of the last change.
     pub changed: Millis,
-    /// The other program whose session this is: it is only read, and claiming it makes a copy.
+    /// The other program whose session this is, if it is not tandem's. Such a session is only read, and claiming it
+    /// makes a copy.
     pub program: Option<&'static str>,
-    /// Those with whom the session is shared.
+    /// Members of the owner's tenant with whom the session is shared.
     pub shares: Shares,
-    /// Other process of this machine that has the session open. Sessions of a database have none.
+    /// Another process of this machine that has the session open. Always `None` for a session in a database.
     pub held_by: Option<Holder>,
 }
 
 impl Listed {
-    /// Says which other process has the session open, and how to get to it; `None` if there is none.
+    /// Says which other process has the session open, and how to join the session there. Returns `None` if no other
+    /// process has it open.
     pub fn explain_holder(&self) -> Option<String> {
         let holder = self.held_by.as_ref()?;
         Some(holder.explain(&self.head.id))
     }
 
-    /// Returns the owner, and those with whom the session is shared.
+    /// Returns the owner, and the members with whom the session is shared.
     pub fn access(&self) -> SessionAccess {
         SessionAccess { owner: self.head.owner.clone(), shares: self.shares.clone() }
     }
@@ -152,7 +156,7 @@ impl Listed {
 /// A session that is in use at some node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActiveSession {
-    /// The session as a list has it.
+    /// The session's entry in a list.
     pub listed: Listed,
     /// `true` if a turn runs or waits.
     pub busy: bool,
@@ -161,24 +165,25 @@ pub struct ActiveSession {
 /// Sessions to list, the last changed first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
-    /// Only the sessions that started in this directory.
+    /// Directory in which the listed sessions started; `None` for sessions of any directory.
     pub directory: Option<PathBuf>,
-    /// Only checkpoints, or only sessions that are none; without a value, both.
+    /// `Some(true)` for checkpoints alone, `Some(false)` for sessions that are no checkpoints, `None` for both.
     pub checkpoints: Option<bool>,
-    /// Lists other programs' sessions as well, if the store knows of any.
+    /// `true` to list other programs' sessions as well, if the store knows of any.
     pub others: bool,
-    /// Number of sessions to leave out at the beginning.
+    /// Number of sessions to leave out at the beginning of the list.
     pub skip: usize,
     /// Maximum number of sessions.
     pub most: Option<usize>,
 }
 
-/// A session in which a turn runs or waits although no process that lives has it.
+/// A session in which a turn runs or waits although no living process has the session open.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Orphan {
     /// The session's id.
     pub id: String,
-    /// Epoch of the owner that was seen dead; 0 in a store without epochs.
+    /// Epoch of the owner that was found dead. A claim of the orphan fails if the session has another epoch by then. 0
+    /// in a store without epochs.
     pub epoch: u64,
 }
 
@@ -190,24 +195,24 @@ pub struct Holder {
     /// Port of its A2A server on this machine, by which other terminals can join the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// Name of the node that the process is, if several share the store: it may be on another machine.
+    /// Name of the node, if several nodes share the store. The process may be on another machine then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
 }
 
 impl Holder {
-    /// Returns the port of this machine over which sessions of the process can be joined; `None` if nobody can join.
+    /// Returns the port of this machine over which sessions of the process can be joined, if they can be joined.
     pub fn joinable_port(&self) -> Option<u16> {
         self.port.filter(|_| self.node.is_none())
     }
 
-    /// Returns the command that joins a session of the process; `None` if nobody can join.
+    /// Returns the command that joins a session of the process, if the session can be joined.
     pub fn join_command(&self, id: &str) -> Option<String> {
         let port = self.joinable_port()?;
         Some(format!("tandem attach {port} --session {id}"))
     }
 
-    /// Says that the process has a session open, and how to get to it.
+    /// Says that the process has a session open, and how a person gets to the session.
     fn explain(&self, id: &str) -> String {
         match self.join_command(id) {
             _ if self.node.is_some() => format!("open at {self}; ask that one"),
@@ -239,29 +244,30 @@ pub enum StoreError {
     NotFound(String),
     /// Another process has the session of this id open.
     Held(String, Holder),
-    /// A newer program wrote the session in a format that this one must not add to; its version.
+    /// A newer version of tandem wrote the session in a format that this version must not add to; the format's version.
     Newer(u32),
-    /// The session is a checkpoint, to which nothing is added; its tag.
+    /// The session is a checkpoint, to which nothing can be added; the checkpoint's tag.
     Checkpoint(String),
-    /// The log is not that of a stored session; why.
+    /// The data are not the log of a stored session; the reason.
     Invalid(String),
-    /// A part of the log that was stored is gone; why. [`Claim::renew`] begins it anew.
+    /// A part of the log that was stored is lost; the reason. [`Claim::renew`] begins the log anew.
     Lost(&'static str),
-    /// Another process has taken the session over: nothing that this one adds will ever be kept.
+    /// Another process has taken the session over: no event that this process adds will ever be stored.
     TakenOver,
-    /// The session is this other program's, and only read.
+    /// The session belongs to this other program, and can only be read.
     Foreign(&'static str),
-    /// The database that the store is in cannot be used now; why, for its operator.
+    /// The store's database cannot be used now; the reason, for the database's operator.
     Unavailable(String),
-    /// The store has refused events of the session for too long, and the session has ended; why, for the store's
+    /// The store has refused events of the session for too long, and the session has ended; the reason, for the store's
     /// operator.
     Refused(String),
-    /// The disk refused.
+    /// An operation on the disk, or in the operating system, has failed.
     Io(io::Error),
 }
 
 impl StoreError {
-    /// Returns the text for clients of a server, who need not know where its database is, or its files.
+    /// Returns the text for clients of a server. Leaves out details such as the address of the database or paths of
+    /// files, which clients must not learn.
     pub fn for_clients(&self) -> String {
         match self {
             Self::Unavailable(_) => "the server cannot reach its database now".to_owned(),
@@ -309,85 +315,83 @@ impl From<io::Error> for StoreError {
     }
 }
 
-/// Data of a session that must not be in its log, by name: credentials, addresses that are secret.
+/// Data of a session that must not be in its log, by name: credentials, and addresses that are secret.
 pub type Secrets = BTreeMap<String, Value>;
 
-/// A place where logs of sessions are kept.
+/// A place where logs of sessions are stored.
 #[async_trait]
 pub trait Store: Send + Sync {
     /// Creates a session and claims it.
     async fn create(&self, head: &Head) -> Result<Box<dyn Claim>, StoreError>;
 
-    /// Claims a session that nobody has open.
+    /// Claims a session that no process has open. Fails with [`StoreError::Held`] if a process has it.
     async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError>;
 
-    /// Claims an orphan, unless somebody else has been faster.
+    /// Claims an orphan. Fails if another process has claimed the orphan first.
     async fn claim_orphan(&self, orphan: &Orphan) -> Result<Box<dyn Claim>, StoreError>;
 
-    /// Returns some of the sessions of A2A clients in which a turn runs or waits although no process that
-    /// lives has them, in an order that no other process is likely to have.
+    /// Returns some of the orphans among the sessions of A2A clients. Their order is random where several processes
+    /// look for orphans, so that two processes seldom try to claim the same one.
     async fn orphans(&self) -> Result<Vec<Orphan>, StoreError>;
 
-    /// Waits until there may be orphans again; for ever in a store where only this process would make
-    /// them.
+    /// Waits until there may be new orphans. Waits for ever in a store where only this process could make orphans.
     async fn orphaned(&self);
 
-    /// Returns whether a process has a session open now. Needs no claim, and is in the way of nobody
-    /// who wants one.
+    /// Returns `true` if a process has a session open now. Needs no claim, and does not keep another process from
+    /// claiming the session.
     async fn is_held(&self, id: &str) -> Result<bool, StoreError>;
 
-    /// Returns the id of the store itself, which no other store has. A store that has lost its sessions has another
-    /// one.
+    /// Returns the unique id of the store itself. A store that has lost its sessions gets a new id.
     async fn id(&self) -> Result<String, StoreError>;
 
     /// Returns the head of a session. Needs no claim.
     async fn head(&self, id: &str) -> Result<Head, StoreError>;
 
-    /// Reads what is kept of a session now, from the beginning, in pieces of any size. Needs no claim.
+    /// Reads the events of a session that are stored now, from the beginning, in pieces of any size. Needs no claim.
     async fn read(&self, id: &str) -> Result<StoredLog, StoreError>;
 
-    /// Returns the ids of the sessions that a process has open, or had open when it was killed.
+    /// Returns the ids of the sessions that a process has open, or had open when the process was killed.
     async fn opened(&self) -> Result<Vec<String>, StoreError>;
 
-    /// Reads the secrets that are kept beside a session's log. Needs no claim.
+    /// Reads the secrets that are stored beside a session's log. Needs no claim.
     async fn secrets(&self, id: &str) -> Result<Secrets, StoreError>;
 
     /// Lists sessions, the last changed first. A session that cannot be listed is left out.
     async fn list(&self, query: &Query) -> Result<Vec<Listed>, StoreError>;
 
-    /// Returns `false` if a text, in lower case, is certainly in no prompt and no answer of a session.
-    /// May be wrong the other way, and must be cheaper than reading the log. Needs no claim.
+    /// Returns `false` if a text, given in lower case, is certainly in no prompt and no answer of a session. May return
+    /// `true` although the text is in none. Must be cheaper than reading the log as events. Needs no claim.
     async fn may_say(&self, id: &str, lower: &str) -> Result<bool, StoreError> {
         let _ = (id, lower);
         Ok(true)
     }
 
-    /// Deletes a session that nobody has open, with its files.
+    /// Deletes a session that no process has open, with its files.
     async fn delete(&self, id: &str) -> Result<(), StoreError>;
 
-    /// Returns the store as nodes share it, if it is one that nodes share: each answers for the sessions of
-    /// all.
+    /// Returns the interface for nodes that share the store, if the store can be shared. Each of these nodes answers
+    /// requests for the sessions of all nodes.
     fn shared(&self) -> Option<&dyn SharedStore>;
 
-    /// Returns the directory for files that belong to a session: contents for undo, long outputs.
-    /// It need not exist.
+    /// Returns the directory for files that belong to a session: contents for undo, and long outputs. The directory
+    /// need not exist.
     fn directory(&self, id: &str) -> Option<PathBuf>;
 }
 
-/// A call of a client for the owner of a session, which it has made at another node.
+/// A call that a client has made at one node, and that the session's owner, another node, is to carry out.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Order {
     /// The session's id.
     pub session: String,
-    /// Name that no other order has.
+    /// Unique name of the order.
     pub key: String,
-    /// The call, in the front end's words.
+    /// The call, in a format that only the front end reads.
     pub body: String,
     /// Epoch in which this node has the session.
     pub epoch: i64,
 }
 
-/// What a session has used in a day.
+/// Tokens that a session has used in a day.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionUsage {
     /// The session's id.
@@ -398,7 +402,7 @@ pub struct SessionUsage {
     pub tokens: u64,
 }
 
-/// Sessions and turns that a principal has at the same time.
+/// Numbers of sessions and turns that a principal uses at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CurrentUse {
     /// The principal.
@@ -409,106 +413,107 @@ pub struct CurrentUse {
     pub turns: usize,
 }
 
-/// A store that several nodes share. A node reads the logs of sessions that others have as they grow, and
-/// leaves orders for their owners.
+/// A store that several nodes share. A node reads the logs of other nodes' sessions as the logs grow, and leaves orders
+/// for the owners of these sessions.
 #[async_trait]
 pub trait SharedStore: Send + Sync {
-    /// Reads a log from an index on, past and to come. Ends with an error if the session is deleted, or
-    /// what was read is not there any more.
+    /// Reads a log from the index `from` on: the events that are stored, and then each new event. Ends with an error if
+    /// the session is deleted, or if events that were read are no longer stored.
     fn follow(&self, id: &str, from: usize) -> StoredLog;
 
     /// Returns the index after the last event of a session.
     async fn position(&self, id: &str) -> Result<usize, StoreError>;
 
-    /// Has all who follow a session in this process look at once whether there is more of it: news of that may
-    /// be late.
+    /// Makes all followers of a session in this process look for new events at once, because the store's notification
+    /// may be late.
     fn look_again(&self, id: &str);
 
-    /// Returns those of these sessions that no other process has.
+    /// Returns the ids, out of `ids`, of the sessions that no other process has.
     async fn unowned_by_others(&self, ids: &[&str]) -> Result<Vec<String>, StoreError>;
 
-    /// Lists the sessions that other processes have, and those in which a turn runs or waits although no process
-    /// has them; the last changed first, without checkpoints.
+    /// Lists the sessions that other processes have, and the sessions in which a turn runs or waits although no process
+    /// has them. The last changed comes first. Checkpoints are left out.
     async fn active_elsewhere(&self) -> Result<Vec<ActiveSession>, StoreError>;
 
-    /// Lists the files that are kept beside a session's log. Needs no claim.
+    /// Lists the files that are stored beside a session's log. Needs no claim.
     async fn files(&self, id: &str) -> Result<Vec<StoredFile>, StoreError>;
 
-    /// Reads a file of at most `max` bytes that is kept beside a session's log. Needs no claim.
+    /// Reads a file of at most `max` bytes that is stored beside a session's log. Needs no claim.
     async fn read_file(&self, id: &str, name: &str, max: u64) -> Result<Vec<u8>, StoreError>;
 
-    /// Keeps a file beside the log of a session that this process has. While the store cannot be reached, this
-    /// waits. A file that is listed is whole: a name has one content.
+    /// Stores a file beside the log of a session that this process has. Waits while the store cannot be reached. A file
+    /// is listed only when it is complete, and the content under a name never changes.
     async fn put_file(&self, id: &str, name: &str, content: Vec<u8>) -> Result<(), StoreError>;
 
-    /// Removes a file beside the log of a session that this process has. While the store cannot be reached,
-    /// this waits.
+    /// Removes a file beside the log of a session that this process has. Waits while the store cannot be reached.
     async fn remove_file(&self, id: &str, name: &str) -> Result<(), StoreError>;
 
-    /// Copies all files beside a session's log to a session that this process has.
+    /// Copies all files beside the log of the session `from` to the session `id`, which this process has.
     async fn copy_files(&self, from: &str, id: &str) -> Result<(), StoreError>;
 
-    /// Has the owner of a session carry out an order, whoever that is by then; returns the reply.
+    /// Leaves an order for a session's owner, and waits for the reply. If the session gets another owner meanwhile, the
+    /// new owner carries out the order.
     async fn ask(&self, id: &str, body: &str) -> Result<String, StoreError>;
 
-    /// Waits for orders for the sessions that this process has, in the order in which they were put, but
-    /// for those that are under way.
+    /// Waits for orders for the sessions that this process has. Returns them in the sequence in which they were left,
+    /// without the orders that this process carries out already (`under_way`).
     async fn orders(&self, under_way: &HashSet<Order>) -> Result<Vec<Order>, StoreError>;
 
-    /// Replies to an order. Nobody is told if the session has another owner by now, who carries the order
-    /// out as well.
+    /// Replies to an order. The reply is dropped if the session has another owner by now, because that owner carries
+    /// out the order as well.
     async fn reply(&self, order: &Order, reply: &str) -> Result<(), StoreError>;
 
-    /// Notes what sessions have used in a day, which is a number, each session at most once; returns what each
-    /// principal has used in it, in the sessions of all nodes.
+    /// Notes the tokens that sessions have used in a day; `sessions` has each session at most once. Returns the number
+    /// of tokens that each principal has used on that day, in the sessions of all nodes. `day` counts days since the
+    /// beginning of 1970, UTC.
     async fn share_usage(
         &self,
         day: i64,
         sessions: &[SessionUsage],
     ) -> Result<Vec<(PrincipalId, u64)>, StoreError>;
 
-    /// Notes what principals use at this node now, each of them once, in place of what was noted before; returns
-    /// what each uses at all other nodes that live.
+    /// Notes the numbers of sessions and turns that principals use at this node now, in place of the numbers that were
+    /// noted before; `here` has each principal once. Returns the numbers of each principal at all other living nodes.
     async fn share_current_use(&self, here: &[CurrentUse]) -> Result<Vec<CurrentUse>, StoreError>;
 }
 
-/// The right to add to a session's log: one process has it, until it drops the claim or ends. If the
-/// store is shared by several machines, it may be taken over by another process that believes this one
-/// dead; then nothing can be added any more ([`StoreError::TakenOver`]).
+/// The right to add to a session's log. One process has the right, until it drops the claim or ends. In a store that
+/// several machines share, another process that believes this one dead may take the session over. From then on this
+/// claim is fenced: nothing can be added with it ([`StoreError::TakenOver`]).
 #[async_trait]
 pub trait Claim: Send + Sync {
-    /// Returns the index after the last event that is kept.
+    /// Returns the index after the last event that is stored.
     fn next(&self) -> usize;
 
-    /// Says what was repaired when the session was claimed, for people.
+    /// Returns a text for people about repairs of the log that claiming the session has made, if any were needed.
     fn repaired(&self) -> Option<&str>;
 
-    /// Adds batches in order, none of which begins before [`Claim::next`]. When this returns they
-    /// outlive the process. After an error nothing of them is kept, and they may be added again.
+    /// Adds batches in order, none of which begins before [`Claim::next`]. When this returns without an error, the
+    /// batches outlive the process. After an error none of them counts as stored, and they may be added again.
     async fn append(&mut self, batches: Vec<Batch>) -> Result<(), StoreError>;
 
-    /// Waits until everything that was added outlives a loss of power, too.
+    /// Waits until all batches that were added outlive a loss of power, too.
     async fn sync(&mut self) -> Result<(), StoreError>;
 
-    /// Begins the log anew, from index 0, when a part of it is lost. The next [`Claim::sync`] puts the
-    /// new one in the place of the old one, of which all that is left stays until then. If anything
-    /// of that fails, it is begun anew again.
+    /// Begins a new log at index 0, when a part of the stored log is lost. The next [`Claim::sync`] puts the new log in
+    /// the place of the old one; until then, the rest of the old log stays. If a step of that fails, the caller begins
+    /// with `renew` again.
     async fn renew(&mut self) -> Result<(), StoreError>;
 
-    /// Tells others at which port of this machine they can join the session.
+    /// Announces the port of this machine at which other processes can join the session.
     async fn announce(&mut self, port: u16) -> Result<(), StoreError>;
 
-    /// Keeps secrets beside the log, in place of those before. They are part of no copy and no export,
-    /// and go with the session. When this returns they outlive a loss of power.
+    /// Stores secrets beside the log, in place of all earlier secrets. Secrets are part of no copy and no export, and
+    /// are deleted with the session. When this returns without an error, they outlive a loss of power.
     async fn keep_secrets(&mut self, secrets: &Secrets) -> Result<(), StoreError>;
 
-    /// Waits until it is known that another process has taken the session over, although nothing is
-    /// added.
+    /// Waits until this process learns that another process has taken the session over. Nothing need be added for that.
     fn taken_over(&self) -> BoxFuture<'static, ()> {
         Box::pin(future::pending())
     }
 
-    /// Prepares to let the session go: others can claim it as soon as this has returned and the claim is
-    /// dropped. Nothing can be added any more. A claim that is only dropped is let go in its own time.
+    /// Prepares to release the session. Other processes can claim the session as soon as this has returned and the
+    /// claim is dropped. Nothing can be added any more. A claim that is dropped without this is released a little
+    /// later.
     async fn release(&mut self) {}
 }

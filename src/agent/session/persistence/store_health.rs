@@ -1,4 +1,4 @@
-//! The health of a store, as the sessions that are kept there have found it.
+//! The health of a store, as the sessions that are stored there have noted it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,18 +6,19 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Time for which a refusal counts. If it counted until the next success, a load balancer would send no more requests,
-/// and none would ever try the store again.
+/// Time for which a refusal counts. If a refusal counted until the next success, a load balancer would send no more
+/// requests to this node, and no request would ever try the store again.
 const REFUSAL_MEMORY: Duration = Duration::from_secs(10);
 
-/// Memory of the last refusal of a store. Cheap to clone: all clones are the same memory.
+/// Memory of the last refusal of a store. Cheap to clone: all clones share the memory.
 #[derive(Debug, Clone, Default)]
 pub struct StoreHealth {
+    /// Time of the last refusal; `None` if the store has taken events since.
     refused: Arc<Mutex<Option<Instant>>>,
 }
 
 impl StoreHealth {
-    /// Notes that the store has refused an operation, or lets somebody wait for long.
+    /// Notes that the store has refused an operation, or takes long for one.
     pub fn note_refusal(&self) {
         *self.refused.lock() = Some(Instant::now());
     }
@@ -27,7 +28,7 @@ impl StoreHealth {
         *self.refused.lock() = None;
     }
 
-    /// Returns `true` if the store has refused something lately, and nothing has been kept there since.
+    /// Returns `true` if the store has refused an operation lately, and has taken no events since.
     pub fn is_refusing(&self) -> bool {
         self.refused.lock().is_some_and(|at| at.elapsed() < REFUSAL_MEMORY)
     }

@@ -1,4 +1,5 @@
-//! When a session's directory that is made for the session is brought up to date, and saved: before and after a turn.
+//! Restoring and saving of a directory that was made for a session: it is brought up to date before a turn, and saved
+//! after the turn.
 
 use std::panic::AssertUnwindSafe;
 
@@ -13,10 +14,11 @@ use tandem_model as model;
 /// Reason for people why a workspace is not saved, after a panic.
 const PANICKED: &str = "there is a fault in the agent, of which its log (`--log-file`) says more";
 
-/// Brings the session's directory to where the last turn has left it. An error is the end of the turn that runs.
+/// Brings the session's directory to the state in which the last turn has left it. An error is the reason to end the
+/// running turn.
 pub(crate) async fn restore(engine: &Engine, cancel: &CancellationToken) -> Result<(), StopReason> {
     let Some(workspace) = &engine.workspace else { return Ok(()) };
-    // A clone is noted as that of a stored session.
+    // The session must be in the store before `restore` notes the directory as the clone of a stored session.
     if cancel.run_until_cancelled(is_ours(engine)).await != Some(true) {
         return Err(StopReason::Cancelled { answering: false });
     }
@@ -29,17 +31,17 @@ pub(crate) async fn restore(engine: &Engine, cancel: &CancellationToken) -> Resu
             Ok(())
         }
         Err(_) if cancel.is_cancelled() => Err(StopReason::Cancelled { answering: false }),
-        // Like a model that cannot be reached: it may be there when it is asked again.
+        // The same reason as for a model that cannot be reached: a later attempt may succeed.
         Err(why) => Err(StopReason::Failed(model::Error::Unavailable(format!(
             "The workspace is not there: {why}. `/continue` tries again."
         )))),
     }
 }
 
-/// Saves the session's directory as the turn that runs has left it. If that fails, people are told.
+/// Saves the session's directory as the running turn has left it. If that fails, people are told.
 pub(crate) async fn save(engine: &Engine, cancel: &CancellationToken) {
     let Some(workspace) = &engine.workspace else { return };
-    // Another process that has taken the session over saves its own.
+    // If another process has taken the session over, that process saves its own directory.
     if !is_ours(engine).await {
         return;
     }
@@ -60,7 +62,8 @@ pub(crate) async fn save(engine: &Engine, cancel: &CancellationToken) {
     }
 }
 
-/// Returns `true` as soon as all that has happened is kept, and `false` if another process has the session.
+/// Waits until all events so far are stored. Returns `true` then, and `false` if they never will be, because another
+/// process has the session or the store has refused for too long.
 async fn is_ours(engine: &Engine) -> bool {
     engine.log.kept(engine.log.len().saturating_sub(1)).await
 }

@@ -7,40 +7,40 @@ use serde::{Deserialize, Serialize};
 use tandem_host::Todo;
 use tandem_model::Usage;
 
-/// The beginning of a compressed conversation, as the log has it.
+/// The beginning of a compressed conversation: a summary and more, which the model is told in place of older messages.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Compressed {
     /// The model's summary.
     pub snapshot: String,
-    /// The user's messages that the model is told word for word, oldest first.
+    /// The user's older messages that the model is told word for word, oldest first.
     pub said: Vec<QuotedMessage>,
-    /// Number of the user's earlier messages that are only in the snapshot.
+    /// Number of the user's still older messages, of which the model is told only what the snapshot says.
     pub unsaid: usize,
-    /// The files that have all of it, the oldest first: their names in the session's own directory.
+    /// Names, in the session's own directory, of the files with the complete older messages, oldest first.
     pub whole: Vec<String>,
-    /// The files that calls have changed, each once, the last change last.
+    /// The files that calls have changed, each once, in the order of their last changes.
     pub changed: Vec<String>,
     /// The files that calls have read and not changed.
     pub read: Vec<String>,
     /// The todo list.
     pub todos: Vec<Todo>,
-    /// Index in the log: messages that begin there or later stay as they are.
+    /// Index in the log. Messages that begin there or later are not summarized.
     pub from: usize,
-    /// Tokens before, about.
+    /// Approximate number of tokens of the conversation before.
     pub before: u64,
-    /// Tokens after, about.
+    /// Approximate number of tokens of the conversation after.
     pub after: u64,
-    /// Tokens that the summary cost.
+    /// Tokens that making the summary cost.
     pub usage: Usage,
 }
 
-/// A message of the user's that the log has.
+/// A message of the user, quoted by its place in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct QuotedMessage {
     /// Index in the log where the message begins.
     pub at: usize,
-    /// Number of characters that it is cut to, if it is.
+    /// Number of characters that the message is cut to, if it is cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chars: Option<usize>,
 }
@@ -52,7 +52,7 @@ impl fmt::Display for Compressed {
     }
 }
 
-/// `812`, `41k`, `1.2M`.
+/// Returns a number of tokens in short: `812`, `41k`, `1.2M`.
 pub(crate) fn tokens(count: u64) -> String {
     match count {
         0..1000 => count.to_string(),
@@ -61,10 +61,10 @@ pub(crate) fn tokens(count: u64) -> String {
     }
 }
 
-/// A result that is told in short from now on.
+/// A result of a call for which the model is told a short text from now on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Masked {
-    /// The call that it is of.
+    /// Id of the call that the result is of.
     pub call: String,
     /// Text that replaces the result.
     pub text: String,

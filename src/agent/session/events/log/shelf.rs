@@ -1,4 +1,4 @@
-//! Old events of a log, in a file: what is seldom read needs no memory.
+//! Spill file for the old events of a log, which are seldom read and should not need memory.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -8,17 +8,19 @@ use std::sync::Arc;
 use crate::session::events::event::Event;
 use tandem_host::scratch::Scratch;
 
-/// A file of events, each as JSON. It has no name, and is gone with the session.
+/// A file of events, each as JSON. The file has no name in its directory, and is deleted when the last handle is
+/// closed.
 pub(crate) struct Shelf {
     scratch: Arc<Scratch>,
-    /// Bytes of events in memory from which on the oldest go into the file.
+    /// Maximum number of bytes of events in memory. With more, the oldest events are moved to the file.
     max_bytes: usize,
-    /// Made when first needed.
+    /// The file, which is made when it is first needed.
     file: Option<Arc<File>>,
+    /// Number of bytes in the file.
     end: u64,
 }
 
-/// Offset and length of an event in the file.
+/// Offset and length of an event in the file, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FileSlice {
     offset: u64,
@@ -34,12 +36,12 @@ impl Shelf {
         self.max_bytes
     }
 
-    /// Lets nothing more go into the file.
+    /// Stops moving events to the file: the limit of memory is lifted.
     pub(super) fn stop(&mut self) {
         self.max_bytes = usize::MAX;
     }
 
-    /// Puts events into the file. Returns the place of each.
+    /// Appends events to the file. Returns the place of each.
     pub(super) fn put(&mut self, events: &[Arc<Event>]) -> io::Result<Vec<FileSlice>> {
         let file = match &self.file {
             Some(file) => file,
@@ -57,23 +59,23 @@ impl Shelf {
         Ok(places)
     }
 
-    /// Returns the file, to read events without the shelf.
+    /// Returns a handle of the file, with which a caller can read events without holding the log's lock.
     pub(super) fn file(&self) -> Option<Arc<File>> {
         self.file.clone()
     }
 }
 
-/// Reads an event.
+/// Reads an event from the file.
 pub(super) fn read(file: &File, place: FileSlice) -> io::Result<Event> {
     let mut text = vec![0; place.len];
     file.read_exact_at(&mut text, place.offset)?;
     Ok(serde_json::from_slice(&text)?)
 }
 
-/// Bytes that an event takes, about.
+/// Returns the approximate number of bytes of an event in memory.
 pub(super) fn size(event: &Event) -> usize {
     let text = match event {
-        // These come often.
+        // These come often, and are measured without writing them as JSON.
         Event::Text(text) | Event::Thought(text) | Event::CallProgress { output: text, .. } => {
             text.len()
         }
@@ -87,7 +89,7 @@ pub(super) fn size(event: &Event) -> usize {
     size_of::<Event>() + text
 }
 
-/// Counts what is written.
+/// A writer that only counts the bytes that are written to it.
 struct ByteCounter(usize);
 
 impl Write for ByteCounter {

@@ -1,4 +1,4 @@
-//! The activity of a session: what goes on in it now.
+//! The activity of a session at one moment.
 
 use super::turn::CallRecord;
 use crate::session::events::event::Event;
@@ -10,37 +10,37 @@ use tandem_model::Retry;
 pub enum Activity<'a> {
     /// No turn runs.
     Idle,
-    /// A request has failed and is sent again at this time.
+    /// A request has failed and is sent again; the time of the next attempt.
     Retrying(&'a Retry, Millis),
     /// The oldest open question waits for an answer.
     AwaitingAnswer(&'a CallRecord),
-    /// A call runs; of several, the one that started last.
+    /// A call runs; of several calls, the one that started last.
     Calling(&'a CallRecord),
-    /// The model writes its answer; since when the turn runs.
+    /// The model writes its answer; the time of the turn's start.
     Answering(Millis),
-    /// The model reasons; since when the turn runs.
+    /// The model reasons; the time of the turn's start.
     Thinking(Millis),
-    /// A command runs; its name, and since when the turn runs.
+    /// A command runs; its name, and the time of the turn's start.
     Command(&'a str, Millis),
-    /// The model is asked and has written nothing yet; since when the turn runs.
+    /// The model is asked and has written nothing yet; the time of the turn's start.
     AwaitingModel(Millis),
 }
 
-/// Text that the model can be writing.
+/// Kind of text that the model can be writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Voice {
     Answer,
     Thought,
 }
 
-/// Returns what the model is writing after this event.
+/// Returns the kind of text that the model is writing after this event; `None` if it is writing none.
 pub(super) fn voice_after(voice: Option<Voice>, event: &Event) -> Option<Voice> {
     match event {
         Event::Text(text) if voice == Some(Voice::Answer) || !text.trim().is_empty() => {
             Some(Voice::Answer)
         }
         Event::Thought(_) => Some(Voice::Thought),
-        // A notice, an output or a call is shown by itself: what was being written stands above it.
+        // A notice, an output or a call is shown as a block of its own, which ends the text above it.
         Event::Text(_)
         | Event::TurnStarted { .. }
         | Event::TurnResumed { .. }

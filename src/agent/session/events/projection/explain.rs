@@ -1,5 +1,5 @@
-//! The one explanation of a turn's end, of a failed request and of a retry, and the one label of
-//! an origin.
+//! Explanations for people, the same in every front end: of a turn's end, of a failed request and of a retry; and the
+//! labels of origins.
 
 use crate::session::events::event::{Origin, PromptPart, StopReason, UnknownOutcome};
 use crate::session::events::log::Millis;
@@ -8,11 +8,11 @@ use tandem_model::{Error, Retry};
 /// Result of a turn that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnResult {
-    /// It has an answer, whole or cut.
+    /// The turn has an answer, complete or cut.
     Completed,
-    /// Somebody cancelled it, or the session was closed, or nobody answered its question.
+    /// The turn was cancelled, the session was closed, or a question of the turn was not answered in time.
     Cancelled,
-    /// It has no answer.
+    /// The turn has no answer.
     Failed,
 }
 
@@ -37,7 +37,7 @@ impl TurnResult {
     }
 }
 
-/// Explains to people what is known of an outcome of another version.
+/// Explains to people an outcome of a call that another version of this program wrote, as far as it is known.
 pub fn explain_unknown_outcome(outcome: &UnknownOutcome) -> String {
     let text = outcome.text().unwrap_or_default();
     if outcome.is_done() {
@@ -50,8 +50,8 @@ pub fn explain_unknown_outcome(outcome: &UnknownOutcome) -> String {
     if text.is_empty() { why } else { format!("{why}\n\n{text}") }
 }
 
-/// Explains to people why a turn ended, and what to do then: sentences that may have Markdown in
-/// them. `None` if the model simply had nothing more to say.
+/// Explains to people why a turn ended, and what they can do then, in sentences that may contain Markdown. Returns
+/// `None` if the model simply had nothing more to say.
 pub fn explain_stop(reason: &StopReason) -> Option<String> {
     Some(match reason {
         StopReason::EndTurn => return None,
@@ -105,27 +105,26 @@ pub fn explain_error(error: &Error) -> String {
     }
 }
 
-/// Explains to people that a request is tried again; `restarts`: text of the answer that was shown
-/// is void.
+/// Explains to people that a request is tried again. `restarts` is `true` if text of the answer that was shown is void.
 pub fn explain_retry(retry: &Retry, restarts: bool) -> String {
     let again = if restarts { "; the answer begins again" } else { "" };
     format!("{retry}{again}")
 }
 
-/// Text between what was shown of an answer and its new beginning, for front ends that cannot take back what
-/// they have shown; Markdown.
+/// Text between the void part of an answer and the answer's new beginning, for front ends that cannot take back text
+/// that they have shown; Markdown.
 pub const ANSWER_RESTARTS: &str =
     "*The answer was interrupted (the agent ended) and starts again from here.*";
 
-/// Explains to people that another process goes on with a turn; `restarts`: text of the answer that was
-/// shown is void.
+/// Explains to people that another process resumes a turn. `restarts` is `true` if text of the answer that was shown is
+/// void.
 pub fn explain_resumed(restarts: bool) -> String {
     let again = if restarts { "; the answer begins again" } else { "" };
     format!("The agent ended before this turn did. The turn goes on{again}")
 }
 
-/// Returns how long ago something was, in the unit that fits. What is later than now, by a clock that
-/// was set back, was just now.
+/// Returns the age of a time `at`, in the unit that fits. A time after `now`, which a clock that was set back can
+/// cause, counts as just now.
 pub fn explain_age(now: Millis, at: Millis) -> String {
     let minutes = now.saturating_sub(at) / 60_000;
     match minutes {
@@ -137,7 +136,7 @@ pub fn explain_age(now: Millis, at: Millis) -> String {
     }
 }
 
-/// Returns the label in front of a prompt: the front end that it came from.
+/// Returns the label that is shown in front of a prompt: the front end that the prompt came from.
 pub fn origin_label(origin: &Origin) -> &'static str {
     match origin {
         Origin::Editor => "editor",
@@ -146,7 +145,7 @@ pub fn origin_label(origin: &Origin) -> &'static str {
     }
 }
 
-/// Returns a prompt as one text, as people are shown it.
+/// Returns a prompt as one text for people.
 pub fn prompt_text(prompt: &[PromptPart]) -> String {
     prompt.iter().map(ToString::to_string).collect()
 }

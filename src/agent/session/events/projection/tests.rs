@@ -1,4 +1,4 @@
-//! A log as data, folded: the state of the projection after each entry, and the update it returns.
+//! Tests of the projection: they fold events, given as JSON, and check the state and the update after each.
 
 #![expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
 
@@ -40,7 +40,7 @@ impl Fold {
     }
 }
 
-/// An update as a few words: its turn, its kind, and the part of it that is decided here.
+/// Returns an update in a few words: its turn, its kind, and the part of it that the projection decides.
 fn short(update: Option<&Update<'_>>) -> String {
     let Some(Update { turn, kind, .. }) = update else { return "nothing".to_owned() };
     let turn = turn.map_or("-".to_owned(), |turn| turn.0.to_string());

@@ -13,17 +13,17 @@ pub struct TurnRecord {
     pub id: TurnId,
     /// Prompt as one text.
     pub prompt: String,
-    /// Front end that the prompt came from; `None` if it was queued before the reader joined.
+    /// Front end that the prompt came from; `None` if the turn was queued before the reader joined.
     pub origin: Option<Origin>,
-    /// Log index and time at which it was queued, as far as the reader knows.
+    /// Log index and time of the queueing; of the start, if the turn was queued before the reader joined.
     pub queued: (usize, Millis),
-    /// Time at which it started.
+    /// Time of the start; `None` if the turn has not started yet.
     pub started: Option<Millis>,
-    /// Log index of its end, and the reason.
+    /// Log index of the turn's end, and the reason.
     pub ended: Option<(usize, StopReason)>,
-    /// Time of the last change of its state, its answers or its questions.
+    /// Time of the last change of the turn's state, answers or questions.
     pub changed_at: Millis,
-    /// Name of the command, if the turn is one's.
+    /// Name of the command, if the turn runs one.
     pub command: Option<String>,
     /// Texts of the model's answers and of a command's outputs, each as Markdown; only in a
     /// complete projection.
@@ -33,7 +33,7 @@ pub struct TurnRecord {
 }
 
 impl TurnRecord {
-    /// A turn that is known from this entry on.
+    /// Makes the record of a turn that is known from this entry on.
     pub(super) fn new(id: TurnId, entry: &Entry) -> Self {
         Self {
             id,
@@ -53,15 +53,15 @@ impl TurnRecord {
 /// One call that has begun.
 #[derive(Debug, Clone)]
 pub struct CallRecord {
-    /// Log index of its start; `None` if that was before the reader joined.
+    /// Log index of the call's start; `None` if the call started before the reader joined.
     pub index: Option<usize>,
-    /// Turn that it is part of, if that is known.
+    /// Turn that the call is part of, if the turn is known.
     pub turn: Option<TurnId>,
     /// Announcement of the call.
     pub started: Arc<CallStarted>,
     /// Status of the call.
     pub status: CallStatus,
-    /// Time at which it started, or its question was closed.
+    /// Time at which the call started, or at which its question was closed.
     pub since: Millis,
 }
 
@@ -80,21 +80,21 @@ impl CallRecord {
 /// Status of a call, for every front end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallStatus {
-    /// A question about it is open.
+    /// A question about the call is open.
     AwaitingAnswer,
-    /// It runs.
+    /// The call runs.
     Running,
-    /// It has done what it was called for.
+    /// The call has succeeded.
     Succeeded,
-    /// It did not work, or was not allowed by a rule.
+    /// The call failed, or a rule did not allow it.
     Failed,
-    /// The user did not want it.
+    /// The user rejected the call.
     Rejected,
-    /// The turn was cancelled first.
+    /// The turn was cancelled before the call ended.
     Cancelled,
-    /// The agent was stopped first.
+    /// The agent's process ended before the call did.
     Interrupted,
-    /// It ended in a way that only another version of this program knows.
+    /// The call ended in a way that only another version of this program knows.
     Unknown,
 }
 
@@ -104,7 +104,7 @@ impl CallStatus {
         if started.question.is_some() { Self::AwaitingAnswer } else { Self::Running }
     }
 
-    /// Returns the status of a call whose question is closed: by this answer, or by the turn's end.
+    /// Returns the status of a call whose question is closed: by this answer, or by the turn's end (`None`).
     pub fn of_answer(answer: Option<&Answer>) -> Self {
         match answer.map(Answer::decision) {
             Some(decision) if decision.runs() => Self::Running,

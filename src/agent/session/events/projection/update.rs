@@ -1,4 +1,4 @@
-//! Updates: the meaning of a log entry for people, without a word of a protocol or a screen.
+//! Updates: the meaning of a log entry for people, independent of any protocol or screen.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ pub struct Update<'a> {
     pub index: usize,
     /// Time of the entry.
     pub at: Millis,
-    /// Turn that it is part of: of an update on one turn of several that turn, else the one that ran
-    /// last. `None` if that started before the reader joined.
+    /// Turn that the update is part of: the turn that the event names, else the turn that ran last. `None` if the turn
+    /// that ran last started before the reader joined.
     pub turn: Option<TurnId>,
     /// Kind of the update.
     pub kind: UpdateKind<'a>,
@@ -31,14 +31,14 @@ pub enum UpdateKind<'a> {
     TurnQueued(&'a Origin),
     /// The turn has started.
     TurnStarted,
-    /// The turn is a command's, of this name.
+    /// The turn runs the command of this name.
     CommandStarted(&'a str),
-    /// Another process goes on with the turn.
+    /// Another process resumes the turn.
     TurnResumed {
         /// `true` if text of the answer that was shown is void.
         restarts: bool,
     },
-    /// The command asks the model: what follows is an answer.
+    /// The command asks the model: the text that follows is an answer.
     CommandAsked,
     /// The model's answer goes on: Markdown.
     Text(&'a str),
@@ -48,7 +48,7 @@ pub enum UpdateKind<'a> {
     Output(&'a str),
     /// A command has failed, for this reason: Markdown.
     CommandFailed(&'a str),
-    /// A command has replied, in whose turn it is not: Markdown. The turn that runs goes on.
+    /// A command that ran without waiting for its turn has replied: Markdown. The running turn, if any, goes on.
     CommandReplied(&'a str),
     /// A request is tried again.
     Retry {
@@ -57,57 +57,57 @@ pub enum UpdateKind<'a> {
         /// `true` if text of the answer that was shown is void.
         restarts: bool,
     },
-    /// Something that people should know.
+    /// A text that people should know.
     Note {
         /// Plain text.
         text: Cow<'a, str>,
-        /// Compression of the conversation that it tells of, if it was one.
+        /// Compression of the conversation, if the text tells of one.
         compressed: Option<&'a Compressed>,
     },
-    /// The answer is whole, and cost this.
+    /// The answer is complete; the tokens that it cost.
     AnswerFinished(&'a Usage),
-    /// A call is at its next step.
+    /// A call has reached its next step.
     Call(Arc<CallStarted>, CallStep<'a>),
     /// The turn has ended.
     TurnFinished(&'a StopReason),
     /// The conversation begins anew.
     Forgotten,
-    /// The conversation goes back to before this turn.
+    /// The conversation goes back to the state before this turn.
     Rewound(TurnId),
     /// The session has another title from now on.
     SessionRenamed(&'a str),
     /// Another model answers from now on: its id.
     ModelChanged(&'a str),
-    /// The model thinks this much from now on; `None`: as much as without a choice.
+    /// The model reasons at this level from now on; `None`: at the model's default level.
     ThinkingChanged(Option<&'a str>),
-    /// Another mode holds from now on.
+    /// Another approval mode holds from now on.
     ModeChanged(Mode),
 }
 
-/// A step of a call. Calls that never began have none.
+/// A step of a call. A call that never began has no steps.
 #[derive(Debug, Clone, Copy)]
 pub enum CallStep<'a> {
-    /// It begins: with the question that the announcement has, or at once.
+    /// The call begins: with the question in its announcement, or at once if the announcement has none.
     Started,
-    /// It runs, and all that it has put out so far is this.
+    /// The call runs; its whole output so far.
     Progress(&'a str),
-    /// Its question is closed: by an answer and whose, or by the turn's end.
+    /// The call's question is closed: by this answer of this origin, or by the turn's end (`None`).
     QuestionClosed(Option<(&'a Answer, &'a Origin)>),
-    /// It has ended.
+    /// The call has ended.
     Finished(&'a ToolOutcome),
 }
 
-/// Text of the model's newest answer, for front ends that give it out whole.
+/// Text of the model's newest answer, for front ends that output an answer as a whole.
 #[derive(Debug, Default)]
 pub struct LastAnswer {
     /// Markdown.
     pub text: String,
-    /// `true` if more of it may come.
+    /// `true` if more text of the answer may come.
     open: bool,
 }
 
 impl LastAnswer {
-    /// Takes in an update.
+    /// Applies an update to the text.
     pub fn apply(&mut self, update: &UpdateKind<'_>) {
         match update {
             UpdateKind::Text(more) => {
