@@ -1,4 +1,4 @@
-//! The approvals of a session: the policy, the questions that are open, and what an answer does.
+//! The approvals of a session: the policy, the open questions, and the effects of an answer.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use tandem_policy::{Answer, Decision, Permissions, Scope};
 
 /// Parts of a session that decide if a call runs.
 pub(crate) struct Approvals {
-    /// The policy, with the approval mode and what the user said always to allow.
+    /// The policy, with the approval mode and the scopes that the user has always allowed.
     pub(crate) permissions: Arc<Permissions>,
-    /// The user's consent to what the project's own settings would run.
+    /// The user's consent to the programs that the project's own settings would run.
     pub(crate) consent: Arc<Consent>,
     /// The questions that wait for an answer.
     pub(crate) questions: Questions,
-    /// Calls that need no question, but must be shown before they run.
+    /// Gate for the calls that need no question, but that a front end may have to show before they run.
     pub(crate) gate: Arc<Gate>,
     log: Log,
 }
@@ -34,13 +34,13 @@ impl Approvals {
         Self { permissions, consent, questions, gate, log }
     }
 
-    /// Has the rules read that people have written, if they have not been, and tells people what is
-    /// wrong with them.
+    /// Reads the rules that people have written, if they have not been read yet, and tells people which of them are
+    /// wrong.
     pub(crate) async fn load_rules(&self) {
         if !self.permissions.is_loaded() {
             let permissions = Arc::clone(&self.permissions);
             let load = tokio::task::spawn_blocking(move || permissions.loaded());
-            // A fault is met again when something is checked, and then denies that.
+            // A panic is not handled here: the rules stay unread, and it comes again when they are next needed.
             drop(load.await);
         }
         for notice in self.permissions.news() {
@@ -57,7 +57,8 @@ impl Approvals {
         self.ask_until(asked, cancel, pending()).await
     }
 
-    /// Does the same for a question that is of no use any more from some time on: `None` then, too.
+    /// Announces a question and waits for its answer, like [`Self::ask`]; `None` also if the future `useless` is ready
+    /// first, which says that the answer is not needed any more.
     pub(super) async fn ask_until(
         &self,
         asked: Arc<CallStarted>,
@@ -74,13 +75,14 @@ impl Approvals {
         useless: impl Future<Output = ()>,
     ) -> Option<Answer> {
         let call = asked.call.id.clone();
-        // Before it is announced: a front end may answer at once.
+        // The question is opened before it is announced: a front end may answer at once.
         let mut answer = self.questions.open(Arc::clone(&asked));
         self.log.append(Event::CallStarted(asked));
         let answer = tokio::select! {
             biased;
             answer = &mut answer => answer.ok(),
-            // In both cases a user may have answered after the answer was looked for: what counted is in the log.
+            // In both cases below, a user may have answered after `answer` was polled and before the question is
+            // withdrawn. The front end was told that this answer counts, so the log must have it.
             () = cancel.cancelled() => {
                 self.questions.withdraw(|| ());
                 answer.try_recv().ok()
@@ -94,12 +96,12 @@ impl Approvals {
         }
         spans::question_ended(answer.as_ref().map(|(answer, _)| answer));
         self.log.append(Event::QuestionClosed { call, answer: answer.clone() });
-        // What is said after the cancel does not count.
+        // After a cancel, the call does not run, whatever the answer was.
         answer.filter(|_| !cancel.is_cancelled()).map(|(answer, _)| answer)
     }
 
-    /// Acts on an answer. Returns the content with which the call may run, if the user has
-    /// edited it, or the outcome of a call that may not.
+    /// Acts on an answer. If the call may run, returns the content that the user has edited, if they have. The error is
+    /// the outcome of a call that may not run.
     pub(crate) async fn obey(
         &self,
         answer: Option<&Answer>,
@@ -117,19 +119,20 @@ impl Approvals {
         refusal(decision).map_or(Ok(None), Err)
     }
 
-    /// Allows from now on what the user said always to allow.
+    /// Allows a scope until the session ends, because the user has answered "always", and records that in the log.
     fn allow_always(&self, scope: Scope) {
         self.log.append(Event::AlwaysAllowed { scope: scope.clone() });
         self.permissions.allow(scope);
     }
 
-    /// Takes back what the user said always to allow.
+    /// Removes a scope that the user has always allowed, and records that in the log.
     pub(crate) fn remove_always(&self, scope: Scope) {
         self.permissions.disallow(&scope);
         self.log.append(Event::AlwaysRemoved { scope });
     }
 
-    /// Writes an answer down; people are told where, or why not.
+    /// Allows a scope in this session, and saves it for later ones. People are told which file has it, or why it was
+    /// not saved.
     async fn save(&self, scope: Scope) {
         self.allow_always(scope.clone());
         let permissions = Arc::clone(&self.permissions);
@@ -147,7 +150,7 @@ impl Approvals {
     }
 }
 
-/// Returns the outcome of a call that does not run.
+/// Returns the outcome of a call that the decision stops; `None` if the call may run.
 fn refusal(decision: Decision<'_>) -> Option<ToolOutcome> {
     match decision {
         Decision::Run

@@ -1,4 +1,5 @@
-//! The calls of one answer: prepared, asked about if need be, run, and always finished.
+//! The calls of one answer of the model. Each call is prepared, judged by the policy, asked about if the policy demands
+//! it, and run. Each call gets its `CallFinished` event, also after a cancel.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -34,19 +35,21 @@ use tandem_policy::{
 };
 use tandem_sandbox::SandboxMode;
 
-/// Time for a cancelled call to end by itself before it is dropped.
+/// Time that a cancelled call has to end by itself, before its future is dropped.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Characters that a tool which reads may say beyond its limit, to say what is missing.
+/// Characters that the result of a reading tool may have beyond `read_chars`: in them, the tool says what is missing
+/// and how to read on.
 const READ_MORE: usize = 20_000;
 
 /// Maximum number of reading calls that run at once.
 const TOGETHER: usize = 8;
 
-/// The least that the model is told of a call that says more, in characters.
+/// Lower bound, in characters, of the limit on a call's result, however full the model's window is.
 const LEAST: usize = 2000;
 
-/// Runs the calls of one answer: neighbours that only read together, all else one by one.
+/// Runs the calls of one answer in order. Adjacent calls that only read run at the same time, at most `TOGETHER` of
+/// them; every other call runs alone.
 pub(crate) async fn run_all(engine: &Engine, turn: CurrentTurn<'_>, calls: Vec<Call>) {
     let room = room_for(engine, calls.len());
     let translate = |call| engine.tools.translated(call);
@@ -63,7 +66,7 @@ pub(crate) async fn run_all(engine: &Engine, turn: CurrentTurn<'_>, calls: Vec<C
         let batch: Vec<Call> = rest.drain(..readers.clamp(1, TOGETHER)).collect();
         let prepared = batch.into_iter().map(|call| prepare(engine, call, turn.cancel));
         let prepared = join_all(prepared).await;
-        // Polled in order, and so announced in order.
+        // `join_all` polls in order, so the calls of a batch are announced in the order of the answer.
         let run = |ready: Ready| {
             let span = ready.span(engine);
             run(engine, turn, ready, Caller::Model, room).instrument(span)
@@ -72,12 +75,13 @@ pub(crate) async fn run_all(engine: &Engine, turn: CurrentTurn<'_>, calls: Vec<C
     }
 }
 
-/// Runs one call that the user's prompt asks for.
+/// Runs one call that the user's prompt asks for: reading a file that the prompt mentions, or running the command line
+/// that the user typed.
 pub(crate) async fn run_for_prompt(engine: &Engine, turn: CurrentTurn<'_>, call: Call) {
     run_one(engine, turn, call, Caller::Prompt).await;
 }
 
-/// Runs one call of a command's, which the policy judges like any.
+/// Runs one call that a slash command makes. The policy judges the call like a call of the model.
 pub(crate) async fn run_for_command(engine: &Engine, turn: CurrentTurn<'_>, call: Call) {
     run_one(engine, turn, call, Caller::Agent).await;
 }
@@ -88,7 +92,7 @@ async fn run_one(engine: &Engine, turn: CurrentTurn<'_>, call: Call, caller: Cal
     run(engine, turn, ready, caller, room_for(engine, 1)).instrument(span).await;
 }
 
-/// A call and what would happen, or why it cannot.
+/// A prepared call, with its invocation or the reason why it cannot run.
 struct Ready {
     call: Call,
     kind: ToolKind,
@@ -103,13 +107,14 @@ impl Ready {
     }
 }
 
-/// Properties of a call's tool that rules look at.
+/// Properties of a call's tool that the rules look at.
 #[derive(Clone)]
 struct Tooling {
     name: String,
     aliases: &'static [&'static str],
 }
 
+/// Returns the call with the invocation that its tool has prepared. A panic of the tool becomes an error of the call.
 async fn prepare(engine: &Engine, call: Call, cancel: &CancellationToken) -> Ready {
     let Some((tool, spec)) = engine.tools.find(&call.name) else {
         let message = engine.tools.unknown(&call.name);
@@ -129,7 +134,13 @@ async fn prepare(engine: &Engine, call: Call, cancel: &CancellationToken) -> Rea
     Ready { call, kind: spec.kind, tool, invocation }
 }
 
-/// Runs one call; the model is told at most `room` characters of what comes of it.
+/// Runs one prepared call, of whose result the model is given at most `room` characters:
+///
+/// 1. The policy judges the call.
+/// 2. The call is announced in the log. Then the front end shows the call, or the user answers the question about it.
+/// 3. The call runs, unless it is denied, rejected or cancelled.
+/// 4. The result is shortened. If the call worked, the model is told the instructions for the places that it was about.
+/// 5. The end of the call is recorded.
 async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Caller, room: usize) {
     let (CurrentTurn { origin, cancel }, Ready { call, kind, tool, invocation }) = (turn, ready);
     let (id, name) = (call.id.clone(), call.name.clone());
@@ -143,7 +154,7 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
             None => Some(Checked::from(Verdict::Allow)),
         }
     };
-    // What begins after a cancel is not announced.
+    // A call that has not been announced when the turn is cancelled only gets its `CallFinished`.
     let checked = checked.filter(|_| !cancel.is_cancelled());
     let Some(Checked { verdict, variables, sandbox, shown: mut seen, .. }) = checked else {
         return engine.calls.finish(id, ToolOutcome::Cancelled);
@@ -192,7 +203,8 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
     engine.calls.finish(id, outcome);
 }
 
-/// Returns the places whose reading an answer allows from now on: the command that was asked about sees all of them.
+/// Returns the places that the user's answer allows to read from now on. The command that was asked about sees all of
+/// them, too.
 fn places_to_read(answer: &Answer) -> Vec<PathBuf> {
     match answer.decision().scope() {
         Some(Scope::Reads(places)) => places.clone(),
@@ -200,13 +212,13 @@ fn places_to_read(answer: &Answer) -> Vec<PathBuf> {
     }
 }
 
-/// Returns the summary of a call for people, who also see whether its command is in the sandbox.
+/// Returns the summary of a call for people, with a mark that says if its command runs in the sandbox.
 fn summary(invocation: &Invocation, sandbox: SandboxMode) -> Summary {
     let summary = invocation.summary.clone();
     Summary { label: sandbox_mark::marked(&summary.label, sandbox), ..summary }
 }
 
-/// Returns the access that the policy judges; `None` if the call runs as the user has typed it.
+/// Returns the access that the policy judges; `None` for a command line that the user typed, which runs unjudged.
 fn judged<'a>(caller: Caller, origin: &Origin, access: &'a Access) -> Option<Cow<'a, Access>> {
     match (caller, access) {
         (Caller::Prompt, Access::Execute { .. }) => None,
@@ -222,8 +234,8 @@ fn judged<'a>(caller: Caller, origin: &Origin, access: &'a Access) -> Option<Cow
     }
 }
 
-/// Decides on a call: by the tools that the session may use and by the policy, and asks about more while the
-/// conversation is not being saved.
+/// Decides on a call, by the tools that the session may use and then by the policy. While the store refuses the log, an
+/// allowed call with effects outside the workspace becomes a question, except in yolo mode.
 async fn check(
     engine: &Engine,
     tool: Tooling,
@@ -231,7 +243,8 @@ async fn check(
     args: &Value,
     access: &Access,
 ) -> Checked {
-    // Files that a prompt mentions are read for its sender, who has set the limit.
+    // The limit on tools does not cover the files that a prompt mentions: the sender of the prompt, who has set the
+    // limit, asks for them.
     if caller != Caller::Prompt
         && let Some(why) = engine.tools.beyond_limit(&tool.request(args, access))
     {
@@ -243,8 +256,8 @@ async fn check(
     if engine.log.is_refused() && mode != Mode::Yolo { checked.unsaved(access) } else { checked }
 }
 
-/// Applies the policy to a call: the one place where a session does. A command line is taken apart and
-/// its paths are looked up, which may take a while.
+/// Applies the policy to a call of a tool. A command line is parsed and its paths are looked up on disk, which may take
+/// a while and happens on a blocking thread.
 async fn apply_policy(
     engine: &Engine,
     tool: Tooling,
@@ -256,10 +269,11 @@ async fn apply_policy(
     if !matches!(access, Access::Execute { .. }) {
         return permissions.check(&tool.request(args, access), &Environment::default());
     }
-    // A name stands for the program that is found when the line runs.
+    // The policy judges the programs that the line's names resolve to when the line runs, so the search path must be
+    // known first.
     engine.host.terminals.find_programs().await;
     let environment = Environment::new(engine.host.terminals.environment());
-    // The user's own commands can not ask to leave it.
+    // The user's own commands run without a sandbox: they carry no request to leave one.
     let sandbox = match caller {
         Caller::Model => sandbox(engine).await,
         Caller::Prompt | Caller::Agent => Ok(None),
@@ -281,14 +295,14 @@ async fn apply_policy(
     let check = tokio::task::spawn_blocking(move || {
         permissions.check(&tool.request(&args, &access), &environment)
     });
-    // A fault in the policy must not let anything run.
+    // A panic in the policy denies the call.
     check
         .await
         .unwrap_or_else(|_| Checked::from(Verdict::Deny { why: crashed().message, rule: None }))
 }
 
-/// Returns the sandbox that commands can have. People are told once if there is to be one and none works. The
-/// error says why commands are refused, for the model.
+/// Returns the sandbox that commands run in; `None` if they run without one. If a sandbox is configured and none works
+/// here, people are told once. The error tells the model why commands are refused.
 async fn sandbox(engine: &Engine) -> Result<Option<SandboxSituation>, String> {
     let is_there = |_: &&_| !engine.host.sandbox_has_given_way();
     let Some(sandbox) = engine.host.sandbox.as_ref().filter(is_there) else { return Ok(None) };
@@ -317,20 +331,22 @@ impl Tooling {
     }
 }
 
-/// Content and variables that a call that may run is given.
+/// Content, variables and limits that a call which may run is given.
 struct Grant {
-    /// Content that the user has put in the place of the model's.
+    /// Content from the user, in place of the content that the model proposed.
     edited: Option<String>,
-    /// Environment variables of a command, besides its own.
+    /// Environment variables that a command is given in addition to its own.
     variables: Vec<(String, String)>,
     /// Mode of the sandbox that a command runs in.
     sandbox: SandboxMode,
-    /// `true` if a command that takes long goes to the background.
+    /// `true` if a command goes to the background when its time is over.
     has_clock: bool,
-    /// Files that a command sees there besides.
+    /// Files that a command sees in the sandbox in addition to those that every command sees.
     seen: ShownFiles,
 }
 
+/// Runs an allowed call until it ends, or is dropped `GRACE` after the turn was cancelled. Meanwhile the user is asked
+/// about the connections and the questions that come up in the call.
 async fn execute(
     engine: &Engine,
     (id, kind): (&str, ToolKind),
@@ -339,7 +355,8 @@ async fn execute(
     cancel: &CancellationToken,
 ) -> ToolOutcome {
     if !kind.only_reads() {
-        // After a crash, nothing may have been changed that the log knows nothing of.
+        // The start of the call is stored before the call changes anything, so that after a crash the log names every
+        // call that may have changed something.
         let begun = engine.log.len().saturating_sub(1);
         if cancel.run_until_cancelled(engine.log.kept(begun)).await != Some(true) {
             return ToolOutcome::Cancelled;
@@ -356,7 +373,7 @@ async fn execute(
     let connects = sandbox < SandboxMode::DangerFullAccess
         || matches!(invocation.access, Access::Fetch { .. });
     let connect = connects.then_some(connect);
-    // The call is allowed to run, so it may read the files outside the workspace that the question was about.
+    // The call may run, so until its end it may read the files outside the workspace that the question was about.
     let _permit = match &invocation.access {
         Access::ReadFiles { outside, .. } => {
             let paths = outside.iter().map(|file| file.path.clone());
@@ -376,7 +393,7 @@ async fn execute(
             () = cancel.cancelled() => tokio::time::timeout(GRACE, run).await.ok(),
         }
     };
-    // What is still asked about for the call is withdrawn when it has ended.
+    // Questions that are still open for the call are withdrawn at its end: `over` fires when `run` is done.
     let asked = async {
         tokio::join!(
             connections.answer(engine, cancel, &over),
@@ -398,12 +415,12 @@ fn outcome(result: Result<ToolOutput, ToolError>, cancel: &CancellationToken) ->
     }
 }
 
-/// Returns the summary of a call whose arguments could not be read.
+/// Returns the summary of a call that could not be prepared, for example because its arguments are invalid.
 fn unread(call: &Call) -> Summary {
     Summary::new(format!("Call {}", brief(call)))
 }
 
-/// Returns a call's name and arguments, cut.
+/// Returns a call's name and arguments on one line, cut to 120 characters.
 pub(crate) fn brief(call: &Call) -> String {
     let label = match &call.args {
         Value::Object(args) if args.is_empty() => call.name.clone(),
@@ -428,6 +445,7 @@ fn only_reads(engine: &Engine, call: &Call) -> bool {
     engine.tools.find(&call.name).is_some_and(|(_, spec)| spec.kind.only_reads())
 }
 
+/// Returns the context in which a call is prepared. `execute` adds the parts that only a running call has.
 fn context(
     engine: &Engine,
     call: &str,
@@ -440,11 +458,13 @@ fn context(
         let announced = log.append(Event::FileChanged { call: call.clone(), change });
         let log = log.clone();
         async move {
-            // The file is touched afterwards: a crash leaves no change that nobody knows of.
+            // The tool touches the file only after this announcement is stored, so that a crash leaves no change that
+            // is missing in the log.
             if log.kept(announced).await {
                 return Ok(());
             }
-            // The session goes on elsewhere, where nobody would know of it.
+            // Nothing is stored any more: another process runs the session now, or the store has refused for too long.
+            // No log would have the change.
             Err(ToolError::cancelled())
         }
         .boxed()
@@ -466,7 +486,7 @@ fn context(
     }
 }
 
-/// Tells people, and the model, that a command in the background has ended.
+/// Tells people, and the model with its next message, that a command in the background has ended.
 fn background_ended(job: &Job, log: &Log) {
     let Job { pid, command, .. } = job;
     let state = job.state();
@@ -480,8 +500,8 @@ fn background_ended(job: &Job, log: &Log) {
     log.append(Event::ToldNext(text));
 }
 
-/// Returns the number of characters that each of so many calls may say, so that together they take no
-/// more than half of what the model's window still has room for.
+/// Returns the maximum length, in characters, of the result of each of `calls` calls. Together the results take at most
+/// half of the room that is left in the model's window, but each may have `LEAST` characters.
 fn room_for(engine: &Engine, calls: usize) -> usize {
     let Some(window) = engine.model.input_limit() else { return usize::MAX };
     let left = window.saturating_sub(engine.size()) / 2;
@@ -489,7 +509,7 @@ fn room_for(engine: &Engine, calls: usize) -> usize {
     (chars / calls.max(1)).max(LEAST)
 }
 
-/// Shortens the result of a call to the most that the model is given of one.
+/// Shortens the result of a call to the limit for its kind of tool, and to `room` characters.
 async fn fit(
     host: &Host,
     tool: &str,
@@ -505,7 +525,7 @@ async fn fit(
         | ToolOutcome::Interrupted
         | ToolOutcome::Unknown(_) => return outcome,
     };
-    // Tools that read keep to a limit of their own, and say how to read on.
+    // Tools that read keep to `read_chars` by themselves, and say how to read on.
     let read = host.limits.read_chars.saturating_add(READ_MORE);
     let max = if kind.only_reads() { read } else { host.limits.output_chars };
     *text = host.outputs.fit(tool, std::mem::take(text), max.min(room)).await;

@@ -1,5 +1,5 @@
-//! Connections of a command in the sandbox: what the policy leaves open, the user is asked while the
-//! command waits.
+//! The connections of a command in the sandbox. The user is asked about the hosts on which the policy does not decide,
+//! while the command waits.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,29 +19,32 @@ use tandem_policy::{Answer, CONNECT, Decision, Permissions, Question, Scope, Ver
 /// Maximum number of connections that wait to be asked about.
 const MAX_WAITING: usize = 256;
 
-/// Maximum number of hosts that a question is about besides the first.
+/// Maximum number of hosts of one question, not counting the first.
 const MAX_OTHER_HOSTS: usize = 99;
 
-/// Characters of the command in the title.
+/// Maximum number of characters of the command in a question's label.
 const LONGEST: usize = 80;
 
 /// A connection that the user is to be asked about.
 struct WantedConnection {
     destination: Destination,
+    /// `true` if the settings allow the host.
     is_allowed: bool,
+    /// Sender of the decision, for which the connection waits.
     admission: oneshot::Sender<Admission>,
 }
 
 /// The connections of one command that the user is to be asked about.
 pub(super) struct Connections {
     wanted: mpsc::Receiver<WantedConnection>,
-    /// The command that connects, or the addresses that are read; on one line.
+    /// The command that connects, or the addresses that a web tool reads, on one line.
     command: String,
 }
 
 impl Connections {
-    /// Returns them, and the function that decides for the command: by the policy as it is then, and by
-    /// asking as long as somebody [answers](Self::answer).
+    /// Returns the connections of a command, and the function that decides on each. The function applies the policy as
+    /// it is at that time. Where the policy asks, the user is asked as long as [`Self::answer`] runs; afterwards such a
+    /// connection is not admitted.
     pub(super) fn of(permissions: &Arc<Permissions>, command: &str) -> (Self, Connect) {
         let (sender, wanted) = mpsc::channel(MAX_WAITING);
         let command = one_line(command, LONGEST);
@@ -57,7 +60,7 @@ impl Connections {
                 }
                 let (admission, admitted) = oneshot::channel();
                 let wanted = WantedConnection { destination, is_allowed, admission };
-                // Nobody is there when the call has ended.
+                // Sending fails when the call has ended. Then `admission` is dropped, which the line below sees.
                 drop(sender.send(wanted).await);
                 admitted.await.unwrap_or_else(|_| Admission::NotNow(ALONE.to_owned()))
             }
@@ -66,8 +69,9 @@ impl Connections {
         (Self { wanted, command }, Arc::new(connect))
     }
 
-    /// Asks until the command is over or the turn is cancelled; then the question that is open is withdrawn. The
-    /// hosts that have come up by then are asked about together, if the policy asks for the same reason.
+    /// Asks the user until the command is over or the turn is cancelled; then the open question is withdrawn.
+    /// Connections that are wanted while a question is open wait for the next question. One question is about all
+    /// waiting hosts that the same rules ask about.
     pub(super) async fn answer(
         mut self,
         engine: &Engine,
@@ -84,13 +88,14 @@ impl Connections {
             while let Ok(wanted) = self.wanted.try_recv() {
                 waiting.push_back(wanted);
             }
-            // The last answer may allow or deny the hosts that still wait: they need no question then.
+            // The last answer, or a change of the rules, may decide on the hosts that still wait: they need no
+            // question.
             let Some(asked) = self.next_question(engine, &mut waiting) else { continue };
             let HostsQuestion { first, others, question } = asked;
             let call = connections(&self.command, &first, &others);
             let answer = call.ask(engine, question, cancel, over.cancelled()).await;
             for wanted in [first].into_iter().chain(others) {
-                // A command that has ended waits for no answer any more.
+                // Sending fails if the command has ended.
                 let _ = wanted.admission.send(admission_of(answer.as_ref()));
             }
             if cancel.is_cancelled() || over.is_cancelled() {
@@ -99,8 +104,9 @@ impl Connections {
         }
     }
 
-    /// Takes connections from those that wait: the first that is asked about, with all that are asked about for
-    /// the same reason. Those that are not asked about are decided. `None`: nothing is to be asked.
+    /// Takes the next question out of `waiting`: about the first connection that the policy asks about, and the others
+    /// that the same rules ask about. Connections on which the policy decides get their decision; the rest stay in
+    /// `waiting`. `None` if the policy asks about none.
     fn next_question(
         &self,
         engine: &Engine,
@@ -128,21 +134,22 @@ impl Connections {
                     continue;
                 }
             };
-            // The command may have ended.
+            // Sending fails if the command has ended.
             let _ = wanted.admission.send(admission);
         }
         asked
     }
 }
 
-/// A question about hosts that are asked about together.
+/// One question about several connections.
 struct HostsQuestion {
     first: WantedConnection,
     others: Vec<WantedConnection>,
     question: Question,
 }
 
-/// Returns the scopes of a question about the connections of two.
+/// Returns the scopes of two questions as the scopes of one: scopes at the same place are merged if both are hosts to
+/// connect to, else the first counts.
 fn joined(some: &[Scope], others: Vec<Scope>) -> Vec<Scope> {
     let both = some.iter().cloned().zip(others);
     let both = both.map(|scopes| match scopes {
@@ -157,7 +164,7 @@ fn joined(some: &[Scope], others: Vec<Scope>) -> Vec<Scope> {
     both.collect()
 }
 
-/// Returns the call that stands for connections of a command which are asked about together.
+/// Returns the call that stands for several connections of a command in one question.
 fn connections(command: &str, first: &WantedConnection, others: &[WantedConnection]) -> OwnCall {
     let call = connection(command, &first.destination, first.is_allowed);
     if others.is_empty() {
@@ -173,7 +180,7 @@ fn connections(command: &str, first: &WantedConnection, others: &[WantedConnecti
     OwnCall { args, access, label, ..call }
 }
 
-/// Returns the call that stands for a connection of a command.
+/// Returns the call that stands for one connection of a command.
 fn connection(command: &str, destination: &Destination, is_allowed: bool) -> OwnCall {
     let Destination { host, port } = destination.clone();
     OwnCall {
@@ -192,7 +199,7 @@ fn connection(command: &str, destination: &Destination, is_allowed: bool) -> Own
     }
 }
 
-/// Returns what a yes brings, for people.
+/// Returns the effect of a yes, as a sentence for people.
 fn brings(decision: Decision<'_>) -> &'static str {
     match decision {
         Decision::Always(_) => "Commands may connect there while this session is open.",

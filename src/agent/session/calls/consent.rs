@@ -1,5 +1,5 @@
-//! The question whether the programs of the project's own settings may be used: asked before the first
-//! turn goes on, in every front end, like any other question.
+//! The question whether the programs in the project's own settings may run. It is asked at the beginning of the first
+//! turn, and shown and answered in every front end like a question about a call.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use tandem_model::Call;
 use tandem_policy::consent::{ConsentError, ConsentStatus, Executable};
 use tandem_policy::{Answer, Decision, Question, QuestionSubject, RuleName};
 
-/// Asks if nobody has answered yet. Returns whether it did.
+/// Asks for the user's consent, if it has been neither given nor refused. Returns `true` if it asked.
 pub(crate) async fn ask(engine: &Engine, cancel: &CancellationToken) -> bool {
     let Some(review) = cancel.run_until_cancelled(engine.approvals.consent.review()).await else {
         return false;
@@ -58,7 +58,7 @@ fn question(engine: &Engine, executables: &[Executable]) -> Arc<CallStarted> {
     })
 }
 
-/// Acts on the answer about the programs that were shown. Returns the outcome of the call that asked.
+/// Acts on the answer about the programs that were shown. Returns the outcome of the call that stands for the question.
 async fn take(
     engine: &Engine,
     shown: &[Executable],
@@ -84,7 +84,7 @@ async fn take(
                 }
             }
         }
-        // It stays open: whoever comes next is asked.
+        // A cancelled turn, or an answer that was not understood, decides nothing: the next turn asks again.
         _ => {}
     }
     let used = "What the folder's settings run is used.";

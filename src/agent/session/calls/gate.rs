@@ -1,7 +1,8 @@
-//! Calls that run without a question are shown first: what a front end cannot show does not run.
+//! The gate for calls that run without a question: the front end shows such a call first, and a call that it cannot
+//! show does not run.
 //!
-//! ACP 0.0.9 asks for this: the editor answers `pushToolCall` with its id for the call, and an
-//! error there means that its user would never see what happens.
+//! ACP 0.0.9 asks for this: the editor answers `pushToolCall` with its id for the call, and an error there means that
+//! the user would never see the call.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,23 +15,24 @@ use crate::session::events::event::{Origin, ToolOutcome};
 use parking_lot::Mutex;
 use tandem_host::ToolError;
 
-/// Maximum time that a silent front end holds up a call.
+/// Maximum time that a front end which reports nothing holds up a call.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The calls that wait to be shown.
 #[derive(Default)]
 pub struct Gate {
-    /// The front ends that want to say that they show a call.
+    /// Origins whose front end reports the calls that it shows; one entry for each `Watching`.
     watching: Mutex<Vec<Origin>>,
+    /// Senders of the reports that calls wait for, by the call's id.
     waiting: Mutex<HashMap<String, oneshot::Sender<Result<(), String>>>>,
 }
 
-/// A call that waits to be shown; nothing if nobody watches.
+/// The wait of a call for its report; `None` if no front end of the turn's origin watches.
 pub(super) struct Shown(Option<oneshot::Receiver<Result<(), String>>>);
 
 impl Gate {
-    /// Opens the gate for a call, which must not be announced yet: a fast front end would report in
-    /// vain. Only the front end that a turn came from can hold a call up.
+    /// Registers a call at the gate. Must happen before the call is announced: the report of a fast front end would be
+    /// lost. Only the front end that the turn's prompt came from can hold up a call.
     pub(super) fn open(&self, call: &str, origin: &Origin) -> Shown {
         if !self.watching.lock().contains(origin) {
             return Shown(None);
@@ -40,25 +42,25 @@ impl Gate {
         Shown(Some(receiver))
     }
 
-    /// Watches the calls of turns of this origin: as long as the guard lives, a call that needs no question runs only
-    /// when it is [shown](Self::pass), or when nothing is said of it for two seconds.
+    /// Watches the calls of turns of this origin. As long as the guard lives, a call that needs no question runs only
+    /// when it is reported as [shown](Self::pass), or after two seconds without a report.
     pub fn watch(self: &Arc<Self>, origin: Origin) -> Watching {
         self.watching.lock().push(origin.clone());
         Watching { gate: Arc::clone(self), origin }
     }
 
-    /// Reports that a call is shown to the user, or the reason why it cannot be: then the call does not run. The first
-    /// report counts.
+    /// Reports that a call is shown to the user. An error says why the front end cannot show the call, which then does
+    /// not run. The first report counts.
     pub fn pass(&self, call: &str, shown: Result<(), String>) {
         if let Some(waiting) = self.waiting.lock().remove(call) {
-            // The turn may have been cancelled meanwhile.
+            // The receiver is gone if the turn was cancelled or the call has waited long enough.
             let _ = waiting.send(shown);
         }
     }
 }
 
 impl Shown {
-    /// Waits until the call may run. The error is what becomes of it instead.
+    /// Waits until the call may run. The error is the outcome of a call that may not.
     pub(super) async fn passed(self, cancel: &CancellationToken) -> Result<(), ToolOutcome> {
         let Some(shown) = self.0 else { return Ok(()) };
         match cancel.run_until_cancelled(tokio::time::timeout(PATIENCE, shown)).await {
@@ -66,14 +68,14 @@ impl Shown {
                 let message = format!("Not run: the editor could not show this call: {why}");
                 Err(ToolOutcome::Failed(ToolError::new("not_shown", message)))
             }
-            // Shown, or nobody says anything.
+            // The call is shown, the time is over, or no front end watches any more.
             Some(_) => Ok(()),
             None => Err(ToolOutcome::Cancelled),
         }
     }
 }
 
-/// Guard that lives as long as a front end watches.
+/// Guard of [`Gate::watch`]: the front end watches until the guard is dropped.
 pub struct Watching {
     gate: Arc<Gate>,
     origin: Origin,
@@ -86,7 +88,7 @@ impl Drop for Watching {
             watching.swap_remove(at);
         }
         if watching.is_empty() {
-            // Nobody is left to say anything.
+            // No front end is left to report. Dropping the senders lets the waiting calls run at once.
             self.gate.waiting.lock().clear();
         }
     }

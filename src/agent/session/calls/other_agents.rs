@@ -1,13 +1,12 @@
-//! Calls in the words of other agents, which models know from their training: the names of tools and of arguments,
-//! and the built-in tool and the arguments that mean the same.
+//! The translation of calls that use the tool and argument names of other agents, which models know from their
+//! training, to the built-in tools and their arguments.
 
 use serde_json::{Map, Value, json};
 
 /// Prefixes that some models put before the name of a tool.
 const PREFIXES: [&str; 2] = ["functions.", "default_api."];
 
-/// Names of tools of other agents, in small letters and without `_` and `-`, and the built-in tool that does the
-/// same.
+/// Names of other agents' tools, in lower case and without `_` and `-`, each with the built-in tool that does the same.
 const TOOLS: &[(&str, &str)] = &[
     ("bash", "run_shell_command"),
     ("shell", "run_shell_command"),
@@ -53,10 +52,11 @@ const TOOLS: &[(&str, &str)] = &[
     ("websearch", "google_web_search"),
 ];
 
-/// Tools of other agents that are several in one: an argument `command` says which one is meant.
+/// Names of other agents' tools that have several commands. The argument `command` names the command.
 const EDITORS: [&str; 2] = ["strreplaceeditor", "strreplacebasededittool"];
 
-/// Commands of these, and the built-in tool that does the same. There is none for `insert` and `undo_edit`.
+/// Commands of the tools in `EDITORS`, each with the built-in tool that does the same. No built-in tool does the same
+/// as `insert` and `undo_edit`: these go to `replace`.
 const EDITOR_COMMANDS: &[(&str, &str)] = &[
     ("view", "read_file"),
     ("create", "write_file"),
@@ -65,7 +65,7 @@ const EDITOR_COMMANDS: &[(&str, &str)] = &[
     ("undo_edit", "replace"),
 ];
 
-/// Other names of arguments, each with the argument's own name.
+/// Pairs of another agent's name for an argument and the argument's own name.
 type ArgumentNames = &'static [(&'static str, &'static str)];
 
 const FILE: ArgumentNames = &[
@@ -80,7 +80,7 @@ const DIRECTORY: ArgumentNames =
 
 const PROCESS: ArgumentNames = &[("bash_id", "pid"), ("shell_id", "pid"), ("task_id", "pid")];
 
-/// Other names of the arguments of built-in tools.
+/// Other agents' names for the arguments of each built-in tool.
 const ARGUMENTS: &[(&str, &[ArgumentNames])] = &[
     (
         "run_shell_command",
@@ -141,7 +141,7 @@ const ARGUMENTS: &[(&str, &[ArgumentNames])] = &[
     ("web_fetch", &[&[("urls", "url")]]),
 ];
 
-/// Arguments of other agents' tools that change nothing of what a call does.
+/// Arguments of other agents' tools that do not change the effect of a call, for each built-in tool. They are dropped.
 const IDLE_ARGUMENTS: &[(&str, &[&str])] = &[
     (
         "run_shell_command",
@@ -157,7 +157,7 @@ const IDLE_ARGUMENTS: &[(&str, &[&str])] = &[
     ("replace", &["explanation"]),
 ];
 
-/// Other names of a todo's description.
+/// Other agents' names for a todo's description.
 const TODO_DESCRIPTIONS: [&str; 3] = ["content", "step", "title"];
 
 /// A call of a built-in tool.
@@ -165,11 +165,12 @@ const TODO_DESCRIPTIONS: [&str; 3] = ["content", "step", "title"];
 pub(super) struct BuiltInCall {
     /// Name of the tool.
     pub(super) tool: &'static str,
-    /// Its arguments.
+    /// Arguments of the call, under the tool's own names.
     pub(super) args: Value,
 }
 
-/// Returns the call of a built-in tool that means the same as one of another agent's tool, if there is one.
+/// Returns the call of a built-in tool that means the same as a call of another agent's tool; `None` if no built-in
+/// tool does.
 pub(super) fn translate(name: &str, args: Value) -> Option<BuiltInCall> {
     let bare = without_prefix(name);
     let key = key(bare);
@@ -179,13 +180,14 @@ pub(super) fn translate(name: &str, args: Value) -> Option<BuiltInCall> {
     let own = ARGUMENTS.iter().map(|(tool, _)| *tool).find(|tool| self::key(tool) == key);
     let tool =
         own.or_else(|| TOOLS.iter().find(|(other, _)| *other == key).map(|(_, tool)| *tool))?;
-    // In calls of `read_file` itself `offset` counts lines to skip; other agents name the first line with it.
+    // In calls of `read_file` itself, `offset` is the number of lines to skip. For other agents, it is the number of
+    // the first line.
     let args = if bare == tool { args } else { first_line(tool, args) };
     Some(BuiltInCall { tool, args: arguments(tool, args) })
 }
 
-/// Returns the arguments of a call of a built-in tool under the names that the tool knows. Two names of one argument
-/// with different values are left as they are, so that the tool refuses them.
+/// Returns the arguments of a call of a built-in tool under the names that the tool knows. An argument that is there
+/// under two names with different values is left as it is, so that the tool refuses the call.
 pub(super) fn arguments(tool: &str, args: Value) -> Value {
     let Value::Object(mut args) = args else { return args };
     let groups = ARGUMENTS.iter().filter(|(of, _)| *of == tool).flat_map(|(_, groups)| *groups);
@@ -211,7 +213,7 @@ pub(super) fn without_prefix(name: &str) -> &str {
     PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
 }
 
-/// Returns a name in small letters without `_` and `-`, so that `TodoWrite`, `todo_write` and `todo-write` are one.
+/// Returns a name in lower case without `_` and `-`, so that `TodoWrite`, `todo_write` and `todo-write` are the same.
 fn key(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '_' | '-')).map(|c| c.to_ascii_lowercase()).collect()
 }
@@ -223,7 +225,7 @@ fn editor_call(args: Value) -> Option<BuiltInCall> {
     Some(BuiltInCall { tool, args: arguments(tool, Value::Object(args)) })
 }
 
-/// Gives an argument its own name, unless it is there already with another value.
+/// Renames the argument `other` to `own`, unless `own` is there already with another value.
 fn rename(args: &mut Map<String, Value>, other: &str, own: &str) {
     let Some(value) = args.get(other) else { return };
     match args.get(own) {
@@ -236,7 +238,7 @@ fn rename(args: &mut Map<String, Value>, other: &str, own: &str) {
     }
 }
 
-/// Puts a number of lines to skip in the place of a number of the first line.
+/// Replaces the number of the first line in `offset` of `read_file` by the number of lines to skip.
 fn first_line(tool: &str, args: Value) -> Value {
     let Value::Object(mut args) = args else { return args };
     if tool == "read_file"
@@ -247,7 +249,7 @@ fn first_line(tool: &str, args: Value) -> Value {
     Value::Object(args)
 }
 
-/// Makes a command line of a list of words. Of `["bash", "-lc", LINE]` only the line counts.
+/// Replaces a `command` that is a list of words by a command line. Of `["bash", "-lc", LINE]`, only the line is used.
 fn join_command(args: &mut Map<String, Value>) {
     let Some(Value::Array(words)) = args.get("command") else { return };
     let Some(words) = words.iter().map(Value::as_str).collect::<Option<Vec<_>>>() else { return };
@@ -258,7 +260,7 @@ fn join_command(args: &mut Map<String, Value>) {
     args.insert("command".to_owned(), Value::String(line));
 }
 
-/// Returns a word as a shell reads it literally.
+/// Returns a word quoted, if need be, so that a shell takes it literally.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -267,7 +269,8 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Reads `view_range`: the first line and the last one, -1 for the end.
+/// Replaces `view_range`, the numbers of the first line and of the last one (-1: the end), by `start_line` and
+/// `end_line`.
 fn view_range(args: &mut Map<String, Value>) {
     let Some(range) = args.get("view_range") else { return };
     if let Some([Some(first), Some(last)]) =
@@ -281,7 +284,7 @@ fn view_range(args: &mut Map<String, Value>) {
     }
 }
 
-/// Reads options of `grep`.
+/// Replaces the options `-i` and `output_mode` by `case_sensitive` and `names_only`.
 fn grep_flags(args: &mut Map<String, Value>) {
     if let Some(Value::Bool(ignores_case)) = args.get("-i") {
         let is_sensitive = !ignores_case;
@@ -297,7 +300,7 @@ fn grep_flags(args: &mut Map<String, Value>) {
     args.entry("names_only").or_insert(json!(names_only));
 }
 
-/// Gives the arguments of each edit in a list of edits their own names.
+/// Renames the arguments of each edit in a list of edits to the names that `replace` knows.
 fn edits(args: &mut Map<String, Value>) {
     let Some(Value::Array(edits)) = args.get_mut("edits") else { return };
     for edit in edits {
@@ -305,7 +308,7 @@ fn edits(args: &mut Map<String, Value>) {
     }
 }
 
-/// Leaves a description and a status of each todo: other agents have ids and priorities besides.
+/// Reduces each todo to its description and status. Other agents' todos also have ids and priorities, for example.
 fn todos(args: &mut Map<String, Value>) {
     let Some(Value::Array(todos)) = args.get_mut("todos") else { return };
     for todo in todos.iter_mut().filter_map(Value::as_object_mut) {

@@ -1,5 +1,5 @@
-//! Calls of the agent's own that come up while another call runs: the policy judges them, and people are
-//! asked about them as about any call, while that other call waits.
+//! Calls that the agent itself makes while a call of a tool runs, such as a connection of a running command. The policy
+//! judges them, and people are asked about them as about any call, while the tool's call waits.
 
 use std::sync::Arc;
 
@@ -13,29 +13,29 @@ use tandem_host::{Access, Summary, ToolKind, ToolOutput};
 use tandem_model::Call;
 use tandem_policy::{Answer, Decision, Environment, Permissions, PolicyRequest, Question, Verdict};
 
-/// A call of the agent's own.
+/// A call that the agent itself makes.
 pub(super) struct OwnCall {
-    /// Name by which rules know the call; no tool has it.
+    /// Name of the call in rules. No tool has this name.
     pub(super) name: &'static str,
     pub(super) args: Value,
     pub(super) access: Access,
     pub(super) kind: ToolKind,
-    /// One line for people.
+    /// Label of the call for people, on one line.
     pub(super) label: String,
-    /// Says for people what a yes has brought.
+    /// Function that returns the effect of a yes, as a sentence for people.
     pub(super) done: fn(Decision<'_>) -> &'static str,
 }
 
 impl OwnCall {
-    /// Applies the policy.
+    /// Applies the policy to the call.
     pub(super) fn judge(&self, permissions: &Permissions) -> Verdict {
         let Self { name, args, access, .. } = self;
         let request = PolicyRequest { tool: name, aliases: &[], args, access };
         permissions.check(&request, &Environment::default()).verdict
     }
 
-    /// Asks about the call, and ends it. `None`: the turn was cancelled, or the question was `useless` before
-    /// anybody answered.
+    /// Asks the user about the call, acts on the answer, and records the end of the call. `None` if the turn was
+    /// cancelled, or the future `useless` was ready, before an answer came.
     pub(super) async fn ask(
         self,
         engine: &Engine,
@@ -66,7 +66,7 @@ impl OwnCall {
     }
 }
 
-/// Waits for the next that comes up; `None` when the other call is over, or its turn is cancelled.
+/// Waits for the next item that a running call sends; `None` when that call is `over`, or its turn is cancelled.
 pub(super) async fn next<T>(
     waiting: &mut mpsc::Receiver<T>,
     cancel: &CancellationToken,

@@ -1,4 +1,4 @@
-//! Questions that are open: the first answer wins, whichever front end it comes from.
+//! The questions about calls. The first answer to a question counts, whichever front end it comes from.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,25 +13,26 @@ use tandem_policy::{Answer, Question};
 /// Reason why an answer did not count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AnswerError {
-    /// Somebody was faster.
+    /// Another answer came first.
     AlreadyAnswered {
         /// Front end of the answer that counted.
         by: Origin,
         /// The answer that counted.
         answer: Answer,
     },
-    /// The turn was cancelled first.
+    /// The question was withdrawn first: the turn was cancelled, or its time was over, or another process asks it now.
     Withdrawn,
-    /// No such question was asked.
+    /// No question was asked about this call.
     NotAsked,
-    /// "Always" in a scope that was not offered.
+    /// The answer is an "always" in a scope that the question did not offer.
     NotOffered,
 }
 
 /// The questions of one session.
 #[derive(Default)]
 pub struct Questions {
-    /// State of each question, by call.
+    /// State of each question, by the call's id. The lock makes sure that only one of an answer, an expiry, a
+    /// withdrawal and a hand-over closes an open question.
     by_call: Mutex<HashMap<String, QuestionState>>,
 }
 
@@ -44,7 +45,7 @@ enum QuestionState {
         answer: Answer,
         by: Origin,
     },
-    /// Another process is going to ask again. The sender is kept, so that the turn waits as before.
+    /// Another process will ask the question again. The sender is held, not used: the turn must go on waiting.
     HandedOver {
         _waiting: oneshot::Sender<(Answer, Origin)>,
     },
@@ -52,7 +53,7 @@ enum QuestionState {
 }
 
 impl Questions {
-    /// Opens a question. Do so before anybody is told of it, or a fast answer is lost.
+    /// Opens a question. Must happen before the question is announced: a fast answer would be lost.
     pub(super) fn open(&self, asked: Arc<CallStarted>) -> oneshot::Receiver<(Answer, Origin)> {
         let (sender, receiver) = oneshot::channel();
         let call = asked.call.id.clone();
@@ -82,7 +83,7 @@ impl Questions {
         }
         let answered = QuestionState::Answered { answer: in_short(&answer), by: by.clone() };
         if let QuestionState::Open { answer: waiting, .. } = std::mem::replace(state, answered) {
-            // The turn may be ending; then nobody waits, and nothing runs.
+            // If the turn is ending, the receiver may be gone, and the call does not run.
             drop(waiting.send((answer, by)));
         }
         Ok(())
@@ -104,7 +105,8 @@ impl Questions {
         self.by_call.lock().values().filter_map(open).collect()
     }
 
-    /// Takes a question back if nobody has answered it; `first` happens before anybody notices.
+    /// Withdraws the question about a call and returns `true` if the question is open, else returns `false`. Before the
+    /// withdrawal is visible, calls `first` under the lock.
     pub(crate) fn expire(&self, call: &str, first: impl FnOnce()) -> bool {
         let mut questions = self.by_call.lock();
         let Some(state @ QuestionState::Open { .. }) = questions.get_mut(call) else {
@@ -115,8 +117,9 @@ impl Questions {
         true
     }
 
-    /// Leaves the questions about these calls to another process, if all of them are open: no answer counts any more, and
-    /// the turn waits for ever. Returns `false`, and leaves none, if one has been answered.
+    /// Leaves all open questions to another process, if each of `calls` has one: no answer counts in this process any
+    /// more, and its turn waits for ever. Returns `false`, and changes nothing, if one of `calls` has no open question,
+    /// or if `calls` is empty.
     pub(crate) fn hand_over(&self, calls: &BTreeSet<String>) -> bool {
         let mut questions = self.by_call.lock();
         let is_open =
@@ -135,8 +138,8 @@ impl Questions {
         true
     }
 
-    /// Takes all questions back that nobody has answered; `first` happens before anybody notices. What is said
-    /// from then on does not count, and nobody is told that it does.
+    /// Withdraws all open questions. Before the withdrawal is visible, calls `first` under the lock. Later answers do
+    /// not count, and get [`AnswerError::Withdrawn`].
     pub(crate) fn withdraw(&self, first: impl FnOnce()) {
         let mut questions = self.by_call.lock();
         first();
@@ -148,13 +151,13 @@ impl Questions {
     }
 }
 
-/// Returns whether the question offers an answer.
+/// Returns `true` if the question accepts an answer: an "always" must be in a scope that the question offers.
 fn offered(question: &Question, answer: &Answer) -> bool {
     answer.decision().scope().is_none()
         || question.choices().iter().any(|choice| choice.answer == *answer)
 }
 
-/// Returns the answer without its content.
+/// Returns the answer without the content that the user has edited.
 fn in_short(answer: &Answer) -> Answer {
     match answer {
         Answer::Once { .. } => Answer::Once { edited: None },

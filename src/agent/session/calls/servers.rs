@@ -1,5 +1,5 @@
-//! MCP servers in a session: those that the project's own settings name wait for the user's consent,
-//! and a prompt waits for those that are getting ready, for a bounded time.
+//! The MCP servers of a session. Servers that the project's own settings name are started only after the user's
+//! consent. A prompt waits, for a bounded time, for the servers that are connecting.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::session::events::log::Log;
 use tandem_mcp::{Hub, ServerStatus};
 use tandem_policy::consent::{Consent, ConsentError, Executable, MCP_SERVER};
 
-/// Shortest wait for servers that people are told of.
+/// Time for which a prompt waits for servers before people are told that it waits.
 const SHORT: Duration = Duration::from_millis(700);
 
 /// The MCP servers of a session.
 pub(crate) struct Servers {
-    /// The connections.
+    /// The connections to the servers.
     pub(crate) hub: Arc<Hub>,
     consent: Arc<Consent>,
     log: Log,
@@ -28,6 +28,7 @@ pub(crate) struct Servers {
 impl Servers {
     pub(crate) fn new(hub: Arc<Hub>, consent: Arc<Consent>, log: Log) -> Self {
         let agreed = Arc::clone(&consent);
+        // Checked just before each start: the program may have changed since the user has agreed to it.
         hub.start_only_if(move |server| {
             let agreed = Arc::clone(&agreed);
             async move { agreed.still_covers(MCP_SERVER, &server).await }.boxed()
@@ -35,14 +36,14 @@ impl Servers {
         Self { hub, consent, log }
     }
 
-    /// Begins to reach the servers, and waits for none. Those that the project's own settings name
-    /// are reached when the user has agreed.
+    /// Begins to connect to the servers, and waits for none. Servers that the project's own settings name are connected
+    /// when the user has agreed.
     pub(crate) fn start(&self) {
         self.hub.start();
         if !self.hub.holds() {
             return;
         }
-        // Not kept alive by the wait: a session may end before anybody agrees.
+        // The task holds the hub weakly, so that it does not keep a session alive that ends before the user agrees.
         let (consent, hub) = (Arc::clone(&self.consent), Arc::downgrade(&self.hub));
         tokio::spawn(async move {
             if consent.settled().await
@@ -53,7 +54,8 @@ impl Servers {
         });
     }
 
-    /// Waits for servers that are getting ready. That has an end, also if they have none.
+    /// Waits for the servers that are connecting. The wait is bounded: servers that are not ready by then are named in
+    /// a notice, and connect on in the background.
     pub(crate) async fn settled(&self, cancel: &CancellationToken) {
         self.hub.start();
         if self.consent.given() {
@@ -80,8 +82,8 @@ impl Servers {
         }
     }
 
-    /// Returns the status of each server. If no server has been needed yet, as in a run of nothing
-    /// but a command, the servers are connected first, within the time that a prompt would wait.
+    /// Returns the status of each server. If a server has not been started yet, as in a run that is only a slash
+    /// command, starts the servers first, and waits for them as long as a prompt would.
     pub(crate) async fn status_when_started(&self) -> Vec<ServerStatus> {
         if self.hub.idles() {
             self.start();
@@ -90,13 +92,13 @@ impl Servers {
         self.hub.status()
     }
 
-    /// Reads again which servers the settings name, and reaches all of them anew, or one; waits for
-    /// them for a while.
+    /// Reads the servers in the settings again, connects anew to all of them, or to `only` one, and waits for them for
+    /// a bounded time.
     pub(crate) async fn reload(&self, only: Option<&str>) -> Result<(), String> {
         let (hub, only) = (Arc::clone(&self.hub), only.map(str::to_owned));
         blocking(move || hub.reload(only.as_deref())).await?;
         if self.hub.holds() {
-            // What is to be agreed to may be something else now.
+            // The servers that need the user's consent may be others now.
             self.consent.look_again();
         }
         self.start();
@@ -104,8 +106,8 @@ impl Servers {
         Ok(())
     }
 
-    /// Takes an answer about the programs of the folder's own settings that a person was shown. A no ends the servers that
-    /// an earlier yes has started.
+    /// Takes the answer of a person about the programs of the folder's own settings, which that person was `shown`. A
+    /// no ends the servers that an earlier yes has started.
     pub(super) async fn answer(&self, shown: &[Executable], yes: bool) -> Result<(), ConsentError> {
         let kept = self.consent.answer(shown, yes).await;
         if !yes {
@@ -114,7 +116,7 @@ impl Servers {
         kept
     }
 
-    /// Takes such an answer, and waits for the servers that start after a yes.
+    /// Takes the same answer as [`Self::answer`], and waits for the servers that start after a yes.
     pub(crate) async fn trust_folder(
         &self,
         shown: &[Executable],

@@ -1,7 +1,7 @@
-//! The tools of a session: the built-in ones, then those of MCP servers. Their descriptions are
-//! long: they are put together when a turn first needs them, because nothing is to come before the
-//! answer to `initialize`, and freed at its end, because an idle session is to take little memory. As
-//! long as nothing has changed, models are told the same bytes.
+//! The tools of a session: the built-in tools, then the tools of MCP servers. The catalog of their specifications is
+//! large. It is built when a turn first needs it, so that it does not delay the answer to `initialize`, and freed at
+//! the end of the turn, so that an idle session takes little memory. While nothing has changed, the model is given the
+//! same bytes.
 
 use std::sync::Arc;
 
@@ -23,23 +23,24 @@ pub(crate) struct Toolbox {
     permissions: Arc<Permissions>,
     /// State of the session, which may limit the tools.
     state: CurrentState,
+    /// The catalog that was built last; `None` while it is freed.
     known: Mutex<Option<Arc<ToolCatalog>>>,
 }
 
-/// All tools, as the servers offered them at some time, and rules allowed them.
+/// A snapshot of all tools, and of the facts that it was built from.
 struct ToolCatalog {
-    /// Version of what the servers offer.
+    /// Version of the servers' offers, as counted by the hub.
     version: u64,
-    /// Number of built-in tools that are available.
+    /// Number of built-in tools that are available. They come first in `tools`.
     offered: usize,
     /// Rules from which the tools were selected.
     rules: Arc<LoadedRules>,
-    /// Names to which the session is limited, if it is.
+    /// Names of the tools to which the session is limited; `None` if it is not limited.
     limit: Option<Arc<[String]>>,
     tools: Vec<Arc<dyn Tool>>,
-    /// The specification of each tool.
+    /// The specification of each tool, in the order of `tools`.
     specs: Vec<Arc<ToolSpec>>,
-    /// The declaration of each tool that rules and the limit allow, for the model.
+    /// The declarations for the model of the tools that the rules and the limit allow.
     declarations: Arc<[ToolDeclaration]>,
 }
 
@@ -53,7 +54,8 @@ impl Toolbox {
         Self { built_in, servers, permissions, state, known: Mutex::default() }
     }
 
-    /// Returns the tool of that name, current or older. Some models write no dots in names.
+    /// Returns the tool of a name, which may be an older name of the tool. Some models write no dots in names, so `_`
+    /// is also accepted in place of each dot.
     pub(super) fn find(&self, name: &str) -> Option<(Arc<dyn Tool>, Arc<ToolSpec>)> {
         let known = self.known();
         let specs = &known.specs;
@@ -63,8 +65,8 @@ impl Toolbox {
         Some((Arc::clone(&known.tools[found]), Arc::clone(&specs[found])))
     }
 
-    /// Returns a call under the names of the tool that it means and of that tool's arguments: models also use the
-    /// names of other agents' tools. Calls of tools of servers stay as they are.
+    /// Returns a call with the names of this agent's tools and arguments in place of the names of other agents, which
+    /// models also use. The arguments of calls of MCP servers' tools stay as they are.
     pub(super) fn translated(&self, mut call: Call) -> Call {
         if self.find(&call.name).is_none() {
             let bare = other_agents::without_prefix(&call.name).to_owned();
@@ -86,7 +88,7 @@ impl Toolbox {
         call
     }
 
-    /// Returns the error for the model when it calls a tool that does not exist.
+    /// Returns the error that tells the model that a tool does not exist, or that its MCP server is not there.
     pub(super) fn unknown(&self, name: &str) -> String {
         if let Some(why) = self.servers.missing(name) {
             return format!("The tool `{name}` is unavailable now. {why}");
@@ -99,7 +101,7 @@ impl Toolbox {
         format!("Unknown tool `{name}`. Known tools: {}.", names.join(", "))
     }
 
-    /// Returns the reason, for the model, why the session may not use the tool of a call; `None` if it may.
+    /// Returns the reason, for the model, why the session's limit forbids the tool of a call; `None` if it does not.
     pub(super) fn beyond_limit(&self, request: &PolicyRequest<'_>) -> Option<String> {
         let names = self.limit()?;
         if ToolList::new(&names).has(request) {
@@ -116,19 +118,19 @@ impl Toolbox {
         ))
     }
 
-    /// Returns the names to which the session is limited, if it is.
+    /// Returns the names of the tools to which the session is limited; `None` if it is not limited.
     fn limit(&self) -> Option<Arc<[String]>> {
         self.state.look(|state| state.tools.clone())
     }
 
     /// Returns the tool declarations for the model, always in the same order.
     pub(crate) fn declarations(&self) -> Arc<[ToolDeclaration]> {
-        // Asked here only, and not for each call: it may read files.
+        // The built-in tools are counted only here, and not for each call, because `Tool::is_offered` may read files.
         let offered = self.offered().count();
         Arc::clone(&self.known_if(|known| known.offered == offered).declarations)
     }
 
-    /// Frees the catalog, which is put together anew when it is needed next.
+    /// Frees the catalog, which is built anew when it is needed next.
     pub(crate) fn free(&self) {
         *self.known.lock() = None;
     }
@@ -137,9 +139,10 @@ impl Toolbox {
         self.known_if(|_| true)
     }
 
-    /// Returns the current catalog if nothing has changed and `is_good` accepts it; otherwise a new
-    /// one.
+    /// Returns the current catalog if the servers' offers, the rules and the limit are the same and `is_good` accepts
+    /// it; otherwise builds a new one.
     fn known_if(&self, is_good: impl Fn(&ToolCatalog) -> bool) -> Arc<ToolCatalog> {
+        // Locked while a catalog is built, so that callers that come meanwhile share it.
         let mut known = self.known.lock();
         let version = self.servers.version();
         let (rules, limit) = (self.permissions.loaded(), self.limit());
@@ -152,7 +155,7 @@ impl Toolbox {
         }
     }
 
-    /// Returns the built-in tools that can do something.
+    /// Returns the built-in tools that are available now.
     fn offered(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
         self.built_in.iter().filter(|tool| tool.is_offered())
     }
@@ -184,7 +187,7 @@ impl Toolbox {
     }
 }
 
-/// Returns a tool as rules and limits see it before it is called.
+/// Returns the request by which rules and limits judge a tool before any call of it: without arguments.
 fn request<'a>(spec: &'a ToolSpec, access: &'a Access) -> PolicyRequest<'a> {
     PolicyRequest { tool: &spec.name, aliases: spec.aliases, args: &Value::Null, access }
 }

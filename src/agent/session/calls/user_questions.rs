@@ -1,5 +1,5 @@
-//! Questions that come up while a call runs: what the policy leaves open, the user is asked while the call
-//! waits.
+//! The questions of other agents that come up while a call runs. The user is asked where the policy does not decide,
+//! while the call waits.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::session::engine::Engine;
 use tandem_host::{Access, AskUser, ToolKind, UserAnswer, UserQuestion};
 use tandem_policy::{Answer, Decision, Verdict};
 
-/// Name by which rules know these calls, which no tool makes.
+/// Name of these calls in rules. No tool has this name.
 const TOOL: &str = "answer_agent";
 
-/// Maximum number of questions of one call that wait.
+/// Maximum number of questions of one call that wait to be asked.
 const WAITING: usize = 16;
 
-/// A question, and the way back of its answer.
+/// A question, and the sender of its answer.
 type Waiting = (UserQuestion, oneshot::Sender<UserAnswer>);
 
 /// The questions of one call.
@@ -28,14 +28,15 @@ pub(super) struct UserQuestions {
 }
 
 impl UserQuestions {
-    /// Returns them, and the function that asks as long as somebody [answers](Self::answer).
+    /// Returns the questions of a call, and the function that asks one. The function works as long as [`Self::answer`]
+    /// runs: afterwards a question counts as withdrawn.
     pub(super) fn of_call() -> (Self, AskUser) {
         let (sender, waiting) = mpsc::channel(WAITING);
         let ask = move |question| {
             let sender = sender.clone();
             async move {
                 let (reply, answer) = oneshot::channel();
-                // Nobody is there when the call has ended.
+                // Sending fails when the call has ended. Then `reply` is dropped, which the line below sees.
                 drop(sender.send((question, reply)).await);
                 answer.await.unwrap_or(UserAnswer::Withdrawn)
             }
@@ -44,7 +45,8 @@ impl UserQuestions {
         (Self { waiting }, Arc::new(ask))
     }
 
-    /// Answers one after another, until the call is over; then the question that is open is withdrawn.
+    /// Answers the questions one after another, until the call is over or the turn is cancelled; then the open question
+    /// is withdrawn.
     pub(super) async fn answer(
         mut self,
         engine: &Engine,
@@ -67,7 +69,7 @@ impl UserQuestions {
                     answer_of(asked.await.as_ref())
                 }
             };
-            // Whoever asked may not wait any more.
+            // Sending fails if the asking side does not wait any more.
             let _ = reply.send(answer);
         }
     }

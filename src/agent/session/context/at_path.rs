@@ -1,10 +1,10 @@
-//! `@path` in a text: where it is, and what it names. In code, in HTML and within a word it is text.
+//! The search for `@path` in a text. In code, in HTML and within a word, `@path` names nothing.
 
 use std::ops::Range;
 
 use pulldown_cmark::{Event, Parser, Tag};
 
-/// Characters that end a sentence, and not the path before them.
+/// Characters that do not belong to a path if they are at its end.
 const PUNCTUATION: [char; 9] = ['.', ',', ';', ':', '!', '?', ')', '"', '\''];
 
 /// A path that a text names.
@@ -12,16 +12,16 @@ const PUNCTUATION: [char; 9] = ['.', ',', ';', ':', '!', '?', ')', '"', '\''];
 pub(crate) struct AtPath {
     /// The path, without the escapes or quotes that it was written with.
     pub(crate) path: String,
-    /// `true` if the path is in quotes, and so is a path for sure.
+    /// `true` if the path is in quotes, and so is certainly meant as a path.
     pub(crate) quoted: bool,
-    /// Range in the text, `@` included.
+    /// Range of bytes in the text, `@` included.
     pub(super) place: Range<usize>,
 }
 
-/// All paths that a text names, in order.
+/// Returns all paths that a text names, in order.
 pub(crate) fn all(text: &str) -> Vec<AtPath> {
     let mut found = named(text);
-    // Most texts name nothing, and then nobody needs to know what in them is code.
+    // The text is parsed as Markdown only if it has a candidate: most texts have none.
     if !found.is_empty() {
         let literal = literal(text);
         let inside = |at: &AtPath| {
@@ -53,8 +53,8 @@ fn named(text: &str) -> Vec<AtPath> {
     found
 }
 
-/// The path in double quotes at the beginning, if it is whole, and how many bytes it was written
-/// with.
+/// Returns the path in double quotes at the beginning of a text, and the number of bytes of both with the quotes;
+/// `None` if the quotes are not closed on the same line.
 fn quoted(text: &str) -> Option<(String, usize)> {
     let path = text.strip_prefix('"')?.split(['"', '\n']).next()?;
     let length = path.len() + 2;
@@ -62,8 +62,8 @@ fn quoted(text: &str) -> Option<(String, usize)> {
         .then(|| (path.to_owned(), length))
 }
 
-/// The path at the beginning, and how many bytes it was written with. A backslash keeps the space
-/// after it; punctuation at the end is the sentence's.
+/// Returns the path at the beginning of a text, and the number of bytes that it takes there. A space after a backslash
+/// belongs to the path; punctuation at the end does not.
 fn path(text: &str) -> (String, usize) {
     let (mut path, mut length) = (String::new(), 0);
     let mut chars = text.chars();
@@ -78,7 +78,7 @@ fn path(text: &str) -> (String, usize) {
     (path, length - over)
 }
 
-/// Returns the ranges of a text that are code or HTML in Markdown: in order, none within another.
+/// Returns the ranges of a text that are code or HTML in Markdown, in order and not nested.
 fn literal(text: &str) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for (event, range) in Parser::new(text).into_offset_iter() {

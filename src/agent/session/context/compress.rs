@@ -1,5 +1,5 @@
-//! A conversation that has become long is told in short: the model sums up what came before, the
-//! user's own words and the newest messages stay as they are.
+//! The compression of a long conversation: the model writes a summary that replaces the older messages, and the newest
+//! messages stay as they are. The user's own words in the older messages are quoted.
 
 pub(crate) mod background;
 pub(crate) mod beginning;
@@ -20,38 +20,37 @@ use crate::session::engine::Engine;
 use crate::session::events::event::{self, Compressed, Event};
 use tandem_model::{self as model, Message};
 
-/// Percentage of the window that the user's earlier words may have.
+/// Maximum size of the user's quoted words, in percent of the model's window.
 const SAID: u64 = 10;
 
-/// Growth of the conversation, in percent of the window, after which it is compressed, or that is
-/// tried, again.
+/// Growth of the conversation, in percent of the window, after which the next compression is tried.
 const AGAIN: u64 = 10;
 
-/// Tokens of the newest results of calls that are not told in short, or a fifth of the window.
+/// Number of tokens of the newest results of calls that are not masked, or a fifth of the window if that is less.
 const NEWEST: u64 = 50_000;
 
-/// Maximum number of transcript files that the model is told of.
+/// Maximum number of files with earlier messages that the model is told of.
 const WHOLE: usize = 20;
 
-/// Advice to people when the conversation is no longer compressed by itself.
+/// Advice to people when automatic compression is off.
 const AGAIN_BY_HAND: &str =
     ". It is not tried again by itself: `/compress` does so, `/clear` begins anew.";
 
-/// Sentinel: automatic compression is off.
+/// Value of `next_size` that turns automatic compression off.
 const DISABLED: u64 = u64::MAX;
 
-/// Reason why a conversation is as long as before.
+/// Reason why a conversation was not compressed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CompressError {
-    /// There is nothing to sum up yet.
+    /// There is nothing to summarize yet.
     Nothing,
-    /// The turn is cancelled.
+    /// The turn was cancelled.
     Cancelled,
-    /// The summary that the turn waited for was given up: another model answers from now on.
+    /// The summary that the turn waited for was abandoned, because another model was chosen.
     GivenUp,
-    /// The model did not answer; why.
+    /// The model did not write a summary, for this reason.
     Model(model::Error),
-    /// The summary was empty, or longer than the messages that it sums up.
+    /// The summary was empty, or not shorter than the messages that it would replace.
     Useless,
 }
 
@@ -67,19 +66,25 @@ impl std::fmt::Display for CompressError {
     }
 }
 
-/// Has the conversation compressed if it has become long for the model's window: the summary is
-/// written beside the turns, and takes effect here, before the first request that finds it written.
-/// Only a conversation that nearly fills the window waits for it. Whether it is shorter now.
+/// Compresses the conversation if it is long for the model's window. Called before each request to the model. Returns
+/// `true` if a summary has taken effect.
+///
+/// 1. A summary that is being written in the background takes effect here once it is ready. The turn waits for it only
+///    if the conversation nearly fills the window.
+/// 2. Without one, a conversation over the threshold has its old results masked, if that saves a fifth of its size.
+/// 3. Otherwise a summary begins: in the background, or in the turn if the conversation nearly fills the window.
+/// 4. If the summary fails, people are told why, and more results are masked.
 pub(crate) async fn if_needed(engine: &Engine, cancel: &CancellationToken) -> bool {
     let Some(window) = engine.model.input_limit() else { return false };
     let is_under_way = is_under_way(engine);
     let size = engine.size();
     let threshold = share(window, engine.upkeep.compress_at);
-    // Half-way: what is left is room for the answer, and for the results of one more round.
+    // Nearly full is half-way between the threshold and the window: the rest is room for the answer, and for the
+    // results of one more round.
     let is_nearly_full = size >= threshold + window.saturating_sub(threshold) / 2;
     let newest = NEWEST.min(window / 5);
     let done = if is_under_way {
-        // Nothing is told in short meanwhile: the summary would be of what is not told any more.
+        // No result is masked while a summary is being written: the summary would not fit the conversation any more.
         if !is_nearly_full && !engine.compression.summary.is_there() {
             return false;
         }
@@ -109,7 +114,7 @@ pub(crate) async fn if_needed(engine: &Engine, cancel: &CancellationToken) -> bo
             let notice = format!("The conversation could not be compressed: {why}{again}");
             engine.log.append(Event::Notice(notice));
             mask(engine, MaskLimits { newest: newest / 4, but_last: true, least: 0 }).await;
-            // The next summary would be no shorter either, and each costs as much as the conversation.
+            // The next summary would hardly be shorter, and each costs as much as the conversation, so none is tried.
             if is_useless {
                 engine.compression.next_size.store(DISABLED, Ordering::Relaxed);
                 return false;
@@ -120,15 +125,16 @@ pub(crate) async fn if_needed(engine: &Engine, cancel: &CancellationToken) -> bo
     false
 }
 
-/// Makes a conversation shorter that the model will not take, also after `tried` tries, which are
-/// counted here; whether it did. None if the turn is cancelled.
+/// Makes a conversation shorter that the model has refused as too long. `tried` counts the tries for one request: the
+/// first summarizes, the second masks all results, and a third is not made. Returns whether the conversation is
+/// shorter; `None` if the turn is cancelled.
 pub(crate) async fn as_needed(
     engine: &Engine,
     tried: &mut usize,
     cancel: &CancellationToken,
 ) -> Option<bool> {
     let is_under_way = is_under_way(engine);
-    // A summary that was begun earlier may be of too little: it is no try.
+    // A summary that was begun earlier may cover too few messages, so it does not count as a try.
     *tried += usize::from(!is_under_way);
     let done = match *tried {
         _ if is_under_way => Some(finish(engine, cancel).await),
@@ -137,7 +143,7 @@ pub(crate) async fn as_needed(
         _ => return Some(false),
     };
     match done {
-        // `GivenUp`: another model was chosen, which may take the conversation as it is.
+        // After `GivenUp`, the model that was chosen meanwhile may take the conversation as it is.
         Some(Ok(_) | Err(CompressError::GivenUp)) => return Some(true),
         Some(Err(CompressError::Cancelled)) => return None,
         Some(Err(why)) => {
@@ -150,8 +156,9 @@ pub(crate) async fn as_needed(
     Some(mask(engine, MaskLimits { newest: 0, but_last: false, least: 0 }).await)
 }
 
-/// Compresses the conversation, and waits for the summary; one that is under way is given up, as it
-/// is of less, and not about what the user wants. That is said in `about`, if they want anything.
+/// Compresses the conversation, and waits for the summary. `about` is the user's wish on what the summary should be
+/// about, empty if there is none. A summary that is under way is abandoned: it covers fewer messages, and does not know
+/// the wish.
 pub(crate) async fn compress(
     engine: &Engine,
     about: &str,
@@ -162,7 +169,7 @@ pub(crate) async fn compress(
     write(engine, &writing, about, cancel).await
 }
 
-/// Begins the summary of the messages that the conversation begins with now. People are told.
+/// Returns the input for a summary of the conversation's older messages, and tells people that the summary begins.
 fn begin(engine: &Engine) -> Result<Writing, CompressError> {
     let old = engine.conversation(SummarizedMessages::of).ok_or(CompressError::Nothing)?;
     let size = engine.size();
@@ -172,7 +179,7 @@ fn begin(engine: &Engine) -> Result<Writing, CompressError> {
     Ok(Writing { old: Arc::new(old), model: engine.model.get(), thinking: engine.thinking(), room })
 }
 
-/// Has a summary written while the turn waits.
+/// Writes a summary and lets it take effect, while the turn waits.
 async fn write(
     engine: &Engine,
     writing: &Writing,
@@ -186,7 +193,8 @@ async fn write(
     take_effect(engine, &writing.old, summed_up.ok_or(CompressError::Cancelled)?).await
 }
 
-/// Waits for the summary that is under way. It stays if the turn is cancelled first.
+/// Waits for the summary that is under way, and lets it take effect. If the turn is cancelled first, the summary goes
+/// on.
 async fn finish(
     engine: &Engine,
     cancel: &CancellationToken,
@@ -194,6 +202,7 @@ async fn finish(
     if !engine.compression.summary.is_there() {
         engine.log.append(Event::Notice("Waiting for the summary of the conversation".to_owned()));
     }
+    // The turn waits for `there`, not for `take`: a cancel would drop `take`, and that would abort the summary.
     cancel
         .run_until_cancelled(engine.compression.summary.there())
         .await
@@ -202,14 +211,13 @@ async fn finish(
     take_effect(engine, &old, summed_up).await
 }
 
-/// Returns whether a summary is under way that fits the conversation as it is now. Only turns
-/// change the conversation, and they run one after the other: the answer stays true for the turn
-/// that asks.
+/// Returns `true` if a summary is under way that fits the conversation as it is now. That stays true for the turn that
+/// asks, because only turns change the conversation, and they run one after the other.
 fn is_under_way(engine: &Engine) -> bool {
     engine.conversation(|conversation| engine.compression.summary.is_for(conversation))
 }
 
-/// Puts a summary in the place of what it is of. What came after that stays as it is.
+/// Replaces the summarized messages by their summary. The messages after them stay as they are.
 async fn take_effect(
     engine: &Engine,
     old: &SummarizedMessages,
@@ -227,6 +235,7 @@ async fn take_effect(
     (short.snapshot, short.usage) = (snapshot, usage);
     let from = old.end(&conversation).unwrap_or(engine.log.len());
     (short.from, short.before) = (from, size);
+    // The summary is first tried on a copy, so that one that saves nothing leaves no event in the log.
     let mut after = conversation.clone();
     after.compress(&Arc::new(short.clone()), &engine.host.outputs);
     if short.snapshot.is_empty() || after.tokens() >= conversation.tokens() {
@@ -238,13 +247,14 @@ async fn take_effect(
     engine.log.append(Event::Compressed(Arc::clone(&short)));
     engine.retitle(&title);
     engine.compression.next_size.store(again, Ordering::Relaxed);
-    // The beginning is new anyway: what people have written, all of it, is in it.
+    // The conversation has a new beginning anyway, so the system instruction is made anew, too, with all instructions
+    // that people have written.
     engine.instructions.begin_anew();
     Ok(short)
 }
 
-/// Writes the messages to a file, all of them. Returns the names of the files that have what was said
-/// before.
+/// Writes the summarized messages in full to a file. Returns the names of the newest files that have earlier messages,
+/// this one included.
 async fn keep_whole(engine: &Engine, old: &SummarizedMessages) -> Vec<String> {
     let before = old.before.as_ref();
     let mut files = before.map_or_else(Vec::new, |before| before.short.whole.clone());
@@ -255,12 +265,12 @@ async fn keep_whole(engine: &Engine, old: &SummarizedMessages) -> Vec<String> {
     files
 }
 
-/// The size that a conversation of this size has when it is worth compressing again.
+/// Returns the number of tokens from which on a conversation of `size` tokens is worth compressing again.
 fn grown(size: u64, window: u64) -> u64 {
     size.saturating_add(window * AGAIN / 100)
 }
 
-/// A share of a window.
+/// Returns a share of a window, in tokens.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,4 +1,4 @@
-//! The messages that the model is told, and how much that is.
+//! The messages that the model is told, and their size in tokens.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use crate::session::events::event::{Compressed, Masked};
 use tandem_host::outputs::Outputs;
 use tandem_model::{Message, Usage, tokens};
 
-/// The messages, oldest first.
+/// The messages of a conversation, oldest first.
 #[derive(Clone, Default)]
 pub(crate) struct MessageHistory {
     messages: Vec<Arc<Message>>,
-    /// Index in the log where each of them begins, never less than that of the one before.
+    /// Index of the event with which each message begins. The indexes never decrease.
     indexes: Vec<usize>,
     /// Estimated number of tokens of the messages.
     tokens: u64,
-    /// Number of tokens that the provider counted last, with the system instruction and the tools,
-    /// and the estimate at that time.
+    /// Number of tokens that the provider counted last, including the system instruction and the tools, and the value
+    /// of `tokens` at that time.
     counted: Option<(u64, u64)>,
-    /// Beginning of the conversation, in place of the messages that were compressed.
+    /// Beginning of the conversation, in place of the compressed messages; `None` if none were compressed.
     begins: Option<Arc<Beginning>>,
 }
 
@@ -28,7 +28,7 @@ impl MessageHistory {
         &self.messages
     }
 
-    /// Index in the log where each message begins.
+    /// Returns the index of the event with which each message begins.
     pub(super) fn indexes(&self) -> &[usize] {
         &self.indexes
     }
@@ -37,7 +37,7 @@ impl MessageHistory {
         self.begins.as_ref()
     }
 
-    /// The messages but for those that tell in short what came before.
+    /// Returns the messages after the beginning that stands for the compressed messages.
     fn after_beginning(&self) -> &[Arc<Message>] {
         let beginning = self.begins.as_ref().map_or(0, |_| BEGINNING);
         self.messages.get(beginning..).unwrap_or_default()
@@ -48,8 +48,9 @@ impl MessageHistory {
         self.tokens
     }
 
-    /// Returns the size of the prompt in tokens, with all that is sent beside the messages: the
-    /// provider's count, and an estimate for the messages since then.
+    /// Returns the size of the prompt in tokens, including the system instruction and the tools: the provider's last
+    /// count and an estimate for the messages since then. If the provider has not counted, all is estimated, and
+    /// `beside` returns the number of tokens that are not messages.
     pub(super) fn size(&self, beside: impl FnOnce() -> u64) -> u64 {
         match self.counted {
             Some((counted, then)) => counted + self.tokens.saturating_sub(then),
@@ -64,7 +65,7 @@ impl MessageHistory {
         self.indexes.push(index);
     }
 
-    /// The provider has counted what it was told and has said. Some do not.
+    /// Notes the provider's count of the prompt and its answer. Some providers do not count.
     pub(super) fn count(&mut self, usage: Usage) {
         if usage.input > 0 {
             self.counted = Some((usage.input + usage.output, self.tokens));
@@ -83,8 +84,9 @@ impl MessageHistory {
         *self = Self::default();
     }
 
-    /// Returns the index at which the newest messages begin that have at most so many tokens. The
-    /// last message is always one of them, and none is a result without its call.
+    /// Returns the position of the first of the newest messages that together have at most `tokens` tokens. The last
+    /// message always belongs to them, with the answer that made the calls if it has their results, so they may have
+    /// more tokens.
     pub(super) fn split(&self, tokens: u64) -> usize {
         let mut split = self.messages.len();
         let mut sum = 0;
@@ -100,7 +102,7 @@ impl MessageHistory {
         split
     }
 
-    /// Puts what is told in short of results in their place.
+    /// Replaces results of calls by their masked texts.
     pub(super) fn mask(&mut self, all: &[Masked]) {
         let mut left: HashMap<&str, &Masked> = all.iter().map(|it| (&*it.call, it)).collect();
         let mut gone = 0;
@@ -112,14 +114,14 @@ impl MessageHistory {
             }
         }
         self.tokens = self.tokens.saturating_sub(gone);
-        // Old results were there when the provider counted.
+        // The masked results are old: they were part of the prompt that the provider counted.
         self.counted = self
             .counted
             .map(|(counted, then)| (counted.saturating_sub(gone), then.saturating_sub(gone)));
     }
 
-    /// Tells what came before in short, in the place of all messages but those that begin at
-    /// `short.from` in the log or later; where those began, and where they begin now.
+    /// Replaces all messages by the compressed beginning, except the messages that begin at `short.from` in the log or
+    /// later, which stay. Returns the position of the first message that stays, before and after the replacement.
     pub(super) fn compress(
         &mut self,
         short: &Arc<Compressed>,
@@ -135,7 +137,7 @@ impl MessageHistory {
         for message in begins.messages(outputs) {
             now.push(message, BY_NO_EVENT);
         }
-        // In the middle of a turn, its prompt comes before what is kept of it.
+        // If the messages that stay begin in the middle of a turn, the turn's prompt is repeated before them.
         if !matches!(kept.first().map(|first| &**first), Some(Message::User(_))) {
             let skipped = self.messages.len() - self.after_beginning().len();
             let (prompt, place) = prompt_again(self.after_beginning());
@@ -152,10 +154,11 @@ impl MessageHistory {
     }
 }
 
-/// Index of a message that is made of no event of its own: before that of any other.
+/// Index of a message that is made from no event of its own. It is not after the index of any other message.
 const BY_NO_EVENT: usize = 0;
 
-/// Returns the message with masked results replaced; `None` if it has none.
+/// Returns the message with its masked results replaced; `None` if it has no masked result. Takes the results that it
+/// has used out of `short`.
 fn masked(message: &Message, short: &mut HashMap<&str, &Masked>) -> Option<Message> {
     let Message::Results(results) = message else { return None };
     if !results.iter().any(|result| short.contains_key(&*result.call)) {

@@ -1,9 +1,9 @@
-//! The instructions for the model that people have written, and the changes in them.
+//! The instructions that people and MCP servers have written for the model, and the changes in them.
 //!
-//! The instructions at the start of a session are in the system instruction, which stays as it is,
-//! so that the provider's cache of the conversation's beginning stays good. Files that are found
-//! later, and changes, are told with a call's result or with the next prompt. When the beginning is
-//! made anew, it has all of them again.
+//! The system instruction has the instructions as they are at the start of a session. It does not change afterwards, so
+//! that the provider's cache of the conversation's beginning stays valid. The model is told changes, and files that are
+//! found later, with a call's result or with the next prompt. When the beginning of the conversation is made anew, as
+//! after a compression, the new system instruction has all instructions.
 
 use std::collections::{BTreeMap, HashSet};
 use std::mem;
@@ -21,14 +21,14 @@ use tandem_host::{Access, FileLocation, Invocation, ToolKind};
 use tandem_mcp::Hub;
 use tandem_model::tokens;
 
-/// Returns the current day.
+/// Function that returns the current day.
 pub type Today = Arc<dyn Fn() -> jiff::civil::Date + Send + Sync>;
 
-/// Sources of the instructions, and where they are told.
+/// Sources of the instructions, and the log in which the model is told them.
 pub(crate) struct InstructionSources {
     pub(crate) memory: Memory,
     pub(crate) workspace: Arc<Workspace>,
-    /// Number of files and directories in the first overview for the model.
+    /// Maximum number of files and directories in the overview of the workspace in the system instruction.
     pub(crate) tree_entries: usize,
     pub(crate) today: Today,
     pub(crate) servers: Arc<Hub>,
@@ -36,36 +36,37 @@ pub(crate) struct InstructionSources {
     pub(crate) state: CurrentState,
 }
 
-/// Instructions for the model, and the places where more may be found.
+/// The instructions for the model, and the directories where more may be found.
 pub(crate) struct Instructions {
     sources: InstructionSources,
-    /// Files are read under the lock: those who wait want the same ones.
+    /// The instructions that the model knows. Files are read under the lock, because a second reader would only read
+    /// the same files at the same time.
     known: Mutex<InstructionSnapshot>,
-    /// Instructions of earlier times, each with the number of events from which on it was known.
+    /// The values that `known` has had, oldest first, each with the number of events in the log when it was set.
     earlier: Mutex<Vec<(usize, InstructionSnapshot)>>,
     /// Directories of the workspace that calls of this turn have touched.
     touched: Mutex<HashSet<PathBuf>>,
 }
 
-/// Instructions as the model has been told them.
+/// The instructions as the model has been told them.
 #[derive(Clone, Default, PartialEq)]
 struct InstructionSnapshot {
     /// The system instruction; `None` before the first request.
     system: Option<Arc<str>>,
-    /// The files, as the model has been told of them.
+    /// The memory files, with their contents as the model has been told them.
     files: Vec<MemoryFile>,
-    /// Directories below the roots that have such files.
+    /// Directories below the workspace's roots that have memory files.
     below: Vec<PathBuf>,
-    /// The texts of MCP servers, by their names, as the model has been told them.
+    /// The texts of MCP servers as the model has been told them, by the servers' names.
     servers: BTreeMap<String, String>,
 }
 
-/// Changes since the model was last told the instructions.
+/// The changes since the model was last told the instructions.
 struct ContextUpdate {
     system: Arc<str>,
-    /// For the model.
+    /// Text that tells the model the changes; `None` if there are none.
     told: Option<String>,
-    /// Files that are not told to the model.
+    /// Notices for people on new files that the model is not told, with the reasons.
     untold: Vec<String>,
 }
 
@@ -75,24 +76,25 @@ impl Instructions {
         Arc::new(Self { sources, known, earlier, touched })
     }
 
-    /// Returns the reader and writer of the memory files.
+    /// Returns the reader of the memory files.
     pub(crate) fn memory(&self) -> &Memory {
         &self.sources.memory
     }
 
-    /// Returns the number of tokens of the system instruction.
+    /// Returns the number of tokens of the system instruction; 0 before the first request.
     pub(crate) fn tokens(&self) -> u64 {
         self.known.lock().system.as_deref().map_or(0, tokens::of_text)
     }
 
-    /// Returns the system instruction at the beginning of a turn. Changes since it was last told go
-    /// with the turn's prompt.
+    /// Returns the system instruction for a turn that begins, or that goes on with a shortened conversation. The model
+    /// is told the changes since the last time with the prompt.
     pub(crate) async fn instruct(self: &Arc<Self>) -> Arc<str> {
         self.touched.lock().clear();
         self.tell(Vec::new(), None).await
     }
 
-    /// Tells the model, with a call's result, what is written for the places that it is about.
+    /// Tells the model, with a call's result, the instructions that are written for the directories that the call is
+    /// about, if no earlier call of the turn was about them.
     pub(crate) async fn instruct_about(self: &Arc<Self>, call: &str, places: &[PathBuf]) {
         let new = self.touch(places);
         if !new.is_empty() {
@@ -100,7 +102,7 @@ impl Instructions {
         }
     }
 
-    /// Returns the memory files, as the model is told them from the next prompt on.
+    /// Reads the memory files as they are now: the model is told them with the next prompt.
     pub(crate) async fn files(self: &Arc<Self>) -> Vec<MemoryFile> {
         let instructions = Arc::clone(self);
         let read = move || {
@@ -110,23 +112,23 @@ impl Instructions {
         tokio::task::spawn_blocking(read).await.unwrap_or_default()
     }
 
-    /// Lets the conversation begin anew with what is written down now: the model knows nothing of
-    /// what it was told before.
+    /// Lets the next request begin with a new system instruction that has all instructions as they are then, because
+    /// the conversation begins anew or people want the files read again.
     pub(crate) fn begin_anew(&self) {
         let mut known = self.known.lock();
         known.system = None;
         self.note(&known);
     }
 
-    /// Lets the model forget what is written for the places that its calls were about.
+    /// Forgets all instructions that the model was told, with the directories that its calls were about.
     pub(crate) fn forget_places(&self) {
         let mut known = self.known.lock();
         *known = InstructionSnapshot::default();
         self.note(&known);
     }
 
-    /// Lets the model know what it knew when the event of an index happened. What it knew before
-    /// this process is not known, and is told anew.
+    /// Goes back to the instructions that the model knew at the event of an index. What it knew before this process
+    /// began is not recorded, so then it is told all of them anew.
     pub(crate) fn rewind(&self, index: usize) {
         let mut known = self.known.lock();
         let mut earlier = self.earlier.lock();
@@ -134,8 +136,8 @@ impl Instructions {
         *known = earlier.last().map(|(_, earlier)| earlier.clone()).unwrap_or_default();
     }
 
-    /// Notes what the model knows from now on. It changes in a turn only, and so after its first
-    /// event.
+    /// Records the instructions that the model knows from now on, for [`Self::rewind`]. They change only during a turn,
+    /// and so after its first event.
     fn note(&self, known: &InstructionSnapshot) {
         let mut earlier = self.earlier.lock();
         if earlier.last().is_none_or(|(_, last)| last != known) {
@@ -143,17 +145,17 @@ impl Instructions {
         }
     }
 
-    /// Reads the instructions again, those in `more` too, and tells what is new with the result of a
-    /// call, or else with the prompt. Returns the system instruction.
+    /// Reads the instructions again, also those in the directories `more`, and tells the model the changes with the
+    /// result of a call, or with the prompt if `call` is `None`. Returns the system instruction.
     async fn tell(self: &Arc<Self>, more: Vec<PathBuf>, call: Option<String>) -> Arc<str> {
         let Self { sources, .. } = &**self;
         let (instructions, servers) = (Arc::clone(self), sources.servers.instructions());
         let read = tokio::task::spawn_blocking(move || instructions.read(more, servers)).await;
         let Ok(news) = read else {
-            // A fault, and the log says which. Better an agent that follows less than none.
+            // The reading has panicked, which is logged. An agent that follows fewer instructions is better than none.
             return system(&sources.workspace, 0, (sources.today)()).into();
         };
-        // Made anew after a compression, it is often the same.
+        // A system instruction that is made anew after a compression is often the same as before.
         let is_known =
             sources.state.look(|state| state.system.as_ref().is_some_and(|it| *it == news.system));
         if !is_known {
@@ -167,7 +169,8 @@ impl Instructions {
         }
         news.system
     }
-    /// Reads the files again, those in `more` too. `servers`: the texts of the MCP servers there are.
+    /// Reads the files again, also those in the directories `more`. `servers`: the texts of the MCP servers, by name.
+    /// Blocks.
     fn read(&self, more: Vec<PathBuf>, servers: BTreeMap<String, String>) -> ContextUpdate {
         let mut known = self.known.lock();
         let mut below = known.below.clone();
@@ -202,14 +205,14 @@ impl Instructions {
         ContextUpdate { system, told: Some(told).filter(|told| !told.is_empty()), untold }
     }
 
-    /// The system instruction but for what people and servers have written.
+    /// Returns the system instruction without the instructions of people and MCP servers.
     fn beginning(&self) -> String {
         let InstructionSources { workspace, tree_entries, today, .. } = &self.sources;
         system(workspace, *tree_entries, today())
     }
 
-    /// The directories in the workspace, but for its roots, that a call was about and none before
-    /// it in this turn.
+    /// Returns the directories below the workspace's roots that a call was about, with the directories above them,
+    /// unless an earlier call of this turn was about them. Notes them for the rest of the turn.
     fn touch(&self, places: &[PathBuf]) -> Vec<PathBuf> {
         let roots = self.sources.workspace.roots();
         let mut touched = self.touched.lock();
@@ -217,7 +220,7 @@ impl Instructions {
         for path in places {
             let Some(root) = roots.iter().find(|root| path.starts_with(root)) else { continue };
             let below = path.ancestors().take_while(|dir| dir != root);
-            // Who has met a directory has met those above it.
+            // If a directory was touched, the directories above it were, too.
             let below = below.take_while(|dir| touched.insert((*dir).to_owned()));
             let mut below: Vec<_> = below.map(Path::to_owned).collect();
             below.reverse();
@@ -227,7 +230,8 @@ impl Instructions {
     }
 }
 
-/// The directories that a call is about.
+/// Returns the directories that a call is about: the directories of the files that it reads or edits, its other
+/// locations, and the working directory of a command.
 pub(crate) fn places(kind: ToolKind, invocation: &Invocation) -> Vec<PathBuf> {
     let directory = |place: &FileLocation| {
         let path = Path::new(&place.path);
@@ -248,8 +252,8 @@ fn written(files: &[MemoryFile]) -> String {
     if told.is_empty() { told } else { format!("{WRITTEN}{told}") }
 }
 
-/// Returns the texts of MCP servers about themselves, if there are any. Each line is marked, so
-/// that none can be taken for an end of the text.
+/// Returns the texts of MCP servers for the system instruction; empty if there are none. Each line is quoted with `> `,
+/// so that no text can look like the end of the quote.
 fn from_servers(servers: &BTreeMap<String, String>) -> String {
     let block = |(name, text): (&String, &String)| {
         let quoted: String = text.lines().map(|line| ["> ", line, "\n"].concat()).collect();
@@ -259,7 +263,7 @@ fn from_servers(servers: &BTreeMap<String, String>) -> String {
     if told.is_empty() { told } else { format!("{SERVERS}{told}") }
 }
 
-/// Returns the text that tells a model that knows the old contents of the files the new ones.
+/// Returns the text that tells the model which memory files are new, changed or gone; `None` if none is.
 fn changes(before: &[MemoryFile], now: &[MemoryFile]) -> Option<String> {
     let told = |files: &[MemoryFile], path: &Path| {
         files.iter().any(|file| file.path == path && file.content.is_ok())

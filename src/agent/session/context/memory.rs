@@ -14,7 +14,7 @@ pub use self::places::Places;
 use tandem_host::memory_file;
 use tandem_host::workspace::Workspace;
 
-/// Returns whether the model may be told the memory files of a folder.
+/// Function that returns `true` if the model may be told the memory files of a folder.
 type Trusts = Box<dyn Fn(&Path) -> bool + Send + Sync>;
 
 /// Reader of the memory files.
@@ -23,22 +23,25 @@ pub struct Memory {
     trusts: Trusts,
 }
 
-/// One file, and what it says; or why that is not told.
+/// A memory file, with its text or the reason why the model is not told it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryFile {
-    /// Absolute.
+    /// Absolute path of the file.
     pub path: PathBuf,
-    /// Trimmed, with what it imports, and not empty.
+    /// Text of the file with its imports, trimmed and not empty. The error is the reason why the model is not told the
+    /// file.
     pub content: Result<String, String>,
 }
 
 impl Memory {
-    /// `trusts` says no to a folder of a project whose files are not to be followed.
+    /// Returns a reader of the memory files in `places`. `trusts` returns `false` for a folder whose memory files the
+    /// model must not be told.
     pub fn new(places: Places, trusts: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
         Self { places, trusts: Box::new(trusts) }
     }
 
-    /// The file that what the user wants remembered is added to.
+    /// Returns the file to which facts are added that the user wants remembered; `None` if the user has no own
+    /// directory.
     pub fn user_file(&self) -> Option<PathBuf> {
         self.places.user_file()
     }
@@ -48,8 +51,8 @@ impl Memory {
         self.places.name()
     }
 
-    /// Reads the files that there are: the user's own, then those at the workspace's roots and
-    /// above, then those in `more`, directories in the workspace.
+    /// Reads the memory files in this order: the user's own, the files at the workspace's roots and above, and the
+    /// files in the directories `more` of the workspace. Later files count more. Blocks.
     pub(super) fn read(&self, workspace: &Workspace, more: &[PathBuf]) -> Vec<MemoryFile> {
         let mut reading =
             MemoryReader { memory: self, workspace, files: Vec::new(), ids: HashSet::new() };
@@ -76,7 +79,7 @@ impl Memory {
         reading.files
     }
 
-    /// Adds a line to the user's own file; which file that is. What it says otherwise is kept.
+    /// Adds a line to the user's own file, which otherwise stays as it is. Returns the file.
     pub(crate) fn add(&self, fact: &str) -> Result<PathBuf, String> {
         let file = self.user_file().ok_or("Your home directory is unknown: set `HOME`.")?;
         memory_file::add(&file, fact).map_err(|err| err.message)?;
@@ -84,20 +87,22 @@ impl Memory {
     }
 }
 
-/// Memory files read so far.
+/// The memory files that were read so far.
 struct MemoryReader<'a> {
     memory: &'a Memory,
     workspace: &'a Workspace,
     files: Vec<MemoryFile>,
-    /// Device and inode numbers of the files read.
+    /// Device and inode numbers of the files that were read: a file with several paths is read once.
     ids: HashSet<(u64, u64)>,
 }
 
 impl MemoryReader<'_> {
-    /// Reads what is in a directory of a project, or above one.
+    /// Reads the memory files in a directory of a project, or above a project, if the folder is trusted. Otherwise
+    /// lists them as not told.
     fn add_trusted(&mut self, directory: &Path, of_project: bool, allowed: &[PathBuf]) {
         let files = self.memory.places.in_directory(directory, of_project);
-        // The judgement resolves the whole path of the directory, which may be one of very many.
+        // Most directories have no memory file, and there may be very many of them. Judging the trust in each would
+        // resolve its whole path.
         if of_project && files.is_empty() {
             return;
         }
@@ -110,8 +115,8 @@ impl MemoryReader<'_> {
         }
     }
 
-    /// Reads what is in a directory; what it leads to must be in one of those that are `allowed`. Says which files
-    /// outside of the project only the project names.
+    /// Reads the memory files in a directory. Files that they link to or import must be in one of the directories in
+    /// `allowed`. Outside of a project, also lists the files that only the project's settings name, as not told.
     fn add(&mut self, directory: &Path, of_project: bool, allowed: &[PathBuf]) {
         let before = self.files.len();
         for path in self.memory.places.in_directory(directory, of_project) {
@@ -120,7 +125,7 @@ impl MemoryReader<'_> {
                 continue;
             }
             let content = self.content(&path, allowed);
-            // The same text under two names is told once.
+            // The model is told the same text under two names only once.
             let known = self.files[before..].iter().any(|file| file.content == content);
             if content.as_deref() != Ok("") && !known {
                 self.files.push(MemoryFile { path, content });
@@ -140,7 +145,7 @@ impl MemoryReader<'_> {
         if let Some(rules) = hidden(self.workspace, &real) {
             return Err(format!("it is ignored by {rules}"));
         }
-        // A user's own file may be a link to anywhere.
+        // A file in the user's own directories may link to any place, also to a file that may hold secrets.
         let places = &self.memory.places;
         let own = path.parent().is_some_and(|dir| places.user.iter().any(|user| user == dir));
         let directory = allowed.iter().find(|dir| real.starts_with(dir)).filter(|_| !own);
@@ -170,7 +175,7 @@ mod tests {
 
     use super::*;
 
-    /// Number of times that the files are read: without the repair, some of so few are outside.
+    /// Number of times that the files are read: enough that, without the protection, some reads are outside.
     const ROUNDS: usize = 1000;
 
     #[test]

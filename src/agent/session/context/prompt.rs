@@ -1,6 +1,5 @@
-//! The system instruction. The same bytes for a whole session, so that the provider's cache of the
-//! conversation's beginning stays good: no clock, nothing that changes by itself but the date,
-//! which is that of the beginning.
+//! The text of the system instruction. It has no time of day, and its date is that of the conversation's beginning, so
+//! that it stays the same for a whole session and the provider's cache of the conversation's beginning stays valid.
 
 use jiff::civil::Date;
 
@@ -40,8 +39,8 @@ use flags that do not ask.
 - If something failed or was not checked, say so.
 ";
 
-/// The system instruction for a session in this workspace that begins today, with the names of up to
-/// so many files.
+/// Returns the system instruction for a session that begins `today` in this workspace, with an overview of at most
+/// `tree_entries` files and directories.
 pub(super) fn system(workspace: &Workspace, tree_entries: usize, today: Date) -> String {
     let roots: Vec<_> =
         workspace.roots().iter().map(|root| format!("- {}\n", root.display())).collect();

@@ -1,5 +1,5 @@
-//! Going back to before an earlier prompt: which prompts there are, and which parts of a log the
-//! model has never been told then.
+//! Rewinding the conversation to before an earlier prompt: the prompts to go back to, and the parts of a log that
+//! rewinds have taken out of the conversation.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -14,22 +14,22 @@ use crate::session::state::undo::ChangeHistory;
 /// A prompt that the conversation can go back to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EarlierPrompt {
-    /// Its turn.
+    /// Turn of the prompt.
     pub turn: TurnId,
     /// The prompt as one text.
     pub text: String,
-    /// Time at which its turn began.
+    /// Time at which the turn began.
     pub at: Millis,
-    /// Number of files that calls have changed since, without those that are restored.
+    /// Number of files that calls have changed since the turn began, without the files that are restored.
     pub changed_files: usize,
-    /// Index in the log where its turn began.
+    /// Index in the log where the turn began.
     pub(crate) started: usize,
 }
 
 /// The prompts that the conversation can go back to, folded from the log.
 #[derive(Debug, Default)]
 pub struct EarlierPrompts {
-    /// The turns that have begun, oldest first.
+    /// The turns that have begun and are not rewound, oldest first.
     turns: Vec<StartedTurn>,
     changes: ChangeHistory,
 }
@@ -41,12 +41,12 @@ struct StartedTurn {
     prompt: Arc<[PromptPart]>,
     at: Millis,
     started: usize,
-    /// `true` if it changes what the model is told, as a prompt does, and few commands do.
+    /// `true` if the turn changes the model's messages, as a prompt does, and a few commands do.
     is_told: bool,
 }
 
 impl EarlierPrompts {
-    /// Folds all entries that a reader has now.
+    /// Folds all entries that a reader has now. Returns the prompts.
     pub(crate) fn of(log: &mut Reader) -> Self {
         let mut prompts = Self::default();
         while let Some(entry) = log.try_next_run() {
@@ -72,7 +72,7 @@ impl EarlierPrompts {
         self.turns.iter_mut().next_back().into_iter().for_each(|turn| turn.is_told = told);
     }
 
-    /// Returns whether there is none.
+    /// Returns `true` if there is no prompt to go back to.
     pub fn is_empty(&self) -> bool {
         !self.turns.iter().any(|turn| turn.is_told)
     }
@@ -101,18 +101,17 @@ impl EarlierPrompts {
     }
 }
 
-/// The parts of a log that the model has never been told, because the conversation went back to
-/// before them.
+/// The parts of a log that count as never told to the model, because the conversation was rewound to before them.
 #[derive(Debug, Default)]
 pub(super) struct RewoundParts {
-    /// Indexes of events; in order, and apart.
+    /// Ranges of event indexes, in order and not overlapping.
     parts: Vec<Range<usize>>,
-    /// Index up to which the log was read for this.
+    /// Index after the last event that was read to find the parts.
     end: usize,
 }
 
 impl RewoundParts {
-    /// Finds them in all that a reader has now.
+    /// Finds the parts in all entries that a reader has now.
     pub(super) fn of(log: &mut Reader) -> Self {
         let (mut starts, mut parts) = (HashMap::new(), Vec::<Range<usize>>::new());
         while let Some(entry) = log.try_next_run() {
@@ -131,12 +130,12 @@ impl RewoundParts {
         Self { parts, end: log.position() }
     }
 
-    /// Returns whether the log was read up to an event and further.
+    /// Returns `true` if the event at an index was read to find the parts.
     pub(super) fn covers(&self, index: usize) -> bool {
         index < self.end
     }
 
-    /// Returns whether an event is in one of the parts.
+    /// Returns `true` if the event at an index is in one of the parts.
     pub(super) fn contains(&self, index: usize) -> bool {
         let after = self.parts.partition_point(|part| part.start <= index);
         after.checked_sub(1).is_some_and(|at| self.parts[at].contains(&index))

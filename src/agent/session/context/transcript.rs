@@ -1,6 +1,7 @@
-//! The conversation as the model is told it, made from the events.
+//! The conversation as the model is told it, folded from the events of the log.
 //!
-//! One more reader of the log: it folds each event in once, however often the model is asked.
+//! The transcript reads the log incrementally: it folds each event in once, however often the model is asked. Only a
+//! rewind makes it fold the log anew.
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
@@ -26,50 +27,51 @@ use tandem_policy::{Answer, Decision};
 pub(crate) struct Transcript {
     log: Reader,
     outputs: Arc<Outputs>,
-    /// The parts of the log that are not folded in, but for what counts all the same.
+    /// The parts of the log that a rewind has taken out of the conversation. Only a few of their events are folded in.
     rewound: RewoundParts,
-    /// Index of the event that is folded in.
+    /// Index of the event that is being folded in.
     index: usize,
     conversation: MessageHistory,
     record: WorkRecord,
-    /// Number of the model's answers, with those that it has forgotten or never given.
+    /// Number of the model's answers, including the answers that were forgotten or rewound.
     answers: usize,
-    /// Ids of the calls that the model knows to have asked for.
+    /// Ids of the model's calls since the model last forgot the conversation.
     known_calls: HashSet<String>,
     /// `true` if the model was last told that plan mode is on.
     plan_told: bool,
-    /// Prompts whose turn has not come.
+    /// Prompts of the turns that have not begun.
     queued: HashMap<TurnId, Vec<PromptPart>>,
-    /// The turn that runs, and where its messages begin.
+    /// The turn that runs, and the position of its first message in the conversation.
     running: Option<(TurnId, usize)>,
-    /// The user's message, until the model is asked: what it mentions is still added.
+    /// The user's message that is being put together. Until the model is asked, the content of mentioned files is
+    /// added.
     user: Vec<Part>,
-    /// The prompt as the user's message begins with it, until that is whole.
+    /// The prompt with which the user's message begins; `None` once that message is complete.
     prompt: Option<Vec<Part>>,
-    /// Index of the event that the user's message, the answer, and the calls begin with.
+    /// Indexes of the events with which the user's message, the answer, and the results of the calls begin.
     user_index: usize,
     answer_index: usize,
     calls_index: usize,
-    /// The calls that read what the prompt mentions, or run it.
+    /// Ids of the calls that read the files that the prompt mentions, or that run its command line.
     mentioned: Vec<String>,
     /// `true` if the prompt is a command line.
     shell: bool,
     /// Text so far of the answer that is being streamed.
     text: String,
-    /// The message with the part of an answer that came before it was cut off, if that was so last.
+    /// The message with the first part of the last answer that was cut off.
     cut_off: Option<Arc<Message>>,
-    /// The calls of the last answer, and what has come of each.
+    /// The calls of the last answer, each with its outcome; `None` until the call has ended.
     calls: Vec<(Call, Option<ToolOutcome>)>,
-    /// Those of them that were allowed to begin.
+    /// Ids of the calls of the last answer that were allowed to run.
     begun: HashSet<String>,
-    /// The user's words on calls that they rejected, by call.
+    /// Messages of the user on calls that they rejected, by the call's id.
     objections: HashMap<String, String>,
-    /// Additional text for the model with the results of calls, by call.
+    /// Texts that the model is told after a call's result, by the call's id.
     told: HashMap<String, String>,
-    /// Texts for the model with the next results of calls, or with the next prompt.
+    /// Texts that the model is told with the next results of calls or with the next prompt, whichever comes first.
     next: Vec<String>,
-    /// The files that the user has put back since the model was last asked, and the calls whose
-    /// changes that took back.
+    /// Lines for the model: the files that the user has restored since the last prompt, each with the call whose change
+    /// the user has undone.
     restored: Vec<String>,
 }
 
@@ -105,7 +107,7 @@ impl Transcript {
         }
     }
 
-    /// Returns the messages that are whole, but for what is still added to the last.
+    /// Returns the complete messages, without the message that is being put together.
     pub(crate) fn conversation(&mut self) -> &MessageHistory {
         self.catch_up();
         &self.conversation
@@ -117,33 +119,33 @@ impl Transcript {
         !self.user.is_empty() || !self.text.is_empty() || !self.calls.is_empty()
     }
 
-    /// Returns `true` if the model has not answered what it was told last, or not to the end.
+    /// Returns `true` if the model has not answered the last message, or has answered it only in part.
     pub(crate) fn is_unanswered(&mut self) -> bool {
         self.catch_up();
         let last = self.conversation.messages().last();
         last.is_some_and(|last| !matches!(**last, Message::Assistant(_))) || self.is_cut_off()
     }
 
-    /// Returns `true` if the last message is a part of an answer that was cut off.
+    /// Returns `true` if the last message is the first part of an answer that was cut off.
     fn is_cut_off(&self) -> bool {
         let last = self.conversation.messages().last();
         last.zip(self.cut_off.as_ref()).is_some_and(|(last, cut_off)| Arc::ptr_eq(last, cut_off))
     }
 
-    /// Returns the size of the prompt in tokens; `beside` returns the tokens that are not messages.
-    /// An answer that is still being streamed does not count.
+    /// Returns the size of the prompt in tokens. `beside` returns the number of tokens of the system instruction and
+    /// the tools. An answer that is still being streamed does not count.
     pub(crate) fn size(&mut self, beside: impl FnOnce() -> u64) -> u64 {
         self.catch_up();
         self.conversation.size(beside)
     }
 
-    /// Returns the facts of the conversation that need no model.
+    /// Returns the files, todos and open calls of the conversation.
     pub(super) fn record(&mut self) -> &WorkRecord {
         self.catch_up();
         &self.record
     }
 
-    /// Returns the number of the model's answers.
+    /// Returns the number of the model's answers, including the answers that were forgotten or rewound.
     pub(crate) fn answers(&mut self) -> usize {
         self.catch_up();
         self.answers
@@ -155,8 +157,8 @@ impl Transcript {
         self.plan_told
     }
 
-    /// Folds in what has happened up to now. To be called while it happens: what is left to fold
-    /// when the model is asked next holds up everybody.
+    /// Folds in all events that the log has now. Called after each chunk of an answer, so that no long backlog is left to
+    /// fold when the model is asked next: folding holds the transcript's lock.
     pub(crate) fn catch_up(&mut self) {
         while let Some(entry) = self.log.try_next_run() {
             if matches!(*entry.event, Event::Rewound { .. }) && !self.rewound.covers(entry.index) {
@@ -173,16 +175,16 @@ impl Transcript {
         }
     }
 
-    /// Begins with the first event again, without what the model has never been told. Of a log that
-    /// was read from a store, all that is left out is found at once.
+    /// Begins again with the first event of the log, now without the rewound parts. All rewinds that the log has by now
+    /// are found in one pass, so a log that was read from a store begins anew only once.
     fn begin_anew(&mut self) {
         let rewound = RewoundParts::of(&mut self.log.restarted());
         let anew = Self::new(self.log.restarted(), Arc::clone(&self.outputs));
         *self = Self { rewound, ..anew };
     }
 
-    /// Folds in an event that the model has never been told of: what waits goes on to wait, what
-    /// the model was asked has cost something, and what became of files is as true as before.
+    /// Folds in an event of a rewound part. A rewind does not change which prompts wait, how many answers there were,
+    /// or which files are restored, and a pause of the session stays worth telling.
     fn fold_rewound(&mut self, event: &Event) {
         match event {
             Event::TurnQueued { turn, prompt, .. } => {
@@ -275,14 +277,14 @@ impl Transcript {
         self.user_index = self.index;
     }
 
-    /// The model is not told what the user said to a command.
+    /// Drops the user's message: the model is not told the text of a slash command.
     fn command_started(&mut self) {
         self.user.clear();
         self.prompt = None;
     }
 
-    /// Leaves out what was said of an answer that was not whole. If the prompt was not whole, what it
-    /// mentions is read anew.
+    /// Drops the part of an answer that was streamed before the process ended. If the user's message was not complete,
+    /// it is the bare prompt again, because the files that the prompt mentions are read anew.
     fn turn_resumed(&mut self) {
         self.text.clear();
         if let Some(prompt) = &self.prompt {
@@ -323,7 +325,8 @@ impl Transcript {
         let text = mem::take(&mut self.text);
         let answer = Assistant { text, calls: calls.to_vec(), native };
         self.conversation.push(Message::Assistant(answer), self.answer_index);
-        // None is told without its results.
+        // The results get the index of their answer, so that a compression keeps or replaces the calls and their
+        // results together.
         self.calls_index = self.answer_index;
         self.calls = calls.iter().map(|call| (call.clone(), None)).collect();
     }
@@ -333,12 +336,12 @@ impl Transcript {
             Some(id) if self.calls.iter().any(|(call, _)| call.id == id) => {
                 self.told.entry(id.to_owned()).or_default().push_str(text);
             }
-            // What the prompt mentions is told with the prompt.
+            // A text that belongs to no call of the last answer goes with the prompt.
             _ => self.add(Part::Text(text.to_owned())),
         }
     }
 
-    /// Adds to the user's message.
+    /// Adds a part to the user's message.
     fn add(&mut self, part: Part) {
         if self.user.is_empty() {
             self.user_index = self.index;
@@ -346,8 +349,8 @@ impl Transcript {
         self.user.push(part);
     }
 
-    /// Takes in that a change of a call is undone. Of one that the model knows nothing of, it is not
-    /// told that either.
+    /// Notes that the user has undone the change of a call in a file. If the model does not know the call, it is not
+    /// told of the undoing either.
     fn restored(&mut self, call: &str, path: &Path) {
         if self.known_calls.contains(call) {
             self.restored.push(format!("{} (your call {call})", path.display()));
@@ -356,16 +359,16 @@ impl Transcript {
 
     fn compress(&mut self, short: &Arc<Compressed>) {
         self.flush();
-        // The model may have lost it with what came before.
+        // The text that told the model of plan mode may be among the messages that are replaced.
         self.plan_told = false;
         let (before, now) = self.conversation.compress(short, &self.outputs);
         if let Some((_, begins)) = &mut self.running {
-            // In the middle of a turn, its prompt comes right after the new beginning.
+            // If the turn's first message is replaced, the prompt is repeated right after the new beginning.
             *begins = begins.checked_sub(before).map_or(BEGINNING, |kept| now + kept);
         }
     }
 
-    /// Takes the part of an answer away that was cut off: the model begins that answer anew.
+    /// Removes the part of an answer that was cut off, because the model is asked for the whole answer again.
     fn ask_again(&mut self) {
         if !self.is_cut_off() {
             return;
@@ -382,7 +385,7 @@ impl Transcript {
         self.conversation.mask(masked);
     }
 
-    /// Keeps nothing but the prompts that wait.
+    /// Clears the conversation. Prompts of turns that have not begun stay.
     fn forget(&mut self) {
         self.flush();
         self.conversation.clear();
@@ -396,11 +399,11 @@ impl Transcript {
     }
 
     fn turn_finished(&mut self, turn: TurnId, reason: &StopReason) {
-        // A turn that only waited leaves nothing behind.
+        // A turn that ended before it began has no message in the conversation.
         self.queued.remove(&turn);
         if let Some((_, begins)) = self.running.take_if(|(running, _)| *running == turn) {
             if *reason == StopReason::Interrupted {
-                // The model is asked again: half an answer would only be in its way.
+                // The model is asked again, so half an answer is of no use to it.
                 self.text.clear();
             }
             self.flush();
@@ -426,7 +429,7 @@ impl Transcript {
         }
     }
 
-    /// Ends whatever is being put together.
+    /// Completes the message that is being put together: the user's, the part of an answer, or the results of calls.
     fn flush(&mut self) {
         self.flush_user();
         if !self.text.is_empty() {
@@ -471,7 +474,8 @@ impl Transcript {
     }
 }
 
-/// The user's words, with `@path` where a path is mentioned, the media between them, and the paths of files.
+/// Returns the user's message: the words, with `@path` where a path is mentioned, the media at their places, and the
+/// paths of attached files.
 fn user(prompt: &[PromptPart], outputs: &Outputs) -> Vec<Part> {
     let mut parts = Vec::new();
     for part in prompt {
@@ -491,7 +495,7 @@ fn user(prompt: &[PromptPart], outputs: &Outputs) -> Vec<Part> {
     parts
 }
 
-/// Returns the text for the model on a file beside the session.
+/// Returns the text that tells the model where an attached file is.
 fn placed(PromptFile { title, name, bytes }: &PromptFile, outputs: &Outputs) -> String {
     let path = outputs.path(name);
     format!(
@@ -501,7 +505,8 @@ fn placed(PromptFile { title, name, bytes }: &PromptFile, outputs: &Outputs) -> 
     )
 }
 
-/// Returns the result of a call for the model. A call without an end was cut off with the agent.
+/// Returns the result of a call for the model. A call without an outcome was interrupted when the agent's process
+/// ended.
 fn result(call: Call, outcome: Option<ToolOutcome>, begun: bool) -> ToolResult {
     let (text, failed, media) = match outcome {
         Some(ToolOutcome::Done(output)) => (output.text, false, output.media),
@@ -520,7 +525,7 @@ fn result(call: Call, outcome: Option<ToolOutcome>, begun: bool) -> ToolResult {
     ToolResult { call: call.id, name: call.name, text, failed, media }
 }
 
-/// Returns what the model is told of an outcome of another version.
+/// Returns the result for the model of an outcome that another version of this program wrote.
 fn unknown_result(outcome: &UnknownOutcome) -> String {
     let text = outcome.text().unwrap_or_default();
     if outcome.is_done() {

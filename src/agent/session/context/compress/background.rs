@@ -1,5 +1,5 @@
-//! A summary that is written beside the turns. It belongs to the session, not to the turn that it was
-//! begun in: it ends with the session, or when nobody can use it any more.
+//! The summary that is written in the background while turns go on. It belongs to the session, not to the turn that
+//! began it: it is abandoned when the session ends, or when it does not fit the conversation any more.
 
 use std::mem;
 use std::sync::Arc;
@@ -17,27 +17,27 @@ use tandem_model::Error;
 /// State of a session's compression.
 #[derive(Default)]
 pub(in crate::session) struct Compression {
-    /// Number of tokens from which on the conversation is compressed next, if it is long by then.
+    /// Number of tokens below which no compression is tried.
     pub(super) next_size: AtomicU64,
-    /// The summary of earlier messages that is being written beside the turns.
+    /// The summary that is written in the background.
     pub(super) summary: UnderWay,
 }
 
 impl Compression {
-    /// Begins anew: the conversation is another one, or another model's, so that what failed may work
-    /// now, and what is under way is not for it.
+    /// Resets the state after the conversation or the model was changed: a compression that failed may work now, and a
+    /// summary that is under way is abandoned, because it does not fit.
     pub(in crate::session) fn reset(&self) {
         self.summary.give_up();
         self.next_size.store(0, Ordering::Relaxed);
     }
 
-    /// Ends with the session: gives the summary up that is under way, and lets none begin.
+    /// Abandons the summary that is under way, and lets none begin any more, because the session ends.
     pub(in crate::session) fn end(&self) {
         self.summary.replace(SummaryState::Ended);
     }
 }
 
-/// The summary that is under way, if one is.
+/// The summary that is under way, if there is one. The lock guards its state.
 #[derive(Default)]
 pub(super) struct UnderWay(Mutex<SummaryState>);
 
@@ -50,16 +50,16 @@ enum SummaryState {
     Ended,
 }
 
-/// A summary that is being written, or is there and not used yet.
+/// A summary that is being written, or that is ready and not used yet.
 struct PendingSummary {
     old: Arc<SummarizedMessages>,
-    /// Cancelled when the task has ended, however it did.
+    /// Fires when the task has ended, also by a panic or because it was aborted.
     ended: CancellationToken,
     task: AbortOnDropHandle<SummedUp>,
 }
 
 impl UnderWay {
-    /// Begins to write a summary, in place of another one; not if the session has ended.
+    /// Begins to write a summary, in place of one that is under way. Does nothing if the session has ended.
     pub(super) fn begin(&self, writing: Writing) {
         let mut state = self.0.lock();
         if matches!(*state, SummaryState::Ended) {
@@ -69,14 +69,13 @@ impl UnderWay {
         let end_on_drop = ended.clone().drop_guard();
         let task = AbortOnDropHandle::new(tokio::spawn(async move {
             let _end_on_drop = end_on_drop;
-            // Nobody waits for it, so nobody is told that it takes long.
+            // Retries are not shown, because no turn waits for the summary.
             writing.sum_up("", |_| ()).await
         }));
         *state = SummaryState::Running(PendingSummary { old, ended, task });
     }
 
-    /// Returns `true` if a summary is under way that fits this conversation. Abandons one that does
-    /// not.
+    /// Returns `true` if a summary is under way that fits this conversation. Abandons a summary that does not fit.
     pub(super) fn is_for(&self, conversation: &MessageHistory) -> bool {
         let mut state = self.0.lock();
         let SummaryState::Running(running) = &*state else { return false };
@@ -92,15 +91,15 @@ impl UnderWay {
         self.ended().is_some_and(|ended| ended.is_cancelled())
     }
 
-    /// Waits until the summary is ready, or given up.
+    /// Waits until the summary is ready or abandoned.
     pub(super) async fn there(&self) {
         if let Some(ended) = self.ended() {
             ended.cancelled().await;
         }
     }
 
-    /// Waits for the summary, and returns it with the summarized messages; `None` if the summary
-    /// was abandoned.
+    /// Waits for the summary, and returns it with the summarized messages; `None` if the summary was abandoned. If this
+    /// future is dropped, the summary is aborted.
     pub(super) async fn take(&self) -> Option<(Arc<SummarizedMessages>, SummedUp)> {
         let running = self.replace(SummaryState::Idle)?;
         let fault =
@@ -108,7 +107,7 @@ impl UnderWay {
         Some((running.old, running.task.await.unwrap_or_else(fault)))
     }
 
-    /// Gives the summary up that is under way.
+    /// Abandons the summary that is under way.
     pub(super) fn give_up(&self) {
         self.replace(SummaryState::Idle);
     }

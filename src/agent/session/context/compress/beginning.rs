@@ -10,23 +10,23 @@ use tandem_host::TodoStatus;
 use tandem_host::outputs::{CAN_READ, Outputs};
 use tandem_model::{Assistant, Message, Part};
 
-/// Prefix of messages that the agent inserts where the protocol allows only the user's.
+/// Prefix of messages that the agent itself writes where the protocol allows only messages of the user.
 pub(in crate::session) const BY_THE_AGENT: &str = "[From the agent, not the user: ";
 
 /// Number of messages at the beginning of a compressed conversation.
 pub(in crate::session) const MESSAGES: usize = 2;
 
-/// The beginning of a compressed conversation: what the log says of it, with the words that the log
-/// only names.
+/// The beginning of a compressed conversation: the event of the log, with the user's words that the event only refers
+/// to.
 pub(in crate::session) struct Beginning {
     pub(in crate::session) short: Arc<Compressed>,
-    /// The words of each quote.
+    /// The words of each quote in `short.said`, in the same order.
     said: Vec<String>,
 }
 
 impl Beginning {
-    /// Finds the words: in what the conversation began with before, and in the messages (with their
-    /// indexes in the log) that it takes the place of.
+    /// Builds the beginning. The quoted words are found in the previous beginning, and in the messages (with their
+    /// indexes in the log) that are replaced.
     pub(in crate::session) fn new(
         short: &Arc<Compressed>,
         before: Option<&Self>,
@@ -51,7 +51,7 @@ impl Beginning {
         Self { said: said.collect(), short: Arc::clone(short) }
     }
 
-    /// The quotes with their words.
+    /// Returns the quotes with their words.
     pub(super) fn quotes(&self) -> impl Iterator<Item = (QuotedMessage, &str)> {
         self.short.said.iter().copied().zip(self.said.iter().map(String::as_str))
     }
@@ -74,7 +74,7 @@ impl Beginning {
     }
 }
 
-/// Writes the user's words.
+/// Appends the user's words.
 fn said(text: &mut String, said: &[String], unsaid: usize) {
     if said.is_empty() {
         return;
@@ -88,7 +88,7 @@ fn said(text: &mut String, said: &[String], unsaid: usize) {
     }
 }
 
-/// Writes what is known without a model.
+/// Appends the facts that are known without a model: files and the todo list.
 fn record(text: &mut String, short: &Compressed) {
     for (heading, files) in [("changed", &short.changed), ("read", &short.read)] {
         if !files.is_empty() {
@@ -114,9 +114,9 @@ fn record(text: &mut String, short: &Compressed) {
     }
 }
 
-/// The last thing that the user said in these messages, to be said again without what went along
-/// with it; and which of them it is. If it is among what was told in short before, that is said in
-/// its place.
+/// Returns the user's last message in these messages, to be repeated without its attachments and the content of
+/// mentioned files, and its position. If there is none, because it is quoted in the beginning, returns a message that
+/// refers to the quote, and `None`.
 pub(in crate::session) fn prompt_again(messages: &[Arc<Message>]) -> (Message, Option<usize>) {
     let mut all = messages.iter().enumerate().rev();
     let found = all.find_map(|(place, message)| match &**message {

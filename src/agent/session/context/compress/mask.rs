@@ -1,5 +1,5 @@
-//! Old results of calls that take much room: the model is told their beginning and end, and a file
-//! that has the rest. It costs nothing, and often is all that a long conversation needs.
+//! The masking of old, large results of calls: the model is given only their beginning and end, and the file that has
+//! the whole result. Masking needs no request to a model, and is often enough to shorten a long conversation.
 
 use std::sync::Arc;
 
@@ -7,23 +7,23 @@ use crate::session::engine::Engine;
 use crate::session::events::event::{Event, Masked};
 use tandem_model::{Message, ToolResult, tokens};
 
-/// Characters from which on a result takes much room.
+/// Bytes from which on a result is large enough to be masked.
 const BULKY: usize = 4000;
 
-/// Characters of it that the model is still told.
+/// Maximum number of characters of a masked result.
 const LEFT: usize = 500;
 
-/// Bounds of the results that are shortened.
+/// Limits on the results that are masked.
 pub(super) struct MaskLimits {
-    /// Tokens of the newest results that stay as they are.
+    /// Number of tokens of the newest results that stay as they are.
     pub(super) newest: u64,
-    /// `true` if the results of the last calls stay as they are, whatever their size.
+    /// `true` if the results of the last answer's calls stay as they are, whatever their size.
     pub(super) but_last: bool,
-    /// Tokens that must be won for it to be done.
+    /// Number of tokens that the masking must save, else no result is masked.
     pub(super) least: u64,
 }
 
-/// Tells old results in short, if that wins enough; whether it did.
+/// Masks old results, if that saves enough tokens. Returns `true` if it did.
 pub(super) async fn mask(engine: &Engine, reach: MaskLimits) -> bool {
     let conversation = engine.conversation(Clone::clone);
     let found = bulky(conversation.messages(), &reach);
@@ -48,7 +48,7 @@ pub(super) async fn mask(engine: &Engine, reach: MaskLimits) -> bool {
     true
 }
 
-/// The results that take much room, but for the newest.
+/// Returns the results that are large and not among the newest, newest first.
 fn bulky<'a>(messages: &'a [Arc<Message>], reach: &MaskLimits) -> Vec<&'a ToolResult> {
     let results = messages.iter().rev().filter_map(|message| match &**message {
         Message::Results(results) => Some(results),

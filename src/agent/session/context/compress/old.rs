@@ -1,4 +1,4 @@
-//! The messages to summarize: the beginning of a conversation.
+//! The messages that a summary replaces: the older part of a conversation.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use crate::session::events::event::QuotedMessage;
 use tandem_content::shorten::shorten;
 use tandem_model::{Message, tokens};
 
-/// The share of the conversation that stays as it is.
+/// Size of the newest messages that are not summarized, in percent of the conversation.
 const KEPT: u64 = 30;
 
-/// The messages that a summary takes the place of.
+/// The messages that a summary replaces.
 pub(super) struct SummarizedMessages {
     messages: Vec<Arc<Message>>,
-    /// Index in the log where each of them begins.
+    /// Index in the log where each message begins.
     indexes: Vec<usize>,
     /// The result of the previous compression, with which these messages begin.
     pub(super) before: Option<Arc<Beginning>>,
 }
 
 impl SummarizedMessages {
-    /// All but the newest messages, if that is anything.
+    /// Returns all messages but the newest; `None` if these hold no answer of the model that is not summarized yet.
     pub(super) fn of(conversation: &MessageHistory) -> Option<Self> {
         let split = conversation.split(conversation.tokens() * KEPT / 100);
         let messages = conversation.messages()[..split].to_vec();
@@ -41,12 +41,12 @@ impl SummarizedMessages {
         self.before.as_ref().map_or(0, |_| BEGINNING)
     }
 
-    /// Index in the log where the messages after these begin, if there are any.
+    /// Returns the index in the log where the first message after these begins, if there is one.
     pub(super) fn end(&self, conversation: &MessageHistory) -> Option<usize> {
         conversation.indexes().get(self.messages.len()).copied()
     }
 
-    /// Returns whether a conversation begins with these very messages, none changed and none gone.
+    /// Returns `true` if a conversation begins with exactly these messages, none changed and none missing.
     pub(super) fn begins(&self, conversation: &MessageHistory) -> bool {
         let begins = conversation.messages().get(..self.messages.len());
         begins.is_some_and(|begins| {
@@ -54,14 +54,14 @@ impl SummarizedMessages {
         })
     }
 
-    /// The messages that come after these: they stay as they are.
+    /// Returns the messages that come after these, and stay as they are.
     pub(super) fn kept<'a>(&self, conversation: &'a MessageHistory) -> &'a [Arc<Message>] {
         conversation.messages().get(self.messages.len()..).unwrap_or_default()
     }
 
-    /// Returns the user's messages word for word, the newest as far as `room` (in tokens) allows,
-    /// and the number of those left out. The last message is not among them if the model is told it
-    /// again because these messages end in the middle of its turn.
+    /// Returns quotes of the user's messages, as many of the newest as fit in `room` tokens, and the number of messages
+    /// that are only in summaries. `in_turn`: the summarized messages end in the middle of a turn. Then the user's last
+    /// message is not quoted, because it is repeated after the beginning.
     pub(super) fn said(&self, room: u64, in_turn: bool) -> (Vec<QuotedMessage>, usize) {
         let earlier = self.before.iter().flat_map(|before| before.quotes());
         let mut said: Vec<(QuotedMessage, Cow<'_, str>)> =
@@ -72,7 +72,7 @@ impl SummarizedMessages {
         if in_turn {
             now.pop();
         }
-        // One that would leave no room for others is cut.
+        // A message is cut to half of the room, so that it leaves room for others.
         said.extend(now.into_iter().map(|(text, at)| {
             let most = text.len() as u64 * (room / 2) / tokens::of_text(text).max(1);
             let most = usize::try_from(most).unwrap_or(usize::MAX);

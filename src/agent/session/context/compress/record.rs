@@ -1,4 +1,4 @@
-//! Facts of a conversation that the log tells without a model: files, todos, open calls.
+//! The facts of a conversation that need no model to find: files, todos and open calls.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,18 +8,18 @@ use crate::session::events::event::{CallStarted, Compressed, Event, ToolOutcome}
 use tandem_host::workspace::Workspace;
 use tandem_host::{Access, ResultContent, Todo, ToolKind, ToolOutput};
 
-/// Files that are named, of each kind.
+/// Maximum number of changed files, and of read files, that the model is told.
 const FILES: usize = 100;
 
 /// Files, todos and open calls of a conversation, folded from its events.
 ///
-/// The projection is no substitute: it holds no files, and it drops the todo list when nothing of it
-/// is left to do, which people need not see any more and the model does.
+/// The projection of the log for front ends is no substitute: it holds no files, and it drops a todo list on which
+/// nothing is left to do. People need not see such a list any more, but the model has to know it.
 #[derive(Default)]
 pub(in crate::session) struct WorkRecord {
-    /// Calls that have not ended.
+    /// Calls that have not ended, by their ids.
     calls: HashMap<String, Arc<CallStarted>>,
-    /// The files that calls have changed and read, each once, the last one last.
+    /// The files that calls have changed, and the files that calls have read: each file once, the last one last.
     changed: Vec<PathBuf>,
     read: Vec<PathBuf>,
     todos: Vec<Todo>,
@@ -44,7 +44,7 @@ impl WorkRecord {
         }
     }
 
-    /// Notes what a call has done.
+    /// Notes the files and todos of a call that worked.
     fn note(&mut self, started: &CallStarted, output: &ToolOutput) {
         if let Some(ResultContent::Todos(todos)) = &output.shown {
             self.todos.clone_from(todos);
@@ -58,7 +58,7 @@ impl WorkRecord {
         }
     }
 
-    /// Returns the files, as the model names them, and the todo list.
+    /// Returns the files, under the names that the model uses, and the todo list.
     pub(super) fn told(&self, workspace: &Workspace) -> Compressed {
         let named = |path: &PathBuf| workspace.relative(path);
         let only_read = self.read.iter().filter(|path| !self.changed.contains(path));
@@ -75,7 +75,8 @@ impl WorkRecord {
     }
 }
 
-/// Puts a file at the end of a list, once.
+/// Moves a file to the end of a list, or adds it there. A list that has grown to twice its maximum loses its oldest
+/// files.
 fn touch(files: &mut Vec<PathBuf>, file: &Path) {
     files.retain(|known| known != file);
     files.push(file.to_owned());

@@ -1,4 +1,4 @@
-//! The summary of a conversation: what the model is asked, and what it answers.
+//! The summary of a conversation: the request to the model, and the parsing of its answer.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use tandem_model::{
     tokens,
 };
 
-/// Characters of one result, of a call's arguments, and of anything else that is said.
+/// Maximum number of characters of one result, of a call's arguments, and of a text of the user or the model.
 struct CharLimits {
     result: usize,
     arguments: usize,
@@ -24,7 +24,7 @@ struct CharLimits {
 /// Limits on the messages that are given to the summarizing model.
 const SHORT: CharLimits = CharLimits { result: 2000, arguments: 1000, said: 8000 };
 
-/// Bytes of a summary at most.
+/// Maximum number of bytes of a summary.
 const MAX_BYTES: usize = 256 * 1024;
 
 /// Maximum number of retries, each with half as many tokens, when the messages exceed the model's
@@ -33,31 +33,31 @@ const SHORTER: usize = 3;
 
 /// A summary that the model has written.
 pub(super) struct Summary {
-    /// Empty if the model wrote none.
+    /// Summary of the messages; empty if the model wrote none.
     pub(super) snapshot: String,
     /// Title of the conversation; empty if the model wrote none.
     pub(super) title: String,
-    /// Cost of the summary.
+    /// Number of tokens that the request cost.
     pub(super) usage: Usage,
 }
 
 /// A summary, or the reason why there is none.
 pub(super) type SummedUp = Result<Summary, Error>;
 
-/// A summary that is to be written. It needs nothing of the session any more.
+/// The input for a summary that is to be written. It holds all that the task needs of the session.
 pub(super) struct Writing {
     /// Messages to summarize.
     pub(super) old: Arc<SummarizedMessages>,
     pub(super) model: Arc<dyn Model>,
-    /// Level of thinking that was chosen.
+    /// Level of thinking, if one was chosen.
     pub(super) thinking: Option<String>,
-    /// Estimated number of tokens that are left for these messages.
+    /// Estimated number of tokens that the prompt may have.
     pub(super) room: u64,
 }
 
 impl Writing {
-    /// Asks the model for a summary. Because the model's limit is not always known, asks again with
-    /// fewer tokens if there were too many. `say` is called before each retry.
+    /// Asks the model for a summary. Because the model's limit is not always known, asks again with half as many tokens
+    /// if there were too many. Calls `say` for each retry that the model's client reports.
     pub(super) async fn sum_up(&self, about: &str, say: impl Fn(Retry)) -> SummedUp {
         let mut room = self.room;
         for _ in 0..SHORTER {
@@ -90,7 +90,7 @@ fn prompt(old: &SummarizedMessages, about: &str, room: u64) -> Prompt {
         text.push_str(&format!("<earlier_snapshot>\n{snapshot}\n</earlier_snapshot>\n"));
     }
     let mut left = room.saturating_sub(tokens::of_text(&text));
-    // The newest matters most.
+    // The newest messages matter most: the oldest are left out if there is not room for all.
     let pieces = old.news().iter().rev().map(|message| piece(message, Some(&SHORT)));
     let fits = |piece: &String| {
         let tokens = tokens::of_text(piece);
@@ -133,7 +133,7 @@ async fn ask(model: &dyn Model, prompt: Prompt, say: impl Fn(Retry)) -> SummedUp
                 if retry.discard {
                     text.clear();
                 }
-                // Of the summary nothing is shown that could be discarded.
+                // People are shown nothing of the summary, so there is nothing to discard for them.
                 say(Retry { discard: false, ..retry });
             }
             Chunk::Finish(finish) => {
@@ -169,12 +169,13 @@ fn title(text: &str) -> &str {
     title.map_or("", |(title, _)| title.trim())
 }
 
-/// Messages as text, all of it.
+/// Returns messages as one text, uncut.
 pub(super) fn whole(messages: &[Arc<Message>]) -> String {
     messages.iter().map(|message| piece(message, None)).collect()
 }
 
-/// A message as text, each part of it cut to a number of characters, if so.
+/// Returns a message as text. With limits, each part is cut to them, and cannot end the tags that the prompt puts
+/// around it.
 fn piece(message: &Message, cut: Option<&CharLimits>) -> String {
     let short = |text: &str, most: fn(&CharLimits) -> usize| match cut {
         Some(cut) => data(&shorten(text, most(cut))),
@@ -206,7 +207,7 @@ fn piece(message: &Message, cut: Option<&CharLimits>) -> String {
     }
 }
 
-/// A text that cannot end what it is in.
+/// Returns a text in which the closing tags of the summary's prompt are broken, so that data cannot end its own tag.
 fn data(text: &str) -> String {
     text.replace("</conversation", "< /conversation").replace("</earlier_", "< /earlier_")
 }

@@ -1,4 +1,4 @@
-//! `@file` in a file that people have written for the model: the other file's text in its place.
+//! The imports of memory files: `@file` in a memory file is replaced by the text of the other file.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,24 +11,24 @@ use tandem_host::workspace::{Respect, Workspace};
 /// Maximum depth of nested imports.
 const MAX_DEPTH: usize = 5;
 
-/// Files that one file may import, those in its imports included.
+/// Maximum number of files that one memory file may import, including the files that its imports import.
 const MAX_FILES: usize = 100;
 
-/// State of one file's imports.
+/// State of the imports of one memory file.
 pub(super) struct Importer<'a> {
     pub(super) workspace: &'a Workspace,
-    /// Real paths of the directories that it may import from.
+    /// Real paths of the directories from which the memory file may import.
     pub(super) allowed: &'a [PathBuf],
     /// The user's home directory, for `~`.
     pub(super) home: Option<&'a Path>,
-    /// Bytes of text that there is still room for.
+    /// Number of bytes that may still be imported.
     pub(super) room: u64,
-    /// Real paths of what is in it already.
+    /// Real paths of the memory file and the files that it has imported so far.
     pub(super) seen: HashSet<PathBuf>,
 }
 
 impl Importer<'_> {
-    /// The text with what it imports in place of each `@file`; the text is that of `path`.
+    /// Returns the text of the memory file `path` with each `@file` replaced by the imported text.
     pub(super) fn expand(&mut self, text: &str, path: &Path) -> String {
         self.seen.insert(real(path).unwrap_or_else(|| path.to_owned()));
         self.with_imports(text, path, 0)
@@ -38,7 +38,7 @@ impl Importer<'_> {
         let mut expanded = String::new();
         let mut done = 0;
         for at in at_path::all(text) {
-            // What is no file is but a word: a name, a decorator.
+            // If there is no such file, the text stays: it may be a user's name or a decorator.
             let Some(import) = self.file(&at.path, path) else { continue };
             expanded.push_str(&text[done..at.place.start]);
             done = at.place.end;
@@ -54,7 +54,7 @@ impl Importer<'_> {
         expanded
     }
 
-    /// The real path of the file that an import names.
+    /// Returns the real path of the file that an import in the file `by` names; `None` if there is no such file.
     fn file(&self, named: &str, by: &Path) -> Option<PathBuf> {
         let directory = by.parent()?;
         let path = match named.strip_prefix("~/") {
@@ -89,7 +89,8 @@ impl Importer<'_> {
     }
 }
 
-/// Returns the text of a file; of one that must be below a directory, only from there.
+/// Returns the text of a file of at most `max` bytes. `below`: the directory that the file must be in; it is then
+/// opened without following links.
 pub(super) fn text(path: &Path, below: Option<&PathBuf>, max: u64) -> Result<String, String> {
     let bytes = match below {
         Some(directory) => disk::read_below(directory, path, max),
@@ -100,13 +101,13 @@ pub(super) fn text(path: &Path, below: Option<&PathBuf>, max: u64) -> Result<Str
     Ok(text.trim_start_matches('\u{feff}').trim().to_owned())
 }
 
-/// Returns the agent's own ignore file that covers a file of the workspace.
+/// Returns the name of the agent's own ignore file that hides a file of the workspace; `None` if none does.
 pub(super) fn hidden(workspace: &Workspace, real: &Path) -> Option<&'static str> {
     let inside = workspace.contains(real);
     inside.then(|| workspace.ignored_by(real, Respect { git: false, own: true })).flatten()
 }
 
-/// Returns a path without links; `None` if nothing is there.
+/// Returns the path with all links resolved; `None` if there is no such file.
 pub(super) fn real(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok()
 }

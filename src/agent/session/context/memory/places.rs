@@ -1,33 +1,34 @@
-//! Directories and names of memory files.
+//! The directories and names of memory files.
 
 use std::path::{Path, PathBuf};
 
 use tandem_host::workspace::Workspace;
 
-/// Name of a memory file if the settings name none.
+/// Name of a memory file, if the settings give none.
 const DEFAULT_NAME: &str = "GEMINI.md";
 
-/// Name that is read besides the first name found: other agents' files have it too.
+/// Name of memory files that other agents read, too. Such a file is read in addition to the first file found.
 const ALSO: &str = "AGENTS.md";
 
 /// Names of memory files, and the directories to search.
 #[derive(Debug, Clone)]
 pub struct Places {
-    /// Names of the files. In each directory the first that exists counts, and `AGENTS.md` if that
-    /// is among these.
+    /// Names of memory files. In each directory, the first of them that exists is read, and also `AGENTS.md` if it is
+    /// one of the names.
     pub names: Vec<String>,
-    /// Names in directories that are not the project's: the user's own, and those above the project. `None`: the same.
+    /// Names of memory files in directories that are not the project's: the user's own directories, and those above the
+    /// project. `None`: the same as `names`.
     pub own_names: Option<Vec<String>>,
-    /// The user's own directories: what is there counts in every project. What the user wants
-    /// remembered is added in the first.
+    /// The user's own directories, whose memory files count in every project. Facts that the user wants remembered are
+    /// added to a file in the first.
     pub user: Vec<PathBuf>,
-    /// Directory at which the search upwards ends at the latest.
+    /// The user's home directory, at which the search upwards ends if no marker is found.
     pub home: Option<PathBuf>,
-    /// Names of files or directories that mark a project's top: the search upwards ends there.
+    /// Names of files or directories that mark the top of a project, at which the search upwards ends.
     pub markers: Vec<String>,
-    /// `true` if files in the workspace's other roots count like those in the first.
+    /// `true` if memory files count in all roots of the workspace; `false`: only in the first.
     pub all_roots: bool,
-    /// Bytes of a file at most, with what it imports.
+    /// Maximum number of bytes of a memory file with its imports.
     pub file_bytes: u64,
 }
 
@@ -51,7 +52,8 @@ impl Places {
         self.names.first().map_or(DEFAULT_NAME, String::as_str)
     }
 
-    /// The file that what the user wants remembered is added to.
+    /// Returns the file to which facts are added that the user wants remembered; `None` if the user has no own
+    /// directory.
     pub(super) fn user_file(&self) -> Option<PathBuf> {
         let name = self.own_names().first().map_or(DEFAULT_NAME, String::as_str);
         Some(self.user.first()?.join(name))
@@ -61,22 +63,23 @@ impl Places {
         self.own_names.as_ref().unwrap_or(&self.names)
     }
 
-    /// Returns whether a directory is one of the project that `root` is in, rather than the user's. The home and all
-    /// that is above it are nobody's project.
+    /// Returns `true` if a directory belongs to the project that `root` is in. The user's home and the directories
+    /// above it never belong to a project.
     pub(super) fn is_of_project(&self, directory: &Path, root: &Path) -> bool {
         let top = self.top(root).unwrap_or_else(|| root.to_owned());
         let home = self.home.as_ref().and_then(|home| home.canonicalize().ok());
         directory.starts_with(top) && !home.is_some_and(|home| home.starts_with(directory))
     }
 
-    /// Returns the files in a directory that only the project's settings name, though it is not the project's.
+    /// Returns the existing files, in a directory outside of the project, whose names only the project's settings give.
     pub(super) fn named_by_project(&self, directory: &Path) -> Vec<PathBuf> {
         let others = self.names.iter().filter(|name| !self.own_names().contains(name));
         let files = others.map(|name| directory.join(name));
         files.filter(|file| file.symlink_metadata().is_ok()).collect()
     }
 
-    /// The files in a directory that may count, of the project or the user's.
+    /// Returns the memory files in a directory. `of_project` tells if the directory belongs to a project, which decides
+    /// on the names.
     pub(super) fn in_directory(&self, directory: &Path, of_project: bool) -> Vec<PathBuf> {
         let mut files = Vec::new();
         for name in if of_project { &self.names } else { self.own_names() } {
@@ -88,12 +91,12 @@ impl Places {
         files
     }
 
-    /// The roots of a workspace whose files count.
+    /// Returns the roots of a workspace in which memory files count.
     pub(super) fn roots<'a>(&self, workspace: &'a Workspace) -> &'a [PathBuf] {
         if self.all_roots { workspace.roots() } else { &workspace.roots()[..1] }
     }
 
-    /// The directory at the top of the project that `root` (a real path) is in.
+    /// Returns the top directory of the project that `root` (a real path) is in; `None` if no directory has a marker.
     pub(super) fn top(&self, root: &Path) -> Option<PathBuf> {
         let is_top = |dir: &&Path| {
             self.markers.iter().any(|marker| dir.join(marker).symlink_metadata().is_ok())
@@ -101,9 +104,9 @@ impl Places {
         root.ancestors().find(is_top).map(Path::to_owned)
     }
 
-    /// A root of the workspace and the directories above it that count, the outermost first: up to
-    /// the top of the project, else up to the user's home. If it is in neither, only itself:
-    /// nobody knows whose the rest is.
+    /// Returns a root of the workspace and the directories above it in which memory files count, the outermost first:
+    /// up to the top of the project, else up to the user's home. If the root is in neither, returns only the root,
+    /// because the directories above it may belong to other users.
     pub(super) fn upwards(&self, root: &Path) -> Vec<PathBuf> {
         let home =
             self.home.as_ref().map(|home| home.canonicalize().unwrap_or_else(|_| home.clone()));
