@@ -1,16 +1,15 @@
 //! A live conversation, driven and watched by any number of front ends.
 //!
-//! A front end holds an `Arc<Session>` and calls it: [`Session::prompt`], [`Session::cancel`],
-//! [`Session::answer`]. What happens it learns from [`Session::events`] alone, and so does every
-//! other front end, in one order.
+//! A front end holds an `Arc<Session>` and calls it: [`Session::prompt`], [`Session::cancel`], [`Session::answer`]. It
+//! learns what happens from [`Session::events`] alone. Every front end reads the same events in the same order.
 //!
-//! The layers, each of which uses only those below it: the session, which front ends hold; the queue
-//! of its turns; the operations (a turn, a command, a call, compression and others), which are
-//! functions of the engine; the engine, which holds the parts; the parts (log, state, transcript,
-//! model, tools, servers, approvals, instructions); the events.
+//! The layers, each of which uses only the layers below it: the session, which front ends hold; the queue of its turns;
+//! the operations (a turn, a command, a call, compression and others), which are functions of the engine; the engine,
+//! which holds the parts; the parts (log, state, transcript, model, tools, servers, approvals, instructions); the
+//! events.
 //!
-//! The folders hold what belongs to one subject, operations and parts alike: `events`, `state`, `context` (what
-//! the model is told), `turns`, `calls`, `persistence`.
+//! Each folder holds the operations and parts of one subject: `events`, `state`, `context` (what the model is told),
+//! `turns`, `calls`, `persistence`.
 
 mod calls;
 mod context;
@@ -103,11 +102,13 @@ pub struct Session {
 }
 
 impl Session {
-    /// Makes a session that begins, or goes on with a stored conversation.
+    /// Makes a session, new or with a stored conversation.
     pub fn new(parts: Parts) -> Arc<Self> {
         let (engine, turns, persistence) = parts.assemble();
         let session = Arc::new(Self { engine, turns, persistence });
         if session.engine.store.is_some() {
+            // Closes the session once its events are no longer stored. The task holds only a weak reference, so that it
+            // does not keep the session alive.
             let (abandoned, closed) = (session.abandoned(), session.turns().closed());
             let weak = Arc::downgrade(&session);
             tokio::spawn(async move {
@@ -124,66 +125,66 @@ impl Session {
         session
     }
 
-    /// Returns the session's id, which no other session of any process has.
+    /// Returns the session's id, which is unique among the sessions of all processes.
     pub fn id(&self) -> &str {
         &self.engine.id
     }
 
-    /// Returns a reader of all events from the index `from` on that are kept, past and to come:
-    /// nobody is shown what a crash could still take back.
+    /// Returns a reader of the stored events from the index `from` on, past and to come. Front ends are not shown
+    /// events that a crash could still lose. While the session is not stored, all events are read.
     pub fn events(&self, from: usize) -> Reader {
         self.engine.log.read_kept(from)
     }
 
-    /// Waits until all that has happened up to now outlives a loss of power, as far as the store can
-    /// say. What is promised to somebody must.
+    /// Waits until all events up to now survive a loss of power, as far as the store can tell. A promise to a client
+    /// must wait for this.
     pub async fn synced(&self) {
         self.engine.log.synced(self.engine.log.len().saturating_sub(1)).await;
     }
 
-    /// Folds what has happened into what the model is told, off the runtime's thread: of a long log
-    /// that was just opened, that is much.
+    /// Folds the events up to now into the transcript, off the runtime's threads: after a long log was opened, that
+    /// takes long.
     pub(crate) async fn catch_up(&self) {
         let engine = Arc::clone(&self.engine);
         let caught_up = tokio::task::spawn_blocking(move || engine.transcript.lock().catch_up());
-        // If it could not be begun, the agent is ending.
+        // If the task could not begin, the agent is ending.
         let _ = caught_up.await;
     }
 
-    /// Returns the store as soon as it has all that has happened up to now. The error says, for
-    /// people, why it has not.
+    /// Waits until all events up to now are stored, and returns the store. The error says, for people, why they are not
+    /// stored.
     pub async fn stored(&self) -> Result<Arc<dyn Store>, String> {
         self.engine.stored().await.map(Arc::clone)
     }
 
-    /// Waits until nothing of the session is kept any more: another process has taken it over, or its store has
-    /// refused for too long. Then it is closed here, and nothing further of it is shown; whoever reads it asks again.
+    /// Waits until no further event of the session is stored: another process has taken the session over, or its store
+    /// has refused for too long. The session is then closed here, and front ends read no further events of it; a client
+    /// must open the session again.
     pub fn abandoned(&self) -> WaitForCancellationFutureOwned {
         self.engine.log.abandoned()
     }
 
-    /// Returns the reason for that; `None` while the session is kept.
+    /// Returns the reason why no further event of the session is stored; `None` if there is no such reason.
     pub fn abandonment(&self) -> Option<StoreError> {
         self.engine.abandonment()
     }
 
-    /// Returns `true` while the store refuses what happens, and the conversation goes on without it.
+    /// Returns `true` while the store refuses events, and the conversation goes on without being stored.
     pub fn is_refused(&self) -> bool {
         self.engine.log.is_refused()
     }
 
-    /// Returns the index after the last event that is kept: where a reader begins that wants only
-    /// what is to come.
+    /// Returns the index after the last stored event: the place to begin for a reader of future events only.
     pub fn position(&self) -> usize {
         self.engine.log.kept_len()
     }
 
-    /// Tells people something that the model need not know.
+    /// Shows people a text that the model need not know.
     pub fn notify(&self, text: String) {
         self.engine.log.append(Event::Notice(text));
     }
 
-    /// Looks at the owner, and at those with whom the session is shared, as they are now.
+    /// Calls `look` with the current owner, and the principals with whom the session is shared.
     pub fn with_access<T>(&self, look: impl FnOnce(&SessionAccess) -> T) -> T {
         self.engine.state.look(|state| look(&state.access))
     }
@@ -193,12 +194,12 @@ impl Session {
         self.engine.state.look(|state| state.context_name.clone())
     }
 
-    /// Records an event of a front end with tasks.
+    /// Logs an event of a front end with A2A tasks.
     pub fn record(&self, event: TaskEvent) {
         self.engine.log.append(Event::Task(event));
     }
 
-    /// Looks at the state as it is now; also returns the time of the last event of a turn.
+    /// Calls `look` with the current state; also returns the time of the last event of a turn.
     pub(crate) fn state_with_activity<T>(
         &self,
         look: impl FnOnce(&SessionState) -> T,
@@ -206,23 +207,23 @@ impl Session {
         self.engine.state.look_with_activity(look)
     }
 
-    /// Queues a turn. Its end is an [`Event::TurnFinished`] of the same number.
+    /// Queues a turn and returns its number. The turn ends with an [`Event::TurnFinished`] of the same number.
     pub fn prompt(&self, prompt: Vec<PromptPart>, origin: Origin) -> TurnId {
         self.prompt_tagged(prompt, origin, PromptTags::default())
     }
 
-    /// Puts a file that goes with a prompt beside the session, before the prompt is queued. The error says why it cannot
-    /// be there.
+    /// Stores a file that belongs to a prompt beside the session, before the prompt is queued. The error says why the
+    /// file cannot be stored.
     pub fn attach(&self, file: &PromptFile, content: &[u8]) -> Result<(), String> {
         self.engine.host.outputs.attach(&file.name, content)
     }
 
-    /// Goes on with the turns that another process has left. Called once, when the session is prepared.
+    /// Resumes the turns that another process has left. Called once, when the session is prepared.
     pub(crate) fn go_on(&self) {
         self.turns.go_on();
     }
 
-    /// Queues a turn with what the front end has to know of it later.
+    /// Queues a turn with tags: facts about the prompt that only its front end knows.
     pub fn prompt_tagged(
         &self,
         prompt: Vec<PromptPart>,
@@ -237,19 +238,19 @@ impl Session {
         self.engine.state.look(|state| state.turns > 0)
     }
 
-    /// Ends a turn that runs or waits; its end follows as an event, after that of one before it
-    /// that is ending too. Returns `false` if it has ended.
+    /// Cancels a turn that runs or waits. The turn's end follows as an event; the end of a waiting turn comes after
+    /// that of a running turn that is being cancelled. Returns `false` if the turn has ended.
     pub fn cancel(&self, turn: TurnId) -> bool {
         self.turns.cancel(turn)
     }
 
-    /// Cancels every turn and lets none start; MCP servers are let go, and what runs in the
-    /// background is ended, commands and a summary.
+    /// Cancels all turns and lets no further turn start; closes the connections to MCP servers; ends commands in the
+    /// background and a summary that is being written.
     pub fn close(&self) {
         self.end(None);
     }
 
-    /// Closes the session; the turns that this ends say why.
+    /// Closes the session. The turns that this cancels end with the reason `why`.
     pub fn close_because(&self, why: &str) {
         self.end(Some(why));
     }
@@ -263,9 +264,9 @@ impl Session {
         is_idle
     }
 
-    /// Lets the session go in the middle of its turn, for another process to go on with it, if all that the turn does is
-    /// to wait for answers: the other process asks again. Returns `false` if the turn does more, or would not go on by
-    /// this policy. Afterwards [`Persistence::ended`] waits until the other process can have the session.
+    /// Leaves the session to another process in the middle of a turn, if the turn only waits for answers: the other
+    /// process asks the questions again. Returns `false` if the turn does more, or would not be resumed by this policy.
+    /// After `true`, [`Persistence::ended`] waits until the other process can have the session.
     pub fn hand_over(&self, policy: ResumePolicy) -> bool {
         let is_left = self.turns.hand_over(policy);
         if is_left {
@@ -275,7 +276,7 @@ impl Session {
     }
 
     fn end(&self, why: Option<&str>) {
-        // The turns first: what they run must not begin anything new.
+        // The turns are closed first, so that they begin no new work while the other parts end.
         self.turns.close(why);
         self.engine.servers.hub.close();
         self.engine.host.background.end();
@@ -288,13 +289,14 @@ impl Session {
         command::is_one(&**self.turns.commands(), self.hub(), prompt)
     }
 
-    /// Returns `true` if a prompt cannot be answered without a model: it is no command, and does not
-    /// look like one either. May read files.
+    /// Returns `true` if a prompt needs a model: it is no command, and does not look like a command either. May read
+    /// files.
     pub fn needs_model(&self, prompt: &[PromptPart]) -> bool {
         command::is_for_model(&**self.turns.commands(), self.hub(), prompt)
     }
 
-    /// Returns the commands that only this session has now. May read files.
+    /// Returns the commands that depend on this session: prompts of its MCP servers, and the user's own commands. May
+    /// read files.
     pub fn own_commands(&self) -> Vec<SessionCommand> {
         self.turns.commands().of_session(self.hub())
     }
@@ -303,12 +305,12 @@ impl Session {
         &self.engine.servers.hub
     }
 
-    /// Returns the queue of turns, with the one that runs.
+    /// Returns the queue of turns, including the running turn.
     pub fn turns(&self) -> &TurnQueue {
         &self.turns
     }
 
-    /// Returns the persistence: the writer of the log, and secrets beside it.
+    /// Returns the persistence: the writer of the log, and the secrets beside the log.
     pub fn persistence(&self) -> &Persistence {
         &self.persistence
     }
@@ -318,7 +320,7 @@ impl Session {
         &self.engine.approvals.questions
     }
 
-    /// Returns the gate of calls that run without a question only when they are shown.
+    /// Returns the gate that holds calls without a question until a front end reports that it shows them.
     pub fn gate(&self) -> &Arc<Gate> {
         &self.engine.approvals.gate
     }
@@ -353,8 +355,8 @@ impl Session {
         self.engine.model.known().await
     }
 
-    /// Returns the ids of the models that can be chosen: those known by name, and those that the servers
-    /// which people have chosen offer now.
+    /// Returns the ids of the models that can be chosen: the models known by name, and the models that servers offer
+    /// now which people have chosen.
     pub async fn models_to_choose(&self) -> Vec<String> {
         let mut models = self.known_models().await.unwrap_or_default();
         for id in self.engine.model.served().await {
@@ -365,8 +367,7 @@ impl Session {
         models
     }
 
-    /// Lets another model answer from the next request on. If it cannot be opened, the one before
-    /// stays.
+    /// Makes another model answer from the next request on. If the model cannot be opened, the model before stays.
     pub async fn set_model(&self, id: &str) -> Result<(), String> {
         self.engine.set_model(id).await.map(drop)
     }
@@ -376,8 +377,8 @@ impl Session {
         self.engine.cost()
     }
 
-    /// Returns the number of requests to the model after the first `without`, and the tokens of those of
-    /// them since a time.
+    /// Returns the number of requests to the model after the first `without`, and the tokens of those of these requests
+    /// that were made since the time `since`.
     pub fn tokens_since(&self, since: Millis, without: usize) -> (usize, u64) {
         let requests = self.engine.state.requests(without);
         (requests.len(), spending::tokens_since(&requests, since))
@@ -393,13 +394,13 @@ impl Session {
         self.engine.thinking()
     }
 
-    /// Lets the model think this much from the next request on; `None`: as much as without a choice.
-    /// The error lists the levels.
+    /// Sets the level of thinking from the next request on; `None` is the level without a choice. The error lists the
+    /// levels.
     pub fn set_thinking(&self, level: Option<&str>) -> Result<(), String> {
         self.engine.set_thinking(level)
     }
 
-    /// Checks that the model can be called, as far as is known without the network.
+    /// Checks that the model can be called, as far as this can be told without the network.
     pub fn ready(&self) -> Result<(), model::Error> {
         self.engine.model.get().ready()
     }
@@ -414,19 +415,19 @@ impl Session {
         self.engine.tools.declarations()
     }
 
-    /// Lets the model and commands use these tools alone from now on, after a restart and on other nodes, too. Tools
-    /// are named as in rules: `read_file`, `mcp_git_*`. What the user's own prompt mentions is read all the same.
+    /// Limits the model and commands to these tools from now on, also after a restart and on other nodes. Tools are
+    /// named as in rules: `read_file`, `mcp_git_*`. Files that the user's own prompt mentions are read all the same.
     pub fn limit_tools(&self, tools: Vec<String>) {
         self.engine.log.append(Event::ToolsLimited { tools });
     }
 
-    /// Begins to reach the MCP servers, and waits for none. Those that the project's own settings
-    /// name are reached when the user has agreed.
+    /// Begins to connect to the MCP servers, without waiting. A server that the project's own settings name is
+    /// connected only when the user has agreed.
     pub fn start_servers(&self) {
         self.engine.servers.start();
     }
 
-    /// Takes over MCP servers that a client brings, and begins to reach them.
+    /// Adds MCP servers that a client brings, and begins to connect to them.
     pub fn add_servers(&self, servers: Vec<ServerConfig>) {
         self.hub().add(servers);
     }
@@ -436,13 +437,13 @@ impl Session {
         self.hub().status()
     }
 
-    /// Returns the directories that the session works in; the first is the one it starts in.
+    /// Returns the directories that the session works in; the first is the directory in which it starts.
     pub fn roots(&self) -> &[PathBuf] {
         self.engine.host.workspace.roots()
     }
 
-    /// Checks that a directory that a client names is one of the roots, or below one, or that a repository that
-    /// it names is the session's.
+    /// Checks that the session works in the directory that a client names: the directory is one of the roots, or below
+    /// a root, or it is the name of the session's git repository.
     pub fn works_in(&self, directory: &Path) -> Result<(), String> {
         let is_named = |name| self.engine.workspace.as_ref()?.origin().is_named(name).then_some(());
         if directory.to_str().and_then(is_named).is_some() {
@@ -451,21 +452,21 @@ impl Session {
         self.engine.host.workspace.holds(directory).map(drop)
     }
 
-    /// Lets texts of files that an editor has not saved count, and has the editor write files, as long
-    /// as the guard lives. The editor that joined last is the one.
+    /// Makes the unsaved texts of an editor count as the files' content, and has the editor write files, as long as the
+    /// guard lives. Of several editors, the last that joined counts.
     pub fn join_buffers(&self, buffers: Arc<dyn TextBuffers>) -> BuffersGuard {
         self.engine.host.editors.join(buffers)
     }
 
-    /// Has commands run in the terminals of a client, as long as the guard lives. The client that joined
-    /// last is the one. `None` if the settings do not say so.
+    /// Has commands run in the terminals of a client, as long as the guard lives. Of several clients, the last that
+    /// joined counts. Returns `None` if the settings do not allow this.
     pub fn join_terminals(&self, terminals: Arc<dyn ClientTerminals>) -> Option<TerminalsGuard> {
         let open = self.engine.host.client_terminals.as_ref()?;
         Some(open.join(terminals))
     }
 
-    /// Returns what prompts can mention: at most `most` files of the workspace, none that is ignored, and
-    /// the resources that MCP servers list (`server:uri`). Walks the disk.
+    /// Returns the names that prompts can mention: at most `most` files of the workspace that are not ignored, and the
+    /// resources that MCP servers list (`server:uri`). Reads the file system.
     pub fn mentionable(&self, most: usize) -> Vec<String> {
         let mut names = mention::files(&self.engine.host.workspace, most);
         names.extend(self.hub().mentionable());

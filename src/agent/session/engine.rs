@@ -1,6 +1,6 @@
-//! The parts of a session, which its operations share: the log and what is folded from it, the model,
-//! the tools, the approvals. The operations are in the modules above this one, and take the engine or
-//! less.
+//! The parts of a session, which its operations share: the log and the state that is folded from it, the model, the
+//! tools, the approvals. The operations are in the modules above this one, and take the engine, or only some of its
+//! parts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,15 +32,15 @@ use tandem_model::{ThinkingLevels, tokens};
 /// Bounds on the growth of a conversation, and on the wait for its store.
 #[derive(Debug, Clone)]
 pub struct Upkeep {
-    /// Share of the model's window, from 0 to 1, from which on the conversation is compressed.
+    /// Share of the model's window, from 0 to 1, at which the conversation is compressed.
     pub compress_at: f64,
-    /// `true` if a model that repeats itself is told, and then stopped.
+    /// `true` if a model that repeats itself is told so, and stopped if it goes on.
     pub detect_loops: bool,
     /// Bytes of the log that stay in memory; older events are in a file.
     pub log_bytes: usize,
-    /// Time for which a session of A2A clients waits for a store that refuses, before it ends.
+    /// Time for which a session of A2A clients waits for a store that refuses, before the session ends.
     pub store_patience: Duration,
-    /// Health of the store, which the session notes.
+    /// Health of the store, where the session notes if the store has refused or taken events.
     pub store_health: StoreHealth,
 }
 
@@ -66,15 +66,15 @@ const NOT_SAVED: &str = "this conversation is not being saved; free its disk, an
 /// Message of a session without a prompt.
 const EMPTY: &str = "nothing has been said yet";
 
-/// Word for as much thinking as without a choice.
+/// Name of the level of thinking that a model has without a choice.
 pub const DEFAULT_THINKING: &str = "default";
 
 /// The parts of a session that its operations share.
 pub(crate) struct Engine {
     pub(super) id: String,
-    /// Store of the log and of other sessions, if they are stored.
+    /// Store of this session's log and of other sessions; `None` if sessions are not stored.
     pub(super) store: Option<Arc<dyn Store>>,
-    /// All events; the only state that lasts.
+    /// All events: the only state of the conversation that is persistent.
     pub(super) log: Log,
     /// The state besides the conversation, folded from the log.
     pub(super) state: CurrentState,
@@ -103,18 +103,18 @@ pub(crate) struct Engine {
 pub(super) struct CurrentTurn<'a> {
     /// The front end that the turn's prompt came from.
     pub(super) origin: &'a Origin,
-    /// Fires when the turn is to end.
+    /// Token that fires when the turn is to end.
     pub(super) cancel: &'a CancellationToken,
 }
 
 impl Engine {
-    /// Returns the store of sessions. The error says, for people, that there is none.
+    /// Returns the store of sessions. The error is a text for people: there is no store.
     pub(crate) fn store(&self) -> Result<&Arc<dyn Store>, String> {
         self.store.as_ref().ok_or_else(|| NOT_STORED.to_owned())
     }
 
-    /// Returns the store as soon as it has all that has happened up to now. The error says, for
-    /// people, why it has not.
+    /// Waits until all events up to now are stored, and returns the store. The error says, for people, why they are not
+    /// stored.
     pub(crate) async fn stored(&self) -> Result<&Arc<dyn Store>, String> {
         let store = self.store()?;
         let kept = self.log.kept(self.log.len().saturating_sub(1)).await;
@@ -126,17 +126,18 @@ impl Engine {
         }
     }
 
-    /// Waits until a turn that was just started may do something. Of several nodes to which a client has sent the
-    /// first message of a session, one stores it, and no other may ask the model. Returns `false` if it never may.
+    /// Waits until a turn that has just started may act. If a client has sent the first message of a session to several
+    /// nodes, one node stores the message, and no other node may ask the model. Returns `false` if the turn never may
+    /// act here.
     pub(super) async fn may_begin(&self) -> bool {
-        // A session that was begun at a terminal or in an editor is on no other node: nothing to wait for.
+        // A session that was begun at a terminal or in an editor is on no other node, so there is nothing to wait for.
         if !self.state.look(|state| state.served) {
             return true;
         }
         self.log.kept(self.log.len().saturating_sub(1)).await
     }
 
-    /// Returns the reason why nothing of the session is kept any more; `None` while it is.
+    /// Returns the reason why no further event of the session is stored; `None` if there is no such reason.
     pub(super) fn abandonment(&self) -> Option<StoreError> {
         self.log.abandonment().map(|reason| match reason {
             Abandonment::TakenOver => StoreError::TakenOver,
@@ -144,8 +145,8 @@ impl Engine {
         })
     }
 
-    /// Looks at the conversation as the model is told it now. That a message is whole with this is in
-    /// the log, so that whoever reads that later finds the same messages.
+    /// Calls `look` with the conversation as the model is told it now. If the last message is still open, this
+    /// completes it, and logs that, so that a later reader of the log finds the same messages.
     pub(super) fn conversation<T>(&self, look: impl FnOnce(&MessageHistory) -> T) -> T {
         let mut transcript = self.transcript.lock();
         if transcript.is_message_open() {
@@ -154,8 +155,8 @@ impl Engine {
         look(transcript.conversation())
     }
 
-    /// Lets another model answer from the next request on, and returns its id. If it cannot be opened, the
-    /// one before stays.
+    /// Makes another model answer from the next request on, and returns the model's id. If the model cannot be opened,
+    /// the model before stays.
     pub(crate) async fn set_model(&self, id: &str) -> Result<String, String> {
         let (id, model) = self.model.open(id).await?;
         let offered = model.thinking();
@@ -173,8 +174,8 @@ impl Engine {
         self.state.look(|state| state.thinking.clone())
     }
 
-    /// Lets the model think this much from the next request on; `None`: as much as without a choice.
-    /// The error lists the levels.
+    /// Sets the level of thinking from the next request on; `None` is the level without a choice. The error lists the
+    /// levels.
     pub(crate) fn set_thinking(&self, wanted: Option<&str>) -> Result<(), String> {
         let model = self.model.get();
         let offered = model.thinking();
@@ -199,7 +200,7 @@ impl Engine {
         spending.sum.filter(|_| spending.counted > 0)
     }
 
-    /// Gives the session a title that the model has thought of, unless a person has given it one.
+    /// Gives the session a title that the model has made up, unless a person has given it one.
     pub(super) fn retitle(&self, title: &str) {
         let title = title_of(title);
         let is_better = |state: &SessionState| !state.is_named && state.title != title;

@@ -1,4 +1,4 @@
-//! The parts that a session is made of, and how they are put together.
+//! The parts that a session is made of, and their assembly.
 
 use std::sync::Arc;
 
@@ -62,17 +62,22 @@ pub struct Parts {
     pub max_session_rounds: Option<usize>,
     /// Notices that people are shown in the first turn.
     pub notices: Vec<String>,
-    /// Returns the current day, for the model.
+    /// Function that returns the current day, for the model.
     pub today: Today,
     /// The directory that the session works in, if it is made for the session and saved elsewhere.
     pub workspace: Option<Arc<dyn SavedWorkspace>>,
-    /// The place where the log is kept.
+    /// The place where the log is stored.
     pub storage: Storage,
 }
 
 impl Parts {
-    /// Puts a session together that begins now, or goes on: its engine, the queue of its turns, and
-    /// what keeps its log.
+    /// Assembles a session, new or stored: its engine, the queue of its turns, and the writer of its log.
+    ///
+    /// 1. Opens the log. A new session gets its first event here.
+    /// 2. Logs what differs from the process before, if the session is a stored one.
+    /// 3. Makes the parts, which fold the log.
+    /// 4. Connects the news of the sandbox and of MCP servers.
+    /// 5. Begins to write the log to the store.
     pub(super) fn assemble(self) -> (Arc<Engine>, Arc<TurnQueue>, Persistence) {
         let host = Arc::new(self.host);
         let (patience, health) = (self.upkeep.store_patience, self.upkeep.store_health.clone());
@@ -83,7 +88,7 @@ impl Parts {
         let permissions = Arc::new(Permissions::new(mode, policy, roots));
         let mode = permissions.mode();
         let store = self.storage.store();
-        // Before the parts, which fold the log: the first event says what all others build on.
+        // Before the parts, because they fold the log: all other events build on its first event.
         let mut opened =
             self.storage.open(overflow, |id| SessionStarted::now(id, roots, model, mode));
         opened.git = self.workspace.as_ref().map(|workspace| workspace.origin().clone());
@@ -137,9 +142,9 @@ impl Parts {
     }
 }
 
-/// Has people and the model told what is new of MCP servers.
+/// Shows people the news of MCP servers.
 fn follow_servers(engine: &Engine, turns: &Arc<TurnQueue>) {
-    // Weak: the engine holds the hub, which would keep the engine alive.
+    // A weak reference: the engine holds the hub, so a strong one would keep the engine alive for ever.
     let told = Arc::downgrade(turns);
     engine.servers.hub.on_news(move |news| {
         if let Some(turns) = told.upgrade() {
@@ -148,7 +153,7 @@ fn follow_servers(engine: &Engine, turns: &Arc<TurnQueue>) {
     });
 }
 
-/// Has people and the model told what the sandbox has seen.
+/// Tells people and the model the news of the sandbox.
 fn follow_sandbox(engine: &Engine) {
     let Some(sandbox) = &engine.host.sandbox else { return };
     let log = engine.log.clone();

@@ -1,4 +1,4 @@
-//! The model that answers in a session, and the others that it can be exchanged for.
+//! The model that answers in a session, and the other models to which the session can switch.
 
 use std::sync::Arc;
 
@@ -29,7 +29,8 @@ impl ActiveModel {
         blocking(move || models.known()).await
     }
 
-    /// Fetches the ids of the models that servers which people have chosen offer now.
+    /// Fetches the ids of the models that servers offer now which people run themselves or have chosen, such as a
+    /// gateway.
     pub(crate) async fn served(&self) -> Vec<String> {
         let (models, current) = (Arc::clone(&self.available), self.id());
         // Keys and addresses may be read from files.
@@ -44,7 +45,7 @@ impl ActiveModel {
         &*self.available
     }
 
-    /// Opens another model. Returns its id, too, which `id` may be an alias of.
+    /// Opens another model. Also returns the model's own id, because `id` may be an alias.
     pub(crate) async fn open(&self, id: &str) -> Result<(String, Arc<dyn Model>), String> {
         let (models, id) = (Arc::clone(&self.available), id.to_owned());
         blocking(move || {
@@ -54,7 +55,7 @@ impl ActiveModel {
         .await
     }
 
-    /// Lets another model answer from now on.
+    /// Makes another model answer from now on.
     pub(crate) fn set(&self, model: Arc<dyn Model>) {
         *self.current.lock() = model;
     }

@@ -1,5 +1,5 @@
-//! The approval mode of a session. Plan mode can be begun and ended by a command: whoever may give
-//! commands cannot have more allowed by it than was before.
+//! The approval mode of a session. Commands can begin and end plan mode. The end of plan mode restores the mode before,
+//! so that a client that may give commands cannot get more allowed than before.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub struct Modes {
     permissions: Arc<Permissions>,
     log: Log,
     state: CurrentState,
-    /// Held while the mode is looked up and then changed.
+    /// Lock that is held while the mode is read and then changed.
     changes: Mutex<()>,
 }
 
@@ -42,14 +42,14 @@ impl Modes {
         self.permissions.modes().collect()
     }
 
-    /// Changes how much is allowed without a question. What is being asked stays asked. An error says why the mode
-    /// cannot be.
+    /// Sets the approval mode: how much is allowed without a question. Open questions stay open. The error says why the
+    /// mode is not available.
     pub fn set(&self, mode: Mode) -> Result<(), String> {
         let _one_at_a_time = self.changes.lock();
         self.change(mode, None)
     }
 
-    /// Tells the model that plan mode is on, or no longer, unless it was told so last.
+    /// Tells the model that plan mode has begun or ended, if that differs from `was_on`, which the model was told last.
     pub(crate) fn tell_plan_mode(&self, was_on: bool) {
         let is_on = self.current() == Mode::Plan;
         if was_on != is_on {
@@ -69,8 +69,8 @@ impl Modes {
         Ok(true)
     }
 
-    /// Returns to the mode that plan mode was begun in, if a command has begun it and nobody has
-    /// changed the mode since. Returns that mode.
+    /// Ends plan mode: returns to the mode in which a command has begun it, unless the mode has changed since. Returns
+    /// that mode, or `None` if the mode stays.
     pub(crate) fn end_plan(&self) -> Result<Option<Mode>, String> {
         let _one_at_a_time = self.changes.lock();
         let before = self.state.look(|state| state.before_plan);

@@ -1,4 +1,4 @@
-//! The calls of a session that have not ended: their ids, and what they have put out so far.
+//! The calls of a session that have not ended: their ids, and the output that people are shown of them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use tandem_model::Call;
 pub(crate) struct OpenCalls {
     log: Log,
     state: CurrentState,
-    /// The ids of calls that are not in the log yet, and of those that were dropped on the way there.
+    /// Ids of calls that are not in the log yet, and of calls that were dropped before they were logged. The lock is
+    /// taken before the lock of the state.
     reserved: Mutex<HashSet<String>>,
     /// Log index of the last progress event of each running call.
     progress: Arc<Mutex<HashMap<String, Option<usize>>>>,
@@ -24,7 +25,7 @@ impl OpenCalls {
         Self { log, state, reserved: Mutex::default(), progress: Arc::default() }
     }
 
-    /// Returns the call, under an id that no other call of the session has.
+    /// Returns the call with an id that no other call of the session has: its own id, or a new one.
     pub(crate) fn with_unique_id(&self, mut call: Call) -> Call {
         let mut reserved = self.reserved.lock();
         self.state.look(|state| {
@@ -40,12 +41,13 @@ impl OpenCalls {
         call
     }
 
-    /// Returns a function that shows people all that a call has put out so far.
+    /// Returns a function that shows people the whole output of a call up to now. In the log, each output replaces the
+    /// output before.
     pub(crate) fn progress(&self, call: &str) -> impl Fn(String) + Send + Sync + 'static {
         let (progress, log, call) = (Arc::clone(&self.progress), self.log.clone(), call.to_owned());
         progress.lock().insert(call.clone(), None);
         move |output: String| {
-            // Gone when the call has finished: what comes late is not shown.
+            // The entry is removed when the call has finished: output that comes late is not shown.
             if let Some(last) = progress.lock().get_mut(&call) {
                 let event = Event::CallProgress { call: call.clone(), output };
                 *last = Some(log.supersede(*last, event));
@@ -53,7 +55,7 @@ impl OpenCalls {
         }
     }
 
-    /// Records the end of a call.
+    /// Logs the end of a call. In the log, the end replaces the last output of the call.
     pub(crate) fn finish(&self, call: String, outcome: ToolOutcome) {
         let last = self.progress.lock().remove(&call).flatten();
         self.log.supersede(last, Event::CallFinished { call, outcome });

@@ -1,5 +1,5 @@
-//! The state of a session besides its conversation, folded from its log: what a session that is
-//! opened again begins with.
+//! The state of a session besides its conversation, folded from its log. A session that is opened again begins with
+//! this state.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::session::events::saved_workspace::{PastTurns, SavedPlace};
 use parking_lot::Mutex;
 use tandem_policy::{Mode, Scope};
 
-/// Maximum number of characters that are kept of a prompt's first line.
+/// Maximum number of characters of a title, and of the first line of a prompt.
 const LONGEST_LINE: usize = 200;
 
-/// State of a session, as the events up to now have made it.
+/// State of a session after the events that were folded up to now.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SessionState {
     /// The session's id.
@@ -31,23 +31,24 @@ pub struct SessionState {
     pub tools: Option<Arc<[String]>>,
     /// The approval mode.
     pub mode: Mode,
-    /// The mode that ends plan mode, if a command has begun that.
+    /// The mode to return to at the end of plan mode, if a command has begun plan mode.
     pub before_plan: Option<Mode>,
     /// The system instruction that the model was told last.
     pub system: Option<Arc<str>>,
-    /// The scopes that were always allowed, in this order.
+    /// The scopes that the user has always allowed, in the order of the answers.
     pub always: Vec<Scope>,
-    /// Title that the session was given, else the first line of the first prompt that is no command, or its beginning.
+    /// Title that the session was given, else the first line of the first prompt that is no command, cut off if it is
+    /// long.
     pub title: String,
     /// `true` if a person has given the title.
     pub is_named: bool,
-    /// `true` if a client of the A2A server said the first prompt.
+    /// `true` if a client of the A2A server sent the first prompt.
     pub served: bool,
     /// The name that a client has given the session, if one has.
     pub context_name: Option<String>,
-    /// The owner, and those with whom the session is shared.
+    /// The owner, and the principals with whom the session is shared.
     pub access: SessionAccess,
-    /// First line of the last prompt, or its beginning.
+    /// First line of the last prompt, cut off if it is long.
     pub last_prompt: String,
     /// Number of turns that were queued.
     pub turns: u64,
@@ -55,22 +56,22 @@ pub struct SessionState {
     pub running: Option<TurnId>,
     /// Progress of the turn that runs.
     pub(crate) progress: TurnProgress,
-    /// The turns that ran before the one that runs.
+    /// The turns that ran before the running turn.
     pub(crate) ran_before: PastTurns,
-    /// The turns that have run, with the one that runs.
+    /// The turns that have run, including the running turn.
     ran: PastTurns,
-    /// The turns that wait, in order.
+    /// The waiting turns, in order.
     pub waiting: VecDeque<TurnId>,
-    /// The ids that calls have had.
+    /// The ids of all calls.
     pub calls: BTreeSet<String>,
-    /// The calls that have begun, or are asked about, and have not ended.
+    /// The ids of the calls that the model has requested, or that have begun, and that have not ended.
     pub open_calls: BTreeSet<String>,
-    /// Those of them whose question is open.
+    /// The ids of the calls whose question is open.
     pub open_questions: BTreeSet<String>,
 }
 
 impl SessionState {
-    /// Folds all events that a reader has now.
+    /// Folds all events that a reader has now into a state.
     pub fn of(log: &mut Reader) -> Self {
         let mut state = Self::default();
         while let Some(entry) = log.try_next_run() {
@@ -107,11 +108,11 @@ impl SessionState {
         }
     }
 
-    /// Folds in an event of tasks.
+    /// Folds in an event of A2A tasks.
     fn fold_task(&mut self, event: &TaskEvent) {
         match event {
             TaskEvent::ContextNamed { context } => self.context_name = Some(context.clone()),
-            // Nobody takes a session over that has an owner.
+            // The first owner stays: no other principal can take over a session that has an owner.
             TaskEvent::Owned { owner } => {
                 self.access.owner.get_or_insert_with(|| owner.clone());
             }
@@ -188,25 +189,25 @@ pub(crate) fn prompt_title(prompt: &[PromptPart]) -> Option<String> {
     title.filter(|title| !title.is_empty())
 }
 
-/// Returns the first line of a prompt, or its beginning.
+/// Returns the first line of a prompt, cut off if it is long.
 fn first_line(prompt: &[PromptPart]) -> String {
     let prompt: String = prompt.iter().map(PromptPart::to_string).collect();
     line_of(&prompt)
 }
 
-/// Returns the first line of a text, or its beginning, without control characters: no terminal should obey them, and
-/// a database keeps no NUL.
+/// Returns the first line of a text, cut off if it is long, without control characters: a terminal would obey them, and
+/// a database cannot store a NUL.
 fn line_of(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default().chars();
     line.filter(|c| !c.is_control()).take(LONGEST_LINE).collect()
 }
 
-/// Returns the title that a person means: one line without control characters.
+/// Returns the title in a text: its first line, trimmed, without control characters.
 pub(crate) fn title_of(wanted: &str) -> String {
     line_of(wanted.trim()).trim_end().to_owned()
 }
 
-/// The state of a session as its log has it now. Cheap to clone: all clones are the same state.
+/// The state of a session as its log has it now. Cheap to clone: all clones share the state.
 #[derive(Clone)]
 pub(crate) struct CurrentState(Arc<Mutex<StateReader>>);
 
@@ -231,12 +232,12 @@ impl CurrentState {
         })))
     }
 
-    /// Looks at the state as it is now.
+    /// Calls `look` with the current state.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&SessionState) -> T) -> T {
         look(self.0.lock().catch_up())
     }
 
-    /// Looks at the state as it is now; also returns the time of the last event of a turn.
+    /// Calls `look` with the current state; also returns the time of the last event of a turn.
     pub(crate) fn look_with_activity<T>(
         &self,
         look: impl FnOnce(&SessionState) -> T,
@@ -245,7 +246,7 @@ impl CurrentState {
         (look(state.catch_up()), state.last_activity)
     }
 
-    /// Returns the requests up to now that are charged, without this many.
+    /// Returns the requests up to now that are charged, but for the first `without`.
     pub(crate) fn requests(&self, without: usize) -> Vec<ChargedRequest> {
         let mut state = self.0.lock();
         state.catch_up();

@@ -1,4 +1,4 @@
-//! Cost of a session, summed from the requests that its log tells of.
+//! Cost of a session, summed from the requests in its log.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use crate::session::events::event::Event;
 use crate::session::events::log::{Entry, Millis};
 use tandem_model::{Models, Prices, Usage};
 
-/// Name of the tool whose requests are charged and not counted.
+/// Name of the tool whose requests are charged, but whose tokens are not counted. Once the tool is called, the cost of
+/// the session is not known.
 const SEARCH: &str = "google_web_search";
 
 /// A request that is charged.
@@ -19,12 +20,13 @@ pub(crate) struct ChargedRequest {
     at: Millis,
     /// Id of the model that has answered.
     model: Arc<str>,
-    /// Tokens; none if nobody has counted them.
+    /// Tokens; all zero if they were not counted.
     usage: Usage,
 }
 
 impl ChargedRequest {
-    /// Returns the request that an entry tells of, if it does. `model`: the model that answers.
+    /// Returns the request that an entry of the log tells of, if there is one. `model` is the id of the model that
+    /// answers.
     pub(super) fn of(entry: &Entry, model: &str) -> Option<Self> {
         let usage = match &*entry.event {
             Event::AnswerFinished { usage, .. } => *usage,
@@ -45,13 +47,13 @@ pub(crate) fn tokens_since(requests: &[ChargedRequest], since: Millis) -> u64 {
     tokens.fold(0, u64::saturating_add)
 }
 
-/// Sum of what a session's requests have cost so far, in US dollars.
+/// Cost of a session's requests so far, in US dollars.
 pub(crate) struct Spending {
     /// Number of requests in the sum.
     pub(crate) counted: usize,
-    /// `None` if the cost of one is not known.
+    /// Sum in US dollars; `None` if the cost of a request is not known.
     pub(crate) sum: Option<f64>,
-    /// By the ids of models.
+    /// Prices of models, by id.
     prices: HashMap<Arc<str>, Prices>,
 }
 
@@ -62,7 +64,7 @@ impl Default for Spending {
 }
 
 impl Spending {
-    /// Adds requests.
+    /// Adds the cost of requests.
     pub(crate) fn add(&mut self, requests: Vec<ChargedRequest>, models: &dyn Models) {
         self.counted += requests.len();
         for ChargedRequest { at, model, usage } in requests {

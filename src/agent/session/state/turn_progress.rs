@@ -1,47 +1,49 @@
-//! Progress of a turn, as far as going on with it in another process depends on that.
+//! Progress of a turn, as far as it decides if and where another process resumes the turn.
 
 use std::collections::BTreeSet;
 
 use crate::session::events::event::{Caller, Event, ToolOutcome};
 use tandem_model::FinishReason;
 
-/// Number of times that a turn goes on without a whole answer in between: it may be the turn that ends
+/// Maximum number of times that a turn is resumed without a whole answer in between: the turn itself may be what kills
 /// the processes.
 const MOST_RESUMED: u32 = 3;
 
-/// Turns that go on after the process that ran them was killed.
+/// Policy on the turns that are resumed after the process that ran them was killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ResumePolicy {
-    /// None does.
+    /// No turn is resumed.
     #[default]
     Never,
-    /// Those in which no call had begun, and not ended, that may have changed something.
+    /// A turn is resumed if, when its process was killed, no call was running that may have changed something.
     Safe,
-    /// Those with such a call, too: the model is told that the call may have had part of its effect.
+    /// A turn with such a call is resumed, too: the model is told that the call may have had part of its effect.
     Always,
 }
 
-/// Progress of a turn, as far as going on with it in another process depends on that.
+/// Progress of a turn, as far as it decides if and where another process resumes the turn.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct TurnProgress {
-    /// `true` if a command does something itself, or what the user typed is run: that is not done twice.
+    /// `true` if a command acts by itself, or a command line of the user's runs. Such a turn is not resumed, because
+    /// that would act twice.
     acts: bool,
-    /// `true` if what the model is told first is whole.
+    /// `true` if the first message to the model is complete.
     is_told: bool,
-    /// Reason of the end of the last answer, if that asks for no calls.
+    /// Reason of the end of the last answer, if the answer requests no calls and nothing follows it.
     ended: Option<FinishReason>,
-    /// Calls that may change something, and are asked about.
+    /// Ids of the calls that may change something, and whose question is open.
     asked: BTreeSet<String>,
-    /// Calls that may have changed something, and have not ended.
+    /// Ids of the calls that may have changed something, and that have not ended.
     begun: BTreeSet<String>,
-    /// Number of times that the turn has gone on since the last whole answer.
+    /// Number of times that the turn was resumed since the last whole answer.
     resumed: u32,
 }
 
 impl TurnProgress {
     pub(super) fn fold(&mut self, event: &Event) {
         match event {
-            // A turn that ends may be one that only waited while this one runs.
+            // The reset is here, and not at `TurnFinished`, because a turn may also end while it only waits and this
+            // turn runs.
             Event::TurnStarted { .. } => *self = Self::default(),
             Event::TurnResumed { .. } => {
                 self.asked.clear();
@@ -72,8 +74,8 @@ impl TurnProgress {
                     self.begun.insert(call.clone());
                 }
             }
-            // One that was interrupted may have changed something, whoever has noted that; one that ended in
-            // a way of another version, too.
+            // These calls stay in `begun`. An interrupted call may have changed something, whichever process has logged
+            // the interruption; so may a call with an outcome that only another version knows.
             Event::CallFinished { outcome: ToolOutcome::Interrupted, .. } => {}
             Event::CallFinished { outcome: ToolOutcome::Unknown(outcome), .. }
                 if !outcome.is_done() => {}
@@ -82,7 +84,7 @@ impl TurnProgress {
         }
     }
 
-    /// Returns whether the turn goes on in another process.
+    /// Returns `true` if another process resumes the turn.
     pub(crate) fn may_go_on(&self, policy: ResumePolicy) -> bool {
         let fits = match policy {
             ResumePolicy::Never => false,
@@ -97,7 +99,7 @@ impl TurnProgress {
         self.begun.is_empty()
     }
 
-    /// Returns the place where the turn goes on.
+    /// Returns the place where the turn is resumed.
     pub(crate) fn place(&self) -> ResumePlace {
         match &self.ended {
             Some(reason) => ResumePlace::End(reason.clone()),
@@ -107,13 +109,13 @@ impl TurnProgress {
     }
 }
 
-/// Place in a turn from which it goes on.
+/// Place in a turn where it is resumed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ResumePlace {
     /// The beginning: the files that the prompt mentions are read first.
     Beginning,
     /// The next request to the model.
     Model,
-    /// The end, for this reason: all has been said.
+    /// The end, for this reason: the last answer is complete and requests no calls.
     End(FinishReason),
 }

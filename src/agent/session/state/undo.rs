@@ -1,5 +1,5 @@
-//! Taking back what calls changed in files: which changes there are, told from the log, and the
-//! putting back.
+//! Undo of the changes that calls have made in files: the list of the changes, folded from the log, and the restoration
+//! of the files.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -16,11 +16,11 @@ use tandem_host::preimages::{FileChange, Preimage};
 /// A change that a call made in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallChange {
-    /// The turn in which it was made.
+    /// The turn in which the change was made.
     pub turn: TurnId,
     /// The user's prompt of that turn.
     pub prompt: Arc<[PromptPart]>,
-    /// The call that made it.
+    /// The id of the call that made the change.
     pub call: String,
     /// Absolute path of the file.
     pub path: PathBuf,
@@ -28,8 +28,8 @@ pub struct CallChange {
     pub made: bool,
     /// `true` if the change has been undone.
     pub restored: bool,
-    /// `true` if the call was done, and so the file was changed. Of one that was cut off, the
-    /// change was announced, and the file tells whether it was made.
+    /// `true` if the call has succeeded, and so the file was changed. If the call was cut off, the change was only
+    /// announced, and the file shows if it was made.
     is_certain: bool,
     /// The former content, to restore the file.
     file: FileChange,
@@ -74,7 +74,8 @@ pub(crate) struct ChangeHistory {
     prompts: HashMap<TurnId, Arc<[PromptPart]>>,
     /// The turn that runs, or ran last.
     running: Option<TurnId>,
-    /// The calls with changes that have not ended. Of most calls, no change has to be looked for.
+    /// The ids of the calls that have announced changes and have not ended. Most calls have announced none, so their
+    /// ends need no search of the changes.
     open: HashSet<String>,
 }
 
@@ -85,7 +86,7 @@ impl ChangeHistory {
         &self.changes
     }
 
-    /// Returns a turn's prompt.
+    /// Returns the prompt of a turn.
     pub(crate) fn prompt(&self, turn: TurnId) -> Arc<[PromptPart]> {
         self.prompts.get(&turn).cloned().unwrap_or_default()
     }
@@ -102,7 +103,8 @@ impl ChangeHistory {
                 let is_same = |earlier: &&mut CallChange| {
                     earlier.call == *call && earlier.path == change.path
                 };
-                // The editor that has written the file has changed it a bit.
+                // An editor that has written the file for the call has changed the content a bit: this event has the
+                // final content.
                 if let Some(earlier) = changes.iter_mut().rfind(is_same)
                     && self.open.contains(call)
                 {
@@ -127,7 +129,8 @@ impl ChangeHistory {
                         change.is_certain = true;
                     }
                 }
-                // A file is replaced as the last thing that can fail.
+                // A call replaces the file as the last step that can fail, so the file of a failed call is unchanged,
+                // unless the write is unconfirmed.
                 ToolOutcome::Failed(error) if error.kind != UNCONFIRMED => {
                     changes.retain(|change| change.is_certain || change.call != *call);
                 }
@@ -145,7 +148,7 @@ impl ChangeHistory {
     }
 }
 
-/// Restores files from before their changes.
+/// Restorer of files to the content before their changes.
 pub(crate) struct Undo {
     log: Log,
     host: Arc<Host>,
@@ -156,14 +159,15 @@ impl Undo {
         Self { log, host }
     }
 
-    /// Takes changes back, the newest first: each if its file is exactly as the change left it. Returns
-    /// all that were selected, each with the reason if it was left alone. Stops when `stop` fires.
+    /// Undoes the selected changes, the newest first. A change is undone only if its file is exactly as the change left
+    /// it. Returns the selected changes, each with the reason if it was left alone. Stops before the next change when
+    /// `stop` fires.
     pub(crate) async fn restore(
         &self,
         selection: &Selection,
         stop: &CancellationToken,
     ) -> Vec<(CallChange, Result<(), String>)> {
-        // By file: the changes that stand, the newest last.
+        // The changes that are not undone, by file, the newest last.
         let mut standing: HashMap<&Path, Vec<&CallChange>> = HashMap::new();
         let log = self.log.clone();
         let all = tokio::task::spawn_blocking(move || changes(&log)).await.unwrap_or_default();
@@ -189,19 +193,20 @@ impl Undo {
         came
     }
 
-    /// `standing` are the changes of the file that stand, the newest last.
+    /// Undoes a change if it is the newest of its file. `standing` has the changes of the file that are not undone, the
+    /// newest last.
     async fn restore_newest(
         &self,
         change: &CallChange,
         standing: &mut Vec<&CallChange>,
     ) -> Result<(), String> {
-        // A directory on the way may have become a link to elsewhere.
+        // A directory in the path may have become a link to another place since.
         let there = self.host.resolve(&change.path.to_string_lossy()).await;
         if !there.is_ok_and(|there| there == change.path) {
             return Err("is somewhere else by now".to_owned());
         }
         let files = &*self.host.files;
-        // A change that was announced and not made hides none that is older.
+        // A newer change that was announced but never made does not stand in the way of an older one.
         while let Some(newest) = standing.last().copied()
             && !newest.is_certain
             && newest.file.is_absent(files).await
@@ -221,10 +226,10 @@ impl Undo {
         Ok(())
     }
 
-    /// Removes the directories above a file that calls have made, as far as they are empty now.
+    /// Removes the directories above a file that calls have made, as far as the directories are empty now.
     async fn remove_empty(&self, path: &Path, made: &HashSet<&Path>) {
         for directory in path.ancestors().skip(1).take_while(|directory| made.contains(directory)) {
-            // One that is not empty stays, and so do those above it.
+            // A directory that is not empty stays, and so do the directories above it.
             if self.host.files.remove_directory(directory).await.is_err() {
                 return;
             }

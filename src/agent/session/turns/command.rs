@@ -1,8 +1,8 @@
-//! Commands: turns that do something themselves before, or instead of, asking the model.
+//! Slash commands: turns that act by themselves before, or instead of, asking the model.
 //!
-//! The session knows only what is here. Which commands there are is said above it, once for every
-//! front end; a command is a turn like any other, so it waits for its turn, is seen everywhere and
-//! can be cancelled. Those that are in the way of no other turn are carried out beside it.
+//! This module has only the interface that a session needs. The commands themselves are defined above the session, once
+//! for all front ends. A command is a turn like any other: it is queued, every front end sees it, and it can be
+//! cancelled. A command that cannot disturb another turn runs at once, beside the running turn.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,16 +33,16 @@ use tandem_model::Part;
 /// The commands of a session.
 #[async_trait]
 pub trait Commands: Send + Sync {
-    /// Returns the meaning of a prompt that does not go to the model as it is; `None` if it does. The prompts of
-    /// these servers are commands, too. A prompt that begins with a slash may have files read, once: not for a
-    /// thread that others wait for.
+    /// Returns the command that a prompt asks for, or the refusal of a text that only looks like a command; `None` if
+    /// the prompt goes to the model as it is. The prompts of the MCP servers in `servers` are commands, too. For a
+    /// prompt that begins with a slash, this may read files, once, so it is not for a thread that others wait for.
     fn resolve(&self, servers: &Hub, prompt: &str) -> Option<NotForModel>;
 
-    /// Returns the commands that not every session has: prompts of these servers, the user's own.
-    /// May read files.
+    /// Returns the commands that depend on the session: prompts of these MCP servers, and the user's own commands. May
+    /// read files.
     fn of_session(&self, servers: &Hub) -> Vec<SessionCommand>;
 
-    /// Returns `true` if a prompt asks for a command that is carried out at once, although another turn runs.
+    /// Returns `true` if a prompt asks for a command that runs at once, beside a running turn.
     fn is_at_once(&self, prompt: &str) -> bool;
 }
 
@@ -50,41 +50,42 @@ pub trait Commands: Send + Sync {
 pub enum NotForModel {
     /// A command.
     Command(Box<dyn ResolvedCommand>),
-    /// A text that looks like a command and is none.
+    /// A text that looks like a command and is none, such as a misspelled name.
     Unknown {
-        /// Name that was typed, without the slash.
+        /// Name that the user typed, without the slash.
         name: String,
-        /// Answer to the user, Markdown.
+        /// Answer to the user, as Markdown.
         answer: String,
     },
 }
 
-/// A command with its arguments, as a prompt asks for it.
+/// A command with its arguments, as a prompt asks for them.
 #[async_trait]
 pub trait ResolvedCommand: Send + Sync {
     /// Returns the name of the command, without the slash.
     fn name(&self) -> &str;
 
-    /// Runs the command. It is dropped when the turn is cancelled. An error is shown as a reply is.
+    /// Runs the command. The future is dropped when the turn is cancelled. People are shown an error as they are shown
+    /// a reply.
     async fn run(&self, turn: &CommandTurn<'_>) -> Result<CommandReply, String>;
 }
 
 /// Result of a command.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CommandReply {
-    /// This is shown, Markdown, and the turn ends. The model is told nothing of it.
+    /// A text for people, as Markdown, with which the turn ends. The model is not told of the text.
     Say(String),
-    /// The model is asked this in the same turn, with all that belongs to it; if it is nothing, with
-    /// the messages that there are.
+    /// A prompt that the model is asked in the same turn, with its media. If the prompt is empty, the model is asked
+    /// with the messages that the conversation has.
     Ask(Vec<Part>),
-    /// The model is asked this in the same turn, when its gaps have been filled.
+    /// A template that is filled, and then asked of the model in the same turn.
     Fill(Template),
 }
 
-/// A command that only this session has.
+/// A command that depends on the session: a prompt of an MCP server, or a command of the user's own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionCommand {
-    /// Name as it is typed, without the slash.
+    /// Name as the user types it, without the slash.
     pub name: String,
     /// One-line description for lists.
     pub description: String,
@@ -94,7 +95,7 @@ pub struct SessionCommand {
     pub usage: String,
 }
 
-/// An argument of such a command.
+/// An argument of a command that depends on the session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandArgument {
     /// Name, in a word.
@@ -106,7 +107,7 @@ pub struct CommandArgument {
 }
 
 impl SessionCommand {
-    /// Returns a line on how the command is used.
+    /// Returns a line of Markdown with the command's usage and description.
     pub fn line(&self) -> String {
         let Self { name, description, usage, .. } = self;
         let space = if usage.is_empty() { "" } else { " " };
@@ -114,16 +115,16 @@ impl SessionCommand {
     }
 }
 
-/// The turn of a command: the parts of the session, and what can be done only in a turn, because nothing else runs
-/// meanwhile.
+/// The turn of a command: access to the parts of the session, and to actions that are safe only in a turn, because no
+/// other turn runs meanwhile.
 pub struct CommandTurn<'a> {
-    /// Parts of the session.
+    /// The parts of the session.
     pub(crate) engine: &'a Engine,
     origin: &'a Origin,
 }
 
 impl CommandTurn<'_> {
-    /// Returns a reader of all events.
+    /// Returns a reader of the log, from its first event on.
     pub(crate) fn events(&self) -> Reader {
         self.engine.log.read(0)
     }
@@ -143,17 +144,17 @@ impl CommandTurn<'_> {
         self.origin
     }
 
-    /// Returns the owner, and those with whom the session is shared.
+    /// Returns the owner of the session, and the principals with whom the session is shared.
     pub(crate) fn access(&self) -> SessionAccess {
         self.engine.state.look(|state| state.access.clone())
     }
 
-    /// Shares the session with a member of the owner's tenant, in place of an earlier role.
+    /// Shares the session with a member of the owner's tenant. The role replaces an earlier role of the member.
     pub(crate) fn share(&self, name: &str, role: ShareRole) {
         self.engine.log.append(Event::Task(TaskEvent::Shared { name: name.to_owned(), role }));
     }
 
-    /// Shares the session with a member no longer. Returns `false` if it was not shared.
+    /// Stops sharing the session with a member. Returns `false` if the session was not shared with the member.
     pub(crate) fn unshare(&self, name: &str) -> bool {
         let is_shared = self.access().shares.contains_key(name);
         if is_shared {
@@ -162,8 +163,8 @@ impl CommandTurn<'_> {
         is_shared
     }
 
-    /// Checks that the user of the machine has asked, and not somebody whom a server knows by name: for
-    /// what counts in the sessions of others, too.
+    /// Checks that the prompt comes from the user of this machine, and not from a client whom a server has
+    /// authenticated as a principal. For commands whose effect reaches the sessions of others, too.
     pub(crate) fn check_user(&self) -> Result<(), String> {
         match self.origin.principal() {
             None => Ok(()),
@@ -173,31 +174,32 @@ impl CommandTurn<'_> {
         }
     }
 
-    /// Returns the (real) path in the workspace that a path leads to.
+    /// Returns the real path of a path in the workspace.
     pub(crate) async fn resolve(&self, path: &str) -> Result<PathBuf, String> {
         self.engine.host.resolve(path).await.map_err(|error| error.message)
     }
 
-    /// Lets the model forget all that came before. The log itself stays.
+    /// Makes the model forget the conversation up to now. The log itself stays.
     pub(crate) fn forget(&self) {
         self.engine.log.append(Event::Forgotten);
         self.engine.instructions.forget_places();
         self.engine.compression.reset();
     }
 
-    /// Returns the prompts that the conversation can go back to, oldest first.
+    /// Returns the prompts to which the conversation can be rewound, oldest first.
     pub(crate) async fn earlier_prompts(&self) -> Result<Vec<EarlierPrompt>, String> {
         let mut log = self.events();
         blocking(move || Ok(EarlierPrompts::of(&mut log).list())).await
     }
 
-    /// Lets the model never have been told of a prompt, nor of anything after it. The log itself
-    /// stays, and so do files and settings.
+    /// Takes a prompt, and all that came after it, out of the conversation that the model sees. The log itself stays,
+    /// and so do files and settings.
     pub(crate) async fn rewind(&self, prompt: &EarlierPrompt) -> Result<(), String> {
         self.engine.log.append(Event::Rewound { turn: prompt.turn });
         self.engine.instructions.rewind(prompt.started);
         self.engine.compression.reset();
-        // All of the log is folded anew.
+        // The transcript folds the whole log again, which takes long for a long log, so this is done off the runtime's
+        // threads.
         let transcript = Arc::clone(&self.engine.transcript);
         blocking(move || {
             transcript.lock().catch_up();
@@ -211,74 +213,75 @@ impl CommandTurn<'_> {
         self.engine.state.look(|state| state.title.clone())
     }
 
-    /// Gives the session another title, and returns it: one line of what is wanted. `None` if there
-    /// is nothing in that.
+    /// Gives the session another title and returns the title: the first line of `wanted`. Returns `None` if that line
+    /// is empty.
     pub(crate) fn rename(&self, wanted: &str) -> Option<String> {
         let title = Some(title_of(wanted)).filter(|title| !title.is_empty())?;
         self.engine.log.append(Event::SessionRenamed { title: title.clone(), by_model: false });
         Some(title)
     }
 
-    /// Lets the model be told in short what came before. `about` is what the user wants that to be
-    /// about, if anything.
+    /// Compresses the conversation: the model is told a summary of it from now on. `about` is the topic that the user
+    /// wants the summary to be about; it may be empty.
     pub(crate) async fn compress(&self, about: &str) -> Result<Arc<Compressed>, String> {
-        // The command is dropped if it is cancelled.
+        // A new token is enough: the future of the command is dropped if the turn is cancelled.
         let compressed = compress::compress(self.engine, about, &CancellationToken::new()).await;
         compressed.map_err(|why| why.to_string())
     }
 
-    /// Returns the memory files, as the model is told them from the next prompt on.
+    /// Returns the memory files, as the model is told of them from the next prompt on.
     pub(crate) async fn memory(&self) -> Vec<MemoryFile> {
         self.engine.instructions.files().await
     }
 
-    /// Lets the model be told all of these files at the beginning, as they are now.
+    /// Tells the model the current content of all memory files anew, at the beginning of the conversation. Returns the
+    /// files.
     pub(crate) async fn refresh_memory(&self) -> Vec<MemoryFile> {
         self.engine.instructions.begin_anew();
         self.memory().await
     }
 
-    /// Writes something into the user's own file, to be known in every session. Returns the file.
+    /// Adds a text to the user's own memory file, which counts in all sessions. Returns the path of the file.
     pub(crate) async fn remember(&self, text: &str) -> Result<PathBuf, String> {
         self.check_user()?;
         let (instructions, text) = (Arc::clone(&self.engine.instructions), text.to_owned());
         blocking(move || instructions.memory().add(&text)).await
     }
 
-    /// Returns the changes that calls have made in files, in order.
+    /// Returns the changes that calls have made in files, in the order in which the log announces them.
     pub(crate) fn changes(&self) -> Vec<CallChange> {
         undo::changes(&self.engine.log)
     }
 
-    /// Takes changes back, the newest first. Returns all that were selected, each with the reason if
-    /// it was left alone.
+    /// Undoes changes of files, the newest first. Returns all selected changes, each with the reason if it was left
+    /// alone.
     pub(crate) async fn restore(
         &self,
         selection: Selection,
     ) -> Result<Vec<(CallChange, Result<(), String>)>, String> {
         let undo = Undo::new(self.engine.log.clone(), Arc::clone(&self.engine.host));
-        // Nobody waits any more if the command is cancelled: the file at hand is the last then, and
-        // that it was put back goes into the log.
+        // If the command is cancelled, this future is dropped, but the spawned task still restores the file at hand,
+        // and logs that. Then it stops.
         let stop = CancellationToken::new();
         let _stop_on_drop = stop.clone().drop_guard();
         let restore = async move { undo.restore(&selection, &stop).await };
         tokio::spawn(restore).await.map_err(|_| FAULT.to_owned())
     }
 
-    /// Uses an MCP server again, or no longer.
+    /// Enables or disables an MCP server, and waits until the servers are ready, or the time for that is over.
     pub(crate) async fn enable_server(&self, name: &str, enabled: bool) -> Result<(), String> {
         self.engine.servers.hub.enable(name, enabled)?;
         self.engine.servers.hub.settled().await;
         Ok(())
     }
 
-    /// Says something before the command has ended: Markdown.
+    /// Shows people a text, as Markdown, while the command still runs.
     pub(crate) fn say(&self, text: String) {
         self.engine.log.append(Event::Output(text));
     }
 
-    /// Has the user log in to an MCP server, or finishes a login that has begun with the address
-    /// that the user's browser ended up at. Returns what came of it.
+    /// Lets the user log in to an MCP server. With an `address`, to which the user's browser was redirected, finishes a
+    /// login that has begun. Returns the outcome as a text for people.
     pub(crate) async fn log_in(
         &self,
         server: &str,
@@ -290,7 +293,7 @@ impl CommandTurn<'_> {
         }
     }
 
-    /// Has an MCP server put a prompt together, and returns it.
+    /// Lets an MCP server build one of its prompts, and returns the prompt.
     pub(crate) async fn server_prompt(
         &self,
         server: &str,
@@ -303,7 +306,8 @@ impl CommandTurn<'_> {
     }
 }
 
-/// Resolves a prompt beside the runtime's threads; a command of a server that is only getting ready is waited for.
+/// Resolves a prompt to a command, off the runtime's threads. If the prompt looks like a command that no server offers
+/// yet, waits for MCP servers that are still starting, and resolves the prompt again.
 pub(super) async fn resolve(
     engine: &Engine,
     commands: &Arc<dyn Commands>,
@@ -344,13 +348,13 @@ pub(crate) fn is_for_model(commands: &dyn Commands, servers: &Hub, prompt: &[Pro
     text(prompt).and_then(|text| commands.resolve(servers, &text)).is_none()
 }
 
-/// Returns `true` if a prompt is a command that is carried out at once, although another turn runs.
+/// Returns `true` if a prompt is a command that runs at once, beside a running turn.
 pub(super) fn is_at_once(commands: &dyn Commands, prompt: &[PromptPart]) -> bool {
     text(prompt).is_some_and(|text| commands.is_at_once(&text))
 }
 
-/// Carries out a command that is [carried out at once](is_at_once); returns what it says. `None` if it would
-/// have to wait.
+/// Runs a command that [runs at once](is_at_once) and returns its reply. Returns `None` if the command would have to
+/// wait, or would ask the model.
 pub(super) fn run_at_once(
     engine: &Engine,
     commands: &dyn Commands,
@@ -365,28 +369,28 @@ pub(super) fn run_at_once(
     }
 }
 
-/// Returns a prompt's text, if it begins with any.
+/// Returns the text of a prompt, if the prompt begins with text.
 fn text(prompt: &[PromptPart]) -> Option<String> {
     let begins = matches!(prompt.first(), Some(PromptPart::Text(_)));
     begins.then(|| prompt.iter().map(ToString::to_string).collect())
 }
 
-/// Runs the whole turn of a prompt that looks like a command and is none.
+/// Runs the whole turn of a prompt that looks like a command and is none: logs the refusal.
 pub(super) fn refuse(engine: &Engine, name: String, answer: String) -> StopReason {
     engine.log.append(Event::CommandStarted { name });
     engine.log.append(Event::CommandFailed(answer));
     StopReason::EndTurn
 }
 
-/// End of a command.
+/// The way in which a command has ended.
 pub(super) enum CommandEnd {
     /// The turn ends with the command.
     Ended(StopReason),
-    /// The turn goes on: the model is asked what the command has said.
+    /// The turn goes on: the model is asked the prompt that the command has made.
     AskModel,
 }
 
-/// Runs a command, which is the whole turn, or its beginning.
+/// Runs a command, which is the whole turn or the beginning of it.
 pub(super) async fn run(
     engine: &Engine,
     turn: CurrentTurn<'_>,
@@ -396,7 +400,7 @@ pub(super) async fn run(
     let current = CommandTurn { engine, origin: turn.origin };
     let run = command.run(&current);
     let reply = match turn.cancel.run_until_cancelled(run).await {
-        // What it runs ends its calls itself when it is cancelled.
+        // `fill` is not dropped by a cancel: the calls that it runs see the cancel themselves, and log their ends.
         Some(Ok(CommandReply::Fill(template))) => {
             let filled = fill(engine, turn, template).await;
             filled.map(|filled| filled.map(CommandReply::Ask))

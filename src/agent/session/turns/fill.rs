@@ -1,5 +1,6 @@
-//! Prompts with gaps that a command fills: with files that are read, and with what command lines
-//! write, each in a call that everybody sees and that the policy judges as if it were the model's.
+//! Prompt templates of commands. Their gaps are filled with the content of files and the output of command lines. Each
+//! read and each command line is a call that every front end sees, and that the policy judges as it judges a call of
+//! the model.
 
 use serde_json::{Value, json};
 
@@ -12,21 +13,21 @@ use tandem_policy::consent::Executable;
 
 use tandem_host::{NO_FILES_READ, ToolOutput};
 
-/// A prompt with gaps.
+/// A prompt with gaps that files and command lines fill.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Template {
     /// Name of the command, without the slash.
     pub command: String,
     /// Pieces of the prompt, in order.
     pub pieces: Vec<PromptPiece>,
-    /// Executable that the user must have agreed to before any of it runs.
+    /// Executable that the user must have agreed to before any part of the template runs.
     pub needs: Option<Executable>,
 }
 
 /// A piece of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PromptPiece {
-    /// Text that is said as it is.
+    /// Text that is taken as it is.
     Text(String),
     /// Content of this file, or of all files of this directory.
     File(String),
@@ -39,8 +40,8 @@ const OUTPUT: &str = "Output: ";
 const EMPTY: &str = "(empty)";
 const EXIT: &str = "\nExit Code: ";
 
-/// Fills a template in; `None` if that was cancelled. The error is for people, and then the model
-/// is not asked.
+/// Fills a template. Returns `None` if the turn is cancelled. The error is a text for people; the model is not asked
+/// then.
 pub(super) async fn fill(
     engine: &Engine,
     turn: CurrentTurn<'_>,
@@ -83,6 +84,8 @@ pub(super) async fn fill(
                 let args = json!({ "command": command });
                 match run(engine, turn, "run_shell_command", args).await? {
                     ToolOutcome::Done(output) => say(&mut parts, &written(&output.text, command)),
+                    // A command line that has run and failed has an output, too, and its exit code tells the model of
+                    // the failure.
                     ToolOutcome::Failed(error) if error.message.starts_with(OUTPUT) => {
                         say(&mut parts, &written(&error.message, command));
                     }
@@ -94,7 +97,7 @@ pub(super) async fn fill(
     Some(Ok(parts))
 }
 
-/// Runs a call. Returns what came of it; `None` if it was cancelled.
+/// Runs a call of a tool and returns its outcome, as the log has it; `None` if the call was cancelled.
 async fn run(
     engine: &Engine,
     turn: CurrentTurn<'_>,
@@ -117,7 +120,7 @@ async fn run(
     None
 }
 
-/// Adds to the text that is there, or begins one.
+/// Appends a text to the last part if that is text, else adds it as a new part.
 fn say(parts: &mut Vec<Part>, more: &str) {
     match parts.last_mut() {
         Some(Part::Text(text)) => text.push_str(more),
@@ -125,7 +128,8 @@ fn say(parts: &mut Vec<Part>, more: &str) {
     }
 }
 
-/// Returns the output of a command, and the way it ended if it failed.
+/// Returns the output of a command line without the words that the shell tool adds, and the exit code if the command
+/// line failed.
 fn written(told: &str, command: &str) -> String {
     let told = told.strip_prefix(OUTPUT).unwrap_or(told);
     let (output, ended) = match told.rsplit_once(EXIT) {
@@ -138,7 +142,7 @@ fn written(told: &str, command: &str) -> String {
     format!("{output}{ended}")
 }
 
-/// Returns the reason why there is nothing to put in.
+/// Returns the reason why a call has no result for the gap.
 fn why(outcome: ToolOutcome) -> String {
     match outcome {
         ToolOutcome::Failed(error) => error.message,
@@ -146,7 +150,7 @@ fn why(outcome: ToolOutcome) -> String {
     }
 }
 
-/// Returns the lines of a failed read that are about the files, as one line, without the frame that
+/// Returns the lines of a failed read that tell of the files, joined into one line, without the frame around them that
 /// the model sees.
 fn why_not_read(told: &str) -> String {
     let frame = |line: &&str| line.is_empty() || line.starts_with("---") || *line == NO_FILES_READ;

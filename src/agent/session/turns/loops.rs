@@ -1,4 +1,4 @@
-//! A model that goes round in circles is told so; if it goes on, the user is asked.
+//! Detection of loops: a model that repeats its calls or its words is told so. If it goes on, the user is asked.
 
 mod cycle;
 mod repetition;
@@ -19,16 +19,16 @@ use tandem_host::{Access, Summary, ToolKind, ToolOutput};
 use tandem_model::Call;
 use tandem_policy::{Answer, Decision, Question, QuestionSubject, RuleName, Scope};
 
-/// Detects that the model of one turn repeats its calls or its words.
+/// Detector of a model that repeats its calls or its words, for one turn.
 pub(super) struct LoopDetector {
     calls: Cycle,
     text: Repetition,
     thought: Repetition,
-    /// `true` if repeated calls count.
+    /// `true` if repeated calls count as a loop.
     calls_count: bool,
-    /// `true` if repeated words count.
+    /// `true` if repeated words count as a loop.
     text_counts: bool,
-    /// `true` once the model has been warned.
+    /// `true` once the model has been told of a loop.
     told: bool,
 }
 
@@ -36,12 +36,13 @@ pub(super) struct LoopDetector {
 pub(super) struct Loop {
     /// Description for people, as the end of a sentence.
     what: String,
-    /// The call whose result the model is told of it with; none if it is what it said.
+    /// Call with whose result the model is told of the loop; `None` if the model repeats its words.
     call: Option<String>,
 }
 
 impl LoopDetector {
-    /// Makes a detector that has seen nothing. Nothing counts if the settings, or the user, say so.
+    /// Makes a detector that has seen nothing. It finds no loop if the settings turn the detection off, or if the user
+    /// has always allowed repetition.
     pub(super) fn new(engine: &Engine) -> Self {
         let counts = engine.upkeep.detect_loops
             && !engine.approvals.permissions.allowed().contains(&Scope::Repetition);
@@ -55,7 +56,7 @@ impl LoopDetector {
         }
     }
 
-    /// Begins a new answer, or the one at hand from the beginning.
+    /// Forgets the words so far, because a new answer begins, or the same answer begins again.
     pub(super) fn begin_answer(&mut self) {
         self.text = Repetition::default();
         self.thought = Repetition::default();
@@ -73,8 +74,8 @@ impl LoopDetector {
         repeats.then(|| Loop { what: "the same thought again and again".to_owned(), call: None })
     }
 
-    /// Adds calls that have been made, whose outcomes are in the log from the index `since` on. Returns
-    /// a loop if they, and those before, only repeat themselves.
+    /// Adds calls that have ended; their outcomes are in the log from the index `since` on. Returns a loop if these
+    /// calls and the calls before them only repeat themselves.
     pub(super) fn calls(&mut self, engine: &Engine, calls: &[Call], since: usize) -> Option<Loop> {
         if !self.calls_count {
             return None;
@@ -104,14 +105,15 @@ impl LoopDetector {
         Some(Loop { what, call: Some(last.id.clone()) })
     }
 
-    /// Tells the model, or asks the user if the model has been told. Returns the reason why the turn
-    /// ends, if it does.
+    /// Handles a loop: tells the model, or, if the model has been told of one before, asks the user. Returns the reason
+    /// why the turn ends, if it ends.
     pub(super) async fn meet(
         &mut self,
         engine: &Engine,
         found: Loop,
         cancel: &CancellationToken,
     ) -> Option<StopReason> {
+        // What was seen up to now no longer counts, or the next call of the same kind would be the same loop again.
         let before = std::mem::replace(self, Self::new(engine));
         self.text_counts &= before.text_counts;
         let text = match &found.call {
@@ -128,7 +130,7 @@ impl LoopDetector {
         match ask(engine, &found, cancel).await {
             LoopAnswer::GoOn => {
                 *self = Self::new(engine);
-                // What it said was what the user wanted, perhaps.
+                // The user may want this repeated text: repeated words no longer count in this turn.
                 self.text_counts &= before.text_counts && found.call.is_some();
                 tell(engine, &found, GO_ON);
             }
@@ -147,7 +149,7 @@ impl LoopDetector {
 /// The user's decision on a loop.
 enum LoopAnswer {
     GoOn,
-    /// The model is to go on in another way, which the user says.
+    /// The model goes on in another way, which the user describes.
     Instead(String),
     Stop,
 }
@@ -198,7 +200,7 @@ fn question(engine: &Engine, found: &Loop) -> Arc<CallStarted> {
     })
 }
 
-/// Tells the model: with the result of the call, or as a message of its own.
+/// Tells the model of a loop: with the result of the call, or as a message of its own.
 fn tell(engine: &Engine, found: &Loop, text: &str) {
     let text = match found.call {
         Some(_) => format!("\n\n{BY_THE_AGENT}{text}]"),

@@ -1,4 +1,4 @@
-//! Files that a prompt mentions: found, read in one call that everybody sees, and told the model
+//! Files that a prompt mentions: they are looked up, read in calls that every front end sees, and told to the model
 //! with the prompt.
 
 use std::path::{Path, PathBuf};
@@ -17,35 +17,36 @@ use tandem_host::workspace::{Respect, WalkEntry, Workspace};
 use tandem_host::{Host, ReadablePath, ToolError};
 use tandem_model::Call;
 
-/// Heading of what the model is told of mentions in vain.
+/// Heading of the text that tells the model which mentioned files were not read.
 const NOT_READ: &str = "\n\n--- Mentioned and not read ---\n";
 
 /// Maximum number of mentions in a prompt that are looked up.
 const MOST: usize = 100;
 
-/// Something that may be a file's path.
+/// A piece of a prompt that may be a file's path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mention {
     path: String,
-    /// `true` if this is a path for sure, and not a word that begins with `@`.
+    /// `true` if this is certainly a path, because it is quoted or a client has sent it as a path; `false` for a word
+    /// that begins with `@`.
     certain: bool,
 }
 
 impl Mention {
-    /// Returns whether people want to know if there is no such file.
+    /// Returns `true` if the mention looks like a file's name. Then people are told if there is no such file.
     fn is_file_name(&self) -> bool {
         let name = self.path.rsplit('/').next().unwrap_or_default();
         self.certain || name.trim_start_matches('.').contains('.')
     }
 
-    /// Returns whether the mention may be a pattern of paths.
+    /// Returns `true` if the mention may be a pattern of paths.
     fn is_glob(&self) -> bool {
         let has = |chars: &[char]| chars.iter().all(|c| self.path.contains(*c));
         let glob = has(&['*']) || has(&['?']) || has(&['[', ']']) || has(&['{', '}']);
         glob && self.is_part_of_path()
     }
 
-    /// Returns whether the mention may be part of a path. A single word may be anything.
+    /// Returns `true` if the mention may be part of a path. A single word without a dot may be anything.
     fn is_part_of_path(&self) -> bool {
         self.is_file_name() || self.path.contains('/')
     }
@@ -55,11 +56,11 @@ impl Mention {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct LineRange {
     first: usize,
-    /// Itself included.
+    /// Last line, which is included.
     last: usize,
 }
 
-/// One way to read a mention.
+/// One interpretation of a mention.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct MentionReading {
     path: String,
@@ -68,17 +69,17 @@ struct MentionReading {
 
 /// Target of a mention.
 struct MentionTarget {
-    /// Way in which the mention was read.
+    /// Interpretation of the mention that was chosen.
     reading: MentionReading,
-    /// The path, or why there is none.
+    /// Path that was found, or the reason why there is none.
     found: Result<ReadablePath, ToolError>,
 }
 
-/// Files, directories and excerpts to read of a prompt's mentions.
+/// Files, directories and excerpts that a prompt mentions and that are to be read.
 #[derive(Default)]
 struct MentionedFiles {
     unasked: ReadList,
-    /// Files, directories and excerpts that a person is asked about.
+    /// Files, directories and excerpts that are read only after a question.
     asked: ReadList,
     /// Notices to people of the mentions that lead nowhere.
     notices: Vec<String>,
@@ -93,7 +94,7 @@ struct ReadList {
 }
 
 impl ReadList {
-    /// Returns the call; `None` if there is nothing to read.
+    /// Returns the call that reads the list; `None` if the list is empty.
     fn call(&self) -> Option<Call> {
         let Self { include, excerpts } = self;
         if include.is_empty() && excerpts.is_empty() {
@@ -110,11 +111,12 @@ impl ReadList {
     }
 }
 
-/// Reads what the prompt mentions, if it mentions anything. What cannot be read stays as it was
-/// typed, and people are told why.
+/// Reads the files that the prompt mentions. Returns `false` if the prompt has no mentions. A mention that cannot be
+/// read stays in the prompt as it was typed, and people and the model are told why.
 pub(super) async fn read(engine: &Engine, turn: CurrentTurn<'_>, prompt: &[PromptPart]) -> bool {
     let cancel = turn.cancel;
     let (mut mentions, over) = mentions(prompt);
+    // `resources::read` reads the resources of MCP servers.
     mentions.retain(|mention| engine.servers.hub.resource(&mention.path).is_none());
     if mentions.is_empty() {
         return false;
@@ -151,13 +153,14 @@ pub(super) async fn read(engine: &Engine, turn: CurrentTurn<'_>, prompt: &[Promp
     true
 }
 
-/// Returns the mentions of a prompt, each once; and the number of those beyond what is looked up.
+/// Returns the mentions of a prompt, each once, at most [`MOST`]; also returns the number of further mentions that look
+/// like names of files.
 fn mentions(prompt: &[PromptPart]) -> (Vec<Mention>, usize) {
     let mut mentions: Vec<Mention> = Vec::new();
     let mut over = 0;
     let mut add = |path: String, certain: bool| {
         let known = mentions.iter().any(|mention| mention.path == path);
-        // With a scheme it is something that others know.
+        // An unquoted word with a scheme is an address for other programs, not a path.
         if known || (!certain && path.contains("://")) {
             return;
         }
@@ -185,7 +188,8 @@ fn mentions(prompt: &[PromptPart]) -> (Vec<Mention>, usize) {
     (mentions, over)
 }
 
-/// Looks for what is mentioned.
+/// Finds the files and directories to read for the mentions. If nothing is at a mention's path, searches the workspace
+/// for a file by the mention's name.
 fn find_all(
     workspace: &Workspace,
     mentions: &[Mention],
@@ -218,7 +222,7 @@ fn find_all(
     wanted
 }
 
-/// Looks up a mention: it is read in the first way in which something is there.
+/// Looks up a mention. Its first interpretation whose path exists is chosen, else its last.
 async fn target(host: &Host, mentioned: &str) -> MentionTarget {
     let mut readings = readings(mentioned);
     // `readings` returns at least one reading.
@@ -266,17 +270,17 @@ fn to_read(
                 None => Ok(found),
             }
         }
-        // What there is of it, and what of that is not read, the tool says.
+        // The tool that reads the pattern says which files there are, and which of them are not read.
         Ok(found) if mention.is_glob() => Ok(found),
         Ok(_) if !mention.is_file_name() => return None,
         Ok(_) => Err("there is no such file in the workspace".to_owned()),
-        // A name that a program imports may look like this.
+        // A package that a program imports may look like this, as `@scope/package`.
         Err(_) if !mention.is_file_name() && !Path::new(&mention.path).exists() => return None,
         Err(error) => Err(error.message),
     })
 }
 
-/// The files that are not ignored, those of the first root first.
+/// Returns at most `most` files that are neither ignored nor secret, the files of the first root first.
 pub(crate) fn files(workspace: &Workspace, most: usize) -> Vec<String> {
     walk(workspace).take(most).map(|path| workspace.relative(&path)).collect()
 }
@@ -285,14 +289,14 @@ fn walk(workspace: &Workspace) -> impl Iterator<Item = PathBuf> {
     let below = |root: &PathBuf| workspace.walk(root, Respect::ALL).sorted().flatten();
     let files = workspace.roots().iter().flat_map(below);
     let files = files.filter(WalkEntry::is_file);
-    // Who wants a secret names it.
+    // No search leads to a secret file: a user who wants it mentions its path.
     let files = files.filter(|entry| !workspace.secrets().hides(entry.path(), false));
     files.map(WalkEntry::into_path)
 }
 
-/// Returns the ways to read a mention, the literal one first: names of files can have a `#` or a `?`.
-/// Editors write the lines of a selection as `PATH#L10:20`, those of a symbol as
-/// `PATH?symbol=NAME#L10:20`, and both in a URI.
+/// Returns the interpretations of a mention, the literal path first, because names of files can contain `#` and `?`.
+/// Editors write the lines of a selection as `PATH#L10:20`, the lines of a symbol as `PATH?symbol=NAME#L10:20`, and
+/// both in a URI.
 fn readings(mentioned: &str) -> Vec<MentionReading> {
     if let Some(uri) = mentioned.strip_prefix("zed:///agent/") {
         return vec![in_zed(uri)];
@@ -321,8 +325,8 @@ fn readings(mentioned: &str) -> Vec<MentionReading> {
     readings
 }
 
-/// Reads what follows `zed:///agent/`: a `path` in the query, and lines in the fragment. Without a
-/// path it is something that only the editor knows.
+/// Parses the rest of a URI after `zed:///agent/`: a `path` in the query, and lines in the fragment. A URI without a
+/// path names a thing that only the editor knows; its path here is empty.
 fn in_zed(uri: &str) -> MentionReading {
     let (uri, fragment) = uri.split_once('#').unwrap_or((uri, ""));
     let query = uri.split_once('?').map_or("", |(_, query)| query);
@@ -331,7 +335,7 @@ fn in_zed(uri: &str) -> MentionReading {
     MentionReading { path, lines: line_range(fragment) }
 }
 
-/// Reads `10:20`, `10-20` or `10`, each number with or without an `L` before it.
+/// Parses `10:20`, `10-20` or `10`, each number with or without an `L` before it.
 fn line_range(text: &str) -> Option<LineRange> {
     let number = |text: &str| {
         let number = text.strip_prefix('L').unwrap_or(text).parse::<usize>();
@@ -342,13 +346,13 @@ fn line_range(text: &str) -> Option<LineRange> {
     Some(LineRange { first: first.min(last), last: first.max(last) })
 }
 
-/// Returns a path without the escapes of a URI.
+/// Returns a path without the percent escapes of a URI.
 fn decoded(path: &str) -> String {
     percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned()
 }
 
-/// Leads each target to what is found by its name: the first file, in alphabetical order, whose
-/// path ends in something like it.
+/// Searches the workspace for the missing targets by their names. Each target gets the first file, in alphabetical
+/// order, whose last path components contain its name.
 fn by_name<'a>(
     workspace: &Workspace,
     missing: impl Iterator<Item = &'a mut MentionTarget>,
@@ -379,7 +383,7 @@ fn by_name<'a>(
     }
 }
 
-/// Returns a matcher for paths that end in something like the name.
+/// Returns a matcher for paths whose last components contain the name; `None` if the name is empty.
 fn like(name: &str) -> Option<GlobMatcher> {
     let name = name.trim_start_matches(['/', '.']);
     if name.is_empty() {
@@ -393,7 +397,7 @@ fn like(name: &str) -> Option<GlobMatcher> {
 mod tests {
     use super::{LineRange, MentionReading, readings};
 
-    /// The ways to read a mention: a path, and the first and last line if only some are meant.
+    /// Checks the interpretations of a mention: a path, and the first and last line if only some lines are meant.
     #[track_caller]
     fn check(mentioned: &str, expected: &[(&str, Option<(usize, usize)>)]) {
         let range = |(first, last)| LineRange { first, last };

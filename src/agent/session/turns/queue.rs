@@ -1,4 +1,4 @@
-//! The turns of a session, one after the other: queued, started, cancelled.
+//! The queue of a session's turns, which run one after the other: queuing, starting, cancelling, closing.
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
@@ -19,15 +19,15 @@ use crate::session::state::turn_progress::{ResumePlace, ResumePolicy};
 use parking_lot::Mutex;
 use tandem_trace::TraceContext;
 
-/// Maximum number of notices that are kept for the next turn.
+/// Maximum number of notices that wait for the next turn. Further notices are dropped.
 const MAX_NOTICES: usize = 20;
 
-/// The turns of a session, which run one after the other.
+/// The queue of a session's turns, which run one after the other.
 pub struct TurnQueue {
     engine: Arc<Engine>,
     commands: Arc<dyn Commands>,
-    /// "A turn runs" and the log's word on it change under this lock, which is taken before those of the
-    /// state, the questions and the log.
+    /// The turns that have not ended. A change of them and the events that log it are made under this lock. The lock is
+    /// taken before the locks of the state, the questions and the log.
     turns: Mutex<Turns>,
 }
 
@@ -35,21 +35,22 @@ pub struct TurnQueue {
 #[derive(Default)]
 struct Turns {
     running: Option<Pending>,
-    /// Place where the turn that runs goes on, until it does.
+    /// Place where the running turn of another process is resumed; `None` once it has resumed.
     resumes_at: Option<ResumePlace>,
     queue: VecDeque<Pending>,
-    /// Ends the saving of the workspace after the turn that runs, once that has begun.
+    /// Token that cancels the save of the workspace after the running turn; `None` until that save begins.
     saving: Option<CancellationToken>,
     /// Notices that people are shown when the next turn starts.
     notices: Vec<String>,
-    /// Fires when no turn starts any more.
+    /// Token that fires when the session is closed: no further turn starts.
     closed: CancellationToken,
-    /// Reason why no turn starts any more, if people are told.
+    /// Reason for the close, which the turns that it ends give to people; `None` if they are only cancelled.
     closed_because: Option<String>,
 }
 
 impl Turns {
-    /// Returns the stop reason of a turn: if it was cancelled because the session is closed, that.
+    /// Returns the stop reason to log for a turn. If the session was closed for a reason, a cancellation becomes
+    /// `StopReason::Closed` with that reason.
     fn reason(&self, reason: StopReason) -> StopReason {
         match (reason, &self.closed_because) {
             (StopReason::Cancelled { answering }, Some(why)) => {
@@ -67,9 +68,9 @@ struct Pending {
     prompt: Arc<[PromptPart]>,
     origin: Origin,
     cancel: CancellationToken,
-    /// Place in the trace of the request that the turn was queued by.
+    /// Position in the trace of the request that queued the turn.
     trace: TraceContext,
-    /// Time that a question of the turn has waited in vain, if that is why the turn is cancelled.
+    /// Time that a question of the turn has waited, if the turn is cancelled because no answer came.
     unanswered: Option<Duration>,
 }
 
@@ -81,8 +82,8 @@ impl From<ResumedTurn> for Pending {
 }
 
 impl TurnQueue {
-    /// Makes a queue of the turns that another process has left, which wait until they [go on](Self::go_on).
-    /// The notices are shown when the first one starts.
+    /// Makes a queue with the turns that another process has left. They wait until [`Self::go_on`] is called. People
+    /// are shown `notices` when the first turn starts.
     pub(in crate::session) fn new(
         engine: &Arc<Engine>,
         commands: Arc<dyn Commands>,
@@ -96,7 +97,7 @@ impl TurnQueue {
         Arc::new(Self { engine: Arc::clone(engine), commands, turns: Mutex::new(turns) })
     }
 
-    /// Goes on with the turns that another process has left.
+    /// Resumes the turns that another process has left.
     pub(crate) fn go_on(self: &Arc<Self>) {
         let mut turns = self.turns.lock();
         match (turns.running.clone(), turns.resumes_at.take()) {
@@ -113,7 +114,7 @@ impl TurnQueue {
         &self.commands
     }
 
-    /// Queues a turn. Its end is an [`Event::TurnFinished`] of the same number.
+    /// Queues a turn and returns its number. The turn ends with an [`Event::TurnFinished`] of the same number.
     pub(crate) fn push(
         self: &Arc<Self>,
         prompt: Vec<PromptPart>,
@@ -122,7 +123,8 @@ impl TurnQueue {
     ) -> TurnId {
         let trace = TraceContext::current();
         tags.trace = trace.fields().into_iter().collect();
-        // Held until the turn has started: turns are numbered, and in the log, in the order they run.
+        // The lock is held until the turn is queued, or has started: turns are numbered and logged in the order in
+        // which they run.
         let mut turns = self.turns.lock();
         let turn = TurnId(self.engine.state.look(|state| state.turns) + 1);
         let queued =
@@ -138,8 +140,8 @@ impl TurnQueue {
         turn
     }
 
-    /// Returns `true` if a prompt is a command that is carried out at once beside the turn that runs. Without such a
-    /// turn, none is.
+    /// Returns `true` if a prompt is a command that would run at once, beside the running turn. If no turn runs, no
+    /// command runs this way.
     pub fn is_at_once(&self, prompt: &[PromptPart]) -> bool {
         self.runs_beside(&self.turns.lock(), prompt)
     }
@@ -150,8 +152,8 @@ impl TurnQueue {
             && command::is_at_once(&*self.commands, prompt)
     }
 
-    /// Carries out the command of a turn that need not wait for the one that runs, and ends it. Returns `false`
-    /// if the turn must wait, or may begin.
+    /// Runs the command of a new turn beside the running turn, if that command need not wait, and ends the new turn.
+    /// Returns `false` if the new turn must be queued.
     fn replies_at_once(
         &self,
         turns: &Turns,
@@ -170,7 +172,8 @@ impl TurnQueue {
         true
     }
 
-    /// Starts the turn that has waited longest, if none runs.
+    /// Starts the turn that has waited longest, if no turn runs. Ends the turns before it that were cancelled; if the
+    /// session is closed, ends all waiting turns.
     fn start_next(self: &Arc<Self>, turns: &mut Turns) {
         if turns.running.is_some() {
             return;
@@ -190,7 +193,12 @@ impl TurnQueue {
         self.run(next, ResumePlace::Beginning);
     }
 
-    /// Runs a turn from some place on.
+    /// Spawns the task that runs a turn, whose start or resumption is logged already:
+    ///
+    /// 1. Waits until the turn may begin, and restores the workspace.
+    /// 2. Runs the turn from the place `from`. A panic ends it as `StopReason::Crashed`.
+    /// 3. Saves the workspace.
+    /// 4. Logs the turn's end, and starts the next turn.
     fn run(self: &Arc<Self>, next: Pending, from: ResumePlace) {
         let queue = Arc::clone(self);
         let span = spans::turn(&self.engine.id, next.turn, &next.prompt, &next.trace);
@@ -207,7 +215,7 @@ impl TurnQueue {
             let run = run.map(|ran| ran.unwrap_or_else(|reason| reason));
             let reason = AssertUnwindSafe(run).catch_unwind().await.unwrap_or(StopReason::Crashed);
             queue.engine.tools.free();
-            // Whoever reads of the turn's end can rely on that.
+            // The save comes before the turn's end is logged: whoever reads the end can rely on the save.
             let reason = queue.save_workspace(reason, cancel).await;
             let mut turns = queue.turns.lock();
             turns.saving = None;
@@ -223,14 +231,15 @@ impl TurnQueue {
         tokio::spawn(run.instrument(span));
     }
 
-    /// Saves the workspace after the turn that runs; returns the reason of the turn's end, which is another one if
-    /// the turn is cancelled now.
+    /// Saves the workspace after the running turn. Returns the turn's stop reason, which becomes
+    /// `StopReason::Cancelled` if the turn is cancelled during the save.
     async fn save_workspace(&self, reason: StopReason, cancel: &CancellationToken) -> StopReason {
         if self.engine.workspace.is_none() {
             return reason;
         }
         let was_cancelled = matches!(reason, StopReason::Cancelled { .. });
-        // The workspace of a turn that was cancelled is saved all the same, until it is cancelled once more.
+        // The token of a cancelled turn has fired already. Its workspace is saved all the same, under a token of its
+        // own, which a second cancel fires.
         let saving = if was_cancelled { CancellationToken::new() } else { cancel.clone() };
         self.turns.lock().saving = Some(saving.clone());
         workspace_saving::save(&self.engine, &saving).await;
@@ -240,13 +249,13 @@ impl TurnQueue {
         reason
     }
 
-    /// Records the end of a turn that only waited.
+    /// Logs the end of a waiting turn, which never starts.
     fn cancelled(&self, turns: &Turns, turn: TurnId) {
         let reason = turns.reason(StopReason::Cancelled { answering: false });
         self.engine.log.append(Event::TurnFinished { turn, reason });
     }
 
-    /// Tells people something that came up by itself: now if a turn runs, else in the next.
+    /// Shows people a notice that no turn has caused: at once if a turn runs, else when the next turn starts.
     pub(crate) fn tell(&self, notice: String) {
         let mut turns = self.turns.lock();
         if turns.running.is_some() {
@@ -256,8 +265,8 @@ impl TurnQueue {
         }
     }
 
-    /// Tells the model something with the next results of calls, if a turn runs, and people at once.
-    /// Returns `false` if none runs.
+    /// Passes a user's text to the model with the next results of calls, and shows it to people at once. Returns
+    /// `false` if no turn runs, or the running turn is cancelled.
     pub fn steer(&self, text: &str) -> bool {
         let turns = self.turns.lock();
         if turns.running.as_ref().is_none_or(|running| running.cancel.is_cancelled()) {
@@ -269,7 +278,7 @@ impl TurnQueue {
         true
     }
 
-    /// Returns the turn that runs.
+    /// Returns the running turn, if a turn runs.
     pub fn running(&self) -> Option<TurnId> {
         self.turns.lock().running.as_ref().map(|running| running.turn)
     }
@@ -280,13 +289,13 @@ impl TurnQueue {
         turns.running.iter().chain(&turns.queue).any(|pending| pending.turn == turn)
     }
 
-    /// Returns the number of turns that wait.
+    /// Returns the number of waiting turns.
     pub fn waiting(&self) -> usize {
         self.turns.lock().queue.len()
     }
 
-    /// Ends a turn that runs or waits; its end follows as an event, after that of one before it
-    /// that is ending too. Returns `false` if it has ended.
+    /// Cancels a turn that runs or waits. The turn's end follows as an event; the end of a waiting turn comes after
+    /// that of a running turn that is being cancelled. Returns `false` if the turn has ended.
     pub(crate) fn cancel(&self, turn: TurnId) -> bool {
         let mut turns = self.turns.lock();
         match &turns.running {
@@ -299,7 +308,7 @@ impl TurnQueue {
         }
     }
 
-    /// Takes a turn back that waits. Returns `false` if it has begun.
+    /// Cancels a waiting turn. Returns `false` if the turn does not wait any more.
     pub fn take_back(&self, turn: TurnId) -> bool {
         self.cancel_waiting(&mut self.turns.lock(), turn)
     }
@@ -309,6 +318,8 @@ impl TurnQueue {
         let Some(at) = turns.queue.iter().position(|queued| queued.turn == turn) else {
             return false;
         };
+        // The running turn was cancelled first, but its end is not logged yet. `start_next` logs the end of this turn
+        // after it.
         if ending {
             turns.queue[at].cancel.cancel();
         } else {
@@ -318,12 +329,13 @@ impl TurnQueue {
         true
     }
 
-    /// Ends the turn that runs because nobody has answered what it asks about a call. Returns `false`
-    /// if somebody has.
+    /// Cancels the running turn because its question about the call `call` has no answer after the time `waited`.
+    /// Returns `false` if that question is not open any more, or no turn runs.
     pub fn expire(&self, call: &str, waited: Duration) -> bool {
         let questions = &self.engine.approvals.questions;
         let mut turns = self.turns.lock();
         let Some(running) = &mut turns.running else { return false };
+        // The token fires under the lock of the questions: a later answer to this question is rejected.
         let expired = questions.expire(call, || running.cancel.cancel());
         if expired {
             running.unanswered = Some(waited);
@@ -333,10 +345,12 @@ impl TurnQueue {
     }
 
     fn cancel_running(&self, running: &Pending) {
+        // The token fires under the lock of the questions: an answer that comes later is rejected.
         self.engine.approvals.questions.withdraw(|| running.cancel.cancel());
     }
 
-    /// Cancels every turn and lets none start; the turns that it ends say why, if a reason is given.
+    /// Cancels all turns and lets no further turn start. If a reason is given, the turns that this cancels end with
+    /// `StopReason::Closed` and that reason.
     pub(crate) fn close(self: &Arc<Self>, why: Option<&str>) {
         let mut turns = self.turns.lock();
         turns.closed.cancel();
@@ -346,13 +360,14 @@ impl TurnQueue {
         if let Some(running) = &turns.running {
             self.cancel_running(running);
         }
-        // It starts none any more: if no turn runs, nobody else would record the end of those that wait.
+        // `closed` has fired, so this starts no turn, but it logs the ends of the waiting turns. If a turn runs, its
+        // task does so when the turn has ended.
         self.start_next(&mut turns);
     }
 
-    /// Leaves the turn that runs, and those that wait, to another process, if all that the turn does is to wait for
-    /// answers, and another process goes on with it: no answer counts any more, and no turn starts. Returns `false` if
-    /// the turn does more, or would not go on.
+    /// Leaves the running turn and the waiting turns to another process, if the running turn only waits for answers and
+    /// `policy` lets the other process resume it. From then on no answer counts here, and no turn starts. Returns
+    /// `false` if the running turn does more, or would not be resumed, or if no turn runs.
     pub(crate) fn hand_over(&self, policy: ResumePolicy) -> bool {
         let turns = self.turns.lock();
         if turns.running.as_ref().is_none_or(|running| running.cancel.is_cancelled()) {
@@ -365,7 +380,7 @@ impl TurnQueue {
         asked.is_some_and(|asked| self.engine.approvals.questions.hand_over(&asked))
     }
 
-    /// Lets no turn start any more, unless one runs or waits. Returns `false` if one does.
+    /// Closes the queue, so that no further turn starts, unless a turn runs or waits. Returns `false` if one does.
     pub(crate) fn close_if_idle(&self) -> bool {
         let turns = self.turns.lock();
         let is_idle = turns.running.is_none() && turns.queue.is_empty();
@@ -380,13 +395,14 @@ impl TurnQueue {
         self.turns.lock().closed.clone().cancelled_owned()
     }
 
-    /// Waits until no turn runs, and so none waits, and people are shown that.
+    /// Waits until no turn runs or waits, and front ends can read the end of the last turn.
     pub async fn idle(&self) {
         let mut log = self.engine.log.read(self.engine.log.len());
         while self.running().is_some() {
             log.next().await;
         }
-        // Of a session that another process has, nobody is shown more.
+        // `false` means that no further event is stored, for example because another process has the session. Front
+        // ends then read nothing more, so there is nothing to wait for.
         let _ = self.engine.log.kept(self.engine.log.len().saturating_sub(1)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Resources of MCP servers that a prompt mentions: read in calls that everybody sees, and told the
+//! Resources of MCP servers that a prompt mentions: they are read in calls that every front end sees, and told to the
 //! model with the prompt.
 
 use serde_json::json;
@@ -10,11 +10,11 @@ use crate::session::events::event::PromptPart;
 use tandem_mcp::READ_RESOURCE;
 use tandem_model::Call;
 
-/// Maximum numbers of resources of one prompt that are looked up, and that are read.
+/// Maximum number of mentions in one prompt that are looked up, and, below, of resources that are read.
 const MENTIONS: usize = 100;
 const MOST: usize = 20;
 
-/// Reads what the prompt mentions of servers; whether it mentions anything.
+/// Reads the resources that the prompt mentions. Returns `true` if a mention may name a resource.
 pub(super) async fn read(engine: &Engine, turn: CurrentTurn<'_>, prompt: &[PromptPart]) -> bool {
     let hub = &engine.servers.hub;
     let mut words = words(prompt);
@@ -35,7 +35,7 @@ pub(super) async fn read(engine: &Engine, turn: CurrentTurn<'_>, prompt: &[Promp
     true
 }
 
-/// The words that a prompt mentions, each once.
+/// Returns the words that a prompt mentions, each once.
 fn words(prompt: &[PromptPart]) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut add = |word: String| {

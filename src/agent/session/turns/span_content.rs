@@ -1,17 +1,17 @@
-//! What is said in a session, in the form that OpenTelemetry's conventions for generative AI have for it.
+//! Prompts, messages and answers as JSON, in the form that OpenTelemetry's conventions for generative AI define.
 
 use serde_json::{Value, json};
 use tandem_model::{Assistant, Call, FinishReason, Message, Part};
 
 use crate::session::events::event::PromptPart;
 
-/// Returns a message of the user.
+/// Returns the prompt of a turn as a message of the user.
 pub(super) fn prompt(parts: &[PromptPart]) -> Value {
     let parts: Vec<_> = parts.iter().map(|part| text(&part.to_string())).collect();
     json!({ "role": "user", "parts": parts })
 }
 
-/// Returns a message that the model is told.
+/// Returns a message of the conversation that the model is sent.
 pub(super) fn message(message: &Message) -> Value {
     match message {
         Message::User(parts) => {
@@ -33,7 +33,7 @@ pub(super) fn message(message: &Message) -> Value {
     }
 }
 
-/// Returns an answer of the model.
+/// Returns an answer of the model as a message.
 pub(super) fn answer(text: &str, calls: &[Call], reason: &FinishReason) -> Value {
     let reason = match reason {
         FinishReason::Stop if calls.is_empty() => "stop",

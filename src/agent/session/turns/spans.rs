@@ -1,5 +1,5 @@
-//! Spans of a turn, for traces: the steps that OpenTelemetry's conventions name for agents. They have names,
-//! numbers and sizes, and nothing of what is said, unless the user wants that.
+//! Spans of a turn, for traces: the operations that OpenTelemetry's conventions define for agents. Spans have names,
+//! numbers and sizes. They have prompts, answers, arguments and results only if the user's settings say so.
 
 use serde_json::json;
 use tandem_model::provider::Provider;
@@ -12,19 +12,20 @@ use super::span_content as content;
 use crate::session::events::event::{PromptPart, StopReason, ToolOutcome, TurnId};
 use tandem_policy::Answer;
 
-/// Attributes with what is said.
+/// Names of the attributes with prompts, answers, arguments and results.
 const INSTRUCTIONS: &str = "gen_ai.system_instructions";
 const INPUT: &str = "gen_ai.input.messages";
 const OUTPUT: &str = "gen_ai.output.messages";
 const ARGUMENTS: &str = "gen_ai.tool.call.arguments";
 const RESULT: &str = "gen_ai.tool.call.result";
 
-/// Returns the span of what is done for a session beside its turns, which is for the log alone.
+/// Returns the span of the work for a session outside of its turns. The span is for log lines only, and is not in
+/// traces.
 pub(crate) fn session(id: &str) -> Span {
     tracing::info_span!(target: LOG_TARGET, parent: None, "session", "gen_ai.conversation.id" = id)
 }
 
-/// Returns the span of a turn, within the request that it was queued by.
+/// Returns the span of a turn, within the request that queued the turn.
 pub(super) fn turn(
     session: &str,
     turn: TurnId,
@@ -49,7 +50,7 @@ pub(super) fn turn(
     span
 }
 
-/// Notes in the current span why the turn has ended.
+/// Records the reason of the turn's end in the current span.
 pub(super) fn turn_ended(reason: &StopReason) {
     let span = Span::current();
     span.record("tandem.stop_reason", reason.name());
@@ -58,7 +59,7 @@ pub(super) fn turn_ended(reason: &StopReason) {
     }
 }
 
-/// Returns the span of an answer of a model.
+/// Returns the span of one answer of a model.
 pub(crate) fn chat(model: &str) -> Span {
     let provider = match Provider::of(model, Provider::Gemini).0 {
         _ if model == "replay" => "replay",
@@ -83,7 +84,7 @@ pub(crate) fn chat(model: &str) -> Span {
     )
 }
 
-/// Notes in the current span what the model is asked, as far as the user wants it there.
+/// Records the prompt to the model in the current span, if the user wants content in traces.
 pub(crate) fn chat_asked(prompt: &Prompt) {
     let span = Span::current();
     record_value(&span, INSTRUCTIONS, || json!([content::text(&prompt.system)]));
@@ -91,7 +92,7 @@ pub(crate) fn chat_asked(prompt: &Prompt) {
     record_newest(&span, INPUT, newest_first.map(|message| content::message(message)));
 }
 
-/// Notes in the current span what an answer took, and, if the user wants it there, what it says.
+/// Records the tokens of an answer in the current span, and the answer itself if the user wants content in traces.
 pub(crate) fn chat_ended(text: &str, calls: &[Call], finish: &Finish) {
     let span = Span::current();
     record_value(&span, OUTPUT, || json!([content::answer(text, calls, &finish.reason)]));
@@ -110,7 +111,8 @@ pub(crate) fn failed() {
     Span::current().record("otel.status_code", "ERROR");
 }
 
-/// Returns the span of a call. `name`: of a tool that there is, because the model may make up others.
+/// Returns the span of a call. `name` is the name of an existing tool; `None` if the model has made up a tool, whose
+/// name the span does not get.
 pub(crate) fn tool(name: Option<&str>, call: &Call) -> Span {
     let name = name.unwrap_or("unknown");
     let span = tracing::info_span!(
@@ -129,7 +131,7 @@ pub(crate) fn tool(name: Option<&str>, call: &Call) -> Span {
     span
 }
 
-/// Notes in the current span what came of a call.
+/// Records the outcome of a call in the current span.
 pub(crate) fn tool_ended(outcome: &ToolOutcome) {
     let span = Span::current();
     span.record("tandem.outcome", outcome.name());
@@ -146,12 +148,12 @@ pub(crate) fn tool_ended(outcome: &ToolOutcome) {
     }
 }
 
-/// Returns the span of a question, until somebody has answered.
+/// Returns the span of the wait for an answer to a question.
 pub(crate) fn question() -> Span {
     tracing::info_span!(target: TARGET, "wait_for_answer", "tandem.answer" = Empty)
 }
 
-/// Notes in the current span how a question was closed.
+/// Records in the current span the answer to a question, or that the question was withdrawn.
 pub(crate) fn question_ended(answer: Option<&Answer>) {
     Span::current().record("tandem.answer", answer.map_or("withdrawn", Answer::name));
 }

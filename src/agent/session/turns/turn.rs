@@ -1,4 +1,5 @@
-//! One turn: asks the model and runs the calls that it asks for, until it asks for none. Or a command.
+//! The course of one turn: asks the model and runs the calls that it requests, until an answer requests none. A turn
+//! can also be a slash command, or a command line that the user typed.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use crate::session::events::event::{Event, PromptPart, StopReason};
 use crate::session::state::turn_progress::ResumePlace;
 use tandem_model::{self as model, Call, Chunk, Finish, FinishReason, Prompt};
 
-/// Runs a turn from some place to its end.
+/// Runs a turn from a place in it to its end.
 pub(super) async fn run_from(
     place: ResumePlace,
     engine: &Engine,
@@ -36,7 +37,13 @@ pub(super) async fn run_from(
     }
 }
 
-/// Runs a turn from its beginning to its end.
+/// Runs a turn from its beginning to its end:
+///
+/// 1. If the prompt is a slash command, runs it. The turn ends with the command, or goes on with the model.
+/// 2. If the prompt is a command line, runs it, and the turn ends.
+/// 3. Asks for consent to the programs of the project's settings, and reads the resources and files that the prompt
+///    mentions.
+/// 4. Asks the model.
 async fn run(
     engine: &Engine,
     commands: &Arc<dyn Commands>,
@@ -71,7 +78,7 @@ async fn run(
     ask(engine, turn).await
 }
 
-/// Runs what the user typed; the model is told of it with the next prompt.
+/// Runs a command line that the user typed. The model is told of the command line with the next prompt.
 async fn shell(engine: &Engine, turn: CurrentTurn<'_>, command: &str) -> StopReason {
     let call = Call {
         id: String::new(),
@@ -85,7 +92,8 @@ async fn shell(engine: &Engine, turn: CurrentTurn<'_>, command: &str) -> StopRea
     StopReason::EndTurn
 }
 
-/// Asks the model, and runs the calls it asks for, until it asks for none.
+/// Asks the model and runs the calls that it requests, until an answer requests none, or a limit, a failure or a loop
+/// ends the turn.
 async fn ask(engine: &Engine, turn: CurrentTurn<'_>) -> StopReason {
     let cancel = turn.cancel;
     engine.agents.start();
@@ -126,7 +134,7 @@ async fn ask(engine: &Engine, turn: CurrentTurn<'_>) -> StopReason {
     StopReason::MaxRounds(engine.max_rounds)
 }
 
-/// Returns the stop reason of a turn whose last answer makes no more calls.
+/// Returns the stop reason of a turn whose last answer requests no calls.
 fn ended(reason: FinishReason) -> StopReason {
     match reason {
         FinishReason::Stop => StopReason::EndTurn,
@@ -135,8 +143,9 @@ fn ended(reason: FinishReason) -> StopReason {
     }
 }
 
-/// Asks the model for one answer, to a conversation that is compressed first if it is too long, or a
-/// summary of it is there. Returns `None` if the turn is cancelled.
+/// Asks the model for one answer. Compresses the conversation first if it is too long, or if a summary of it has been
+/// made in the background. If the model reports that the conversation is too long, compresses it further and asks
+/// again. Returns `None` if the turn is cancelled.
 async fn answer(
     engine: &Engine,
     system: &mut Arc<str>,
@@ -164,13 +173,13 @@ async fn answer(
 
 /// An answer of the model.
 enum ModelAnswer {
-    /// A whole answer: the calls that the model asks for, and the reason of its end.
+    /// A whole answer: the calls that the model requests, and the reason why the answer ended.
     Whole(Vec<Call>, FinishReason),
-    /// Part of an answer: it was cut off, because the model only repeated itself.
+    /// Part of an answer, which was cut off because the model only repeated itself.
     Looping(Loop),
 }
 
-/// Streams one answer of the model. Its calls are left to do.
+/// Streams one answer of the model into the log. The caller runs the calls of the answer.
 async fn ask_model(
     engine: &Engine,
     system: Arc<str>,
@@ -219,7 +228,7 @@ async fn ask_model(
         };
         engine.transcript.lock().catch_up();
         if let Some(found) = found {
-            // What it called in this answer was called out of the loop.
+            // The calls of this answer are dropped: the model has requested them while it repeated itself.
             finished(engine, &said, Vec::new(), Finish::default());
             return Ok(ModelAnswer::Looping(found));
         }
@@ -227,7 +236,7 @@ async fn ask_model(
     Err(model::Error::BadAnswer("the model's answer ended before it was whole".to_owned()))
 }
 
-/// Records the end of an answer.
+/// Logs the end of an answer.
 fn finished(engine: &Engine, said: &str, calls: Vec<Call>, finish: Finish) -> ModelAnswer {
     spans::chat_ended(said, &calls, &finish);
     let Finish { reason, usage, native } = finish;

@@ -1,4 +1,4 @@
-//! Calls that come again and again with the same result.
+//! Detection of calls that are repeated with the same results.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use crate::session::events::event::ToolOutcome;
 use tandem_model::Call;
 
-/// Number of repetitions that count as a loop.
+/// Number of times in a row that a sequence of calls must come to count as a loop.
 const TIMES: usize = 5;
 
 /// Maximum number of calls in a repeated sequence.
@@ -19,10 +19,11 @@ pub(super) struct Cycle {
 }
 
 impl Cycle {
-    /// Adds a call with what came of it; how many calls have come again and again, if any have.
+    /// Adds a call with its outcome. Returns the number of calls in the repeated sequence, if the last calls are a
+    /// loop.
     ///
-    /// A call whose result is another one than the last time is another call: who looks again and
-    /// again whether something has changed sees that it has.
+    /// A call whose result differs from the result before counts as another call: a model that looks again and again
+    /// for a change is not in a loop once it sees the change.
     pub(super) fn add(&mut self, call: &Call, outcome: Option<&ToolOutcome>) -> Option<usize> {
         self.push(hash(call, outcome))
     }
@@ -35,7 +36,7 @@ impl Cycle {
         (1..=LENGTH).find(|length| self.comes_again(*length))
     }
 
-    /// Returns whether a sequence of this length ends the calls [`TIMES`] times in a row.
+    /// Returns `true` if a sequence of this length comes [`TIMES`] times in a row at the end of the calls.
     fn comes_again(&self, length: usize) -> bool {
         let Some(begin) = self.last.len().checked_sub(length * TIMES) else { return false };
         (begin + length..self.last.len()).all(|at| self.last[at] == self.last[at - length])
@@ -62,7 +63,8 @@ fn hash(call: &Call, outcome: Option<&ToolOutcome>) -> u64 {
 mod tests {
     use super::*;
 
-    /// The calls are letters; at which of them (from 1) a loop of which length is found first.
+    /// Adds calls, one for each letter. `expected` has the number of the call (from 1) at which a loop is found first,
+    /// and the length of the loop.
     #[track_caller]
     fn check(calls: &str, expected: Option<(usize, usize)>) {
         let mut cycle = Cycle::default();
@@ -91,7 +93,7 @@ mod tests {
         check("aaaabaaaab", None);
         check("abababab", None);
         check("abababacabababab", None);
-        // A build that is looked at again and again, and says something else each time.
+        // A build whose state is asked for again and again, and whose output differs each time.
         check("abacadaeafagahaiajakalamanao", None);
         // A cycle of six is too long to be sure.
         check(&"abcdef".repeat(20), None);

@@ -1,6 +1,6 @@
-//! A text that says the same again and again, found while it streams in.
+//! Detection of a text that repeats itself, while it streams in.
 //!
-//! Exact repetition decides, and not what the text looks like: the end of the text is one piece, over and over. Pieces
+//! Only exact repetition counts, and not the look of the text: the end of the text is one piece, over and over. Pieces
 //! that differ by a byte each time are no repetition.
 
 use memchr::memmem;
@@ -8,33 +8,35 @@ use memchr::memmem;
 /// Longest piece that counts as repeated, in bytes.
 const MAX_PERIOD: usize = 500;
 
-/// Number of repetitions that count as a loop.
+/// Number of repetitions of a piece that count as a loop, within the two limits below.
 const MIN_REPETITIONS: usize = 30;
 
-/// Bytes of repetition that are never a loop: a rule of dashes, a bar of dots.
+/// Least number of repeated bytes that count as a loop. Harmless text has fewer: a rule of dashes, a bar of dots.
 const MIN_REPEATED: usize = 1024;
 
-/// Bytes of repetition that always are, whatever the length of the piece.
+/// Number of repeated bytes that always count as a loop, however long the piece is.
 const MAX_REPEATED: usize = 4096;
 
-/// Bytes that come between two looks at the text. A look costs far more than a byte.
+/// Bytes of new text between two searches for a repetition. A search costs far more than adding a byte.
 const LOOK_INTERVAL: usize = 256;
 
-/// Length of the end of a text that is searched for just before it: only where it is found is more compared.
+/// Length, in bytes, of the end of the text that is searched for in the text just before it. More bytes are compared
+/// only where this end is found.
 const PROBE: usize = 16;
 
-/// The end of the text so far, as far as repetitions are looked for in it.
+/// End of the text so far, as much of it as a search needs.
 #[derive(Default)]
 pub(super) struct Repetition {
     end: Vec<u8>,
-    /// Bytes that have come since the last look.
+    /// Bytes that were added since the last search.
     new: usize,
 }
 
 impl Repetition {
-    /// Adds to the text, and returns whether it now repeats itself.
+    /// Adds to the text. Returns `true` if the text now repeats itself.
     pub(super) fn add(&mut self, more: &str) -> bool {
-        // Looks come at the same places in a long text as in many short ones, so both are judged alike.
+        // Searches come at fixed places in the text, whatever the chunks are, so that chunks of any size give the same
+        // result.
         let mut rest = more.as_bytes();
         while !rest.is_empty() {
             let (piece, after) = rest.split_at(rest.len().min(LOOK_INTERVAL - self.new));
@@ -52,16 +54,16 @@ impl Repetition {
         false
     }
 
-    /// Forgets what is too long ago to count.
+    /// Removes the beginning of the text, which no search needs any more.
     fn forget(&mut self) {
         let old = self.end.len().saturating_sub(MAX_REPEATED + MAX_PERIOD);
-        // Removing the beginning moves all that follows, so it is done once for several looks.
+        // A removal moves all bytes that follow, so it is done once for several searches.
         if old > MAX_REPEATED {
             self.end.drain(..old);
         }
     }
 
-    /// Returns whether the text ends in one piece, over and over.
+    /// Returns `true` if the text ends in one piece, over and over.
     fn repeats(&self) -> bool {
         let text = &self.end[..];
         let Some(last) = text.len().checked_sub(PROBE) else { return false };
@@ -75,7 +77,7 @@ impl Repetition {
     }
 }
 
-/// Returns whether each byte of a text is the one that stands so many bytes before it.
+/// Returns `true` if each byte of a text equals the byte that stands `period` bytes before it.
 fn has_period(text: &[u8], period: usize) -> bool {
     period < text.len() && text[period..] == text[..text.len() - period]
 }
@@ -84,7 +86,7 @@ fn has_period(text: &[u8], period: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// Checks whether a text is a loop, in whatever pieces it comes.
+    /// Checks if a text is found to be a loop, for chunks of several sizes.
     #[track_caller]
     fn check(text: &str, expected: bool) {
         for size in [1, 7, 64, 1000, usize::MAX] {
@@ -98,7 +100,8 @@ mod tests {
         }
     }
 
-    /// Returns a text that is a piece over and over, of 4 kB and a look.
+    /// Returns a text that is a piece over and over, of at least `MAX_REPEATED` bytes and one interval between
+    /// searches.
     fn over_and_over(piece: &str) -> String {
         piece.repeat((MAX_REPEATED + LOOK_INTERVAL).div_ceil(piece.len()))
     }
