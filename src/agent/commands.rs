@@ -1,8 +1,9 @@
-//! Slash commands, once for every front end: which there are, and what a prompt or a path means.
+//! Slash commands, defined once for all front ends: the list of the commands, and the lookup of the command that a
+//! prompt or a path names.
 //!
-//! A front end shows [`Registry::list`], and begins a command with `Session::prompt` and what
-//! [`Registry::prompt`] makes of a path and its arguments; all else comes as events. A prompt that
-//! a person types goes to the session as it is.
+//! A front end shows [`Registry::list`]. To begin a command, it calls `Session::prompt` with the prompt that
+//! [`Registry::prompt`] makes from a path and arguments. All that follows comes as events. A prompt that a person types
+//! goes to the session as it is.
 
 mod about;
 mod agents;
@@ -38,7 +39,7 @@ mod words;
 pub use self::custom::{CommandDirectory, CommandOwner, Custom, CustomLimits};
 pub use self::registry::{Argument, Command, PathError, Registry, is_share};
 
-/// Every command, in the order that people read them.
+/// All built-in commands, in the order in which people read them.
 const ALL: &[Command] = &[
     help::COMMAND,
     about::COMMAND,

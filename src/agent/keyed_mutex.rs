@@ -6,8 +6,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
-/// A mutex for each key: whoever holds one is in the way of those who want the same, and of nobody else. A key
-/// that nobody holds or waits for takes no memory for long.
+/// A mutex for each key: tasks that lock the same key wait for each other, and tasks that lock different keys do not. A
+/// key that no task holds or waits for is soon removed from memory.
 #[derive(Debug, Default)]
 pub struct KeyedMutex(Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>);
 
@@ -21,7 +21,7 @@ impl KeyedMutex {
     pub async fn lock(&self, key: &str) -> OwnedMutexGuard<()> {
         let mutex = {
             let mut mutexes = self.0.lock();
-            // Guards and those who wait hold the others.
+            // A guard, or a task that waits, holds a second reference. A mutex with one reference is unused.
             mutexes.retain(|_, mutex| Arc::strong_count(mutex) > 1);
             Arc::clone(mutexes.entry(key.to_owned()).or_default())
         };

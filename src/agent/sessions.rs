@@ -39,23 +39,23 @@ use crate::session::{
 };
 use tandem_host::preimages::ContentId;
 
-/// Number of stored sessions that are read at first, and at most at once.
+/// Number of stored sessions on the first page that is read, and, below, on the largest page.
 const STORED_PAGE: usize = 256;
 const LARGEST_STORED_PAGE: usize = 16 << 10;
 
 /// A client's wishes for a new session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionRequest {
-    /// The directory to work in; without one, the directory of the process.
+    /// The directory to work in; `None` is the directory of the process.
     pub directory: Option<PathBuf>,
     /// More directories to work in.
     pub more: Vec<PathBuf>,
-    /// Asks for a session without questions; the maker decides if that is granted.
+    /// `true` to ask for a session without questions; the maker decides if that is granted.
     pub auto_approve: bool,
 }
 
-/// Makes a session whose log is kept in this place, or returns the reason for refusing it. May read
-/// files.
+/// Maker of sessions: makes a session whose log has its place in this storage, or returns the reason for refusing the
+/// request. May read files.
 pub type MakeSession =
     Arc<dyn Fn(&SessionRequest, Storage) -> Result<Arc<Session>, String> + Send + Sync>;
 
@@ -64,17 +64,16 @@ pub type MakeSession =
 pub struct SessionLimits {
     /// Maximum number of loaded sessions.
     pub loaded: usize,
-    /// Bytes of the log of a session that is loaded from a store that stay in memory.
+    /// Bytes of a log that stay in memory, for a session that is loaded from a store.
     pub log_bytes: usize,
-    /// Time after which a session that nobody uses is unloaded; `None` keeps sessions until the
-    /// process ends.
+    /// Time after which an unused session is unloaded; `None` keeps sessions loaded until the process ends.
     pub idle: Option<Duration>,
 }
 
-/// Reason why there is no new session.
+/// Reason why a session is not made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CreateError {
-    /// This many sessions are loaded, which is the limit.
+    /// The registry has this many loaded sessions, which is its limit.
     Full(usize),
     /// The maker refused the request.
     Refused(String),
@@ -125,7 +124,7 @@ pub trait SessionView: Any + Send + Sync {
 /// One-line description of a loaded session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionSummary {
-    /// The id by which the registry opens the session.
+    /// The id under which the registry has the session.
     pub id: String,
     /// The title; empty before the first prompt that is no command.
     pub title: String,
@@ -145,25 +144,28 @@ pub struct SessionSummary {
 
 /// All sessions of the process, by id.
 pub struct Sessions {
-    /// The registry itself, for tasks that must not keep it alive.
+    /// Weak reference to the registry itself, for tasks that must not keep it alive.
     registry: Weak<Self>,
     make: MakeSession,
     limits: SessionLimits,
-    /// Held while a session is made and added, so that two requests for one id get one session and
-    /// the limit is exact. Taken before `loaded`.
+    /// Lock that is held while a session is made and added, so that two requests for one id get one session and the
+    /// limit is exact. The lock is taken before `loaded`.
     creation: Mutex<()>,
+    // The key is the id that a client chose, or else the session's own.
     loaded: Mutex<HashMap<String, Arc<LoadedSession>>>,
-    /// Held for reading by whoever goes through the loaded sessions, and so holds each of them; for writing
-    /// while one is chosen that nobody holds. Taken before `loaded`.
+    /// Lock between looks at all sessions and the choice of a session that is not in use. A look holds a reference to
+    /// each session, which would count as a use. The lock is held for reading during a look, for writing during a
+    /// choice. It is taken before `loaded`.
     looks: RwLock<()>,
-    /// The place where logs are kept, if they are.
+    /// Store of the logs; `None` if sessions end with the process.
     store: Option<Arc<dyn Store>>,
-    /// Turns of other processes that go on here.
+    /// Policy on the turns that other processes have left: which of them are resumed here.
     policy: ResumePolicy,
-    /// Held while the stored session of that id is loaded, so that two requests for it get one session.
+    /// Locks by stored id. A lock is held while the session is loaded, so that two requests for it get one session.
     loading: KeyedMutex,
-    /// Sessions that were unloaded, by their own ids, until all of them is stored. One is here before it is
-    /// gone from `loaded`: its store has not let it go.
+    /// Unloaded sessions, by their own ids, until all of their events are stored. Before that, the store has not
+    /// released a session, and loading it again must wait. A session is added here while the lock of `loaded` is still
+    /// held, so that it is always found in one of the two. This lock is taken after `loaded`.
     unloading: Mutex<HashMap<String, Arc<Session>>>,
 }
 
@@ -173,8 +175,8 @@ impl Sessions {
         Self::with_store(make, limits, None)
     }
 
-    /// Makes a registry whose sessions are kept in a store; without one, they end with the process. Turns
-    /// that another process has left are ended.
+    /// Makes a registry whose sessions are stored; without a store, they end with the process. Turns that another
+    /// process has left are ended.
     pub fn with_store(
         make: MakeSession,
         limits: SessionLimits,
@@ -183,7 +185,7 @@ impl Sessions {
         Self::resuming(make, limits, store, ResumePolicy::Never)
     }
 
-    /// Makes a registry that also goes on with such turns.
+    /// Makes a registry that also resumes the turns that another process has left, as far as the policy allows.
     pub fn resuming(
         make: MakeSession,
         limits: SessionLimits,
@@ -214,12 +216,12 @@ impl Sessions {
         self.limits
     }
 
-    /// Returns which turns go on that another process has left.
+    /// Returns the policy on the turns that other processes have left.
     pub fn resume_policy(&self) -> ResumePolicy {
         self.policy
     }
 
-    /// Makes a session, known by its own id. `prepare` runs before anybody else can open it.
+    /// Makes a session that is opened by its own id. `prepare` runs on the session before another caller can open it.
     pub fn create(
         &self,
         request: &SessionRequest,
@@ -230,8 +232,8 @@ impl Sessions {
         self.add(None, request, self.new_storage(&id), prepare)
     }
 
-    /// Opens the session of an id, or makes it, known by that id. Also returns `true` if the session
-    /// is new. `prepare` runs on a new session before anybody else can open it.
+    /// Opens the loaded session with an id, or makes a session under that id. Also returns `true` if the session is
+    /// new. `prepare` runs on a new session before another caller can open it.
     pub fn open_or_create(
         &self,
         id: &str,
@@ -242,14 +244,14 @@ impl Sessions {
             return Ok((opened, false));
         }
         let _creation = self.creation.lock();
-        // Another request may have made it while this one waited.
+        // Another request may have made the session while this one waited for the lock.
         match self.open(id) {
             Some(opened) => Ok((opened, false)),
             None => Ok((self.add(Some(id), request, self.new_storage(id), prepare)?, true)),
         }
     }
 
-    /// Returns the storage of a session that begins under this id.
+    /// Returns the storage of a new session that clients call by this id.
     fn new_storage(&self, id: &str) -> Storage {
         match &self.store {
             Some(store) => Storage::New { id: stored_id(id), store: Arc::clone(store) },
@@ -257,7 +259,7 @@ impl Sessions {
         }
     }
 
-    /// Returns the head of a stored session, if there is one of this id.
+    /// Returns the head of the stored session with this id, if there is one.
     pub async fn head(&self, id: &str) -> Result<Option<Head>, StoreError> {
         let Some(store) = &self.store else { return Ok(None) };
         match store.head(&stored_id(id)).await {
@@ -267,9 +269,16 @@ impl Sessions {
         }
     }
 
-    /// Opens the session of an id, which is loaded from the store if it is only there, to work in
-    /// `more` directories besides its own; `None` if there is none. `prepare` runs on a session that is
-    /// loaded, before anybody else can open it.
+    /// Opens the session with an id, and loads it from the store if it is not loaded. A session that is loaded now
+    /// works in the directories `more` besides its own. Returns `None` if there is no such session. `prepare` runs on a
+    /// session that is loaded now, before another caller can open it.
+    ///
+    /// 1. If the session is loaded, waits until it is ready, and returns it.
+    /// 2. Takes the lock of the id, and looks again: another caller may have loaded the session meanwhile.
+    /// 3. If the session is being unloaded, waits until all of it is stored.
+    /// 4. Reads the stored session. If A2A clients began it, and its process ended before it stored any event, deletes
+    ///    it and returns `None`.
+    /// 5. Makes the session and adds it.
     pub async fn load(
         &self,
         id: &str,
@@ -304,8 +313,8 @@ impl Sessions {
         self.add_stored(stored, more, prepare).await.map(Some)
     }
 
-    /// Takes a session over in which a turn runs or waits although no process that lives has it. `prepare`
-    /// runs on it before anybody else can open it.
+    /// Takes over an orphan: a session in which a turn runs or waits, although no live process has the session.
+    /// `prepare` runs on the session before another caller can open it.
     pub async fn take_over(
         &self,
         orphan: &Orphan,
@@ -323,7 +332,7 @@ impl Sessions {
         self.add_stored(stored.map_err(LoadError::Store)?, Vec::new(), prepare).await
     }
 
-    /// Makes a session of what is stored, and adds it; `loading` is held for its id.
+    /// Makes a session from its stored form, and adds it. The caller holds the lock of its id in `loading`.
     async fn add_stored(
         &self,
         stored: StoredSession,
@@ -335,7 +344,8 @@ impl Sessions {
             more,
             auto_approve: false,
         };
-        // Clients may ask for it by the store's id, which a list gives, or by their own.
+        // The key is the client's name for the session, if that name leads to its stored id. `find_loaded` also finds
+        // the session by its stored id, which lists give.
         let name = stored.name().filter(|name| stored_id(name) == stored.head().id);
         let name = name.unwrap_or(stored.head().id.clone());
         let loaded = {
@@ -343,21 +353,23 @@ impl Sessions {
             let storage = Storage::Stored(Box::new(stored));
             self.add(Some(&name), &request, storage, prepare).map_err(LoadError::Create)?
         };
-        // Also if whoever asks for it goes away now: its turns must not wait for ever.
+        // A task of its own: if the caller's future is dropped now, the turns of the session must not wait for ever.
         let (session, begun) = (Arc::clone(&loaded.session), loaded.begun.clone().drop_guard());
         tokio::spawn(async move {
-            // Fires however this ends.
+            // The guard fires `begun` however the task ends.
             let _begun = begun;
             session.catch_up().await;
             session.go_on();
-            // So that nobody is shown as open what the last process left open.
+            // Only now is the session ready: no client is to see calls and turns as open that the last process left
+            // open, and whose ends are not stored yet.
             session.synced().await;
         });
         loaded.begun().await;
         Ok(loaded)
     }
 
-    /// Makes a session and adds it; `creation` is held.
+    /// Makes a session and adds it to the registry. If the registry is full, unloads an abandoned or an unused session
+    /// first. The caller holds the lock `creation`.
     fn add(
         &self,
         id: Option<&str>,
@@ -402,8 +414,8 @@ impl Sessions {
         Ok(added)
     }
 
-    /// Unloads a session if nothing of it is stored from here any more, and returns `true` then: who asks for it next
-    /// is told which process has it, or gets it as it is stored.
+    /// Unloads a session whose events this process no longer stores, and returns `true`; returns `false` for any other
+    /// session. The next request for the session is told which process has it, or loads it as it is stored.
     pub fn forget_abandoned(&self, taken: &Arc<LoadedSession>) -> bool {
         if taken.session.abandonment().is_none() {
             return false;
@@ -419,15 +431,15 @@ impl Sessions {
         true
     }
 
-    /// Returns the session of an id, its own or the one that a client chose, and notes that somebody
-    /// uses it. It stays loaded as long as the caller holds it.
+    /// Returns the loaded session with an id, its own or the one that a client chose, and notes the use. The session
+    /// stays loaded as long as the caller holds it.
     pub fn open(&self, id: &str) -> Option<Arc<LoadedSession>> {
         let opened = self.find_live(id)?;
         opened.last_use.used();
         Some(opened)
     }
 
-    /// Returns `true` if a session of this id is loaded.
+    /// Returns `true` if a session with this id is loaded.
     pub fn contains(&self, id: &str) -> bool {
         self.find_loaded(id).is_some()
     }
@@ -459,9 +471,9 @@ impl Sessions {
         self.loading.is_locked(&stored_id(id)) || self.contains(id)
     }
 
-    /// Streams the sessions that are stored and not loaded, of one directory or of all, the last changed
-    /// first, without checkpoints: nobody can open those. The store is asked for as many as are read
-    /// here: what few sessions cost does not grow with all that are stored.
+    /// Streams the stored sessions that are not loaded, of one directory or of all, the last changed first. Checkpoints
+    /// are left out, because they cannot be opened. The store is read page by page, so that the cost of reading a few
+    /// sessions does not grow with the number of stored sessions.
     pub fn stored(
         &self,
         directory: Option<PathBuf>,
@@ -472,18 +484,19 @@ impl Sessions {
         pages
             .map_ok(|page| stream::iter(page).map(Ok))
             .try_flatten()
-            // One that changes between two pages may be in both.
+            // A session that changes between the reading of two pages may be on both.
             .try_filter(move |next| ready(listed.insert(next.head.id.clone())))
     }
 
-    /// Reads a page of them; also returns where the next one begins, if there is more.
+    /// Reads a page of the stored sessions that are not loaded. Also returns where the next page begins, if there may
+    /// be one.
     async fn stored_page(
         &self,
         query: Query,
         skip: Option<usize>,
     ) -> Result<Option<(Vec<Listed>, Option<usize>)>, StoreError> {
         let (Some(store), Some(skip)) = (&self.store, skip) else { return Ok(None) };
-        // As long as all before: a store may have to look at these again.
+        // A page has as many sessions as all pages before it, because a store may have to go through those again.
         let most = skip.clamp(STORED_PAGE, LARGEST_STORED_PAGE);
         let page = store.list(&Query { skip, most: Some(most), ..query }).await?;
         let next = (page.len() == most).then_some(skip + most);
@@ -497,30 +510,30 @@ impl Sessions {
         stored
     }
 
-    /// Returns all sessions, in no order. As long as the caller holds one, it counts as used.
+    /// Returns all loaded sessions, in no order. A session counts as used as long as the caller holds it.
     pub fn loaded(&self) -> Vec<Arc<LoadedSession>> {
         self.loaded.lock().values().map(Arc::clone).collect()
     }
 
-    /// Looks at all sessions, in no order. That does not count as a use, even if another thread looks for a
-    /// session that is not used meanwhile: it waits.
+    /// Calls `look` with all loaded sessions, in no order. That does not count as a use: a thread that chooses an
+    /// unused session waits until the look has ended.
     pub fn look<T>(&self, look: impl FnOnce(Vec<Arc<LoadedSession>>) -> T) -> T {
-        // A look within a look does not wait for who waits for this one.
+        // Recursive: a look within a look must not wait for a writer that waits for the outer look.
         let _looking = self.looks.read_recursive();
         look(self.loaded())
     }
 
-    /// Describes all sessions, the last active first.
+    /// Describes all loaded sessions, the last active first.
     pub fn list(&self) -> Vec<SessionSummary> {
-        // Not under the lock: a long log may have to be read.
+        // Not under the lock of `loaded`: a long log may have to be read.
         let describe = |loaded: Vec<_>| loaded.iter().map(LoadedSession::summary).collect();
         let mut list: Vec<_> = self.look(describe);
         list.sort_by_key(|summary| Reverse(summary.last_activity));
         list
     }
 
-    /// Unloads the sessions that nobody has used for the idle time. The time of a session that is
-    /// busy or watched begins when that ends.
+    /// Unloads the sessions that have not been used for the idle time. The idle time of a session that is busy or
+    /// watched begins when that ends.
     pub fn unload_idle(&self) {
         let Some(idle) = self.limits.idle else { return };
         let now = Instant::now();
@@ -542,8 +555,8 @@ impl Sessions {
         }
     }
 
-    /// Unloads the session that was used longest ago of those that are meant, if a store has it and
-    /// nobody uses it now. Returns `false` if there is none.
+    /// Unloads the least recently used of the sessions that `is_meant` selects and that are not in use now, if sessions
+    /// are stored. Returns `false` if there is no such session.
     pub fn unload_unused(&self, is_meant: impl Fn(&LoadedSession) -> bool) -> bool {
         if self.store.is_none() {
             return false;
@@ -557,16 +570,17 @@ impl Sessions {
         unloaded.inspect(|unloaded| unloaded.end()).is_some()
     }
 
-    /// Returns the sessions that somebody uses now, in no order. Those do not give way to others.
+    /// Returns the sessions that are in use now, in no order. These sessions are not unloaded to make room for others.
     pub fn in_use(&self) -> Vec<Arc<Session>> {
-        // Who looks at a session would count as one who uses it.
+        // A look holds references to the sessions, which would count as uses.
         let _choosing = self.looks.write();
         let loaded = self.loaded.lock();
         let used = loaded.values().filter(|loaded| loaded.is_in_use());
         used.map(|loaded| Arc::clone(&loaded.session)).collect()
     }
 
-    /// Takes a session out, which the caller ends. It is loaded again only when all of it is stored.
+    /// Removes a session from the registry; the caller ends it. The session is loaded again only when all of it is
+    /// stored.
     fn remove(
         &self,
         loaded: &mut HashMap<String, Arc<LoadedSession>>,
@@ -581,8 +595,8 @@ impl Sessions {
         Some(removed)
     }
 
-    /// Unloads the session that was abandoned first, if nobody uses it. Returns `false` if there is
-    /// none.
+    /// Unloads the session that was [abandoned](LastUse::abandon) first, of the sessions that are not in use. Returns
+    /// `false` if there is no such session.
     fn unload_abandoned(&self) -> bool {
         let choosing = self.looks.write();
         let mut loaded = self.loaded.lock();
@@ -595,19 +609,20 @@ impl Sessions {
         unloaded.inspect(|unloaded| unloaded.end()).is_some()
     }
 
-    /// Ends a session and forgets it. Returns `false` if there is none of this id.
+    /// Ends a loaded session and removes it from the registry; its stored log is not deleted. Returns `false` if no
+    /// session is loaded under this id.
     pub fn delete(&self, id: &str) -> bool {
         let deleted = self.remove(&mut self.loaded.lock(), id);
         deleted.inspect(|deleted| deleted.end()).is_some()
     }
 
-    /// Closes all sessions; the turns that run end with this reason. The sessions stay loaded, so
-    /// that their ends can be read.
+    /// Closes all sessions; the turns that this cancels end with the reason `why`. The sessions stay loaded, so that
+    /// clients can read these ends.
     pub fn close(&self, why: &str) {
         self.loaded().iter().for_each(|loaded| loaded.session.close_because(why));
     }
 
-    /// Waits until all of the sessions that were closed or unloaded is stored.
+    /// Waits until all events of the sessions that were closed or unloaded are stored.
     pub async fn saved(&self) {
         for loaded in self.loaded() {
             loaded.session.persistence().ended().await;
@@ -619,8 +634,8 @@ impl Sessions {
     }
 }
 
-/// Returns the id under which a store has a session that clients call so: the id itself if it is a
-/// UUID, else one made of it, so that no index of names is needed.
+/// Returns the id under which a store has a session that clients call by this id: the same id if it is a UUID, else a
+/// UUID that is computed from it, so that no index of names is needed.
 pub fn stored_id(id: &str) -> String {
     match uuid::Uuid::try_parse(id) {
         Ok(uuid) if uuid.as_hyphenated().to_string() == id => id.to_owned(),
@@ -628,38 +643,38 @@ pub fn stored_id(id: &str) -> String {
     }
 }
 
-/// Returns the id of a session that a principal calls so, which is its id in the store, too: no other
-/// principal has a name that leads to it.
+/// Returns the id of the session that a principal calls by this name. The id is also the session's id in the store. No
+/// other principal has a name that leads to this id.
 pub fn owned_id(owner: &PrincipalId, name: &str) -> String {
     let PrincipalId { tenant, name: owner } = owner;
     ContentId::of(format!("{tenant}\0{owner}\0{name}").as_bytes()).to_uuid().to_string()
 }
 
-/// Returns the id of the session that a message begins which names none: the same one whenever, and wherever, the
-/// sender sends the message again. Another text under the same id is another message. `use_number` counts the
-/// sessions that the sender has begun with this message.
+/// Returns the id of the session that is begun by a message that names no session. The id is the same each time, and on
+/// each node, that the sender sends the message again. Another text under the same message id is another message.
+/// `use_number` counts the sessions that the sender has begun with this message.
 pub fn begun_id(sender: &str, message: &str, prompt: &[PromptPart], use_number: usize) -> String {
-    // As JSON, no two messages are written alike.
+    // As JSON, two different messages never have the same text.
     let message = json!([sender, message, prompt, use_number]).to_string();
     ContentId::of(message.as_bytes()).to_uuid().to_string()
 }
 
-/// A session in the registry. Whoever holds it watches the session, which stays loaded meanwhile.
+/// A session in the registry. The session stays loaded as long as a front end holds a reference to this, which counts
+/// as a watcher.
 pub struct LoadedSession {
     id: String,
     session: Arc<Session>,
     /// Index after the last event that was stored when the session was loaded; `None` if it is new.
     stored_before: Option<usize>,
-    /// Fires when what the last process left open in it is closed, or goes on.
+    /// Token that fires when the turns, calls and questions that the last process left open are closed, or resumed.
     begun: CancellationToken,
     last_use: Arc<LastUse>,
-    /// One of each type: the views of different front ends.
+    /// Views of the front ends, at most one of each type.
     views: Mutex<Vec<Arc<dyn SessionView>>>,
 }
 
 impl LoadedSession {
-    /// Returns the id by which the registry opens the session: the one that a client chose, or the
-    /// session's own.
+    /// Returns the id under which the registry has the session: the one that a client chose, or else the session's own.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -669,8 +684,8 @@ impl LoadedSession {
         &self.session
     }
 
-    /// Returns the index after the last event that was stored when the session was loaded from a
-    /// store; `None` if it is new. What comes after it, nobody has been told of.
+    /// Returns the index after the last event that was stored when the session was loaded from a store; `None` if the
+    /// session is new. No client had been told of later events at that time.
     pub fn stored_before(&self) -> Option<usize> {
         self.stored_before
     }
@@ -686,12 +701,13 @@ impl LoadedSession {
         self.begun.is_cancelled()
     }
 
-    /// Returns the times of use, which a view may hold: they do not count as a watcher.
+    /// Returns the times of use. A view may hold these, because a reference to them does not count as a watcher.
     pub fn last_use(&self) -> &Arc<LastUse> {
         &self.last_use
     }
 
-    /// Returns a front end's view of the session, made at first use. A view must not hold this.
+    /// Returns a front end's view of the session, made at first use. A view must not hold a reference to this, which
+    /// would count as a watcher.
     pub fn view<V: SessionView>(&self, make: impl FnOnce() -> Arc<V>) -> Arc<V> {
         let mut views = self.views.lock();
         let same = |view: &Arc<dyn SessionView>| {
@@ -724,17 +740,19 @@ impl LoadedSession {
         }
     }
 
-    /// Returns the number of holders but for `own`, the registry among them, with the clients of
-    /// all views.
+    /// Returns the number of watchers: references to this but for `own` of them, one of which is the registry's, and
+    /// the clients of all views.
     fn watchers(self: &Arc<Self>, own: usize) -> usize {
-        // Before the views: a front end holds this while it looks for its view.
+        // The references are counted before the views: a front end holds a reference while it looks for its view, so it
+        // is counted at least once.
         let holders = Arc::strong_count(self).saturating_sub(own);
         let views = self.views.lock();
         let clients = views.iter().map(|view| SessionView::watchers(Arc::clone(view)));
         holders + clients.sum::<usize>()
     }
 
-    /// Returns `true` if a turn runs or somebody watches. Only for what the registry holds.
+    /// Returns `true` if a turn runs, or the session has a watcher. To be called on the reference of the registry:
+    /// another one would count as a watcher.
     fn is_in_use(self: &Arc<Self>) -> bool {
         self.watchers(1) > 0 || self.session.turns().running().is_some()
     }
@@ -745,7 +763,7 @@ impl LoadedSession {
     }
 }
 
-/// Times at which a session was used and abandoned.
+/// Times of the last use of a session, and of its abandonment.
 #[derive(Debug)]
 pub struct LastUse(Mutex<Times>);
 
@@ -756,23 +774,23 @@ struct Times {
 }
 
 impl LastUse {
-    /// Begins now, with a use.
+    /// Makes the times of a session that is used now.
     pub fn now() -> Self {
         Self(Mutex::new(Times { used: Instant::now(), abandoned: None }))
     }
 
-    /// Notes that a client has asked for the session.
+    /// Notes that a client has asked for the session, which ends an abandonment.
     pub fn used(&self) {
         *self.0.lock() = Times { used: Instant::now(), abandoned: None };
     }
 
-    /// Notes that nobody answered the session's question in time: until a client asks for the
-    /// session again, it gives way to a new one when the registry is full.
+    /// Notes that the session is abandoned: its question was not answered in time. Until a client asks for the session
+    /// again, it is unloaded first when the registry is full.
     pub fn abandon(&self) {
         self.0.lock().abandoned = Some(Instant::now());
     }
 
-    /// Begins the idle time anew, without a client.
+    /// Restarts the idle time, without a request of a client.
     fn touch(&self) {
         self.0.lock().used = Instant::now();
     }

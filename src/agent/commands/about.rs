@@ -1,4 +1,4 @@
-//! `/about`: what this is, and what it works with.
+//! `/about`: the version, the model, the approval mode, the workspace and the system.
 
 use super::registry::{Command, CommandRequest};
 use super::words::list;

@@ -1,4 +1,4 @@
-//! `/agents`: the other agents, their skills, and whether they can be called.
+//! `/agents`: the other agents that the model can call, their skills and their status.
 
 use super::registry::{Command, CommandRequest};
 use crate::session::CommandReply;

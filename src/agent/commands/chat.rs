@@ -71,8 +71,8 @@ pub(super) const COMMAND: Command = Command {
     run: None,
 };
 
-/// Lists the checkpoints of the directory, the newest first. A session that a client began knows only
-/// those of such sessions.
+/// Lists the checkpoints of the directory that this session may know, the newest first. A session that a client of the
+/// A2A server began knows only the checkpoints of such sessions.
 async fn known(request: &CommandRequest<'_>) -> Result<Vec<Listed>, String> {
     let mut known = all(request).await?;
     known.retain(|listed| listed.head.served || !request.turn.is_served());
@@ -85,7 +85,8 @@ async fn all(request: &CommandRequest<'_>) -> Result<Vec<Listed>, String> {
     let listed = checkpoints(&**request.turn.engine.store()?, directory).await;
     let mut listed = listed
         .map_err(|error| format!("The checkpoints cannot be read: {}.", error.for_clients()))?;
-    // Nobody learns of those of others in the same directory, and tags are each owner's own.
+    // An owner sees only checkpoints of their own, and has tags of their own, although other owners may use the same
+    // directory.
     let owner = request.turn.access().owner;
     listed.retain(|listed| listed.head.owner == owner);
     Ok(listed)
@@ -127,7 +128,7 @@ async fn save(request: CommandRequest<'_>, overwrites: bool) -> Result<CommandRe
     }
     let saved = fork_ended(&**store, request.turn.id(), Some(tag.to_owned())).await;
     saved.map_err(|error| not_saved(error.to_string()))?;
-    // The old ones last: there is always one.
+    // The old checkpoints are deleted last, so that at any time there is one with the tag.
     for old in &same {
         let deleted = store.delete(&old.head.id).await;
         deleted.map_err(|error| {
@@ -139,7 +140,8 @@ async fn save(request: CommandRequest<'_>, overwrites: bool) -> Result<CommandRe
     )))
 }
 
-/// The terminal does this itself; a session cannot leave for another.
+/// Tells how to go on from a checkpoint: a session cannot switch to another session. The terminal's front end resumes a
+/// checkpoint itself, without this.
 async fn resume(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let tagged = tagged(&request).await?;
     let id = tagged.first().map(|listed| listed.head.id.as_str()).unwrap_or_default();
@@ -150,7 +152,7 @@ async fn resume(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     )))
 }
 
-/// Lists the checkpoints that have the tag that is asked for: at least one.
+/// Lists the checkpoints with the tag in the arguments: at least one.
 async fn tagged(request: &CommandRequest<'_>) -> Result<Vec<Listed>, String> {
     let mut known = known(request).await?;
     known.retain(|listed| is_tagged(listed, request.args));
@@ -174,7 +176,7 @@ async fn list(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     Ok(CommandReply::Say(format!("{lines}\n`/chat resume TAG` goes on from one of them.")))
 }
 
-/// Describes a checkpoint: its title and its turns.
+/// Describes a checkpoint by its title and its number of turns.
 fn described(listed: &Listed) -> String {
     let turns = if listed.turns == 1 { "turn" } else { "turns" };
     format!("{} {turns}, {}", listed.turns, listed.title.trim().replace('`', "'"))

@@ -1,4 +1,4 @@
-//! `/clear`: the conversation begins anew.
+//! `/clear`: makes the model forget the conversation so far.
 
 use super::registry::Command;
 use crate::session::CommandReply;

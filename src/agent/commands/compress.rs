@@ -1,4 +1,4 @@
-//! `/compress`: what came before is told the model in short.
+//! `/compress`: replaces the earlier conversation by a summary, for the model.
 
 use super::registry::{Argument, Command, CommandRequest};
 use crate::session::CommandReply;

@@ -1,4 +1,4 @@
-//! The user's own commands: TOML files, each a prompt with gaps. `git/commit.toml` is `/git:commit`.
+//! The user's own commands: TOML files, each a prompt with gaps. The command of `git/commit.toml` is `/git:commit`.
 
 mod load;
 mod template;
@@ -10,8 +10,7 @@ use crate::session::{CommandReply, PromptPiece, Template};
 use parking_lot::Mutex;
 use tandem_policy::consent::Executable;
 
-/// The commands that are written in files. They are looked for whenever somebody asks, and read
-/// again when they have changed.
+/// The commands in files. Each listing searches the directories, and reads the files that have changed.
 pub struct Custom {
     places: Box<dyn Fn() -> Vec<CommandDirectory> + Send + Sync>,
     limits: CustomLimits,
@@ -19,7 +18,8 @@ pub struct Custom {
 }
 
 impl Custom {
-    /// `places`: where they are, those that count more after the others. May read files.
+    /// Makes the commands in the directories that `places` returns, in the order of rising precedence. `places` is
+    /// called for each listing, and may read files.
     pub fn new(
         places: impl Fn() -> Vec<CommandDirectory> + Send + Sync + 'static,
         limits: CustomLimits,
@@ -27,20 +27,20 @@ impl Custom {
         Self { places: Box::new(places), limits, cache: Mutex::default() }
     }
 
-    /// Those that there are now, in the order of their names; also files that are none.
+    /// Returns the commands that the files have now, in the order of their names, including files that are no usable
+    /// command.
     pub(super) fn list(&self) -> Vec<CommandFile> {
         let places = (self.places)();
         self.cache.lock().look(&places, &self.limits)
     }
 
-    /// Returns the shell commands in prompts of a project that the user has neither trusted nor
-    /// refused.
+    /// Returns the command lines in prompts of a project that the user has neither trusted nor refused.
     pub fn executables(&self) -> Vec<Executable> {
         self.list().iter().filter_map(executable).collect()
     }
 }
 
-/// Returns the shell commands of a prompt that need the user's consent, if it has any.
+/// Returns the command lines in a prompt, as one executable, if they need the user's consent.
 fn executable(found: &CommandFile) -> Option<Executable> {
     let written = found.read.as_ref().as_ref().ok()?;
     let shells = written.prompt.shells();
@@ -52,7 +52,8 @@ fn executable(found: &CommandFile) -> Option<Executable> {
     Some(Executable { kind: "custom command", name, shown: runs.clone(), runs })
 }
 
-/// Returns the prompt of a command for the model, with these arguments filled in.
+/// Returns the prompt of a command for the model, with these arguments filled in. If the prompt has no place for
+/// arguments, the typed command is added to its end.
 pub(super) fn run(found: &CommandFile, args: &str) -> Result<CommandReply, String> {
     let written = found.read.as_ref().as_ref().map_err(Clone::clone)?;
     let name = &found.name;

@@ -1,4 +1,4 @@
-//! `/export`: the conversation as a document.
+//! `/export`: writes the conversation into a document.
 
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
@@ -43,7 +43,7 @@ pub(super) async fn export(request: CommandRequest<'_>) -> Result<CommandReply, 
     Ok(CommandReply::Say(format!("The conversation is written into `{name}`.")))
 }
 
-/// Writes a conversation into a file of its owner's that is not there yet.
+/// Writes a conversation into a new file that only its owner may read.
 fn write_document(
     mut log: Reader,
     write: fn(&Conversation) -> String,

@@ -1,4 +1,4 @@
-//! `/fork`: a copy of the session, which goes its own way.
+//! `/fork`: makes a copy of the session, which is independent of it.
 
 use super::registry::{Command, CommandRequest};
 use crate::session::CommandReply;
@@ -17,7 +17,8 @@ async fn fork(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let turn = request.turn;
     let store = turn.engine.stored().await.map_err(not_copied)?;
     let copy = fork_ended(&**store, turn.id(), None).await.map_err(not_copied)?;
-    // Who runs tandem on the machine of a server has neither its database's sessions nor those of its clients.
+    // `tandem -r` on a server's machine can open neither sessions in a shared database nor sessions of the server's
+    // clients.
     let is_local = store.shared().is_none() && copy.owner.is_none();
     let go_on = if is_local {
         format!("`tandem -r {}`", copy.id)

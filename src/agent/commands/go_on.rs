@@ -1,4 +1,4 @@
-//! `/continue`: a turn that was cut off goes on.
+//! `/continue`: goes on with a turn that was cut off.
 
 use super::registry::Command;
 use crate::session::CommandReply;

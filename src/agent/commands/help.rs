@@ -1,4 +1,4 @@
-//! `/help`: which commands there are.
+//! `/help`: lists the commands, or shows the usage of one.
 
 use super::registry::{Argument, Command, CommandRequest, command_lines};
 use crate::session::{CommandReply, Commands as _};

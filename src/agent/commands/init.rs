@@ -1,4 +1,4 @@
-//! `/init`: the model studies the project and writes down what it will need to know.
+//! `/init`: lets the model study the project and write a memory file with the facts that it will need.
 
 use super::registry::{Command, CommandRequest};
 use crate::session::CommandReply;

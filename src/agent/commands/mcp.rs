@@ -1,4 +1,4 @@
-//! `/mcp`: the MCP servers, what they offer, and how it stands with them.
+//! `/mcp`: the MCP servers, their status, and their tools, prompts and resources.
 
 use super::registry::{Argument, Command, CommandRequest};
 use super::words::{first_sentence, word};
@@ -159,7 +159,7 @@ fn about(server: &ServerStatus, detail: ToolDetail) -> String {
     said + &names("resources", resources.collect(), ToolDetail::Descriptions)
 }
 
-/// A list of names; on one line if nothing else is said of them.
+/// Returns a list of names: on one line if the names have no details.
 fn names(what: &str, mut names: Vec<String>, detail: ToolDetail) -> String {
     if names.is_empty() {
         return String::new();

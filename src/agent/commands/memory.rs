@@ -1,4 +1,4 @@
-//! `/memory`: what people have written down for the model.
+//! `/memory`: the memory files, in which people write instructions for the model.
 
 use super::registry::{Argument, Command, CommandRequest};
 use crate::session::{CommandReply, MemoryFile};

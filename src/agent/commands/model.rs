@@ -1,4 +1,4 @@
-//! `/model`: which model answers, and another one.
+//! `/model`: shows the model that answers, or switches to another.
 
 use super::registry::{Argument, Command, CommandRequest};
 use crate::session::CommandReply;

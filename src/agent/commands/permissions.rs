@@ -1,4 +1,4 @@
-//! `/permissions`: the approval mode, answers that were "always", and rules.
+//! `/permissions`: the approval mode, "always" answers, and rules.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -58,13 +58,13 @@ pub(super) const COMMAND: Command = Command {
     run: Some(|request| Box::pin(list(request))),
 };
 
-/// An answer that was "always".
+/// An "always" answer.
 enum Answered {
     Session(Scope),
     Saved(Saved),
 }
 
-/// Returns all answers that were "always", in the order of their numbers.
+/// Returns all "always" answers, in the order of their numbers.
 fn answered(permissions: &Permissions) -> Vec<Answered> {
     let session = permissions.allowed().into_iter().map(Answered::Session);
     let saved = permissions.loaded().saved.clone().into_iter().map(Answered::Saved);

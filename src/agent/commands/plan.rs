@@ -1,4 +1,4 @@
-//! `/plan`: nothing but reading, until the plan is there.
+//! `/plan`: begins and ends plan mode, in which only reading is allowed.
 
 use super::registry::{Command, CommandRequest};
 use crate::session::CommandReply;

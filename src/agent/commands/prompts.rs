@@ -1,4 +1,4 @@
-//! Prompts of MCP servers as commands: `/NAME --argument="value"`, or the values in order.
+//! Prompts of MCP servers as commands: `/NAME --argument="value"`, or the values in the order of the arguments.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use tandem_mcp::Hub;
 
 /// A server's prompt as a command.
 pub(super) struct PromptCommand {
-    /// Name as it is typed, without the slash.
+    /// Name as the user types it, without the slash.
     pub(super) name: String,
     /// Name of the server.
     server: String,
@@ -18,8 +18,8 @@ pub(super) struct PromptCommand {
 }
 
 impl PromptCommand {
-    /// Returns `true` if a name means this prompt: its own, or the one with the server's, which always
-    /// does.
+    /// Returns `true` if a name means this prompt: the name of the command, or the name with the server's name in
+    /// front, which always works.
     pub(super) fn is_named(&self, name: &str) -> bool {
         self.name == name || whole(&self.server, &plain(&self.prompt.name)) == name
     }
@@ -49,8 +49,8 @@ impl PromptCommand {
     }
 }
 
-/// Returns the prompts of these servers, as commands. A name that several have, or that is taken,
-/// begins with the server's.
+/// Returns the prompts of these servers, as commands. A name that several prompts have, or that is taken, gets the
+/// server's name in front.
 pub(super) fn of_servers(servers: &Hub, is_taken: impl Fn(&str) -> bool) -> Vec<PromptCommand> {
     let prompts = servers.prompts();
     let names: Vec<_> = prompts.iter().map(|named| plain(&named.prompt.name)).collect();
@@ -63,18 +63,18 @@ pub(super) fn of_servers(servers: &Hub, is_taken: impl Fn(&str) -> bool) -> Vec<
     commands.collect()
 }
 
-/// Returns a name with the server's in front.
+/// Returns a name with the server's name in front.
 fn whole(server: &str, name: &str) -> String {
     format!("{}.{name}", plain(server))
 }
 
-/// Returns a name as one word that is no path.
+/// Returns a name as one word that cannot be a path.
 fn plain(name: &str) -> String {
     let plain = |c: char| if c.is_whitespace() || c.is_control() || c == '/' { '-' } else { c };
     name.trim().chars().map(plain).collect()
 }
 
-/// Has the model asked what the prompt says.
+/// Lets the server build the prompt, and has the model asked that prompt.
 pub(super) async fn run(
     command: &PromptCommand,
     args: &str,
@@ -86,7 +86,7 @@ pub(super) async fn run(
     Ok(CommandReply::Ask(said))
 }
 
-/// Reads the arguments of a prompt.
+/// Parses the arguments of a prompt: `--NAME=VALUE`, or values in the order of the arguments that have none yet.
 fn arguments(prompt: &ServerPrompt, text: &str) -> Result<BTreeMap<String, String>, String> {
     let mut args = BTreeMap::new();
     let mut values = Vec::new();
@@ -110,7 +110,7 @@ fn arguments(prompt: &ServerPrompt, text: &str) -> Result<BTreeMap<String, Strin
     for (argument, value) in first.iter().zip(values.by_ref()) {
         args.insert(argument.name.clone(), value);
     }
-    // What is left is the last one's.
+    // The last argument gets all words that are left.
     let rest: Vec<_> = values.collect();
     if !rest.is_empty() {
         args.insert(last.name.clone(), rest.join(" "));
@@ -125,7 +125,8 @@ fn arguments(prompt: &ServerPrompt, text: &str) -> Result<BTreeMap<String, Strin
     }
 }
 
-/// Splits a text into words; quotes hold one together, and a backslash takes the next character as it is.
+/// Splits a text into words. Quotes hold a word together, and a backslash takes the next character as it is, but not
+/// within single quotes.
 fn words(text: &str) -> Result<Vec<String>, String> {
     let (mut words, mut word, mut begun) = (Vec::new(), String::new(), false);
     let mut quote = None;

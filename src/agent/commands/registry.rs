@@ -1,4 +1,4 @@
-//! The commands of a session, and what a prompt or a path means.
+//! The registry of commands, which finds the command that a prompt or a path names.
 
 use std::fmt;
 use std::path::Path;
@@ -20,7 +20,7 @@ use tandem_mcp::Hub;
 /// A command, or a group of them.
 #[derive(Debug, Clone, Copy)]
 pub struct Command {
-    /// Name as it is typed, without the slash.
+    /// Name as the user types it, without the slash.
     pub name: &'static str,
     /// One-line description for lists.
     pub description: &'static str,
@@ -56,12 +56,12 @@ pub(super) struct CommandRequest<'a> {
     pub(super) registry: &'a Registry,
 }
 
-/// Reason why a path and arguments are no command.
+/// Reason why a path and arguments do not run a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathError {
-    /// Unknown command. `/help` lists the commands.
+    /// The path names no command. The text says so.
     Unknown(String),
-    /// The command takes other arguments, or needs a sub-command.
+    /// The command takes other arguments, or needs a sub-command. The text is its usage.
     Usage(String),
 }
 
@@ -75,14 +75,14 @@ impl fmt::Display for PathError {
 
 impl std::error::Error for PathError {}
 
-/// Name of the command that shares the session with somebody.
+/// Name of the command that shares the session with another principal.
 pub(super) const SHARE_NAME: &str = "share";
 
-/// Name of the command that takes this back.
+/// Name of the command that stops sharing the session.
 pub(super) const UNSHARE_NAME: &str = "unshare";
 
-/// Returns `true` if a prompt is a command that says with whom the session is shared. It is carried out at once
-/// although a turn runs: whoever is to answer a question is invited while it is open.
+/// Returns `true` if a prompt is a command that changes, or shows, with whom the session is shared. Such a command runs
+/// at once, beside a running turn: a person can be invited to answer a question of that turn while it is open.
 pub fn is_share(prompt: &str) -> bool {
     let name = prompt.trim().strip_prefix('/').map(|command| word(command).0);
     name.is_some_and(|name| [SHARE_NAME, UNSHARE_NAME].contains(&name))
@@ -101,18 +101,18 @@ impl Registry {
         Self { commands, custom: None }
     }
 
-    /// Makes a registry of all built-in commands, and the user's own.
+    /// Makes a registry of all built-in commands and the user's own commands.
     pub fn with(custom: Arc<Custom>) -> Self {
         Self { custom: Some(custom), ..Self::default() }
     }
 
-    /// Returns the commands at the top.
+    /// Returns the built-in commands of the top level.
     pub fn list(&self) -> &[Command] {
         self.commands
     }
 
-    /// Returns the prompt that runs the command at a path (`["memory", "add"]`), to be given to the
-    /// session. The own commands of `session` count, too.
+    /// Returns the prompt that runs the command at a path (`["memory", "add"]`) with these arguments. The front end
+    /// passes the prompt to the session. The commands that only `session` has are found, too.
     pub fn prompt(
         &self,
         path: &[impl AsRef<str>],
@@ -140,7 +140,7 @@ impl Registry {
         Ok(prompt.trim_end().to_owned())
     }
 
-    /// Returns the command that a prompt asks for, arguments right or wrong.
+    /// Returns the built-in command that a prompt names, whether its arguments are right or wrong.
     pub(super) fn find<'a>(&self, prompt: &'a str) -> Option<ParsedCommand<'a>> {
         let (name, mut args) = word(prompt.trim().strip_prefix('/')?);
         let mut command = named(self.commands, name)?;
@@ -155,7 +155,7 @@ impl Registry {
         }
     }
 
-    /// Returns the user's own commands. One with the name of a built-in command gets a longer name.
+    /// Returns the user's own commands. A command with the name of a built-in command gets a longer name.
     pub(super) fn own(&self) -> Vec<CommandFile> {
         let mut found = self.custom.as_ref().map(|custom| custom.list()).unwrap_or_default();
         for it in &mut found {
@@ -166,7 +166,7 @@ impl Registry {
         found
     }
 
-    /// Returns the prompts of these servers, as commands; `own`: the user's own commands, whose names are taken.
+    /// Returns the prompts of these servers, as commands. `own` has the user's own commands, whose names are taken.
     fn prompts(&self, servers: &Hub, own: &[CommandFile]) -> Vec<PromptCommand> {
         let is_own = |name: &str| own.iter().any(|command| command.name == name);
         prompts::of_servers(servers, |name| self.is_built_in(name) || is_own(name))
@@ -228,12 +228,12 @@ impl Commands for Registry {
     }
 
     fn is_at_once(&self, prompt: &str) -> bool {
-        // It waits for nothing, and changes nothing that a turn relies on.
+        // These commands wait for nothing, and change nothing that a running turn relies on.
         is_share(prompt)
     }
 }
 
-/// The command that a prompt asks for, as it was when the prompt was resolved.
+/// A command with its arguments, as it was when its prompt was resolved.
 enum CommandOfPrompt {
     BuiltIn { path: String, prompt: String, registry: Registry },
     Own { file: CommandFile, args: String },
@@ -264,9 +264,9 @@ impl ResolvedCommand for CommandOfPrompt {
     }
 }
 
-/// The command that a prompt names, and the text after its name.
+/// A built-in command that a prompt names, and the text after its name.
 pub(super) struct ParsedCommand<'a> {
-    /// Names, from the top.
+    /// Names from the top level down, with spaces between.
     pub(super) path: String,
     pub(super) command: &'static Command,
     /// Text after the command's name.
@@ -274,7 +274,7 @@ pub(super) struct ParsedCommand<'a> {
 }
 
 impl ParsedCommand<'_> {
-    /// Returns the function to run, or a message on how the command is used.
+    /// Returns the function that runs the command. The error is a message on how the command is used.
     fn check(&self) -> Result<Run, String> {
         let Self { path, command, args } = self;
         let Some(run) = command.run else {
@@ -310,18 +310,18 @@ impl ParsedCommand<'_> {
 }
 
 impl Command {
-    /// Returns `true` if the command itself runs: a group need not.
+    /// Returns `true` if the command itself can run. A group may only have sub-commands that run.
     pub fn runs(&self) -> bool {
         self.run.is_some()
     }
 
-    /// Returns a line on how the command is used: `/memory add TEXT`, and what that does.
+    /// Returns a line of Markdown with the command's usage, `/memory add TEXT`, and description.
     pub(super) fn usage(&self, path: &str) -> String {
         format!("`/{path}{}`: {}", self.arguments(), self.description)
     }
 
-    /// Returns what may follow the command's name: `TEXT`, or its sub-commands, `show | add TEXT`.
-    /// Empty if nothing may.
+    /// Returns the text that may follow the command's name, as a hint for people: the arguments, `TEXT`, or the
+    /// sub-commands, `show | add TEXT`. Empty if nothing may follow.
     pub fn hint(&self) -> String {
         let sub_commands =
             self.sub_commands.iter().map(|sub| format!("{}{}", sub.name, sub.arguments()));
@@ -340,7 +340,7 @@ impl Command {
     }
 }
 
-/// Returns a list of the usages of these commands and their sub-commands.
+/// Returns a list in Markdown of the usages of these commands and their sub-commands.
 pub(super) fn command_lines(above: &str, commands: &[Command]) -> String {
     let lines = commands.iter().map(|command| {
         let path = format!("{above} {}", command.name);

@@ -1,4 +1,4 @@
-//! `/rename`: the session's title, as lists of sessions show it.
+//! `/rename`: gives the session another title, which lists of sessions show.
 
 use super::registry::{Argument, Command, CommandRequest};
 use crate::session::CommandReply;

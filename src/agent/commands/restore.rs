@@ -1,4 +1,4 @@
-//! `/restore`: files as they were before the model's changes.
+//! `/restore`: restores files to the content before the model's changes.
 
 use super::registry::{Argument, Command, CommandRequest};
 use crate::session::{CallChange, CommandReply, Selection, TurnId, prompt_text};
@@ -7,7 +7,7 @@ use tandem_content::shorten::ellipsis;
 /// Characters of a prompt that are shown beside its turn.
 const PROMPT: usize = 60;
 
-/// The end of an answer: nobody knows what commands change.
+/// End of a reply: the changes that command lines make in files are not recorded, so they cannot be undone.
 const COMMANDS: &str = "What commands changed is not taken back.\n";
 
 const TURN: Argument = Argument {
@@ -100,7 +100,7 @@ fn list(request: &CommandRequest<'_>) -> String {
     said
 }
 
-/// Returns the beginning of what the user said, on one line, as code.
+/// Returns the beginning of a prompt on one line, as inline code.
 pub(super) fn one_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('`', "'");
     format!("`{}`", ellipsis(&line, PROMPT))
@@ -124,7 +124,7 @@ async fn restore(
     Ok(CommandReply::Say(outcome(request, &came)))
 }
 
-/// Tells what came of restoring files, a line for each change.
+/// Describes the outcome of restoring files, with a line for each change.
 pub(super) fn outcome(
     request: &CommandRequest<'_>,
     changes: &[(CallChange, Result<(), String>)],

@@ -1,4 +1,4 @@
-//! `/rewind`: the conversation as it was before an earlier prompt, and the files, if wanted.
+//! `/rewind`: takes the conversation back to before an earlier prompt, and the files, too, if wanted.
 
 use super::registry::{Argument, Command, CommandRequest};
 use super::restore::{one_line, outcome};
@@ -72,7 +72,7 @@ async fn list(request: &CommandRequest<'_>) -> Result<CommandReply, String> {
     )))
 }
 
-/// Returns the prompt that is meant.
+/// Returns the prompt with the number in the arguments.
 async fn prompt(request: &CommandRequest<'_>) -> Result<EarlierPrompt, String> {
     let wanted = request.args;
     let mut prompts = request.turn.earlier_prompts().await?.into_iter();
@@ -85,7 +85,8 @@ async fn prompt(request: &CommandRequest<'_>) -> Result<EarlierPrompt, String> {
     })
 }
 
-/// Restores the files first: whatever cuts this off, the model knows how they are.
+/// Restores the files, and then rewinds the conversation. In this order the model knows how the files are, even if the
+/// command is cut off in between: it still has the conversation, and is told which files were restored.
 async fn with_files(request: &CommandRequest<'_>) -> Result<CommandReply, String> {
     let prompt = prompt(request).await?;
     let mut changes = request.turn.restore(Selection::Since(prompt.turn)).await?;

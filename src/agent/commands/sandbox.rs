@@ -1,4 +1,4 @@
-//! `/sandbox`: what the sandbox of commands holds.
+//! `/sandbox`: describes the sandbox in which commands run.
 
 use super::registry::{Command, CommandRequest};
 use crate::session::CommandReply;

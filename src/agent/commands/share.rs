@@ -1,5 +1,5 @@
-//! `/share` and `/unshare`: who else may do something in the session, at a server that knows people by
-//! name.
+//! `/share` and `/unshare`: other people and services who may use the session, at a server that authenticates its
+//! clients.
 
 use super::registry::{Argument, Command, CommandRequest, SHARE_NAME, UNSHARE_NAME};
 use super::words::{list, word};
@@ -34,7 +34,7 @@ pub(super) const UNSHARE: Command = Command {
     run: Some(|request| Box::pin(async move { unshare(&request).map(CommandReply::Say) })),
 };
 
-/// Rights of a role, in words.
+/// Returns the rights of a role, in words.
 fn rights(role: ShareRole) -> &'static str {
     match role {
         ShareRole::Watch => "may watch",
@@ -77,14 +77,14 @@ fn unshare(request: &CommandRequest<'_>) -> Result<String, String> {
     Err(format!("The session is not shared with `{}`.", name.replace('`', "'")))
 }
 
-/// Returns the owner, if the one who asks may say with whom the session is shared.
+/// Returns the owner of the session, if the sender of the prompt may change with whom the session is shared.
 fn owner(request: &CommandRequest<'_>) -> Result<PrincipalId, String> {
     let turn = request.turn;
     let owner = turn.access().owner.ok_or(
         "This session cannot be shared: it belongs to the user of the machine, and not to somebody whom \
          `tandem serve` knows by a token.",
     )?;
-    // The operator of the server, who has no name, may do all.
+    // The operator of the server may do everything. The operator's prompts have no principal.
     if turn.origin().principal().is_some_and(|principal| *principal != owner) {
         return Err(format!("Only `{owner}`, who owns the session, shares it."));
     }

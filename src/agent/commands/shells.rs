@@ -6,7 +6,7 @@ use super::registry::{Argument, Command, CommandRequest};
 use crate::session::CommandReply;
 use tandem_host::background::Job;
 
-/// Lines that are shown of what one has written.
+/// Number of lines that are shown of a background command's output.
 const LINES: usize = 100;
 
 const PID: Argument =
@@ -65,7 +65,7 @@ fn output(job: &Job) -> String {
     if written.trim().is_empty() {
         return format!("{state}\n\nIt has written nothing.");
     }
-    // Indented, so that nothing in it ends the block.
+    // Indented as a block of code: a fence could be closed by the output itself.
     let lines = written.trim_end().lines().map(|line| format!("    {line}\n"));
     format!("{state}\n\n{}", lines.collect::<String>())
 }
@@ -76,7 +76,7 @@ async fn stop(request: &CommandRequest<'_>) -> Result<CommandReply, String> {
     Ok(CommandReply::Say(format!("{} {}.", job.pid, job.state())))
 }
 
-/// A command's first line, as code.
+/// Returns the first line of a command line, as inline code.
 fn code(command: &str) -> String {
     let mut lines = command.trim().lines();
     let first = lines.next().unwrap_or_default().replace('`', "'");

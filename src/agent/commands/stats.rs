@@ -1,4 +1,4 @@
-//! `/stats`: what the session has cost so far, told from its log.
+//! `/stats`: the tokens, cost, calls and time of the session so far, counted from its log.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ fn stats(request: &CommandRequest<'_>) -> String {
     let mut projection = Projection::default();
     let mut log = request.turn.events();
     while let Some(entry) = log.try_next_run() {
-        // What counts begins with the first prompt.
+        // The start of the session does not start the clock: the first prompt may come much later.
         if !matches!(*entry.event, Event::SessionStarted(_)) {
             stats.pass(projection.activity(), entry.at);
         }
@@ -40,10 +40,10 @@ struct SessionStats {
     answers: u64,
     retries: u64,
     usage: Usage,
-    /// By name.
+    /// Outcomes of calls, by the tool's name.
     tools: BTreeMap<String, Outcomes>,
     clock: Clock,
-    /// `true` if the command that runs has asked the model.
+    /// `true` if the running command has asked the model.
     command_asked: bool,
 }
 
@@ -68,7 +68,7 @@ struct Clock {
 }
 
 impl SessionStats {
-    /// Counts the time since the entry before, which was spent on the activity after that entry.
+    /// Adds the time since the previous entry to the time of `activity`, which has gone on since that entry.
     fn pass(&mut self, activity: Activity<'_>, now: Millis) {
         // The wall clock may have been set back.
         let since = (now - self.clock.last).max(0);
@@ -180,7 +180,7 @@ impl Outcomes {
     }
 }
 
-/// `12,345`.
+/// Returns a number with its digits in groups: `12,345`.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
@@ -193,7 +193,7 @@ fn grouped(number: u64) -> String {
     grouped
 }
 
-/// `3.2 s`, `4 min 05 s`, `1 h 02 min`.
+/// Returns a duration for people: `3.2 s`, `4 min 05 s`, `1 h 02 min`.
 fn time(millis: Millis) -> String {
     let seconds = millis / 1000;
     match seconds {

@@ -1,4 +1,4 @@
-//! `/tools`: what the model can call.
+//! `/tools`: the tools that the model can call.
 
 use super::registry::{Command, CommandRequest};
 use super::words::first_sentence;

@@ -1,6 +1,6 @@
-//! Prompts that look like commands and are none: answered here, and not sent to a model.
+//! Prompts that look like commands and are none. They are answered here, and not sent to a model.
 
-/// Whole prompts that leave a program in many terminals. A front end that can be left does so.
+/// Whole prompts with which people leave a program in many terminals. They leave a front end that can be left.
 pub const LEAVES: [&str; 6] = ["/quit", "/exit", "quit", "exit", ":q", ":quit"];
 
 /// The end of the answer to one of [`LEAVES`] where a front end cannot be left.
@@ -9,11 +9,11 @@ pub const LEAVING: &str = "In its own terminal it leaves tandem; in an editor or
 /// The end of the answer to an unknown command.
 pub const HINT: &str = "`/help` lists the commands; to ask the model, begin with another word.";
 
-/// Commands of other agents, and the one to use here.
+/// Commands of other agents, each with the command to use here.
 const ELSEWHERE: [(&str, &str); 3] =
     [("?", "help"), ("bashes", "shells"), ("policies", "permissions list")];
 
-/// Shorter names are too much like each other to be completed.
+/// Least length of a name that is completed, in bytes. Shorter names are too much like each other.
 const COMPLETED: usize = 3;
 
 /// Returns `true` if a prompt is nothing but a word that leaves a program: one of [`LEAVES`].
@@ -21,7 +21,7 @@ pub fn leaves(prompt: &str) -> bool {
     LEAVES.contains(&prompt.trim())
 }
 
-/// Returns the name of the command that was meant by a name, if one of the known names is near enough.
+/// Returns the name of the command that a wrong name most likely means, if a known name is near enough.
 pub(super) fn similar(name: &str, known: impl Iterator<Item = String>) -> Option<String> {
     let name = name.to_lowercase();
     if let Some((_, here)) = ELSEWHERE.iter().find(|(elsewhere, _)| *elsewhere == name) {
@@ -37,7 +37,8 @@ pub(super) fn similar(name: &str, known: impl Iterator<Item = String>) -> Option
     near.min().map(|(_, known)| known)
 }
 
-/// Returns `true` if a word could name a command, as no path, comment or part of a sentence could.
+/// Returns `true` if a word has the form of a command's name. Paths, comments and pieces of sentences do not have that
+/// form.
 pub(super) fn is_name(word: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, ':' | '_' | '-');
     word == "?" || (!word.is_empty() && word.chars().all(plain))

@@ -1,12 +1,12 @@
-//! Words and sentences of what people type and read.
+//! Helpers for the words and sentences of prompts and descriptions.
 
-/// Returns the first word, and the rest without the space between.
+/// Returns the first word, and the rest of the text, trimmed.
 pub(super) fn word(text: &str) -> (&str, &str) {
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     (word, rest.trim())
 }
 
-/// Returns the first sentence of a description, on one line: the rest is for the model.
+/// Returns the first sentence of a description, on one line. The rest of the description is for the model.
 pub(super) fn first_sentence(description: &str) -> String {
     let end = description.find(". ").map_or(description.len(), |end| end + 1);
     let line: Vec<_> = description[..end].split_whitespace().collect();

@@ -1,4 +1,4 @@
-//! Checkpoints: copies of sessions under a tag, which stay as they are.
+//! Checkpoints: copies of sessions under a tag, which never change.
 
 use std::fmt;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::session::{Listed, Query, Store, StoreError};
 /// Reason why no checkpoint is found.
 #[derive(Debug)]
 pub enum CheckpointError {
-    /// None of the directory has the tag.
+    /// No checkpoint of the directory has the tag.
     Unknown(String),
     /// The store cannot be read.
     Store(StoreError),

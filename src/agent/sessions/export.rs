@@ -20,7 +20,7 @@ use crate::session::{
     ToolOutcome, Update, UpdateKind, WebSource, explain_stop, explain_unknown_outcome,
 };
 
-/// Reads a stored conversation. Pieces of the log that cannot be read are left out, with a note.
+/// Reads a stored conversation. Pieces of the log that cannot be read are replaced by a note.
 pub async fn read_conversation(
     store: &dyn Store,
     listed: &Listed,
@@ -41,7 +41,7 @@ pub async fn read_conversation(
     })
 }
 
-/// Returns the conversation that a log has, without the turns that have not ended. May read files.
+/// Returns the conversation in a log, without the turns that have not ended. May read files.
 pub fn conversation_of(log: &mut Reader) -> Conversation {
     let (mut reading, mut state) = (Reading::default(), SessionState::default());
     let (mut directory, mut created, mut end) = (PathBuf::new(), 0, None);
@@ -64,19 +64,19 @@ pub fn conversation_of(log: &mut Reader) -> Conversation {
     Conversation { id: state.id, title: state.title, directory, created, turns, passages }
 }
 
-/// A conversation while its log is read.
+/// State of a conversation while its log is read.
 #[derive(Default)]
 struct Reading {
     projection: Projection,
     passages: Vec<Passage>,
-    /// The answer that goes on.
+    /// Index of the passage with the answer that is not complete yet.
     open: Option<usize>,
-    /// The calls that have not ended.
+    /// Indexes of the passages of calls that have not ended, by the calls' ids.
     calls: HashMap<String, usize>,
 }
 
 impl Reading {
-    /// Returns all passages in which something is said.
+    /// Returns all passages that are not empty.
     fn said(mut self) -> Vec<Passage> {
         self.passages.retain(|passage| match passage {
             Passage::Prompt(text) | Passage::Answer(text) | Passage::Note(text) => {
@@ -142,7 +142,8 @@ impl Reading {
             UpdateKind::TurnFinished(reason) => {
                 let waited = turn.is_some_and(|turn| turn.started.is_none());
                 if waited && **reason == StopReason::EndTurn {
-                    // What it has said is there already, and the answer of the turn that runs goes on.
+                    // The turn was a command that ran at once: `CommandReplied` has added its passages already, and the
+                    // answer of the running turn goes on.
                     return;
                 }
                 if waited {
@@ -153,7 +154,7 @@ impl Reading {
                     self.note(why);
                 }
             }
-            // The command says so.
+            // These add no passage. The output of the command that rewinds tells of it already.
             UpdateKind::Rewound(_)
             | UpdateKind::TurnQueued(_)
             | UpdateKind::CommandStarted(_)
@@ -170,7 +171,7 @@ impl Reading {
         self.passages.push(passage);
     }
 
-    /// Adds a remark. The answer may go on behind it.
+    /// Adds a remark. An answer that is not complete goes on in its own passage.
     fn note(&mut self, text: impl Into<String>) {
         self.passages.push(Passage::Note(text.into()));
     }
@@ -184,7 +185,7 @@ impl Reading {
         self.open = Some(self.passages.len() - 1);
     }
 
-    /// Takes back the answer that goes on: it begins again.
+    /// Clears the answer that is not complete, because it begins again.
     fn take_back(&mut self) {
         if let Some(Passage::Answer(text)) =
             self.open.take().and_then(|at| self.passages.get_mut(at))
@@ -214,7 +215,7 @@ fn body(started: &CallStarted, outcome: &ToolOutcome) -> Option<CallBody> {
             Some(error.shown.as_ref().map_or_else(message, shown))
         }
         ToolOutcome::Unknown(outcome) => Some(CallBody::Plain(explain_unknown_outcome(outcome))),
-        // What did not happen, or not surely.
+        // The change has not happened, or not surely, so the proposed change is shown.
         ToolOutcome::Rejected | ToolOutcome::Cancelled | ToolOutcome::Interrupted => {
             let proposed = started.summary.diff.as_ref();
             proposed.map(|diff| CallBody::Diff(diff.unified()))

@@ -1,4 +1,4 @@
-//! The stored session that a person means.
+//! Search for the stored session that a person names.
 
 use std::fmt;
 use std::path::Path;
@@ -8,28 +8,28 @@ use crate::session::{Listed, Query, Store, StoreError};
 /// The session to work in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WantedSession {
-    /// A new one.
+    /// A new session.
     New,
-    /// The stored one of the directory that changed last, and is not another program's.
+    /// The stored session of the directory that changed last, and is not another program's.
     Newest,
-    /// The stored one with this id, a beginning of it, this number in the list of the directory, or
-    /// these words in its title; or the checkpoint of the directory with this tag; or the last changed
-    /// one that is or was another program's with this id there.
+    /// A stored session, named by its id, by the beginning of its id, by its number in the list of the directory, or by
+    /// words in its title; or the checkpoint of the directory with this tag; or the last changed session that is
+    /// another program's, or was copied from it, with this id in that program.
     Named(String),
-    /// The stored one that the person picks when asked.
+    /// The stored session that the person picks when asked.
     Pick,
 }
 
 /// Reason why no session is found.
 #[derive(Debug)]
 pub enum FindError {
-    /// There is none in the directory.
+    /// The directory has no stored session.
     NoneHere,
-    /// A person would have to be asked, and nobody can be.
+    /// The person would have to be asked, and nobody can be asked here.
     Unnamed,
-    /// None is called so.
+    /// No session has this name.
     Unknown(String),
-    /// Several are; their ids and titles.
+    /// Several sessions match this name; their ids and titles.
     Several(String, Vec<(String, String)>),
     /// The store cannot be read.
     Store(StoreError),
@@ -68,7 +68,12 @@ impl fmt::Display for FindError {
 
 impl std::error::Error for FindError {}
 
-/// Finds the stored session that a person means who works in a directory.
+/// Finds the stored session that a person who works in a directory wants. A name is tried in this order:
+///
+/// 1. The number of a session in the list of the directory.
+/// 2. A whole id, a tag of a checkpoint of the directory, or the id in another program.
+/// 3. The beginning of an id.
+/// 4. A part of a title.
 pub async fn find(
     store: &dyn Store,
     directory: &Path,

@@ -1,4 +1,4 @@
-//! A copy of a stored session, which goes its own way.
+//! Forks: copies of stored sessions, which are independent of the original.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,14 +15,14 @@ use crate::session::{
     Stored, TaskEvent,
 };
 
-/// Directories of a session's files, and whether the copy may share them: what is not changed any
-/// more once it is written.
+/// Directories of a session's files, each with `true` if the copy may share its files with hard links, because a file
+/// in it never changes once it is written.
 const FILES: [(&str, bool); 2] = [("blobs", true), ("outputs", false)];
 
 /// Reason why a session is not copied.
 #[derive(Debug)]
 pub enum ForkError {
-    /// No turn of it has ended.
+    /// No turn of the session has ended.
     Empty,
     /// The store refused.
     Store(StoreError),
@@ -45,15 +45,15 @@ impl From<StoreError> for ForkError {
     }
 }
 
-/// Copies a stored session, up to its end; it may be open. Returns the copy's head. A part that
-/// cannot be read is left out.
+/// Copies a whole stored session, which may be open. Returns the head of the copy. A part of the log that cannot be
+/// read is left out.
 pub async fn fork(store: &dyn Store, id: &str) -> Result<Head, StoreError> {
     let batches = read(store, id).await?;
     write(store, id, batches, None).await
 }
 
-/// Copies the turns of a session that have ended, as a checkpoint if there is a tag. The turn in which
-/// the session is copied is not one of them.
+/// Copies the turns of a session that have ended, as a checkpoint if a tag is given. The running turn is left out, so a
+/// turn may copy its own session.
 pub async fn fork_ended(
     store: &dyn Store,
     id: &str,
@@ -79,7 +79,7 @@ async fn read(store: &dyn Store, id: &str) -> Result<Vec<Batch>, StoreError> {
     Ok(batches)
 }
 
-/// Writes the copy of a session that has these batches.
+/// Writes a copy of a session, with these batches as its log. Returns the head of the copy.
 async fn write(
     store: &dyn Store,
     id: &str,
@@ -110,7 +110,7 @@ async fn write(
     Ok(head)
 }
 
-/// Creates a session with a log, all of it or none.
+/// Creates a session with a log, as a whole or not at all.
 pub async fn create_whole(
     store: &dyn Store,
     head: &Head,
@@ -118,7 +118,7 @@ pub async fn create_whole(
 ) -> Result<Box<dyn Claim>, StoreError> {
     let mut claim = store.create(head).await?;
     if let Err(err) = fill(store, &mut *claim, head, batches).await {
-        // Half a copy would look like a whole one.
+        // Half a copy would look like a whole session.
         drop(claim);
         let _ = store.delete(&head.id).await;
         return Err(err);
@@ -132,7 +132,7 @@ async fn fill(
     head: &Head,
     batches: Vec<Batch>,
 ) -> Result<(), StoreError> {
-    // Another program's files are not in the store.
+    // The files of another program's session are not in the store.
     let original = head.from.as_ref().filter(|from| from.program.is_none());
     if let (Some(shared), Some(original)) = (store.shared(), original) {
         shared.copy_files(&original.id, &head.id).await?;
@@ -145,8 +145,8 @@ fn now() -> i64 {
     jiff::Timestamp::now().as_millisecond()
 }
 
-/// Returns a log without the turns that have not ended: the one that runs, with all that came after
-/// it began, and those that wait.
+/// Returns a log without the turns that have not ended: without all events since the start of the running turn, and
+/// without waiting turns. Sets the number of turns in the summaries anew.
 fn ended(batches: Vec<Batch>) -> Vec<Batch> {
     let mut running = None;
     for (index, event) in batches.iter().flat_map(indexed) {
@@ -186,11 +186,11 @@ fn indexed(batch: &Batch) -> impl Iterator<Item = (usize, &Event)> {
     (batch.first..).zip(batch.events.iter().map(|(_, event)| &**event))
 }
 
-/// Returns a batch as the copy has it: under its own id, with its own files, and without the tasks of
-/// A2A clients, who know only the original. Indexes stay.
+/// Returns a batch as the copy has it: with the copy's id, with paths to the copy's files, and without the tasks of A2A
+/// clients, who know only the original. Indexes stay.
 fn copied(batch: Batch, old_id: &str, id: &str) -> Vec<Batch> {
     mapped(batch, |_, event| match &*event {
-        // The copy is the owner's too, and shared with nobody.
+        // The copy has the owner of the original, and is shared with nobody.
         Event::Task(TaskEvent::Owned { .. }) => Some(event),
         Event::Task(_) => None,
         Event::SessionStarted(started) => {
@@ -201,7 +201,7 @@ fn copied(batch: Batch, old_id: &str, id: &str) -> Vec<Batch> {
     })
 }
 
-/// Returns a batch with what comes of each of its events, with a gap where nothing does.
+/// Returns a batch with its events mapped, as several batches if `map` drops events: a batch has no gaps.
 fn mapped(batch: Batch, map: impl Fn(usize, Arc<Event>) -> Option<Arc<Event>>) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
     for (index, (at, event)) in (batch.first..).zip(batch.events) {
@@ -219,8 +219,8 @@ fn mapped(batch: Batch, map: impl Fn(usize, Arc<Event>) -> Option<Arc<Event>>) -
     batches
 }
 
-/// Returns an event in which the paths of the original's long outputs lead to those of the copy: the
-/// model was told them, in the middle of any text.
+/// Returns an event in which the paths to the original's long outputs are replaced by those of the copy. The model was
+/// told the paths, so they can be in the middle of any text.
 fn with_files(event: Arc<Event>, old_id: &str, id: &str) -> Arc<Event> {
     let path = |id: &str| format!("/{id}/outputs/");
     let Ok(json) = serde_json::to_string(&*event) else { return event };
@@ -244,7 +244,7 @@ fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
                 continue;
             }
             let to = to.join(entry.file_name());
-            // Not every file system has links.
+            // Not every file system has hard links.
             if !is_shared || fs::hard_link(entry.path(), &to).is_err() {
                 fs::copy(entry.path(), &to)?;
             }

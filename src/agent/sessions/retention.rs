@@ -1,20 +1,20 @@
-//! Removal of stored sessions that a person wants to be kept no longer.
+//! Removal of old stored sessions.
 
 use std::time::Duration;
 
 use crate::session::{Listed, Millis, Query, Store, StoreError};
 
-/// Limits on the age and the number of stored sessions. Without limits, all are kept.
+/// Limits on the age and the number of stored sessions. Without limits, no session is removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// Time after its last change at which a session is removed.
+    /// Time since the last change of a session after which the session is removed.
     pub max_age: Option<Duration>,
-    /// Number of sessions, the last changed first, that stay.
+    /// Number of sessions that stay, the last changed first.
     pub max_count: Option<usize>,
 }
 
 impl Retention {
-    /// Returns whether a session goes that is at this place in the list, from 0.
+    /// Returns `true` if a session is removed that is at this place in the list, from 0.
     fn removes(&self, place: usize, changed: Millis, now: Millis) -> bool {
         let age = u128::try_from(now - changed).unwrap_or(0);
         self.max_age.is_some_and(|max| age > max.as_millis())
@@ -22,8 +22,8 @@ impl Retention {
     }
 }
 
-/// Removes the sessions of all directories that are to be kept no longer at this time, but for those
-/// that are open or cannot be removed, and checkpoints. Returns those that are gone.
+/// Removes the stored sessions of all directories that are beyond the limits at the time `now`. Checkpoints stay, and
+/// so do sessions that are open or cannot be removed. Returns the removed sessions.
 pub async fn remove_old(
     store: &dyn Store,
     retention: Retention,
@@ -33,7 +33,7 @@ pub async fn remove_old(
     if retention == Retention::default() {
         return Ok(removed);
     }
-    // Who has given a session a tag wants to find it again.
+    // Checkpoints stay: a person who has given a session a tag wants to find it again.
     let query = Query { checkpoints: Some(false), ..Query::default() };
     for (place, listed) in store.list(&query).await?.into_iter().enumerate() {
         if !retention.removes(place, listed.changed, now) {
@@ -41,7 +41,7 @@ pub async fn remove_old(
         }
         match store.delete(&listed.head.id).await {
             Ok(()) => removed.push(listed),
-            // In use, so it is not old.
+            // The session is in use, so it is not old.
             Err(StoreError::Held(..)) => {}
             Err(err) => tracing::warn!("the old session {} is not removed: {err}", listed.head.id),
         }

@@ -1,4 +1,4 @@
-//! Stored sessions in which something was said.
+//! Search for a text in stored sessions.
 
 use super::export::{Conversation, Passage, read_conversation};
 use crate::session::{Listed, Query, Store, StoreError};
@@ -11,15 +11,15 @@ pub struct SearchHit {
     pub listed: Listed,
     /// Number of the session in the list of the query, from 1.
     pub number: usize,
-    /// The first line with the text in it, or a piece of it.
+    /// First line that contains the text, or the part of the line around the text.
     pub line: String,
 }
 
-/// Characters of a line that are kept on each side of what was found.
+/// Number of characters of a line that are shown on each side of the text that was found.
 const CONTEXT: usize = 60;
 
-/// Finds the sessions of a query in whose prompts and answers a text is, whatever its case; the last
-/// changed first.
+/// Finds the sessions of a query whose prompts or answers contain a text, in upper or lower case; the last changed
+/// first.
 pub async fn search(
     store: &dyn Store,
     query: &Query,
@@ -28,7 +28,8 @@ pub async fn search(
     let text = text.trim().to_lowercase();
     let mut hits = Vec::new();
     for (number, listed) in (1..).zip(store.list(query).await?) {
-        // Deleted meanwhile, or unreadable: the others are still searched.
+        // An error means that the session was deleted meanwhile, or cannot be read: the other sessions are still
+        // searched.
         if !store.may_say(&listed.head.id, &text).await.unwrap_or(false) {
             continue;
         }
@@ -49,10 +50,11 @@ fn find_line(conversation: &Conversation, lower: &str) -> Option<String> {
     })
 }
 
-/// Returns a line with the text in it, cut on both sides if it is long.
+/// Returns a line that contains the text, cut on both sides if it is long.
 fn piece(line: &str, lower: &str) -> Option<String> {
     let found = line.to_lowercase().find(lower)?;
-    // Of letters whose lower case is longer or shorter, the piece is a little beside.
+    // The index is that of the lower-case line. If the lower case of a letter is longer or shorter, the part that is
+    // shown is a little beside the text.
     let found = line.floor_char_boundary(found);
     let before = line[..found].char_indices().rev().take(CONTEXT).last().map_or(found, |it| it.0);
     let (before_is_cut, rest) = (before > 0, &line[before..]);
@@ -74,7 +76,7 @@ mod tests {
         let long = format!("{}Wörd{}", "ä".repeat(100), "ö".repeat(200));
         let expected = format!("…{}Wörd{}…", "ä".repeat(60), "ö".repeat(60));
         assert_eq!(piece(&long, "wörd").unwrap(), expected);
-        // One letter that becomes two.
+        // The lower case of this letter has two characters.
         assert!(piece("İİİİ word", "word").is_some());
     }
 }

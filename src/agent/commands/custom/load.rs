@@ -1,4 +1,4 @@
-//! Finding and reading the files of commands.
+//! The search for command files, and the reading of them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,20 +28,20 @@ pub struct CommandDirectory {
 /// Owner of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandOwner {
-    /// The user's, for all projects.
+    /// The user, whose commands are for all projects.
     User,
-    /// A project's whose folder the user trusts.
+    /// A project whose folder the user trusts.
     Project,
-    /// A project's of which the user has said nothing: they are asked before it runs anything.
+    /// A project that the user has neither trusted nor refused: the user is asked before a command of it runs anything.
     Unjudged,
 }
 
 /// Bounds of the files that are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CustomLimits {
-    /// Files.
+    /// Maximum number of files in a directory and the directories below it.
     pub files: usize,
-    /// Bytes of one.
+    /// Maximum size of a file, in bytes.
     pub bytes: usize,
 }
 
@@ -86,7 +86,7 @@ struct Keys {
     description: String,
 }
 
-/// Contents of files that have been read, each with the stamp that it had then.
+/// Contents of the files that were read, each with the stamp that the file had then.
 #[derive(Default)]
 pub(super) struct CommandFileCache(Known);
 
@@ -128,8 +128,8 @@ impl CommandFile {
 }
 
 impl CommandFileCache {
-    /// The commands that there are now, by their names; of two of one name that of the later place
-    /// has it.
+    /// Returns the commands that the files have now, in the order of their names. Of two commands with one name, the
+    /// command of the later directory counts.
     pub(super) fn look(
         &mut self,
         places: &[CommandDirectory],
@@ -143,7 +143,7 @@ impl CommandFileCache {
             for (mut name, file) in walk.found {
                 let read = self.read(place, &file, limits, &mut known);
                 let owner = place.owner;
-                // A project that nobody knows puts nothing in the place of the user's own.
+                // A project that the user has not judged must not replace the user's own commands.
                 if owner == CommandOwner::Unjudged && found.contains_key(&name) {
                     name = owner.whole(&name);
                 }
@@ -154,7 +154,7 @@ impl CommandFileCache {
         found.into_values().collect()
     }
 
-    /// Reads a file, unless it is as it was.
+    /// Returns the content of a file, which is read only if its stamp has changed.
     fn read(
         &self,
         place: &CommandDirectory,
@@ -175,17 +175,17 @@ impl CommandFileCache {
     }
 }
 
-/// A look through a place.
+/// A walk through a directory of commands.
 struct Walk<'a> {
     place: &'a CommandDirectory,
     /// Maximum number of files.
     most: usize,
-    /// Their names and paths.
+    /// Names of the commands, and paths of their files.
     found: Vec<(String, PathBuf)>,
 }
 
 impl Walk<'_> {
-    /// Finds the files below a directory, in their order.
+    /// Finds the command files below a directory, in alphabetical order.
     fn through(&mut self, dir: &Path) {
         let Ok(entries) = fs::read_dir(dir) else { return };
         let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
@@ -205,8 +205,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns whether the real path is in the directory: a project's symbolic links must not lead
-    /// out of it.
+    /// Returns `true` if the real path is in the directory: a project's symbolic links must not lead out of it. The
+    /// user's own links may.
     fn inside(&self, path: &Path) -> bool {
         let real = |path: &Path| path.canonicalize().ok();
         self.place.owner == CommandOwner::User
@@ -214,7 +214,8 @@ impl Walk<'_> {
     }
 }
 
-/// `git/commit.toml` is `git:commit`. Nothing in a name would end it, or begin another.
+/// Returns the name of the command in a file: `git:commit` for `git/commit.toml`. Characters that would end the name,
+/// or begin another part of it, are replaced.
 fn name(top: &Path, file: &Path) -> Option<String> {
     let below = file.strip_prefix(top).ok()?.with_extension("");
     let plain = |c: char| {

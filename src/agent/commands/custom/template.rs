@@ -1,17 +1,17 @@
-//! A prompt with gaps: `{{args}}`, `@{FILE}` and `!{COMMAND}`, the last two up to the brace that
-//! closes them. What is put into a gap is never looked at for others.
+//! A prompt with gaps: `{{args}}`, `@{FILE}` and `!{COMMAND}`. The last two end at the brace that closes them. A text
+//! that fills a gap is never searched for further gaps.
 
 use crate::session::PromptPiece;
 
 /// Placeholder for the text after the command's name.
 const ARGS: &str = "{{args}}";
 
-/// A prompt, taken apart.
+/// A prompt, split into its pieces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PromptTemplate(Vec<PromptPiece>);
 
 impl PromptTemplate {
-    /// The error says what is wrong with it.
+    /// Parses a prompt. The error says what is wrong with the prompt.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (mut pieces, mut rest) = (Vec::new(), text);
         loop {
@@ -40,7 +40,7 @@ impl PromptTemplate {
         Ok(Self(pieces))
     }
 
-    /// Returns whether the prompt says where the arguments go.
+    /// Returns `true` if the prompt has a place for arguments.
     pub(super) fn takes_arguments(&self) -> bool {
         let takes = |piece: &PromptPiece| match piece {
             PromptPiece::Text(text) | PromptPiece::File(text) | PromptPiece::Shell(text) => {
@@ -50,7 +50,7 @@ impl PromptTemplate {
         self.0.iter().any(takes)
     }
 
-    /// The command lines that it runs, as they are written.
+    /// Returns the command lines in the prompt, as they are written.
     pub(super) fn shells(&self) -> Vec<&str> {
         let mut shells = Vec::new();
         for piece in &self.0 {
@@ -61,7 +61,7 @@ impl PromptTemplate {
         shells
     }
 
-    /// Returns the prompt with these arguments filled in: in a command line they are one word.
+    /// Returns the prompt with these arguments filled in. In a command line they are quoted, as one word of the shell.
     pub(super) fn filled(&self, args: &str) -> Vec<PromptPiece> {
         let fill = |piece: &PromptPiece| match piece {
             PromptPiece::Text(text) => PromptPiece::Text(text.replace(ARGS, args)),
@@ -72,7 +72,7 @@ impl PromptTemplate {
     }
 }
 
-/// Returns the offset of the brace that closes the one before this text.
+/// Returns the offset of the brace that closes a gap, in the text after the gap's opening brace.
 fn closing(text: &str) -> Option<usize> {
     let mut open = 0;
     for (at, byte) in text.bytes().enumerate() {
@@ -86,7 +86,7 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-/// A text as one word of a shell.
+/// Returns a text as one quoted word of a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

@@ -1,4 +1,4 @@
-//! The parts of a conversation that is written as a document.
+//! The parts of a conversation that is exported as a document.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ pub struct Conversation {
     pub created: Millis,
     /// Number of turns.
     pub turns: u64,
-    /// Everything that was said and done, in order.
+    /// Prompts, answers, calls and remarks, in order.
     pub passages: Vec<Passage>,
 }
 
@@ -41,7 +41,7 @@ pub struct CallPassage {
     pub label: String,
     /// Status of the call.
     pub status: CallStatus,
-    /// Its result, or the change that it would have made.
+    /// Result of the call, or the change that the call would have made.
     pub body: Option<CallBody>,
 }
 
@@ -57,13 +57,13 @@ pub enum CallBody {
 }
 
 impl Conversation {
-    /// Returns the title, or what stands in its place.
+    /// Returns the title, or a general word if the session has no title.
     pub(super) fn heading(&self) -> &str {
         let title = self.title.trim();
         if title.is_empty() { "Session" } else { title }
     }
 
-    /// Returns the facts below the title: id, directory, beginning, turns.
+    /// Returns the facts below the title: id, directory, time of the creation, number of turns.
     pub(super) fn facts(&self) -> [String; 4] {
         let Self { id, directory, turns, .. } = self;
         let turns = if *turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") };
@@ -79,7 +79,7 @@ fn day(at: Millis) -> String {
     )
 }
 
-/// Returns whether a link leads to a page, and does not run anything.
+/// Returns `true` if a link leads to a page or a mail address, and does not run anything.
 pub(super) fn is_harmless(url: &str) -> bool {
     let lower = url.to_ascii_lowercase();
     ["https://", "http://", "mailto:"].iter().any(|scheme| lower.starts_with(scheme))

@@ -6,7 +6,8 @@ use super::conversation::{CallBody, CallPassage, Conversation, Passage, is_harml
 use crate::session::CallStatus;
 use tandem_content::visible::visible_prose;
 
-/// The page's only style. It loads nothing, and its policy lets nothing be loaded or run.
+/// The page's only style sheet. The style sheet loads nothing, and the page's content security policy lets nothing be
+/// loaded or run.
 const STYLE: &str = "\
 :root { color-scheme: light dark; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 50rem; margin: 2rem auto; padding: 0 1rem; }
@@ -24,7 +25,7 @@ ins { background: #2a42; } pre del { background: #c332; }
 table { border-collapse: collapse; } td { border: 1px solid #8886; padding: .125rem .5rem; }
 ";
 
-/// Returns the conversation as one HTML page that loads nothing. All that was said is escaped.
+/// Returns the conversation as one HTML page that loads nothing. All text of the conversation is escaped.
 pub fn to_html(conversation: &Conversation) -> String {
     let title = escaped(conversation.heading());
     let mut out = format!(
@@ -75,7 +76,7 @@ fn add_diff(out: &mut String, diff: &str) {
     out.push_str("<pre>");
     for (n, line) in diff.lines().enumerate() {
         let text = escaped(line);
-        // The first two lines are the names of the file.
+        // The first two lines have the names of the file.
         match line.chars().next().filter(|_| n > 1) {
             Some('+') => out.push_str(&format!("<ins>{text}</ins>")),
             Some('-') => out.push_str(&format!("<del>{text}</del>")),
@@ -85,7 +86,7 @@ fn add_diff(out: &mut String, diff: &str) {
     out.push_str("</pre>\n");
 }
 
-/// Adds Markdown of somebody else's. Its HTML is text, and its images are links.
+/// Adds Markdown that is not trusted: its HTML is shown as text, and its images become links.
 fn add_markdown(out: &mut String, markdown: &str) {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
     for event in Parser::new_ext(markdown, options) {

@@ -5,7 +5,7 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag};
 use super::conversation::{CallBody, Conversation, Passage, is_harmless, status_word};
 use tandem_content::visible::visible_prose;
 
-/// Returns the conversation as Markdown. HTML and images in what was said are written out.
+/// Returns the conversation as Markdown. HTML and images in the conversation are shown as text.
 pub fn to_markdown(conversation: &Conversation) -> String {
     let [id, directory, day, turns] = conversation.facts();
     let mut out = format!(
@@ -49,7 +49,7 @@ fn add_text(out: &mut String, text: &str) {
     out.push('\n');
 }
 
-/// Adds a text as a quotation, which also ends whatever the text leaves open.
+/// Adds a text as a quotation. The quotation also closes all blocks that the text leaves open.
 fn add_quoted(out: &mut String, text: &str) {
     for line in text.trim().lines() {
         out.push_str(format!("> {line}").trim_end());
@@ -67,14 +67,14 @@ fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }
 
-/// Returns plain text as code in a line.
+/// Returns plain text as inline code.
 fn code(text: &str) -> String {
     let fence = "`".repeat(longest_run(text) + 1);
     let space = if text.contains('`') { " " } else { "" };
     format!("{fence}{space}{}{space}{fence}", text.replace('\n', " "))
 }
 
-/// Returns plain text as Markdown that shows just this, in a line.
+/// Returns plain text as one line of Markdown that shows exactly this text.
 fn literal(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
@@ -89,9 +89,9 @@ fn literal(text: &str) -> String {
     out
 }
 
-/// Returns Markdown of somebody else's with its HTML, its images and its links that lead to no page
-/// written out, and its last code
-/// block closed: whoever shows the document loads nothing and is shown all that follows.
+/// Returns Markdown that is not trusted in a harmless form. HTML, images, and links that lead to no page are shown as
+/// text, so that a viewer of the document loads nothing. A code block that is left open is closed, so that the text
+/// after it is not part of it.
 fn harmless(markdown: &str) -> String {
     let mut escaped: Vec<usize> = Vec::new();
     let mut open = None;
@@ -129,7 +129,7 @@ fn harmless(markdown: &str) -> String {
     out
 }
 
-/// Returns the fence that closes a code block, if the block has none.
+/// Returns the fence that closes a code block; `None` if the block is closed.
 fn open_fence(block: &str) -> Option<String> {
     let mark = block.chars().next()?;
     let length = block.chars().take_while(|c| *c == mark).count();

@@ -27,7 +27,7 @@ pub fn to_text(conversation: &Conversation) -> String {
     visible_prose(&out).into_owned()
 }
 
-/// Adds a text whose lines begin with a prefix.
+/// Adds a text, each line with a prefix.
 fn add_lines(out: &mut String, prefix: &str, text: &str) {
     for line in text.trim_end().trim_start_matches('\n').lines() {
         out.push_str(format!("{prefix}{line}").trim_end());
