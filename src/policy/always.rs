@@ -1,20 +1,21 @@
-//! Scopes that the user always allows, and the part of a command that they remember.
+//! Scopes that the user always allows, and the part of a command that an "always" remembers.
 
 use std::path::{Path, PathBuf};
 
 use super::risk::{AssessedCommand, ProjectContent};
 use super::scope::{CONTENT, Scope};
 
-/// End of the prefix that is remembered of a command whose output goes to a file.
+/// End of the remembered prefix of a command that writes a file by a redirection.
 const WRITING: &str = " >";
 
-/// Returns the part of a command that "always" remembers, with the content of what the command runs.
+/// Returns the part of a command that an "always" remembers, with the content of the project's files that decide what
+/// the command runs. `edits`: the user allows changes of files.
 pub(super) fn remembered(command: &AssessedCommand, edits: bool) -> String {
     as_it_is(&written(command, edits), [command])
 }
 
-/// Returns the prefix of a command, which says that the command writes a file, unless edits are allowed, and names
-/// the file if it can be run.
+/// Returns the prefix of a command. Unless edits are allowed, the prefix says that the command writes a file, and names
+/// the file if it is executable.
 fn written(command: &AssessedCommand, edits: bool) -> String {
     let prefix = &command.prefix;
     match &command.overwrites {
@@ -24,18 +25,19 @@ fn written(command: &AssessedCommand, edits: bool) -> String {
     }
 }
 
-/// Returns the program that an "always" remembers: none where a file is written besides.
+/// Returns the program that an "always" remembers; `None` if the command also writes a file, unless edits are allowed.
 pub(super) fn program(command: &AssessedCommand, edits: bool) -> Option<String> {
     let program = command.program.as_ref().filter(|_| command.writes.is_none() || edits);
     program.map(|program| as_it_is(program, [command]))
 }
 
-/// Returns the line that an "always" remembers.
+/// Returns the command line that an "always" remembers.
 pub(super) fn line(line: &str, commands: &[AssessedCommand]) -> String {
     as_it_is(line, commands)
 }
 
-/// Returns a text with the content of what these commands run, if that is known.
+/// Returns a text with the content of the project's files that decide what these commands run, where the content is
+/// known.
 fn as_it_is<'a>(text: &str, commands: impl IntoIterator<Item = &'a AssessedCommand>) -> String {
     let known = commands.into_iter().filter_map(|command| match &command.content {
         ProjectContent::Known(content) => Some(content),
@@ -44,7 +46,7 @@ fn as_it_is<'a>(text: &str, commands: impl IntoIterator<Item = &'a AssessedComma
     known.fold(text.to_owned(), |text, content| format!("{text}{CONTENT}{content}"))
 }
 
-/// Scopes that the user always allows, as far as they count now.
+/// Scopes that the user always allows, as far as they count in the present mode and folder.
 pub(super) struct Always(pub(super) Vec<Scope>);
 
 impl Always {
@@ -52,10 +54,10 @@ impl Always {
         self.0.contains(scope)
     }
 
-    /// Returns whether they cover the prefix of a command, or its whole program.
+    /// Returns whether the scopes cover the prefix of a command, or its whole program.
     pub(super) fn covers(&self, command: &AssessedCommand, edits: bool) -> bool {
         let prefix = remembered(command, edits);
-        // An "always" with a redirection covers the command without.
+        // An "always" for a command with a redirection also covers the command without one.
         let more = as_it_is(&format!("{}{WRITING}", written(command, edits)), [command]);
         let program = program(command, edits);
         self.0.iter().any(|scope| match scope {
@@ -65,7 +67,7 @@ impl Always {
         })
     }
 
-    /// Returns whether they cover a command without the sandbox.
+    /// Returns whether the scopes cover a command outside of the sandbox.
     pub(super) fn covers_outside(&self, command: &AssessedCommand) -> bool {
         self.0.iter().any(|scope| {
             matches!(scope, Scope::Outside(known) if known.contains(&remembered(command, false)))
@@ -82,12 +84,12 @@ impl Always {
         self.0.iter().any(|scope| matches!(scope, Scope::Connections(hosts) if hosts.contains(to)))
     }
 
-    /// Returns whether they cover the reading of a file outside of the workspace, a real path.
+    /// Returns whether the scopes cover the reading of a file outside of the workspace; `path` is a real path.
     pub(super) fn covers_reading(&self, path: &Path) -> bool {
         self.readable().any(|place| path.starts_with(place))
     }
 
-    /// Returns the files and directories outside of the workspace whose reading they cover.
+    /// Returns the files and directories outside of the workspace whose reading the scopes cover.
     pub(super) fn readable(&self) -> impl Iterator<Item = &PathBuf> {
         let places = self.0.iter().map(|scope| match scope {
             Scope::Reads(places) => places.as_slice(),

@@ -7,26 +7,25 @@ use super::scope::Scope;
 /// The user's answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    /// Yes to what is asked, and to nothing else; with the content the user put in place of what was
-    /// proposed, if so.
+    /// Yes to this call alone, with content that the user has put in place of the proposed content, if any.
     Once {
-        /// Only for a change of a file.
+        /// Content from the user; only for a call that changes a file.
         edited: Option<String>,
     },
-    /// From now on; one of the question's scopes.
+    /// Yes to this call, and to the calls of this scope while the session is open; the question has offered the scope.
     Always(Scope),
-    /// From now on and in later sessions too, where the question says that this can be.
+    /// Yes to this call, and to the calls of this scope in this and later sessions; only if the question offers to save
+    /// the answer.
     AlwaysAndSave(Scope),
     /// No.
     Reject,
-    /// No; and what the user says to the model about it.
+    /// No, with the user's message to the model.
     RejectSaying(String),
     /// No, and the turn ends.
     Cancel,
-    /// The front end could not make out its user's answer; why. The call fails.
+    /// No clear answer: the front end could not make out the answer of its user, for this reason. The call fails.
     Unclear(String),
-    /// Answer in place of a person, because nobody can be asked; what the model is told of that. The
-    /// call fails.
+    /// Answer in place of a person, because no person can be asked; the message tells the model so. The call fails.
     Nobody(String),
 }
 
@@ -41,13 +40,13 @@ pub enum Decision<'a> {
     Always(&'a Scope),
     /// The call runs, and so does every call in this scope, in later sessions too.
     AlwaysAndSave(&'a Scope),
-    /// The call does not run; the user's message to the model, if there is one.
+    /// The call does not run. The message is from the user to the model, if there is one.
     Reject(Option<&'a str>),
     /// The call does not run, and the turn is cancelled.
     CancelTurn,
     /// The call fails: the front end could not make out the answer, for this reason.
     Unclear(&'a str),
-    /// The call fails: nobody can be asked, as this message tells the model.
+    /// The call fails: no person can be asked, as this message tells the model.
     Nobody(&'a str),
 }
 
@@ -67,7 +66,7 @@ impl Answer {
         }
     }
 
-    /// Returns the name of the kind of answer, for figures.
+    /// Returns the name of the kind of answer, for statistics.
     pub fn name(&self) -> &'static str {
         match self.decision() {
             Decision::Run | Decision::RunEdited(_) => "once",

@@ -1,4 +1,4 @@
-//! The policy on calls: what the mode allows, and the rules that people have written.
+//! The policy on calls: the built-in rules of each approval mode, and the rules that people have written.
 
 use std::path::{Path, PathBuf};
 
@@ -16,13 +16,13 @@ use tandem_host::{Access, Hints};
 const PLAN: &str =
     "Plan mode: nothing may be changed or run. Read, search, and say what you would do.";
 
-/// A call that is checked, with all that the policy depends on.
+/// A call that is checked, with everything that the verdict depends on.
 pub(super) struct Check<'a> {
     pub(super) request: &'a PolicyRequest<'a>,
     pub(super) situation: Situation<'a>,
     pub(super) policy: &'a RuleSet,
     pub(super) always: Always,
-    /// The workspace's directories, real paths.
+    /// Directories of the workspace, as real paths.
     pub(super) roots: &'a [PathBuf],
     pub(super) secrets: &'a Secrets,
     /// Environment that commands are started with.
@@ -30,7 +30,7 @@ pub(super) struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Makes a question of an allowed call that a rule which cannot be read may forbid.
+    /// Turns the permission of a call into a question if a rule that cannot be read may forbid the call.
     pub(super) fn doubted(&self, verdict: Verdict) -> Verdict {
         let doubt = self.policy.doubt(self.request);
         match (verdict, doubt) {
@@ -63,15 +63,15 @@ impl Check<'_> {
         let Some(Ruling { rule, effect }) = self.ruling(Subject::Call) else { return built_in };
         match (effect, &built_in) {
             (RuleEffect::Deny, _) => denied(rule, self.request.tool),
-            // A rule that allows something in plan mode says so.
+            // In plan mode, a rule allows a call only if the rule names this mode (see `Rule::effect_in`).
             (RuleEffect::BuiltIn, _) | (RuleEffect::Ask, Verdict::Deny { .. }) => built_in,
             (RuleEffect::Ask, _) => Verdict::Ask(Question {
                 why: format!("a rule asks about `{}`", self.request.tool),
                 rules: vec![rule.name.clone()],
                 ..Question::default()
             }),
-            // A rule that allows a tool which reads was written for the workspace: it answers no question about files
-            // outside.
+            // A rule that allows a reading tool was written for files of the workspace, so that it answers no question
+            // about files outside.
             (RuleEffect::Allow, Verdict::Ask(asked))
                 if (asked.every_time() || reads::asks(asked)) && rule.rank < Rank::EVERY_TIME =>
             {
@@ -81,7 +81,7 @@ impl Check<'_> {
         }
     }
 
-    /// Returns the verdict without any written rule.
+    /// Returns the verdict of the built-in rules, without any written rule.
     fn built_in(&self) -> Verdict {
         let (mode, tool) = (self.mode(), self.request.tool);
         let access = self.request.access;
@@ -98,8 +98,8 @@ impl Check<'_> {
                 (None, None) => Verdict::Allow,
                 (None, Some(outside)) => Verdict::Ask(outside),
                 (Some(why), None) => ask(risk::SECRETS, why, Vec::new()),
-                // One question covers the secret and the files outside. A secret is asked about every time, so no "always"
-                // is offered.
+                // One question covers the secret and the files outside. A secret is asked about every time, so no
+                // "always" is offered.
                 (Some(why), Some(outside)) => {
                     let secret = RuleName::BuiltIn(risk::SECRETS.to_owned());
                     Verdict::Ask(outside.with(&why, secret))
@@ -136,8 +136,8 @@ impl Check<'_> {
         }
     }
 
-    /// Returns the reason why a change of this file is always asked about. Where the workspace lies does not count,
-    /// but for secrets.
+    /// Returns the reason why a change of this file is always asked about. Names of directories above the workspace do
+    /// not count, except for secrets.
     fn sensitive(&self, path: &Path) -> Option<String> {
         let inside = self.inside(path);
         let why = risk::sensitive(inside);
@@ -157,7 +157,7 @@ impl Check<'_> {
         inside.filter(|inside| !inside.as_os_str().is_empty()).unwrap_or(path)
     }
 
-    /// Returns whether files of the workspace are changed without a question.
+    /// Returns whether tools change files of the workspace without a question.
     pub(super) fn edits_freely(&self) -> bool {
         self.mode() == Mode::AutoEdit || self.always.has(&Scope::Edits)
     }
@@ -168,7 +168,7 @@ impl Check<'_> {
         if hints.trusted || self.always.has(&tool) || self.always.has(&server) {
             return Verdict::Allow;
         }
-        // Servers need not say the truth: nothing is allowed for what they say.
+        // A server may lie about its tools, so that its hints allow nothing.
         let said = match (hints.read_only, hints.destructive) {
             (Some(true), _) => "; the server says that this one only reads",
             (_, Some(true)) => "; the server says that this one may destroy something",
@@ -203,7 +203,7 @@ pub(super) fn ask(rule: &str, why: impl Into<String>, scopes: Vec<Scope>) -> Ver
     Verdict::Ask(Question { why: why.into(), rules, scopes, ..Question::default() })
 }
 
-/// Returns a denial, for the model: the call that was denied, and the rule.
+/// Returns a denial with a message for the model that names the call and the rule.
 pub(super) fn denied(rule: &Rule, what: &str) -> Verdict {
     let name = &rule.name;
     let why = match &rule.message {
@@ -216,7 +216,7 @@ pub(super) fn denied(rule: &Rule, what: &str) -> Verdict {
     Verdict::Deny { why, rule: Some(name.clone()) }
 }
 
-/// Returns the denial of what plan mode does not allow.
+/// Returns the denial of a call that plan mode does not allow.
 pub(super) fn not_in_plan() -> Verdict {
     Verdict::Deny { why: PLAN.to_owned(), rule: Some(RuleName::BuiltIn("plan".to_owned())) }
 }

@@ -1,4 +1,4 @@
-//! The answers that a question offers, worded once for every front end.
+//! The answers that a question offers, worded in one place for every front end.
 
 use super::answer::{Answer, Decision};
 use super::scope::Scope;
@@ -7,28 +7,28 @@ use super::verdict::{Question, QuestionSubject};
 /// An answer that a question offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// Effect of the answer, beyond the call that is asked about.
+    /// Effect of the answer beyond the call that is asked about.
     pub kind: ChoiceKind,
-    /// Answer to give. For [`ChoiceKind::RejectSaying`] the message is empty, and the user types it.
+    /// Answer that the choice gives. For [`ChoiceKind::RejectSaying`] the message is empty, and the user types it.
     pub answer: Answer,
-    /// One line for people.
+    /// Label for people, one line.
     pub label: String,
 }
 
-/// Effect of a choice, beyond the call that is asked about.
+/// Effect of a choice beyond the call that is asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChoiceKind {
-    /// Yes; the next question of the kind is asked again.
+    /// Yes to this call; the next call of the kind is asked about again.
     AllowOnce,
-    /// Yes, and for a scope as long as the session is open.
+    /// Yes to this call, and to the calls of a scope while the session is open.
     AllowAlways,
-    /// Yes, stored for later sessions.
+    /// Yes, saved for later sessions: for the calls of a scope, or for the programs of a folder's settings.
     AllowAndSave,
-    /// No; the next question of the kind is asked again.
+    /// No to this call; the next call of the kind is asked about again.
     RejectOnce,
-    /// No, with a message to the model; only for front ends where it can be typed.
+    /// No, with a message to the model; only for front ends where the user can type a message.
     RejectSaying,
-    /// No, stored for later sessions.
+    /// No, saved for later sessions.
     RejectAndSave,
 }
 
@@ -37,14 +37,14 @@ pub enum ChoiceKind {
 enum AnswerPhrase {
     Yes,
     No,
-    /// Agreement that is no answer alone, and that contradicts a no: `do it`, `sure`.
+    /// Agreement that is no answer by itself, and that contradicts a no: `do it`, `sure`.
     LikeYes,
     /// Politeness, which means nothing.
     Filler,
 }
 
-/// Phrases of which answers to questions are made. A phrase comes before the shorter phrases that
-/// it begins with, because the first match counts.
+/// Phrases that make up answers to questions. A phrase comes before the shorter phrases that it begins with, because
+/// the first match counts.
 const ANSWER_PHRASES: &[(&[&str], AnswerPhrase)] = {
     use AnswerPhrase::{Filler, LikeYes, No, Yes};
     &[
@@ -73,8 +73,8 @@ const ANSWER_PHRASES: &[(&[&str], AnswerPhrase)] = {
     ]
 };
 
-/// Returns `true` for a text that is a yes to a question, and `false` for one that is a no: all of its words are known,
-/// and none contradicts another.
+/// Returns `true` for a text that is a yes to a question, and `false` for a text that is a no; `None` if the text has
+/// an unknown word, or words that contradict each other.
 pub fn plain_answer(text: &str) -> Option<bool> {
     let words = answer_words(text)?;
     let mut rest: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -92,8 +92,8 @@ pub fn plain_answer(text: &str) -> Option<bool> {
     }
 }
 
-/// Returns the words of a text in lower case, without the punctuation around them; `None` for a text with pictures, which
-/// may mean anything.
+/// Returns the words of a text in lower case, without the punctuation around them; `None` for a text with pictographs,
+/// which may mean anything.
 fn answer_words(text: &str) -> Option<Vec<String>> {
     let is_picture = |c: char| ('\u{2190}'..'\u{2c00}').contains(&c) || c >= '\u{1f000}';
     if text.contains(is_picture) {
@@ -105,7 +105,7 @@ fn answer_words(text: &str) -> Option<Vec<String>> {
     Some(words.map(ToOwned::to_owned).collect())
 }
 
-/// Returns `true` if two texts are the same in any case, and with any punctuation around them.
+/// Returns `true` if two texts are the same apart from case and from punctuation around them.
 pub fn is_same_word(one: &str, other: &str) -> bool {
     let bare = |text: &str| text.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
     bare(one) == bare(other)
@@ -117,7 +117,7 @@ impl ChoiceKind {
         matches!(self, Self::AllowOnce | Self::AllowAlways | Self::AllowAndSave)
     }
 
-    /// Returns whether the answer outlasts the session.
+    /// Returns whether the answer is saved for later sessions.
     pub fn saves(self) -> bool {
         matches!(self, Self::AllowAndSave | Self::RejectAndSave)
     }
@@ -135,8 +135,7 @@ impl Choice {
 }
 
 impl Question {
-    /// Returns the answers that the question offers: those that allow first, the narrowest of them at the
-    /// beginning.
+    /// Returns the answers that the question offers: first those that allow, from the narrowest on.
     pub fn choices(&self) -> Vec<Choice> {
         use ChoiceKind::{
             AllowAlways, AllowAndSave, AllowOnce, RejectAndSave, RejectOnce, RejectSaying,

@@ -1,4 +1,4 @@
-//! The policy on command lines: on each command of a line, and on all of them together.
+//! The policy on command lines: a verdict on each command of a line, and one verdict on the whole line.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -23,7 +23,7 @@ use tandem_shell::brief;
 enum CommandVerdict<'a> {
     Runs,
     Asks(CommandQuestion<'a>),
-    /// Other modes ask about it.
+    /// Plan mode denies the command; other modes ask about it.
     NotInPlan,
     Denied(Verdict),
 }
@@ -32,12 +32,12 @@ enum CommandVerdict<'a> {
 struct CommandQuestion<'a> {
     command: &'a AssessedCommand,
     rule: RuleName,
-    /// The reason, if it is not the risk.
+    /// Reason of a written rule that asks; `None`: the risk of the command is the reason.
     why: Option<String>,
 }
 
 impl CommandQuestion<'_> {
-    /// Returns whether no "always" is offered.
+    /// Returns whether the command is asked about every time, so that no "always" is offered.
     fn every_time(&self) -> bool {
         self.why.is_some() || matches!(self.command.risk, Risk::Forced(_))
     }
@@ -46,29 +46,33 @@ impl CommandQuestion<'_> {
 /// Verdict on a command line.
 pub(super) struct LineVerdict {
     pub(super) verdict: Verdict,
-    /// `true` if its commands do no more than read the workspace, with redirections aside.
+    /// `true` if the commands of the line only read the workspace, except for redirections that write ordinary files.
     pub(super) only_reads: bool,
-    /// Mode of the sandbox that it runs in.
+    /// Mode of the sandbox that the line runs in.
     pub(super) sandbox: SandboxMode,
     /// Files that the command line sees in the sandbox beside those that every command sees.
     pub(super) shown: ShownFiles,
 }
 
 impl LineVerdict {
-    /// A verdict on what runs without a sandbox.
+    /// Returns a verdict on a line that runs without a sandbox.
     pub(super) fn outside(verdict: Verdict, only_reads: bool) -> Self {
         let sandbox = SandboxMode::DangerFullAccess;
         Self { verdict, only_reads, sandbox, shown: ShownFiles::default() }
     }
 }
 
-/// Returns the verdict on a line. Looks files up: of a very long line, thousands.
+/// Returns the verdict on a line. Blocks on file look-ups: thousands of them for a very long line.
 pub(super) fn verdict(
     check: &Check<'_>,
     line: &str,
     directory: &Path,
     request: Option<&SandboxRequest>,
 ) -> LineVerdict {
+    // 1. In mode `yolo`, without a sandbox and without a rule that restricts, every line is allowed.
+    // 2. A rule that denies the line as written decides.
+    // 3. The commands of the line are assessed, the sandbox mode is chosen, and then each command is decided on.
+    // 4. The question about files of the hidden home is added if the line runs in the sandbox.
     let assess = || risk::assess(check.environment, line, directory, check.roots, check.secrets);
     let only_read = |commands: &[AssessedCommand]| commands.iter().all(AssessedCommand::only_reads);
     let sandboxed = check.environment.sandbox().is_some();
@@ -88,7 +92,8 @@ pub(super) fn verdict(
             let secrets = commands.iter().flat_map(|command| command.secrets.iter().cloned());
             let mut shown = ShownFiles { secrets: secrets.collect(), ..ShownFiles::default() };
             if check.mode() == Mode::Yolo {
-                // Nobody is asked about the others.
+                // In mode `yolo` no person is asked about secrets outside the workspace, so that the sandbox hides
+                // these.
                 let is_inside = |file: &PathBuf| check.roots.iter().any(|it| file.starts_with(it));
                 shown.secrets.retain(is_inside);
             }
@@ -110,7 +115,8 @@ pub(super) fn verdict(
     LineVerdict { verdict, only_reads, sandbox, shown }
 }
 
-/// Adds the question about files of the hidden home that the commands name, and shows these to them.
+/// Adds to a verdict the question about the files of the hidden home that the commands name, and adds these files to
+/// `shown`.
 fn about_hidden(
     check: &Check<'_>,
     verdict: Verdict,
@@ -119,7 +125,8 @@ fn about_hidden(
 ) -> Verdict {
     let hidden: Vec<_> = commands.iter().flat_map(|command| command.hidden.clone()).collect();
     shown.of_home = hidden.iter().map(|file| file.path.clone()).collect();
-    // A file in a store that a link leads to is not known by its name, and still hidden until it is named here.
+    // A link may lead to a store of secrets. A file in that store is not known as a secret by its name, and stays
+    // hidden in the sandbox unless it is named here.
     let is_unnamed =
         |file: &&OutsideFile| file.folder.is_none() && !shown.secrets.contains(&file.path);
     let unnamed: Vec<_> = unique(hidden.iter().filter(is_unnamed).map(|file| file.path.clone()));
@@ -134,7 +141,8 @@ fn about_hidden(
     let names = names.map(|command| command.name.clone());
     match verdict {
         Verdict::Allow => Verdict::Ask(Question { commands: unique(names), ..question }),
-        // One answer is for the command and the hidden files together: an "always" would be meant for one of the two.
+        // One answer is for the command and the hidden files together, so that no "always" is offered: it would be
+        // meant for one of the two.
         Verdict::Ask(asked) => Verdict::Ask(Question {
             why: format!("{}; {}", asked.why, question.why),
             rules: [asked.rules, question.rules].concat(),
@@ -154,7 +162,8 @@ fn assessed(
     whole: Option<Ruling<'_>>,
     confined: Option<Confined<'_>>,
 ) -> Verdict {
-    // Nothing, or a way to somewhere, is for rules about the tool alone.
+    // Rules on commands do not fit a line without commands, or with `cd` alone, so that rules on the tool as a whole
+    // decide on it.
     let only_goes = commands.iter().all(AssessedCommand::only_goes);
     let tool = if only_goes { check.ruling(Subject::Call) } else { None };
     if let Some(Ruling { rule, effect: RuleEffect::Deny }) = tool {
@@ -222,7 +231,7 @@ fn about_sandbox(
     question
 }
 
-/// Returns the verdict on a line that cannot be made out.
+/// Returns the verdict on a line that cannot be analysed.
 fn unclear(check: &Check<'_>, line: &str, why: String, confined: Option<Confined<'_>>) -> Verdict {
     let verdict = match check.ruling(Subject::Unclear(line)) {
         Some(Ruling { rule, effect: RuleEffect::Deny }) => denied(rule, &brief(line)),
@@ -246,7 +255,7 @@ fn unclear(check: &Check<'_>, line: &str, why: String, confined: Option<Confined
     }
 }
 
-/// Returns the verdict on one command; `always`: the whole line is always allowed.
+/// Returns the verdict on one command; `always`: the user always allows the whole line.
 fn on_command<'a>(
     check: &Check<'_>,
     command: &'a AssessedCommand,
@@ -293,14 +302,15 @@ fn is_within(rule: &Rule, confined: Option<&Confined<'_>>) -> bool {
     }
 }
 
-/// Returns the verdict without any written rule.
+/// Returns the verdict of the built-in rules on one command, without any written rule.
 fn built_in<'a>(
     check: &Check<'_>,
     command: &'a AssessedCommand,
     always: bool,
     confined: Option<&Confined<'_>>,
 ) -> CommandVerdict<'a> {
-    // A sandbox of a mode that the user has named is all that a mode which asks about nothing allows.
+    // In a sandbox, mode `yolo` allows without a question only what runs within the sandbox mode that the user has
+    // named.
     let is_yolo = check.mode() == Mode::Yolo;
     let edits = check.edits_freely() || is_yolo;
     let asks = || {
@@ -372,7 +382,7 @@ fn question(
     Question { why, rules, commands, scopes, ..Question::default() }
 }
 
-/// Returns the question about commands that are to run without the sandbox.
+/// Returns the question about commands that are to run outside of the sandbox.
 fn outside_question(
     check: &Check<'_>,
     assessed: &[AssessedCommand],
@@ -390,8 +400,8 @@ fn outside_question(
     Question { why, rules, commands, scopes, ..Question::default() }
 }
 
-/// Returns the reasons why these commands are asked about, and the rules that ask: all secrets first, then the
-/// one for the whole line, then the gravest, and not too many.
+/// Returns the reasons to ask about these commands, and the rules that ask. The secrets come first, then the reason for
+/// the whole line, then the gravest risks. At most four reasons are named, except that every secret is.
 fn reasons(
     check: &Check<'_>,
     whole: Option<(String, RuleName)>,
@@ -408,7 +418,7 @@ fn reasons(
             let own = [(command.why().to_owned(), built_in(command.rule))];
             let also = command.also.iter();
             let also = also.map(|finding| (finding.why.clone(), built_in(finding.rule)));
-            // A yes to a rule's question is one to the secrets, too.
+            // A yes to a rule's question also allows the use of the secrets, so that these are named, too.
             let is_rule = ask.why.is_some();
             found.extend(ask.why.map(|why| (why, ask.rule)));
             let counts = |(_, rule): &(String, RuleName)| !is_rule || *rule == built_in(SECRETS);
@@ -419,7 +429,7 @@ fn reasons(
         }
     }
     let mut found = unique(found.into_iter());
-    // A yes shows the files to the command: none of them goes unsaid.
+    // A yes shows the secret files to the command, so that every one of them is named.
     found.sort_by_key(|(_, rule)| *rule != built_in(SECRETS));
     let secrets = found.iter().filter(|(_, rule)| *rule == built_in(SECRETS)).count();
     let (reasons, rules): (Vec<_>, Vec<_>) = found.into_iter().unzip();

@@ -1,4 +1,4 @@
-//! The mode of the sandbox that a command line runs in, and whether it is asked about there.
+//! The choice of the sandbox mode for a command line, and of the commands that run in it without a question.
 
 use super::check::Check;
 use super::mode::Mode;
@@ -16,18 +16,19 @@ const LONGEST_REASON: usize = 400;
 /// Addition to the reason of a question about git, which runs programs that the repository names.
 const HOOKS: &str = " (the hooks and filters of the repository run outside, too)";
 
-/// The sandbox that a command line runs in.
+/// The sandbox that a command line runs in, and the facts that decide on its questions.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about one line")]
 pub(super) struct Confined<'a> {
     pub(super) mode: SandboxMode,
-    /// `true` if what is not known to be harmful runs in it without a question.
+    /// `true` if commands that are not known to be harmful run in the sandbox without a question.
     unasked: bool,
-    /// `true` if the mode allows more than the one that the user has named.
+    /// `true` if the mode allows more than the mode that the user has named.
     exceeds: bool,
     /// `true` if every command of the line is known to do nothing but read.
     harmless: bool,
-    /// `true` if git leaves the sandbox with all that a repository has it run.
+    /// `true` if the line may change a git repository: git may then run the repository's hooks and filters outside the
+    /// sandbox.
     runs_hooks: bool,
     request: Option<&'a SandboxRequest>,
 }
@@ -47,13 +48,13 @@ impl<'a> Confined<'a> {
         let needed = needed.unwrap_or(SandboxMode::ReadOnly);
         let harmless = commands.iter().all(|command| command.risk == Risk::None);
         let runs_hooks = commands.iter().any(AssessedCommand::changes_git);
-        // Nothing leaves with a line that runs nothing.
+        // A line without commands has nothing to run in the requested mode.
         let request = request.filter(|_| !commands.is_empty());
         let decided = Self::of(check, sandbox, (needed, unasked), harmless, request);
         Some(Self { runs_hooks, ..decided })
     }
 
-    /// Decides on a line that cannot be made out, of which a rule may say where it runs.
+    /// Decides on a line that cannot be analysed. A rule that allows the line may name its sandbox mode.
     pub(super) fn unclear(
         check: &Check<'_>,
         line: &str,
@@ -80,7 +81,7 @@ impl<'a> Confined<'a> {
         let request = request.filter(|_| check.mode() != Mode::Plan);
         let mode = request.map_or(needed, |request| request.mode);
         let protects = sandbox.protects || mode == SandboxMode::ReadOnly;
-        // With the machine's network a command can send what it reads, past the list of hosts.
+        // With the machine's network, a command can send what it reads to hosts that are not on the allowlist.
         let reaches_out = sandbox.network && check.mode() == Mode::Default;
         let holds = protects && !reaches_out && check.mode() != Mode::Plan;
         let exceeds = sandbox.mode.is_some_and(|named| mode > named);
@@ -93,13 +94,13 @@ impl<'a> Confined<'a> {
         self.mode == SandboxMode::DangerFullAccess
     }
 
-    /// Returns whether the line sees files of the hidden home that it names, at once or after a yes. A mode that asks about
-    /// nothing shows none: what they hold would not have been asked about.
+    /// Returns whether the line sees the files of the hidden home that it names, at once or after a yes. In mode `yolo`
+    /// the line sees none, because no person was asked about these files.
     pub(super) fn shows_hidden(&self, check: &Check<'_>) -> bool {
         !self.is_outside() && check.mode() != Mode::Yolo
     }
 
-    /// Returns whether a line that cannot be made out runs without a question.
+    /// Returns whether a line that cannot be analysed runs without a question.
     pub(super) fn runs_unclear(&self, check: &Check<'_>) -> bool {
         self.unasked || self.runs_all(check)
     }
@@ -109,12 +110,12 @@ impl<'a> Confined<'a> {
         check.mode() == Mode::Yolo && !self.exceeds && !self.is_outside()
     }
 
-    /// Returns whether a command of the line runs without a question; `None` if that is for the policy
-    /// without a sandbox to say.
+    /// Returns whether a command of the line runs without a question; `None` if the policy without a sandbox decides.
     pub(super) fn runs(&self, check: &Check<'_>, command: &AssessedCommand) -> Option<bool> {
         let is_forced = matches!(command.risk, Risk::Forced(_));
         if self.is_outside() {
-            // A command that only reads may stand beside one that must leave.
+            // A harmless command may stand in one line with a command that must leave the sandbox. A line of harmless
+            // commands is asked about if the model requests that it leaves.
             let stands_beside = self.request.is_none() || !self.harmless;
             let harmless = command.risk == Risk::None && stands_beside;
             return Some(harmless || (!is_forced && check.always.covers_outside(command)));
@@ -125,22 +126,22 @@ impl<'a> Confined<'a> {
         if !self.unasked {
             return None;
         }
-        // The sandbox holds back neither the output of a command, which the model reads, nor the removal of files of
-        // the workspace, nor a change of those that package managers write. A file that only may be a secret needs no
-        // question: the sandbox hides it.
+        // The sandbox prevents neither that the model reads the output of a command, nor that files of the workspace
+        // are removed, nor that files are changed which package managers write. A file that only may be a secret needs
+        // no question, because the sandbox hides it.
         let secret = command.tells_secrets;
         let lasts = command.destroys || command.plants;
         Some(!(secret || (lasts && self.mode > SandboxMode::ReadOnly)))
     }
 
-    /// Returns whether to ask about the sandbox itself: a mode that allows everything else does not
-    /// allow this.
+    /// Returns whether the line leaves the sandbox, or exceeds the mode that the user has named. Even mode `yolo` asks
+    /// about this.
     pub(super) fn asks_to_leave(&self) -> bool {
         self.is_outside() || self.exceeds
     }
 
-    /// Returns the reason to ask about the mode, for people; `asked`: names of the commands that are
-    /// asked about.
+    /// Returns the reason to ask about the sandbox mode, for people; `asked`: names of the commands that are asked
+    /// about.
     pub(super) fn why(&self, asked: &[String]) -> Option<String> {
         let asks_for_more = self.request.is_some() && !self.unasked;
         let hooks = if self.runs_hooks { HOOKS } else { "" };
@@ -159,14 +160,15 @@ impl<'a> Confined<'a> {
         let justification = self.request.and_then(|request| request.justification.as_deref());
         let Some(justification) = justification else { return Some(what) };
         let words: Vec<_> = justification.split_whitespace().collect();
-        // Only its end is to look like one.
+        // The model's reason must not look like the mark of the sandbox, and its only double quotes are to be the ones
+        // around it.
         let reason = sandbox_mark::without_sandbox_marks(&words.join(" ")).replace('"', "'");
         let reason = ellipsis(&reason, LONGEST_REASON);
         Some(format!("{what}; the model says: \"{reason}\""))
     }
 }
 
-/// Returns the mode in which commands run without a question; `named`: the one that the user has named;
+/// Returns the sandbox mode in which commands run without a question; `named`: the mode that the user has named;
 /// `edits`: files of the workspace are changed without a question.
 pub(super) fn mode_unasked(named: Option<SandboxMode>, mode: Mode, edits: bool) -> SandboxMode {
     named.unwrap_or(match mode {
@@ -176,7 +178,7 @@ pub(super) fn mode_unasked(named: Option<SandboxMode>, mode: Mode, edits: bool) 
     })
 }
 
-/// Returns the mode that a command needs, as far as is known.
+/// Returns the sandbox mode that a command needs, as far as is known.
 fn needed(
     check: &Check<'_>,
     command: &AssessedCommand,

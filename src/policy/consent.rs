@@ -1,10 +1,9 @@
-//! Consent to the programs that a project's own settings would run, asked for once for its folder.
+//! Consent to the programs that a project's own settings would run; a person is asked once for each folder.
 //!
-//! A project can bring settings that start programs by themselves: MCP servers, commands with a
-//! shell in them, hooks. In a folder that is not trusted, none of them may be used before a person
-//! has agreed to these programs. The session asks at the beginning of its first turn, and
-//! `/permissions trust` answers at any time. Code that uses such settings checks
-//! [`Consent::given`], or waits for [`Consent::settled`].
+//! A project can bring settings that start programs by themselves: MCP servers, commands with a shell in them, hooks.
+//! In a folder that is not trusted, none of these settings may be used before a person has agreed to the programs. The
+//! session asks at the beginning of its first turn, and `/permissions trust` answers at any time. Code that uses such
+//! settings checks [`Consent::given`], or waits for [`Consent::settled`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,12 +20,12 @@ pub const MCP_SERVER: &str = "MCP server";
 pub struct Executable {
     /// Kind of setting, for people: `MCP server`, `custom command`, `hook`.
     pub kind: &'static str,
-    /// Name in the settings.
+    /// Name of the program in the settings.
     pub name: String,
-    /// Everything that decides which program runs: the command line with its arguments, a URL. If it
-    /// changes, people are asked again. May have secrets in it, and is not shown.
+    /// Everything that decides which program runs: the command line with its arguments, a URL. If this text changes,
+    /// people are asked again. It may have secrets in it, and is not shown.
     pub runs: String,
-    /// The same for people, without secrets.
+    /// Command line or URL for people, without secrets.
     pub shown: String,
 }
 
@@ -36,10 +35,10 @@ impl fmt::Display for Executable {
     }
 }
 
-/// Answer of a person, so far.
+/// Answer of a person so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConsentStatus {
-    /// Nobody has answered.
+    /// No person has answered yet.
     Pending,
     /// The settings may be used.
     Given,
@@ -47,19 +46,19 @@ pub enum ConsentStatus {
     Refused,
 }
 
-/// The programs to agree to, and the earlier answer.
+/// Programs to agree to, and the answer so far.
 #[derive(Debug, Clone)]
 pub struct Review {
-    /// In a stable order.
+    /// Programs that the settings would run, in a stable order.
     pub executables: Vec<Executable>,
-    /// The earlier answer.
+    /// Answer so far.
     pub status: ConsentStatus,
 }
 
-/// Reason for which an answer about the programs of a folder does not count as it was meant.
+/// Reason why an answer about the programs of a folder does not count as it was meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConsentError {
-    /// The answer counts for this session only; the reason.
+    /// The answer counts for this session only, for this reason.
     NotSaved(String),
     /// The programs have changed since they were shown. A yes to them starts nothing.
     Changed,
@@ -84,16 +83,17 @@ type Keep = Box<dyn Fn(&[Executable], bool) -> Result<(), String> + Send + Sync>
 pub struct Consent {
     look: Look,
     keep: Keep,
+    /// Programs that the settings would run; `None` if the settings are to be read when this is next needed.
     found: Mutex<Option<Vec<Executable>>>,
     status: watch::Sender<ConsentStatus>,
-    /// Held while the settings are read: one reader at a time.
+    /// Lock held while the settings are read or an answer is taken, so that only one caller does this at a time.
     turnstile: Turnstile<()>,
 }
 
 impl Consent {
-    /// Returns a consent that nobody has been asked for. `look` reads the settings, and may read
-    /// files: it is called off the runtime's threads, when first needed. `keep` saves an answer; an
-    /// error says why the answer is not saved.
+    /// Returns a consent that no person has been asked for yet. `look` reads the settings, and may block on files: it
+    /// is called on a blocking thread, when first needed. `keep` saves an answer; an error says why the answer is not
+    /// saved.
     pub fn new(
         look: impl Fn() -> Review + Send + Sync + 'static,
         keep: impl Fn(&[Executable], bool) -> Result<(), String> + Send + Sync + 'static,
@@ -111,7 +111,7 @@ impl Consent {
     pub fn not_needed() -> Arc<Self> {
         let found = Review { executables: Vec::new(), status: ConsentStatus::Given };
         let consent = Self::new(move || found.clone(), |_, _| Ok(()));
-        // There are no settings to read.
+        // The list is filled, so that `look` is not called.
         *consent.found.lock() = Some(Vec::new());
         consent.status.send_replace(ConsentStatus::Given);
         consent
@@ -122,7 +122,7 @@ impl Consent {
         *self.status.borrow() == ConsentStatus::Given
     }
 
-    /// Waits until somebody has answered, now or earlier. Returns whether the settings may be used.
+    /// Waits until a person has answered, now or earlier. Returns whether the settings may be used.
     pub async fn settled(self: &Arc<Self>) -> bool {
         self.status().await;
         let mut status = self.status.subscribe();
@@ -130,13 +130,13 @@ impl Consent {
         settled.is_ok_and(|status| *status == ConsentStatus::Given)
     }
 
-    /// Returns the answer so far, after reading the settings.
+    /// Reads the settings if necessary, and returns the answer so far.
     pub async fn status(self: &Arc<Self>) -> ConsentStatus {
         self.review().await.status
     }
 
-    /// Returns the programs to agree to and the answer so far, after reading the settings. A person is shown these
-    /// programs, and [`Consent::answer`] takes the same list.
+    /// Reads the settings if necessary, and returns the programs to agree to and the answer so far. A person is shown
+    /// these programs, and [`Consent::answer`] takes the same list.
     pub async fn review(self: &Arc<Self>) -> Review {
         let _one = self.turnstile.lock().await;
         let known = self.found.lock().clone();
@@ -146,7 +146,7 @@ impl Consent {
         let Review { executables, status } = self.looked().await;
         let needed = status != ConsentStatus::Pending || !executables.is_empty();
         let status = if needed { status } else { ConsentStatus::Given };
-        // Before the list: an earlier yes must not be taken for one to this list.
+        // The status is set before the list, so that an earlier yes is never taken for a yes to this list.
         self.status.send_replace(status);
         *self.found.lock() = Some(executables.clone());
         Review { executables, status }
@@ -156,12 +156,13 @@ impl Consent {
     async fn looked(self: &Arc<Self>) -> Review {
         let consent = Arc::clone(self);
         let look = tokio::task::spawn_blocking(move || (consent.look)()).await;
-        // A fault must not start anything.
+        // A panic in `look` counts as a refusal, so that no program is started.
         look.unwrap_or(Review { executables: Vec::new(), status: ConsentStatus::Refused })
     }
 
-    /// Returns whether the settings name a program of this kind and name that is the one that was agreed to. If not, the
-    /// settings are read again, and people are asked again. Reads the files that the program is made of.
+    /// Returns whether the program of this kind and name in the settings is still the one that a person agreed to. If
+    /// it is another one, the settings are read again, and people are asked again. Reads the files that the program is
+    /// made of.
     pub async fn still_covers(self: &Arc<Self>, kind: &str, name: &str) -> bool {
         let agreed = self.review().await.executables;
         let now = self.looked().await.executables;
@@ -176,23 +177,24 @@ impl Consent {
         is_same && self.given()
     }
 
-    /// Has the settings read again: they have changed.
+    /// Discards the list of programs, so that the changed settings are read again when the list is next needed.
     pub fn look_again(&self) {
         *self.found.lock() = None;
     }
 
-    /// Returns the programs to agree to, as far as the settings have been read.
+    /// Returns the programs to agree to; empty if the settings have not been read.
     pub fn executables(&self) -> Vec<Executable> {
         self.found.lock().clone().unwrap_or_default()
     }
 
-    /// Takes an answer about the programs that a person was shown, and saves it. A yes counts only if the settings still
-    /// run exactly these programs; otherwise nobody has answered yet.
+    /// Takes an answer about the programs that a person was shown, and saves it. A yes counts only if the settings
+    /// still run exactly these programs; otherwise the answer is pending again.
     pub async fn answer(
         self: &Arc<Self>,
         shown: &[Executable],
         yes: bool,
     ) -> Result<(), ConsentError> {
+        // No other task may read the list anew while the answer to it is taken.
         let _one = self.turnstile.lock().await;
         let is_current = self.looked().await.executables == shown;
         if yes && !is_current {
@@ -208,7 +210,7 @@ impl Consent {
         kept.map_err(ConsentError::NotSaved)
     }
 
-    /// Takes an answer for this session alone.
+    /// Takes an answer for this session alone, and does not save it.
     pub fn settle(&self, yes: bool) {
         self.status.send_replace(if yes { ConsentStatus::Given } else { ConsentStatus::Refused });
     }

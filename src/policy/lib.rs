@@ -1,5 +1,5 @@
-//! The policy on tool calls: what may run without a question, by modes, rules and the answers that were "always"; the
-//! questions about the rest, and the answers that they offer.
+//! The policy on tool calls: the calls that run without a question, by approval modes, rules and earlier answers of
+//! "always"; the questions about other calls, and the answers that these questions offer.
 
 mod always;
 mod answer;
@@ -42,18 +42,18 @@ use tandem_host::Access;
 use tandem_host::secrets::Secrets;
 use tandem_sandbox::SandboxMode;
 
-/// Parts of a session's policy.
+/// The parts that a session's policy is made of.
 #[derive(Clone)]
 pub struct PolicySetup {
     /// Rules and saved answers.
     pub store: Arc<dyn RuleStore>,
-    /// `true` if somebody can be asked.
+    /// `true` if a person can be asked.
     pub interactive: bool,
-    /// `true` if "always" is offered.
+    /// `true` if questions offer "always".
     pub always: bool,
-    /// `true` if "always" can be saved.
+    /// `true` if "always" can be saved for later sessions.
     pub can_save: bool,
-    /// Reason why the mode is not available in which everything is allowed.
+    /// Reason why mode `yolo` is not available; `None` if it is.
     pub no_yolo: Option<String>,
     /// Files that are secret.
     pub secrets: Secrets,
@@ -76,11 +76,11 @@ impl Default for PolicySetup {
 pub struct Permissions {
     mode: Mutex<Mode>,
     setup: PolicySetup,
-    /// The workspace's directories, real paths.
+    /// Directories of the workspace, as real paths.
     roots: Vec<PathBuf>,
     /// Scopes that are always allowed until the session ends.
     allowed: Mutex<Vec<Scope>>,
-    /// Rules and saved answers, once read.
+    /// Rules and saved answers; `None` until they are read, and after a reload.
     loaded: Mutex<Option<Arc<LoadedRules>>>,
     /// Remarks that people have not seen yet.
     news: Mutex<Vec<String>>,
@@ -128,8 +128,8 @@ impl Permissions {
         }
     }
 
-    /// Allows a scope in this and in later sessions in this folder: in this mode, and in those that
-    /// allow more. Returns the file; an error says why the scope counts for this session alone.
+    /// Allows a scope in this session and in later sessions in this folder, in this mode and in those that allow more.
+    /// Returns the file that holds the answer; an error says why the scope counts for this session alone.
     pub fn save(&self, scope: Scope) -> Result<PathBuf, String> {
         self.allow(scope.clone());
         let saved = Saved { scope, folder: self.folder().to_owned(), mode: self.mode() };
@@ -143,12 +143,12 @@ impl Permissions {
         self.allowed.lock().clone()
     }
 
-    /// Allows a scope no longer.
+    /// Stops allowing a scope in this session.
     pub fn disallow(&self, scope: &Scope) {
         self.allowed.lock().retain(|allowed| allowed != scope);
     }
 
-    /// Removes a saved answer.
+    /// Removes a saved answer from the store.
     pub fn unsave(&self, saved: &Saved) -> Result<(), String> {
         self.setup.store.remove(saved)?;
         *self.loaded.lock() = Some(Arc::new(self.setup.store.load()));
@@ -160,6 +160,7 @@ impl Permissions {
         if let Some(loaded) = &*self.loaded.lock() {
             return Arc::clone(loaded);
         }
+        // The lock is not held while the store reads files, so that two first calls may both read them.
         let loaded = Arc::new(self.setup.store.load());
         self.news.lock().extend(loaded.news());
         *self.loaded.lock() = Some(Arc::clone(&loaded));
@@ -177,13 +178,13 @@ impl Permissions {
         std::mem::take(&mut self.news.lock())
     }
 
-    /// Has rules and saved answers read again when they are next needed.
+    /// Discards rules and saved answers, so that they are read again when they are next needed.
     pub fn reload(&self) {
         *self.loaded.lock() = None;
     }
 
-    /// Applies the policy to a call; commands are given this environment. Of a command line this looks
-    /// files up: of a very long one, thousands.
+    /// Applies the policy to a call whose commands would run in `environment`. Blocks on file look-ups for a command
+    /// line: thousands of them for a very long line.
     pub fn check(&self, request: &PolicyRequest<'_>, environment: &Environment) -> Checked {
         let loaded = self.loaded();
         let situation = self.situation();
@@ -216,32 +217,34 @@ impl Permissions {
             }
             verdict => verdict,
         };
-        // With a question, too: a yes to reading is no yes to the hooks of a repository.
+        // The variables are also given after a question, because a yes to reading is no yes to the hooks of a
+        // repository.
         let variables = if only_reads { environment.of_reading() } else { Vec::new() };
         Checked { verdict, variables, sandbox, shown, only_reads }
     }
 
-    /// Returns the sandbox mode in which commands run without a question, if they have a sandbox;
-    /// `named`: the one that the user has named.
+    /// Returns the sandbox mode in which commands run without a question, if there is a sandbox; `named`: the mode that
+    /// the user has named.
     pub fn sandbox_mode(&self, named: Option<SandboxMode>) -> SandboxMode {
         let mode = self.mode();
         let edits = mode == Mode::AutoEdit || self.always(&self.loaded()).has(&Scope::Edits);
         confined::mode_unasked(named, mode, edits)
     }
 
-    /// Returns the scopes that are always allowed now.
+    /// Returns the scopes that are always allowed now, by answers of this session and by saved answers.
     fn always(&self, loaded: &LoadedRules) -> Always {
         let counts = |saved: &&Saved| saved.counts(self.mode(), self.folder());
         let saved = loaded.saved.iter().filter(counts);
         Always(saved.map(|saved| saved.scope.clone()).chain(self.allowed()).collect())
     }
 
-    /// Returns those of the scopes in which "always" is offered.
+    /// Returns the scopes that a question may offer for an "always": all of them, or none if this session offers no
+    /// "always".
     pub fn offered(&self, scopes: Vec<Scope>) -> Vec<Scope> {
         if self.setup.always { scopes } else { Vec::new() }
     }
 
-    /// Returns whether the model need not know of a tool, because a rule denies every call of it.
+    /// Returns whether a rule denies every call of a tool, so that the model need not know of the tool.
     pub fn removes(&self, request: &PolicyRequest<'_>) -> bool {
         self.loaded().policy.removes(request, &self.situation()).is_some()
     }

@@ -1,8 +1,8 @@
-//! Hosts in a command line that may look like others: their letters are of several scripts, or they are no ASCII.
+//! Host names in a command line that may look like other hosts, because they mix scripts or are not ASCII.
 
 use url::Url;
 
-/// Returns, for each such host, a sentence with the name that is connected to.
+/// Returns a sentence for each such host, with the name that is looked up in its place.
 pub(super) fn remarks(line: &str) -> Vec<String> {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-');
     let mut found = Vec::new();
@@ -22,15 +22,15 @@ pub(super) fn remarks(line: &str) -> Vec<String> {
     found
 }
 
-/// Returns whether a text has letters of Latin and of another script.
+/// Returns whether a text has letters of the Latin script and of another script.
 fn mixes_scripts(text: &str) -> bool {
-    // Up to here, all letters are Latin.
+    // Last character of the Unicode blocks in which all letters are Latin.
     const LAST_LATIN: char = '\u{24f}';
     let is_other = |c: char| c.is_alphabetic() && c > LAST_LATIN;
     text.contains(|c: char| c.is_ascii_alphabetic()) && text.contains(is_other)
 }
 
-/// Returns the name of a host as it is looked up.
+/// Returns the name of a host as it is looked up, if this differs from the name as written.
 fn ascii(host: &str) -> Option<String> {
     let url = Url::parse(&format!("http://{host}/")).ok()?;
     url.host_str().filter(|ascii| *ascii != host).map(ToOwned::to_owned)

@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Reading, but for secrets.
+    /// Reading runs without a question, except of secrets.
     #[default]
     Default,
-    /// Also changing files of the workspace that take no effect by themselves.
+    /// Changes of files of the workspace also run, except of files that take effect by themselves.
     AutoEdit,
-    /// Everything.
+    /// Every call runs without a question.
     Yolo,
-    /// Reading, but for secrets; calls that would change something are denied.
+    /// Reading runs without a question, except of secrets. Calls that would change something are denied.
     Plan,
 }
 
 impl Mode {
-    /// All modes, with the names that users give them.
+    /// All modes, each with the name that users give it.
     pub const ALL: [(&'static str, Self); 4] = [
         ("default", Self::Default),
         ("auto_edit", Self::AutoEdit),

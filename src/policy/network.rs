@@ -1,5 +1,5 @@
-//! The policy on hosts: connections of commands in the sandbox, and addresses that `web_fetch` reads, are
-//! judged by the same lists, rules and answers.
+//! The policy on hosts. The same lists, rules and answers decide on connections of commands in the sandbox, and on
+//! addresses that `web_fetch` reads.
 
 use serde_json::json;
 use url::Url;
@@ -11,18 +11,18 @@ use super::scope::Scope;
 use super::verdict::{Question, RuleName, Verdict};
 use tandem_host::Access;
 
-/// Name by which rules know connections to hosts, which no tool of this name makes.
+/// Tool name by which rules name connections to hosts. No tool has this name.
 pub const CONNECT: &str = "connect";
 
-/// Name of the rule that asks about hosts.
+/// Name of the built-in rule that asks about hosts.
 const NETWORK: &str = "network";
 
 /// A host that an address names.
 struct AddressedHost {
-    /// The host as an HTTP client reads it; all of the address if it has none.
+    /// Host as an HTTP client reads it; the whole address if it has no host.
     name: String,
     port: u16,
-    /// The host as an "always" remembers it: with the port where no scheme implies that.
+    /// Host as an "always" remembers it, with the port if the port is not the scheme's default.
     remembered: String,
 }
 
@@ -41,17 +41,18 @@ impl AddressedHost {
 
 /// Verdict on a host that an address names.
 enum HostVerdict {
-    /// It is connected to without a question.
+    /// The host is connected to without a question.
     Open,
-    /// The mode decides.
+    /// The approval mode decides.
     Unknown,
-    /// It is asked about every time, for this reason and by this rule.
+    /// The host is asked about every time, for this reason and by this rule.
     Asks(String, RuleName),
     Denied(Verdict),
 }
 
 impl Check<'_> {
-    /// Returns the verdict on a connection of a command, rules aside.
+    /// Returns the verdict on a connection of a command in the sandbox, without the written rules. `is_allowed`: the
+    /// settings allow the host.
     pub(super) fn connection(&self, host: &String, is_allowed: bool) -> Verdict {
         if self.is_open(host, is_allowed) {
             return Verdict::Allow;
@@ -64,7 +65,7 @@ impl Check<'_> {
         ask(NETWORK, why, vec![Scope::Connections(vec![host.clone()])])
     }
 
-    /// Returns the verdict on a call that reads these addresses: that on its tool, and that on a connection to
+    /// Returns the verdict on a call that reads these addresses, made of the verdict on its tool and of the verdict on
     /// each host. `allowed`: the hosts that the settings allow.
     pub(super) fn fetch(&self, urls: &[String], allowed: &[String]) -> Verdict {
         let tool = self.request.tool;
@@ -95,7 +96,7 @@ impl Check<'_> {
         if let Some(Ruling { rule, effect: RuleEffect::Ask }) = ruling {
             asks.insert(0, (format!("a rule asks about `{tool}`"), rule.name.clone()));
         }
-        // A rule asks every time.
+        // A rule asks every time, so that no "always" is offered beside its question.
         let scopes =
             if asks.is_empty() { vec![Scope::Connections(unknown.clone())] } else { vec![] };
         if !unknown.is_empty() {
@@ -136,7 +137,7 @@ impl Check<'_> {
             || self.is_open(remembered, is_allowed)
             || self.always.covers_host(remembered);
         if self.mode() == Mode::Plan && !is_open {
-            // No answer would let it through.
+            // Plan mode denies the host, so that a rule's question about it would be of no use.
             return HostVerdict::Unknown;
         }
         if let Some(Ruling { rule, effect: RuleEffect::Ask }) = ruling {
@@ -150,13 +151,13 @@ impl Check<'_> {
         if is_open { HostVerdict::Open } else { HostVerdict::Unknown }
     }
 
-    /// Returns whether a host is connected to without a question, rules aside.
+    /// Returns whether a host is connected to without a question, if no written rule is about it.
     fn is_open(&self, host: &String, is_allowed: bool) -> bool {
         is_allowed || self.mode() == Mode::Yolo || self.always.covers_connection(host)
     }
 }
 
-/// Returns the denial of hosts that plan mode does not reach, for the model.
+/// Returns the denial of hosts that may not be connected to in plan mode, for the model.
 fn not_in_plan(hosts: &[String]) -> Verdict {
     let why = format!(
         "Plan mode: only hosts that the user has allowed are connected to, and {} is not among them. Go on \

@@ -8,10 +8,11 @@ use super::verdict::{Question, RuleName};
 use tandem_content::visible::visible_line;
 use tandem_host::workspace::OutsideFile;
 
-/// Name of the rule that asks about them.
+/// Name of the built-in rule that asks about files outside of the workspace.
 const READS: &str = "reads";
 
-/// Returns the question about files that are to be read; `None` if an "always" covers all of them.
+/// Returns the question about files outside of the workspace that a call reads; `None` if an "always" covers all of
+/// them.
 pub(super) fn question(always: &Always, files: &[OutsideFile]) -> Option<Question> {
     // A file without a folder may hold secrets and is asked about every time, also below a folder with an "always".
     let is_covered =
@@ -44,12 +45,12 @@ pub(super) fn name(path: &Path) -> String {
     format!("`{}`", visible_line(&path.display().to_string()))
 }
 
-/// Returns whether a question is about such files.
+/// Returns whether a question is about files outside of the workspace.
 pub(super) fn asks(question: &Question) -> bool {
     question.rules.contains(&RuleName::BuiltIn(READS.to_owned()))
 }
 
-/// Returns the paths without those below another, in order.
+/// Returns the paths in their order, without each path that is below another of them.
 fn outermost(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
     let mut paths: Vec<_> = paths.collect();
     paths.sort();

@@ -1,4 +1,4 @@
-//! The risk of each command of a line: which are harmless, and which are asked about every time.
+//! Risk assessment of command lines: the risk of each command of a line, from harmless to asked about every time.
 
 mod assessed;
 mod assignments;
@@ -28,10 +28,11 @@ use tandem_shell::git::Git;
 use tandem_shell::loops::Loops;
 use tandem_shell::{self as shell, Redirect, SimpleCommand, Step, Word, brief, prefix};
 
-/// Name of the built-in rule on files with secrets.
+/// Name of the built-in rule that asks about files with secrets.
 pub(super) const SECRETS: &str = "secrets";
 
-/// Assesses each command of a line in an environment; an error says why the line cannot be made out.
+/// Assesses each command of a line that would run in `environment`, beginning in `directory`. An error says why the
+/// line cannot be analysed.
 pub fn assess(
     environment: &Environment,
     line: &str,
@@ -39,6 +40,12 @@ pub fn assess(
     roots: &[PathBuf],
     secrets: &Secrets,
 ) -> Result<Vec<AssessedCommand>, String> {
+    // 1. Parse the line into steps, and collect the variables that the line sets.
+    // 2. Follow the steps in their order, and assess each command in the working directories and loops around it. A
+    //    subshell restores the directories when it ends; `cd` changes them.
+    // 3. Assess a wrapper (`nice`) that the line gives no command to run.
+    // 4. Raise the risk of commands that other commands of the line make dangerous: patterns that may match an option
+    //    (`doubt`), and reading commands that may start programs (`rely`).
     let mut cwd = Cwd::new(directory, roots);
     let mut shells = Vec::new();
     let mut assessed = Vec::new();
@@ -85,8 +92,8 @@ pub fn assess(
                     assessed.push(part);
                 }
                 if command.name() == Some("cd") {
-                    // A redirection that fails keeps its command from running; and others may
-                    // have moved what is there now.
+                    // A failed redirection keeps `cd` from running, and an earlier command that does more than read may
+                    // have moved the directory.
                     let fails = |redirect: &Redirect| redirect.target.text != "/dev/null";
                     let unsure = command.conditional
                         || command.redirects.iter().any(fails)
@@ -102,7 +109,8 @@ pub fn assess(
     Ok(assessed)
 }
 
-/// Adds to a command's assessment what the environment makes of it, and the content of what it runs.
+/// Adds to the assessment of a command the risk that the environment brings, and the content of the project's files
+/// that decide what the command runs.
 fn consider(
     environment: &Environment,
     command: &SimpleCommand,
@@ -112,8 +120,8 @@ fn consider(
 ) {
     let runs = part.risk.level() >= 2;
     let own = command.name().and_then(|name| Some((name, environment.own_program(name, cwd)?)));
-    // A project's own tools are asked about like its scripts: by path, which an "always" for the
-    // name does not cover.
+    // A program of the workspace is named by its path, as scripts are, so that an "always" for the bare name does not
+    // cover the program.
     if let Some((name, path)) = own.filter(|_| runs) {
         let path = path.display().to_string();
         part.prefix = part.prefix.replacen(name, &path, 1);
@@ -128,7 +136,8 @@ fn consider(
     }
 }
 
-/// Assesses a wrapper that was given nothing to run, and is run all the same; `None` if it is harmless.
+/// Assesses wrappers at the end of a line that were given no command to run, and run all the same; `None` if they are
+/// harmless.
 fn idle_wrapper(
     environment: &Environment,
     wrappers: &[Vec<Word>],
@@ -139,7 +148,8 @@ fn idle_wrapper(
     (risk != Risk::None).then(|| AssessedCommand::nameless(name, risk, "environment"))
 }
 
-/// Assesses a command among loops; `reads`: it reads a line for one, and does nothing else.
+/// Assesses a command that may use variables of loops. `reads`: the command is the `read` of a loop, and only sets the
+/// variable of the loop.
 fn assess_looped(
     command: &SimpleCommand,
     loops: &Loops,
@@ -152,6 +162,7 @@ fn assess_looped(
     let is_harmless = |variant: &SimpleCommand| {
         assess_one(variant, cwd, secrets).is_none_or(|part| part.risk == Risk::None)
     };
+    // A command is harmless if it is harmless with every value that the variables of its loops take.
     if reads || (!variants.is_empty() && variants.iter().all(is_harmless)) {
         part.clear();
     }
@@ -160,13 +171,14 @@ fn assess_looped(
     Some(part)
 }
 
-/// Returns whether an argument is a pattern that may come to stand for a name like `--option`.
+/// Returns whether an argument is a pattern that may match a file with the name of an option: `*` may match `--option`.
 fn has_bare_pattern(command: &SimpleCommand) -> bool {
     command.name() != Some("[[") && command.args().iter().any(|word| word.glob == Some(0))
 }
 
-/// Assesses the commands with such patterns anew (by their index, as written, and whether they run
-/// again) if another command of the line may make such a name.
+/// Raises the risk of commands with a pattern that may match an option, if another command of the line may make a file
+/// with such a name. `makers`: indexes of the commands that may make such a file. `patterns`: for each command with
+/// such a pattern its index, its text as written, and whether it runs repeatedly.
 fn doubt(assessed: &mut [AssessedCommand], makers: &[usize], patterns: Vec<(usize, String, bool)>) {
     for (at, written, repeated) in patterns {
         if let Some(part) = assessed.get_mut(at)
@@ -182,7 +194,8 @@ fn doubt(assessed: &mut [AssessedCommand], makers: &[usize], patterns: Vec<(usiz
     }
 }
 
-/// Assesses one command. None if it is not worth a word: `x=1`, `< file`.
+/// Assesses one command by itself, without the rest of the line. `None` for an assignment or a redirection without a
+/// command and without risk: `x=1`, `< file`.
 fn assess_one(
     command: &SimpleCommand,
     cwd: &Cwd<'_>,
@@ -218,7 +231,8 @@ fn assess_one(
     let mut prefix = prefix::of(command);
     let mut program = prefix::program(command);
     if let Some(repository) = &repository {
-        // What was always allowed in one repository may run other commands in the next.
+        // The prefix names the repository, because the same git command may run other programs (hooks, filters) in
+        // another repository.
         let there = format!("git -C {}", repository.display());
         prefix = prefix.replacen("git", &there, 1);
         program = Some(there);
@@ -249,7 +263,8 @@ fn assess_one(
     Some(part.with([assignment, redirect, secret]))
 }
 
-/// Returns the risk of what a command itself does, and the name of the rule that found it.
+/// Returns the risk of a command without its assignments and redirections, and the name of the rule that found the
+/// risk.
 fn own_risk(command: &SimpleCommand, cwd: &Cwd<'_>) -> (Risk, &'static str) {
     match command.name() {
         None => {
@@ -267,7 +282,7 @@ fn own_risk(command: &SimpleCommand, cwd: &Cwd<'_>) -> (Risk, &'static str) {
     }
 }
 
-/// Returns whether a command is git by its path, and not known to only read.
+/// Returns whether a command calls git by a path (`/usr/bin/git`), and is not known to only read.
 fn changes_repository(command: &SimpleCommand, cwd: &Cwd<'_>) -> bool {
     let Some((_, "git")) = command.name().and_then(|name| name.rsplit_once('/')) else {
         return false;
@@ -279,8 +294,8 @@ fn changes_repository(command: &SimpleCommand, cwd: &Cwd<'_>) -> bool {
     harmless::check(&named, cwd).is_err()
 }
 
-/// Returns what a command that reads may run where the line is not given the variables of lines that
-/// only read.
+/// Returns a sentence on the program that a reading command may start (a hook, another version of go), if the line is
+/// not given the variables of [`Environment::of_reading`].
 fn relies(command: &SimpleCommand, cwd: &Cwd<'_>) -> Option<String> {
     match command.name()? {
         "git" => git::hook(command, cwd),
@@ -291,8 +306,9 @@ fn relies(command: &SimpleCommand, cwd: &Cwd<'_>) -> Option<String> {
     }
 }
 
-/// Assesses anew the commands that rely on the variables of lines that only read, if the line is not
-/// given them: its other commands have their own use for hooks and toolchains.
+/// Raises the risk of reading commands that may start programs, if another command of the line does more than read.
+/// Such a line is not given the variables of [`Environment::of_reading`], because its other commands may need hooks and
+/// toolchains.
 fn rely(assessed: &mut [AssessedCommand]) {
     if assessed.iter().all(AssessedCommand::only_reads) {
         return;
@@ -316,7 +332,7 @@ fn concern(command: &SimpleCommand, cwd: &Cwd<'_>) -> Option<String> {
     }
 }
 
-/// Returns a command as rules know it; see [`AssessedCommand::forms`].
+/// Returns the forms of a command that rules are compared with; see [`AssessedCommand::forms`].
 fn forms(command: &SimpleCommand, repository: Option<&Path>) -> Vec<Vec<Word>> {
     let words = command.words.clone();
     let git = (command.name() == Some("git")).then(|| Git::read(command.args())).flatten();
@@ -334,7 +350,7 @@ fn forms(command: &SimpleCommand, repository: Option<&Path>) -> Vec<Vec<Word>> {
     forms
 }
 
-/// Returns the target of `cd`, if it is known.
+/// Returns the target of a `cd` command, if the target is known without running the line.
 fn cd_target(command: &SimpleCommand) -> Option<&str> {
     let mut operands = command.args().iter().filter(|word| word.text != "--");
     let target = operands.next()?.literal().filter(|target| !target.starts_with('-'))?;

@@ -1,8 +1,8 @@
-//! Rules that people have written: which calls they allow, deny or ask about.
+//! Rules that people have written on the calls to allow, to deny or to ask about.
 //!
-//! Of the rules that are about a call, the one of the highest rank decides; of two of the same
-//! rank, the stricter. A command line is decided command by command. A rule that cannot be read
-//! and would not have allowed something makes a question of what it may have been about.
+//! Of the rules that are about a call, the rule of the highest rank decides; of two rules of the same rank, the
+//! stricter. A command line is decided command by command. A rule that cannot be read, and could do more than allow,
+//! turns the calls that it may have been about into questions.
 
 mod command;
 mod describe;
@@ -26,31 +26,32 @@ pub use self::request::{PolicyRequest, Situation, Subject};
 pub use self::rule::{Broken, Rule};
 pub use self::tool_list::ToolList;
 
-/// The rule that decides.
+/// The rule that decides on a subject.
 #[derive(Debug, Clone, Copy)]
 pub struct Ruling<'a> {
     /// The rule.
     pub rule: &'a Rule,
-    /// The effect: a question for a denial that may not be meant.
+    /// Effect on the subject: a rule that only may be about the subject asks, even if the rule denies or allows.
     pub effect: RuleEffect,
 }
 
 /// All rules that are in force.
 #[derive(Debug, Clone, Default)]
 pub struct RuleSet {
-    /// The one of the highest rank first.
+    /// Rules, the highest rank first; of one rank, the strictest first.
     rules: Vec<Rule>,
+    /// Rules that could not be read.
     broken: Vec<Broken>,
 }
 
 impl RuleSet {
-    /// Returns a policy of these rules, and of those that could not be read.
+    /// Returns a set of these rules, and of the rules that could not be read.
     pub fn new(mut rules: Vec<Rule>, broken: Vec<Broken>) -> Self {
         rules.sort_by_key(|rule| Reverse((rule.rank, rule.effect)));
         Self { rules, broken }
     }
 
-    /// Returns the rules, the one of the highest rank first.
+    /// Returns the rules, the highest rank first.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
@@ -60,13 +61,14 @@ impl RuleSet {
         &self.broken
     }
 
-    /// Returns the rule that decides about something.
+    /// Returns the rule that decides on a subject, with its effect.
     pub fn ruling(
         &self,
         request: &PolicyRequest<'_>,
         situation: &Situation<'_>,
         subject: Subject<'_>,
     ) -> Option<Ruling<'_>> {
+        // A rule that only may be about the subject asks, unless a rule of a lower rank surely denies.
         let mut perhaps = None;
         for rule in &self.rules {
             match rule.matches(request, situation, subject) {
@@ -97,12 +99,12 @@ impl RuleSet {
         self.broken.iter().find(may)
     }
 
-    /// Returns whether some rule denies or asks about anything.
+    /// Returns whether a rule denies or asks about any call.
     pub fn restricts(&self) -> bool {
         self.rules.iter().any(|rule| rule.effect >= RuleEffect::Ask)
     }
 
-    /// Returns the rule that denies every call of a tool in every mode: the model need not know of it.
+    /// Returns the rule that denies every call of a tool in every mode, so that the model need not know of the tool.
     pub fn removes(&self, request: &PolicyRequest<'_>, situation: &Situation<'_>) -> Option<&Rule> {
         let mut about = self.rules.iter().filter(|rule| rule.about.names(request, situation));
         let first = about.find(|rule| {

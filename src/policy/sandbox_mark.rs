@@ -1,12 +1,12 @@
-//! The mark of calls in the sandbox, which no label and no reason of the model's can have.
+//! The mark on labels of calls that run in the sandbox. No text of the model can have this mark.
 
 use tandem_sandbox::SandboxMode;
 
 /// Word of the mark that ends the label of a call whose command runs in the sandbox.
 const SANDBOXED: &str = "sandboxed";
 
-/// Returns a label with the mark, if its command runs in the sandbox. Marks in the call's own words are written in
-/// other brackets.
+/// Returns a label, with the mark if its command runs in the sandbox. Marks in the label itself are written in other
+/// brackets.
 pub fn marked(label: &str, sandbox: SandboxMode) -> String {
     let mut marked = without_sandbox_marks(label);
     if sandbox < SandboxMode::DangerFullAccess {
@@ -23,7 +23,7 @@ pub fn without_sandbox_marks(label: &str) -> String {
         let (before, from) = rest.split_at(at);
         text.push_str(before);
         let opening = from.chars().next().map_or(0, char::len_utf8);
-        // A mark that does not end is one, too: what follows the label may end it.
+        // An unclosed mark counts, too, because text after the label may close it.
         let end = from[opening..].find(is_bracket).map_or(from.len(), |end| opening + end);
         let inner = &from[opening..end];
         if !reads_sandboxed(inner) {
@@ -39,7 +39,8 @@ pub fn without_sandbox_marks(label: &str) -> String {
     text
 }
 
-/// Returns whether a text reads as the word of the mark. A letter of another script may look like any letter.
+/// Returns whether a text can be read as the word of the mark. A letter of another script counts as any letter, because
+/// it may look like one.
 fn reads_sandboxed(text: &str) -> bool {
     let mut letters = text.chars().filter(|c| c.is_alphanumeric());
     let is_read = SANDBOXED.chars().all(|letter| {

@@ -7,30 +7,30 @@ use serde::{Deserialize, Serialize};
 use super::mode::Mode;
 use super::scope::Scope;
 
-/// An answer that counts from now on.
+/// An "always" that is saved, and counts in later sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
-    /// The calls that are allowed.
+    /// Calls that the answer allows.
     #[serde(flatten)]
     pub scope: Scope,
-    /// The directory in which they are, and below; absolute.
+    /// Directory in which, and below which, the answer counts; absolute.
     pub folder: PathBuf,
-    /// The mode from which on: in modes that allow less, they are not.
+    /// Mode in which the answer was given. In a mode that allows less, the answer does not count.
     #[serde(default)]
     pub mode: Mode,
 }
 
 impl Saved {
-    /// Returns whether it counts in a mode and in a workspace.
+    /// Returns whether the answer counts in a mode and in a workspace.
     pub fn counts(&self, mode: Mode, folder: &Path) -> bool {
         mode.allows_as_much_as(self.mode) && folder.starts_with(&self.folder)
     }
 }
 
-/// Header of an answer in a file.
+/// Header of the TOML table of an answer.
 const HEADER: &str = "[[always]]";
 
-/// A file's answers.
+/// The answers in a file.
 #[derive(Serialize, Deserialize)]
 struct AnswersFile {
     always: Vec<Saved>,
@@ -45,9 +45,11 @@ impl Saved {
         Ok(format!("{file}{gap}\n{entry}"))
     }
 
-    /// Returns the text of a file without this answer; `None` if the answer is not in it. All else
-    /// stays.
+    /// Returns the text of a file without this answer, and otherwise unchanged; `None` if the answer is not in the
+    /// file.
     pub fn taken_from(&self, file: &str) -> Option<String> {
+        // The text is split at table headers, in place of being parsed and written again, so that comments and
+        // formatting stay.
         let mut blocks: Vec<String> = vec![String::new()];
         for line in file.split_inclusive('\n') {
             if line.trim() == HEADER || line.trim() == "[[rule]]" {

@@ -1,12 +1,12 @@
-//! Scopes of an "always".
+//! Scopes of an "always": the calls that such an answer allows from now on.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Begins the content with which a command is allowed: a character that no command line has. The names of files
-/// follow, and a hash.
+/// Separator between a remembered command and the project content that the command was allowed with: names of files and
+/// a hash. No command line that can be analysed has this character.
 pub(super) const CONTENT: char = '\u{1f}';
 
 /// Calls that the user always allows.
@@ -15,45 +15,45 @@ pub(super) const CONTENT: char = '\u{1f}';
 pub enum Scope {
     /// Changing files of the workspace.
     Edits,
-    /// Commands that begin with one of these words: `git commit`, `make`.
+    /// Commands that begin with one of these prefixes: `git commit`, `make`.
     Commands(Vec<String>),
-    /// Commands that begin with one of these words, without the sandbox.
+    /// Commands that begin with one of these prefixes, outside of the sandbox.
     Outside(Vec<String>),
     /// This command line in this directory, and no other.
     Line {
-        /// As written.
+        /// Text of the line, as written.
         line: String,
-        /// Absolute.
+        /// Directory that the line runs in, as an absolute path.
         directory: PathBuf,
     },
-    /// Everything that these programs do: `git`.
+    /// Every command of these programs: `git`.
     Programs(Vec<String>),
-    /// Reading from these hosts: what earlier versions offered of `web_fetch`, and have saved.
+    /// Reading from these hosts with `web_fetch`. Only earlier versions of this program offered and saved this scope.
     Hosts(Vec<String>),
     /// Connections to these hosts, of commands in the sandbox and of `web_fetch`.
     Connections(Vec<String>),
-    /// Reading these files outside of the workspace and what is below these directories, real paths: by tools, and by
-    /// commands in the sandbox.
+    /// Reading these files outside of the workspace, and everything below these directories, by tools and by commands
+    /// in the sandbox. The paths are real.
     Reads(Vec<PathBuf>),
-    /// Everything that one tool does.
+    /// Every call of one tool.
     Tool(String),
     /// Every tool of one MCP server.
     Server(String),
     /// Sending to one other agent.
     Agent(String),
-    /// One tool of another agent, where the agent asks before it uses that.
+    /// One tool of another agent that asks before it uses the tool.
     AgentTool {
         /// The agent's name in the settings.
         agent: String,
         /// The agent's name of the tool.
         tool: String,
     },
-    /// That the model goes on when it repeats itself.
+    /// Going on with a turn in which the model repeats itself.
     Repetition,
 }
 
 impl Scope {
-    /// Returns the beginnings of commands that it covers, if it does so by their beginnings.
+    /// Returns the prefixes of the commands that the scope covers; empty for a scope of another kind.
     pub fn prefixes(&self) -> Vec<&str> {
         let (Self::Commands(remembered) | Self::Outside(remembered)) = self else {
             return Vec::new();
@@ -92,7 +92,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// Returns a part of a command that is remembered, for people.
+/// Returns a remembered prefix, program or line in a form for people.
 fn brief(remembered: &str) -> String {
     let mut parts = remembered.split(CONTENT);
     let text = parts.next().unwrap_or_default();

@@ -7,24 +7,24 @@ use super::saved::Saved;
 
 /// Storage of rules and saved answers.
 pub trait RuleStore: Send + Sync {
-    /// Reads everything. May read files.
+    /// Reads the rules and the saved answers. May block on files.
     fn load(&self) -> LoadedRules;
 
-    /// Saves one more answer. Returns the file; an error says why the answer is not saved.
+    /// Saves one more answer. Returns the file that holds it; an error says why the answer is not saved.
     fn save(&self, saved: &Saved) -> Result<PathBuf, String>;
 
     /// Removes a saved answer.
     fn remove(&self, saved: &Saved) -> Result<(), String>;
 }
 
-/// Rules and saved answers.
+/// Rules and saved answers, as read from the storage.
 #[derive(Debug, Clone, Default)]
 pub struct LoadedRules {
     /// The rules.
     pub policy: RuleSet,
-    /// The answers.
+    /// The saved answers.
     pub saved: Vec<Saved>,
-    /// Remarks for people on how they were read: sentences.
+    /// Remarks for people on problems with reading, as sentences.
     pub remarks: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Verdicts on calls, and the questions that some of them are.
+//! Verdicts on calls, and the questions to the user that some verdicts are.
 
 use std::fmt;
 
@@ -12,11 +12,11 @@ use tandem_sandbox::SandboxMode;
 /// Verdict of the policy on a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Run it.
+    /// The call runs.
     Allow,
-    /// Ask the user.
+    /// The user is asked.
     Ask(Question),
-    /// Do not run it.
+    /// The call does not run.
     Deny {
         /// Reason, for the model.
         why: String,
@@ -25,26 +25,26 @@ pub enum Verdict {
     },
 }
 
-/// Verdict on a call, and the environment variables that go with it.
+/// Verdict on a call, and the environment and sandbox that its command runs in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
     /// The verdict.
     pub verdict: Verdict,
-    /// Variables that the command line is given besides its own, at once or after a yes: its commands
-    /// only read, and with these variables they start no other programs.
+    /// Variables that a command line which only reads is given in addition to its environment, at once or after a yes.
+    /// With them, its commands start no other programs.
     pub variables: Vec<(String, String)>,
     /// Mode of the sandbox that a command line runs in, at once or after a yes.
     pub sandbox: SandboxMode,
-    /// Files that a command line sees in the sandbox beside those that every command sees, at once or after a yes: the
-    /// command line names them, or an "always" covers them.
+    /// Files that a command line sees in the sandbox in addition to those that every command sees, at once or after a
+    /// yes: files that the command line names, or that an "always" covers.
     pub shown: ShownFiles,
-    /// `true` if a command line is known to only read.
+    /// `true` if the call is a command line that is known to only read.
     pub only_reads: bool,
 }
 
 impl Checked {
-    /// Makes a question of an allowed call that changes something outside of the workspace, in a conversation that is
-    /// not being saved: after a crash, nothing would tell that the call was made.
+    /// Turns the permission of a call that changes something outside of the workspace into a question. The caller does
+    /// this in a session that is not being saved, because after a crash no record would tell that the call was made.
     #[must_use]
     pub fn unsaved(self, access: &Access) -> Self {
         let leaves = match access {
@@ -84,9 +84,9 @@ pub enum QuestionSubject {
     Connection,
     /// The programs that a folder's own settings name.
     FolderPrograms,
-    /// A model that repeats itself.
+    /// A turn in which the model repeats itself.
     Repetition,
-    /// A call; also a subject of another version of this program.
+    /// A call. A subject that another version of this program has saved is read as a call, too.
     #[default]
     #[serde(other)]
     Call,
@@ -110,26 +110,26 @@ impl QuestionSubject {
 /// A question for the user.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
-    /// Subject, which decides on the answers.
+    /// Subject, which decides on the answers that the question offers.
     #[serde(default, skip_serializing_if = "QuestionSubject::is_call")]
     pub subject: QuestionSubject,
-    /// Reason for the question: of a command line, the part that is asked about.
+    /// Reason for the question; for a command line, the part of the line that is asked about.
     pub why: String,
-    /// The rules that ask; the first is that of the first reason.
+    /// Rules that ask; the first of them asks for the first reason.
     #[serde(default)]
     pub rules: Vec<RuleName>,
-    /// Of a command line: the names of its commands that were not always allowed before.
+    /// Names of the commands of a command line that were not always allowed before; empty for other calls.
     pub commands: Vec<String>,
-    /// Scopes that "always" can have, the usual one first. Empty if the call is asked about every
-    /// time.
+    /// Scopes that "always" can have, the usual one first. Empty if the call is asked about every time.
     pub scopes: Vec<Scope>,
-    /// `true` if "always" can be saved, for later sessions, too.
+    /// `true` if "always" can also be saved for later sessions.
     #[serde(default)]
     pub can_save: bool,
 }
 
 impl Question {
-    /// The same with a reason and a rule before the others, which asks every time.
+    /// Returns the question with a further reason and rule in front. The rule asks every time, so that no "always" is
+    /// offered.
     #[must_use]
     pub(super) fn with(self, why: &str, rule: RuleName) -> Self {
         let why = format!("{why}; {}", self.why);
@@ -137,7 +137,7 @@ impl Question {
         Self { why, rules, scopes: Vec::new(), ..self }
     }
 
-    /// Returns whether "always" is no answer to it.
+    /// Returns whether the question is asked every time, so that no "always" is offered.
     pub fn every_time(&self) -> bool {
         self.scopes.is_empty()
     }
@@ -165,7 +165,7 @@ impl Question {
         format!("{} [{}]", self.why, rules.join("; "))
     }
 
-    /// Returns the scope that can be saved.
+    /// Returns the scope that can be saved for later sessions, if there is one.
     pub fn to_save(&self) -> Option<&Scope> {
         self.scopes.first().filter(|_| self.can_save)
     }
@@ -174,9 +174,9 @@ impl Question {
 /// Name of the rule that decided.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RuleName {
-    /// One of this program's own.
+    /// Built-in rule, by its name.
     BuiltIn(String),
-    /// One that somebody has written: a file and a line, or a setting.
+    /// Rule that a person has written, by its place: a file and a line, or a setting.
     Written(String),
 }
 

@@ -7,7 +7,7 @@ use tandem_shell::Word;
 use super::project::ProjectContent;
 use tandem_host::workspace::OutsideFile;
 
-/// One command of a command line, with its risk.
+/// One command of a command line, with its risk and the facts that the policy decides by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about one command")]
 pub struct AssessedCommand {
@@ -15,54 +15,56 @@ pub struct AssessedCommand {
     pub name: String,
     /// Prefix that an "always" would remember: `git commit`.
     pub prefix: String,
-    /// Program that an "always" for all its commands would remember: `git`. None where that would
-    /// allow any program.
+    /// Program that an "always" for every command of the program would remember: `git`. `None` for a program that runs
+    /// others, because the "always" would then allow any program.
     pub program: Option<String>,
-    /// Risk of running it.
+    /// Risk of running the command.
     pub risk: Risk,
     /// Name of the built-in rule that found the risk.
     pub rule: &'static str,
-    /// Further reasons to ask about it every time.
+    /// Further reasons to ask about the command every time, besides the one in `risk`.
     pub also: Vec<Finding>,
-    /// Files with secrets that it names, real paths.
+    /// Files with secrets that the command names, as real paths.
     pub secrets: Vec<PathBuf>,
     /// Files of the hidden home that the command names and reads.
     pub hidden: Vec<OutsideFile>,
-    /// `true` if it reads or changes secrets, and not only may.
+    /// `true` if the command certainly reads or changes secrets; `false` if the command at most may do so.
     pub tells_secrets: bool,
-    /// Files of the workspace that it writes by redirections, for people.
+    /// Description for people of the first redirection that writes an ordinary file of the workspace.
     pub writes: Option<String>,
-    /// Those of the files that can be run already, as written: an "always" for others does not
-    /// cover them.
+    /// Executable files that redirections overwrite, as written. An "always" remembers the names, and does not cover
+    /// other executable files.
     pub overwrites: Option<String>,
-    /// The command as rules know it: first without what does not matter, then as it was written,
-    /// then what it is wrapped in.
+    /// Forms of the command that rules are compared with: first the normalized form (git without those of its own
+    /// options that change nothing), then the form as written, the commands that it may run, and its wrappers.
     pub forms: Vec<Vec<Word>>,
-    /// `true` if its name stands for a program of the workspace: an "always" for the line may have been
-    /// given for another program.
+    /// `true` if the name stands for a program of the workspace. An "always" for the whole line does not cover the
+    /// command then, because that "always" may have been given for another program of the same name.
     pub own: bool,
-    /// Programs that it may run where the line is not given the variables of lines that only read.
+    /// Sentence on the program that the command may start although it only reads, unless the line is given the
+    /// variables of `Environment::of_reading`.
     pub relies: Option<String>,
-    /// `true` if it runs commands that are not seen here.
+    /// `true` if the command runs other commands that the assessment cannot see, from a script, a text or its input.
     pub hides: bool,
-    /// `true` if it may take away files of the workspace for good.
+    /// `true` if the command may remove files of the workspace for good.
     pub destroys: bool,
-    /// `true` if it names a file to change that takes effect by itself, and that the sandbox lets programs write.
+    /// `true` if the command changes a file that takes effect without a person running it, and that the sandbox lets
+    /// programs write: `package.json`.
     pub plants: bool,
-    /// Content of the files of a project that decide what it runs.
+    /// Content of the files of a project that decide what the command runs.
     pub content: ProjectContent,
-    /// `true` if it is git by its path (`/usr/bin/git`), and not known to only read.
+    /// `true` if the command calls git by a path (`/usr/bin/git`), and is not known to only read.
     pub changes_repository: bool,
-    /// `true` if it changes or deletes a file of the hidden home that it names.
+    /// `true` if the command changes or deletes a file of the hidden home that it names. The sandbox would not let it.
     pub changes_hidden: bool,
 }
 
 /// A reason to ask about a command every time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The reason in a few words.
+    /// Reason in a few words.
     pub why: String,
-    /// Name of the built-in rule that found it.
+    /// Name of the built-in rule that found the reason.
     pub rule: &'static str,
 }
 
@@ -71,7 +73,7 @@ pub struct Finding {
 pub enum Risk {
     /// Known to do nothing but read inside the workspace.
     None,
-    /// Harmless but for a file of the workspace that it writes.
+    /// Harmless, except that a redirection writes an ordinary file of the workspace.
     Writes(String),
     /// Not known to be harmless.
     Runs(String),
@@ -89,14 +91,15 @@ impl Risk {
         }
     }
 
-    /// Returns the greater of the two.
+    /// Returns the graver of two risks; of equal ones, the first.
     pub(super) fn or(self, other: Self) -> Self {
         if other.level() > self.level() { other } else { self }
     }
 }
 
 impl AssessedCommand {
-    /// Returns an entry for something that is no command of a name.
+    /// Returns an entry for a part of a line that is no ordinary command: an assignment, a redirection, a function, a
+    /// lone wrapper.
     pub(super) fn nameless(name: String, risk: Risk, rule: &'static str) -> Self {
         Self {
             prefix: name.clone(),
@@ -122,7 +125,7 @@ impl AssessedCommand {
         }
     }
 
-    /// The same with further risks, each found by a rule.
+    /// Returns the command with further risks, each with the rule that found it.
     pub(super) fn with<const N: usize>(mut self, found: [(Risk, &'static str); N]) -> Self {
         for (risk, rule) in found {
             self.add(risk, rule);
@@ -130,7 +133,8 @@ impl AssessedCommand {
         self
     }
 
-    /// Adds another risk, found by a rule: the gravest counts, and of equals the first.
+    /// Adds a risk that `rule` found. The gravest risk counts, and of equal ones the first; further reasons to ask
+    /// every time are collected in `also`.
     pub(super) fn add(&mut self, found: Risk, rule: &'static str) {
         let is_forced = matches!(self.risk, Risk::Forced(_));
         match found {
@@ -145,34 +149,34 @@ impl AssessedCommand {
         }
     }
 
-    /// Takes note that it has turned out to be harmless.
+    /// Marks the command as harmless: removes its risk, its further reasons and its secrets.
     pub(super) fn clear(&mut self) {
         (self.risk, self.rule) = (Risk::None, "read-only");
         (self.also, self.secrets, self.tells_secrets) = Default::default();
     }
 
-    /// Returns `true` if the command can work only outside of the sandbox, because the command changes a git repository or
-    /// a file of the hidden home.
+    /// Returns `true` if the command can work only outside of the sandbox, because it changes a git repository or a
+    /// file of the hidden home.
     pub(crate) fn must_leave(&self) -> bool {
         self.changes_git() || self.changes_hidden
     }
 
-    /// Returns whether it may change what git keeps.
+    /// Returns whether the command may change a git repository.
     pub(crate) fn changes_git(&self) -> bool {
         self.changes_repository || (self.name == "git" && self.risk != Risk::None)
     }
 
-    /// Returns whether it does no more than go somewhere in the workspace.
+    /// Returns whether the command is a `cd` within the workspace.
     pub fn only_goes(&self) -> bool {
         self.name == "cd" && self.risk == Risk::None
     }
 
-    /// Returns whether it does no more than read the workspace, with redirections aside.
+    /// Returns whether the command only reads the workspace, except for redirections that write ordinary files.
     pub(crate) fn only_reads(&self) -> bool {
         matches!(self.risk, Risk::None | Risk::Writes(_))
     }
 
-    /// Returns the reason why it is asked about.
+    /// Returns the reason to ask about the command; empty if there is none.
     pub fn why(&self) -> &str {
         match &self.risk {
             Risk::None => "",

@@ -3,16 +3,16 @@
 use super::assessed::Risk;
 use tandem_shell::{SimpleCommand, brief, variables};
 
-/// Returns the risk of a command's assignments, and the first variable that counts.
+/// Returns the first variable with the gravest risk among a command's assignments, and that risk with its rule.
 pub(super) fn risk(command: &SimpleCommand) -> (&str, (Risk, &'static str)) {
     let mut risk = Risk::None;
     let mut variable = "";
     for assignment in &command.assignments {
         let name = assignment.name.as_str();
         let source = brief(&assignment.source);
-        // Small letters are for the line itself, by custom, unless a command is given them.
+        // By custom, a variable in lower case is for the line itself. It matters only if a command is given it.
         let own = command.words.is_empty() && !name.contains(|c: char| c.is_ascii_uppercase());
-        // `IFS= read line` changes how that one line is split.
+        // `IFS= read line` only changes how `read` splits its one line.
         let splits = name == "IFS" && command.name() == Some("read");
         let found = if variables::decides_what_runs(name) && !splits {
             Risk::Forced(format!("`{source}` may change what is run"))

@@ -1,5 +1,4 @@
-//! Working directory of a line's commands, as far as it is known, and the paths that lead out of the
-//! workspace.
+//! Possible working directories of a line's commands, and the paths that lead out of the workspace.
 
 use std::fs;
 use std::io;
@@ -9,19 +8,20 @@ use std::path::{Component, Path, PathBuf};
 use super::repository::{self, is_bare};
 use tandem_shell::Word;
 
-/// A longer path is not looked up.
+/// Maximum length of a path that is looked up, in bytes.
 const MAX_PATH: usize = 4096;
-/// A longer text behind an option is not looked up, in bytes.
+/// Maximum length of bundled one-letter options that are searched for file names, in bytes. Longer ones count as
+/// outside the workspace.
 const MAX_GLUED: usize = 256;
-/// In directories with more entries than this, patterns are not looked up.
+/// Maximum number of directory entries that one pattern is compared with. Beyond it, the matches count as unknown.
 const MAX_ENTRIES: usize = 5_000;
 
 /// Possible working directories of the next command of a line.
 #[derive(Clone)]
 pub(super) struct Cwd<'a> {
-    /// The workspace, real paths.
+    /// Directories of the workspace, as real paths.
     roots: &'a [PathBuf],
-    /// Every directory that it may be, real paths; none if it may be any.
+    /// Directories that may be the working directory, as real paths; empty if any directory may be.
     here: Vec<PathBuf>,
 }
 
@@ -38,13 +38,14 @@ impl<'a> Cwd<'a> {
         self.roots
     }
 
-    /// Goes back to earlier directories.
+    /// Restores the directories from before a subshell.
     pub(super) fn back(&mut self, here: Vec<PathBuf>) {
         self.here = here;
     }
 
-    /// Goes to `path`, or, unless that is `certain`, perhaps stays. Without a path, anywhere; and
-    /// so through a link: what is above it for `cd` is not what is above it for others.
+    /// Follows a `cd` to `path`. Unless the `cd` is `certain` to succeed, the earlier directories stay possible. After
+    /// a `cd` without a known path or through a link, any directory is possible: below a link, `..` leads `cd` to
+    /// another directory than other programs.
     pub(super) fn go(&mut self, path: Option<&str>, certain: bool) {
         let straight = |path: &&str| {
             self.here.iter().all(|dir| real(dir, path).is_some_and(|real| real == plain(dir, path)))
@@ -57,13 +58,13 @@ impl<'a> Cwd<'a> {
             self.here.sort();
             self.here.dedup();
         }
-        // Each `cd` that is not certain may double them, and every path is looked up from all.
+        // Each uncertain `cd` may double the directories, and every path is looked up from each.
         if self.here.len() > 16 {
             self.here.clear();
         }
     }
 
-    /// Returns the working directory of a command that goes elsewhere itself.
+    /// Returns the working directory of a command that an option sends to another directory: `git -C path`.
     pub(super) fn moved(&self, path: Option<&str>) -> Self {
         let mut moved = self.clone();
         if path.is_some() {
@@ -72,19 +73,20 @@ impl<'a> Cwd<'a> {
         moved
     }
 
-    /// Returns whether the directory is inside the workspace.
+    /// Returns whether every possible working directory is inside the workspace; `false` if any directory is possible.
     pub(super) fn inside(&self) -> bool {
         !self.here.is_empty() && self.here.iter().all(|dir| self.contains(dir))
     }
 
-    /// Returns whether a path, seen from here, leads to something inside, whether or not it exists.
+    /// Returns whether a path leads into the workspace from every possible working directory, whether or not the file
+    /// exists.
     pub(super) fn reaches_inside(&self, path: &str) -> bool {
         self.reached(path).is_some_and(|reached| reached.iter().all(|path| self.contains(path)))
     }
 
-    /// Returns whether what may be glued to options of one letter is inside: of `-vflnk`, the files
-    /// `flnk`, `lnk`, `nk` and `k`, if there are such. Names only: with a slash it is a text, or
-    /// refused elsewhere.
+    /// Returns whether all existing files whose names may be glued to a one-letter option are inside the workspace: for
+    /// `-vflnk`, the files `flnk`, `lnk`, `nk` and `k`. A name with a slash is skipped: it is a text, or is refused
+    /// elsewhere.
     pub(super) fn has_glued(&self, text: &str) -> bool {
         let Some(letters) = text.strip_prefix('-').filter(|text| !text.starts_with('-')) else {
             return true;
@@ -97,7 +99,7 @@ impl<'a> Cwd<'a> {
             })
     }
 
-    /// Returns whether a file that a word names is there and can be run.
+    /// Returns whether a word may name an existing executable file.
     pub(super) fn can_run(&self, word: &Word) -> bool {
         let can_run = |path: &PathBuf| {
             let mode = fs::metadata(path).map(|found| found.permissions().mode());
@@ -106,8 +108,9 @@ impl<'a> Cwd<'a> {
         self.named(word).is_some_and(|named| named.iter().any(can_run))
     }
 
-    /// Returns the repository that git would work in, if that is not the one of the workspace itself:
-    /// anything may have written its configuration, which names commands. As seen from the root.
+    /// Returns the repository that git would work in, as seen from the workspace's directory, if it is not the
+    /// repository of the workspace itself. Anything may have written the configuration of such a repository, which
+    /// names commands that git runs.
     pub(super) fn other_repository(&self) -> Option<PathBuf> {
         let from_root = |dir: &Path| {
             let root = self.roots.iter().find(|root| dir.starts_with(root));
@@ -128,37 +131,37 @@ impl<'a> Cwd<'a> {
         self.here.iter().find_map(other)
     }
 
-    /// Returns whether a file of this name may be here or in a directory above.
+    /// Returns whether a file of this name may be in a working directory, or in a directory above it.
     pub(super) fn has_above(&self, name: &str) -> bool {
         let has = |dir: &Path| fs::symlink_metadata(dir.join(name)).is_ok();
         self.here.is_empty() || self.here.iter().any(|dir| dir.ancestors().any(has))
     }
 
-    /// Returns whether something that a word names may be a directory.
+    /// Returns whether a word may name a directory.
     pub(super) fn may_be_directory(&self, word: &Word) -> bool {
         self.named(word).is_none_or(|named| {
-            // The directory of a pattern is among them.
+            // The paths of a pattern include the directory that it is in, so that a look at them would tell nothing.
             word.glob.is_some() || named.iter().any(|path| path.is_dir())
         })
     }
 
-    /// Returns the reason why git may do more than read in the repositories of this directory.
+    /// Checks that git only reads in the repositories of the working directory. An error says why git may do more.
     pub(super) fn repositories_only_read(&self) -> Result<(), String> {
         repository::check(&self.here, self.roots)
     }
 
-    /// Returns a hook that git may run while it reads the repositories of this directory.
+    /// Returns a hook that git may run while it reads the repositories of the working directory.
     pub(super) fn hook(&self) -> Option<PathBuf> {
         repository::hook(&self.here)
     }
 
-    /// Returns whether everything that a word names is inside.
+    /// Returns whether every path that a word may name is inside the workspace.
     pub(super) fn has(&self, word: &Word) -> bool {
         self.named(word).is_some_and(|named| named.iter().all(|path| self.contains(path)))
     }
 
-    /// Returns the paths that a word names, seen from the root that they are in. None if not all of
-    /// them are inside.
+    /// Returns the paths that a word may name, relative to the directory of the workspace that holds each. `None` if a
+    /// path is outside, or not known.
     pub(super) fn inside_root(&self, word: &Word) -> Option<Vec<PathBuf>> {
         let from_root = |path: PathBuf| {
             let root = self.roots.iter().find(|root| path.starts_with(root));
@@ -167,8 +170,8 @@ impl<'a> Cwd<'a> {
         self.named(word)?.into_iter().map(from_root).collect()
     }
 
-    /// Returns the real paths of all that a word may name, and of the directory of its pattern. None if
-    /// that is not known, or if something that its pattern names looks like an option.
+    /// Returns the real paths that a word may name, and the directory of its pattern. `None` if the paths are not
+    /// known, if the pattern matches `..`, or if it matches a file whose name looks like an option.
     pub(super) fn named(&self, word: &Word) -> Option<Vec<PathBuf>> {
         let looks_like_option = |name: &[u8]| name.starts_with(b"-");
         if word.glob.is_some() && word.text.split('/').any(is_pattern_of_hidden) {
@@ -177,13 +180,14 @@ impl<'a> Cwd<'a> {
         self.matching(word, looks_like_option)
     }
 
-    /// Returns the real paths of all that a word may name, and of the directory of its pattern, also if some of
-    /// them look like options. `..` is not among them. None if that is not known.
+    /// Returns the real paths that a word may name, and the directory of its pattern, without `..` but with matches
+    /// that look like options. `None` if the paths are not known.
     pub(super) fn matched(&self, word: &Word) -> Option<Vec<PathBuf>> {
         self.matching(word, |_| false)
     }
 
-    /// `refuses`: names of the working directory for which the answer is `None`.
+    /// Returns the real paths that a word may name, and the directory of its pattern. `None` if the paths are not
+    /// known, or if a match in the working directory has a name that `refuses` accepts.
     fn matching(&self, word: &Word, refuses: impl Fn(&[u8]) -> bool) -> Option<Vec<PathBuf>> {
         let Some(glob) = word.glob else { return self.reached(&word.text) };
         let dir = word.text[..glob].rfind('/').map_or(0, |slash| slash + 1);
@@ -194,7 +198,8 @@ impl<'a> Cwd<'a> {
         Some(dirs.into_iter().chain(found).collect())
     }
 
-    /// Returns the real paths that a path leads to, seen from here, whether or not they exist.
+    /// Returns the real paths that a path leads to from the possible working directories, whether or not the files
+    /// exist. `None` if any directory is possible, or a path cannot be looked up.
     pub(super) fn reached(&self, path: &str) -> Option<Vec<PathBuf>> {
         let reached: Option<Vec<_>> = self.here.iter().map(|dir| real(dir, path)).collect();
         reached.filter(|reached| !reached.is_empty())
@@ -206,8 +211,8 @@ impl<'a> Cwd<'a> {
     }
 }
 
-/// Returns the real path that `path` leads to from the real directory `dir`; what does not exist leads
-/// to where it would be.
+/// Returns the real path that `path` leads to from the real directory `dir`. A file that does not exist counts as being
+/// where it would be. `None` for a path that is too long or cannot be looked up.
 fn real(dir: &Path, path: &str) -> Option<PathBuf> {
     if path.len() > MAX_PATH {
         return None;
@@ -236,7 +241,8 @@ fn plain(dir: &Path, path: &str) -> PathBuf {
     plain
 }
 
-/// Returns the path itself, or the target of the link that it is.
+/// Returns the real target of a link, or the path itself if it is none. `None` if the path cannot be looked up, or if
+/// the link leads nowhere.
 fn follow(path: PathBuf) -> Option<PathBuf> {
     match fs::symlink_metadata(&path) {
         Ok(metadata) if metadata.is_symlink() => fs::canonicalize(&path).ok(),
@@ -248,13 +254,14 @@ fn follow(path: PathBuf) -> Option<PathBuf> {
     }
 }
 
-/// Returns whether a pattern names `..`, too: `.*`.
+/// Returns whether a pattern also matches `..`, as `.*` does.
 fn is_pattern_of_hidden(part: &str) -> bool {
     part.starts_with('.') && part.contains(['*', '?', '['])
 }
 
-/// Returns at least every path that a pattern names below `dirs`, but for `..`. None if that cannot be said, or
-/// if the first part of the pattern names what is refused.
+/// Returns the paths that a pattern matches below `dirs`, except `..`. There may be too many of them, but never too
+/// few: of each part, only the beginning and the end are compared. `None` if a path cannot be looked up, if there are
+/// too many entries, or if the first part of the pattern matches a name that `refuses` accepts.
 fn matching(
     mut dirs: Vec<PathBuf>,
     pattern: &str,

@@ -13,7 +13,7 @@ use tandem_sandbox::SandboxMode;
 use tandem_shell::environment::{self, Value};
 use tandem_shell::{SimpleCommand, Word, brief};
 
-/// Directories where programs are looked for if nobody names any: bash's own default.
+/// Search path for programs if `PATH` is not set: bash's own default.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin:.";
 
 /// The environment that commands are started with.
@@ -24,12 +24,12 @@ pub struct Environment {
     hidden: Option<Arc<HiddenHome>>,
 }
 
-/// The sandbox that commands can have.
+/// Properties of the sandbox that commands can run in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SandboxSituation {
-    /// Mode of commands whose call names none; `None`: the approval mode decides.
+    /// Mode that the user has named; `None`: the approval mode decides.
     pub mode: Option<SandboxMode>,
-    /// `true` if what is protected in the workspace cannot be written.
+    /// `true` if the sandbox keeps protected files of the workspace from being written.
     pub protects: bool,
     /// `true` if commands can use the machine's network.
     pub network: bool,
@@ -38,7 +38,7 @@ pub struct SandboxSituation {
 /// Program of the workspace that a name stands for.
 enum FoundHere {
     Program(PathBuf),
-    /// It depends on where the command runs.
+    /// The program depends on the working directory, which is not known.
     Unsure,
 }
 
@@ -58,26 +58,26 @@ impl FoundHere {
 }
 
 impl Environment {
-    /// These variables.
+    /// Returns an environment of these variables, without a sandbox.
     pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let text = |text: OsString| text.to_string_lossy().into_owned();
         let variables = variables.into_iter().map(|(name, value)| (text(name), text(value)));
         Self { variables: variables.collect(), sandbox: None, hidden: None }
     }
 
-    /// The same with a sandbox for commands.
+    /// Returns the environment with a sandbox for commands.
     #[must_use]
     pub fn sandboxed(self, sandbox: Option<SandboxSituation>) -> Self {
         Self { sandbox, ..self }
     }
 
-    /// The same where the home is hidden from commands in the sandbox.
+    /// Returns the environment with a home that is hidden from commands in the sandbox.
     #[must_use]
     pub fn hiding(self, home: HiddenHome) -> Self {
         Self { hidden: Some(Arc::new(home)), ..self }
     }
 
-    /// Returns the home that is hidden from commands.
+    /// Returns the home that is hidden from commands in the sandbox.
     pub(super) fn hidden(&self) -> Option<&HiddenHome> {
         self.hidden.as_deref()
     }
@@ -91,14 +91,15 @@ impl Environment {
         self.variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns the variables that a command line is given besides its own if it only reads.
+    /// Returns the variables that a command line which only reads is given in addition to its environment. With them,
+    /// its commands start no other programs.
     pub fn of_reading(&self) -> Vec<(String, String)> {
         let known = self.get("GIT_CONFIG_COUNT").and_then(|count| count.parse().ok());
         environment::for_reading(known.unwrap_or(0))
     }
 
-    /// Returns the risk of what a command, and the programs that it is wrapped in, may run because
-    /// of the environment.
+    /// Returns the risk that a command, or a wrapper of the command, runs a program or code of the workspace because of
+    /// the environment.
     pub(super) fn risk(
         &self,
         command: &SimpleCommand,
@@ -110,9 +111,9 @@ impl Environment {
         names.fold(Risk::None, |risk, name| risk.or(self.risk_of(name, cwd)))
     }
 
-    /// Returns the risk that a program is, or runs, something of the workspace.
+    /// Returns the risk that the program of a name is one of the workspace, or runs code of the workspace.
     fn risk_of(&self, name: &str, cwd: &Cwd<'_>) -> Risk {
-        // A path says itself which program it is.
+        // A path names its program without the help of the environment.
         if name.contains('/') {
             return Risk::None;
         }
@@ -130,7 +131,7 @@ impl Environment {
         function.or_else(|| self.obeyed(name, cwd)).map_or(Risk::None, Risk::Runs)
     }
 
-    /// Returns the program of the workspace that a name stands for.
+    /// Returns the program of the workspace that a name surely stands for.
     pub(super) fn own_program(&self, name: &str, cwd: &Cwd<'_>) -> Option<PathBuf> {
         match self.found_here(name, cwd).filter(|_| !name.contains('/'))? {
             FoundHere::Program(path) => Some(path),
@@ -143,7 +144,7 @@ impl Environment {
         self.variables.iter().any(|(known, _)| exported.contains(known))
     }
 
-    /// Returns the program of the workspace that a name stands for, or may stand for.
+    /// Searches `PATH`, and returns the program of the workspace that a name stands for, or may stand for.
     fn found_here(&self, name: &str, cwd: &Cwd<'_>) -> Option<FoundHere> {
         let here = |path: &Path| Some(FoundHere::Program(path.to_owned()));
         for entry in self.get("PATH").unwrap_or(DEFAULT_PATH).split(':') {
@@ -165,7 +166,7 @@ impl Environment {
         None
     }
 
-    /// Returns the reason why a program obeys a variable that names something of the workspace.
+    /// Returns the reason to ask about a program that obeys a variable which leads it into the workspace.
     fn obeyed(&self, name: &str, cwd: &Cwd<'_>) -> Option<String> {
         for row in environment::obeyed_by(name) {
             for (variable, value) in self.variables.iter().filter(|(known, _)| row.is_named(known))
@@ -199,13 +200,13 @@ impl Environment {
         })
     }
 
-    /// Returns whether a path depends on where it is used, or is one of the workspace.
+    /// Returns whether a path is relative, or leads into the workspace.
     fn leads_here(&self, path: &str, cwd: &Cwd<'_>) -> bool {
         let is_number = path.chars().all(|c| c.is_ascii_digit());
         if path.is_empty() || is_number || path == "/dev/null" {
             return false;
         }
-        // A variable for tracing may be `true`, and the home directory is nobody's project.
+        // A variable for tracing may be `true`, which is no path. The home directory is no part of a project.
         if matches!(path, "true" | "false") || path.starts_with('~') {
             return false;
         }

@@ -8,20 +8,20 @@ use tandem_shell::options::value;
 use tandem_shell::reading::unknown;
 use tandem_shell::{Dynamic, SimpleCommand, Word, brief, prefix};
 
-/// Returns the repository that a call works in, if it is not the workspace's own.
+/// Returns the repository that a call of git works in, if it is not the repository of the workspace.
 pub(super) fn other_repository(command: &SimpleCommand, cwd: &Cwd<'_>) -> Option<PathBuf> {
     let directory = Git::read(command.args()).and_then(|git| git.directory);
     cwd.moved(directory).other_repository()
 }
 
-/// Returns the hook that a call which reads may run, for people.
+/// Returns a sentence for people on the hook that a reading call of git may run, if there is one.
 pub(super) fn hook(command: &SimpleCommand, cwd: &Cwd<'_>) -> Option<String> {
     let git = Git::read(command.args()).filter(|git| !git.words.is_empty())?;
     let hook = cwd.moved(git.directory).hook()?;
     Some(format!("`{}` may run the hook `{}`", command.brief(), hook.display()))
 }
 
-/// Returns the reason why a call is not known to be harmless.
+/// Checks that a call of git only reads inside the workspace. An error says why this is not known.
 pub(super) fn check(command: &SimpleCommand, cwd: &Cwd<'_>) -> Result<(), String> {
     let Some(git) = Git::read(command.args()).filter(|git| !git.words.is_empty()) else {
         return Err(format!("`{}` is not known to only read", command.brief()));
@@ -34,10 +34,10 @@ pub(super) fn check(command: &SimpleCommand, cwd: &Cwd<'_>) -> Result<(), String
     }
     let cwd = cwd.moved(git.directory);
     let known = |word: &Word| match value(&word.text) {
-        // From the top of the repository, which may be above the workspace.
+        // Such a path begins at the top of the repository, which may be above the workspace.
         _ if word.text.starts_with(":/") || word.text.starts_with(":(") => false,
         _ if word.glob.is_some() => cwd.has(word),
-        // Of an option of one letter a text as well as a path may follow at once.
+        // A one-letter option may have a text or a path glued to it.
         Some(text) if word.text.starts_with('-') && !word.text.starts_with("--") => {
             !text.contains('/') && cwd.has_glued(&word.text)
         }

@@ -7,7 +7,7 @@ use tandem_shell::reading::{self, Arguments, Reading, unknown};
 use tandem_shell::sed::Sed;
 use tandem_shell::{Dynamic, SimpleCommand, Word, brief, prefix};
 
-/// Returns the reason why a command is not known to be harmless.
+/// Checks that a command only reads inside the workspace. An error says why this is not known.
 pub(super) fn check(command: &SimpleCommand, cwd: &Cwd<'_>) -> Result<(), String> {
     let name = command.name().unwrap_or_default();
     let args = command.args();
@@ -36,7 +36,8 @@ pub(super) fn check(command: &SimpleCommand, cwd: &Cwd<'_>) -> Result<(), String
     }
 }
 
-/// Returns whether a program does no more than say which version it is.
+/// Returns whether a command only prints the version of its program. Below certain project files, a program runs
+/// another one instead.
 fn says_version(command: &SimpleCommand, cwd: &Cwd<'_>) -> bool {
     reading::version(command).is_some_and(|unless| !unless.iter().any(|file| cwd.has_above(file)))
 }
@@ -48,14 +49,15 @@ fn arguments_inside(
 ) -> Result<(), String> {
     let Arguments { operands, files: named, no_directories } = arguments;
     let mut all = operands.iter().copied().chain(&named);
-    // A pattern may match one.
+    // The command follows links in a directory, and a pattern may match a directory.
     if no_directories && all.any(|word| cwd.may_be_directory(word)) {
         return Err(format!("`{}` may follow links out of the workspace", command.brief()));
     }
     files(command, operands.into_iter().chain(&named), cwd)
 }
 
-/// Checks a command that reads no file: its words must stand for none.
+/// Checks a command whose arguments are texts and no files: every argument must be known, and a pattern must match only
+/// files inside the workspace.
 fn texts(command: &SimpleCommand, cwd: &Cwd<'_>) -> Result<(), String> {
     for word in command.args() {
         if word.dynamic > Dynamic::Number {
@@ -68,8 +70,8 @@ fn texts(command: &SimpleCommand, cwd: &Cwd<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that all words are known, and that these operands are inside, as are the files in
-/// the options.
+/// Checks that all arguments are known, and that the operands and the files which options name are inside the
+/// workspace.
 fn files<'a>(
     command: &SimpleCommand,
     operands: impl IntoIterator<Item = &'a Word>,

@@ -10,22 +10,22 @@ use tandem_shell::prefix::{ProjectFiles, project_files};
 
 use super::cwd::Cwd;
 
-/// Larger files are not read, in bytes.
+/// Maximum size of a file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// Content of the files of a project that decide what a command runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ProjectContent {
-    /// The command is not known to run what a project says.
+    /// The command is not known to run code that a project's files decide on.
     #[default]
     None,
-    /// Names of the files, for people, and the hash of them all.
+    /// Names of the files, for people, and one hash of all their paths and contents.
     Known(String),
-    /// Not known.
+    /// The files are not known, or cannot be read.
     Unknown,
 }
 
-/// Reads what decides on a command.
+/// Reads the files of a project that decide what a command runs.
 pub(super) fn content(command: &SimpleCommand, cwd: &Cwd<'_>) -> ProjectContent {
     let files = match project_files(command) {
         None => return ProjectContent::None,
@@ -39,8 +39,8 @@ pub(super) fn content(command: &SimpleCommand, cwd: &Cwd<'_>) -> ProjectContent 
     files.and_then(|files| hash(&files)).map_or(ProjectContent::Unknown, ProjectContent::Known)
 }
 
-/// Returns the files of these names in a directory, or in the nearest above it that has one; without any, one that
-/// may come up.
+/// Returns the files of these names in a directory, or, with `above`, in the nearest directory from there upwards that
+/// has one. If there is none, returns the path of the last name, whose file may be created later.
 fn named(directory: &Path, names: &[String], above: bool) -> Vec<PathBuf> {
     let there = |directory: &Path| -> Vec<PathBuf> {
         let paths = names.iter().map(|name| directory.join(name));
@@ -51,7 +51,8 @@ fn named(directory: &Path, names: &[String], above: bool) -> Vec<PathBuf> {
     found.unwrap_or_else(|| names.last().map(|name| directory.join(name)).into_iter().collect())
 }
 
-/// Returns the names of files and the hash of their paths and contents; `None` if one cannot be read.
+/// Returns the names of files, and one hash of their paths and contents; `None` if a file cannot be read. A missing
+/// file has a hash, too, so that its creation changes the result.
 fn hash(files: &[PathBuf]) -> Option<String> {
     let mut all = Vec::new();
     for file in files {

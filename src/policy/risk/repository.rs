@@ -8,27 +8,27 @@ use std::path::{Path, PathBuf};
 use tandem_content::bounded;
 use tandem_shell::git_config::{PathRule, Setting, settings};
 
-// The files of a repository may be anybody's: without these limits one could hold up every question.
+// A stranger may have written the files of a repository. Without these limits, huge files would hold up every question.
 
-/// A longer configuration file is not read, in bytes.
+/// Maximum size of a configuration file, in bytes. A larger one is an error.
 const MAX_CONFIG: u64 = 1024 * 1024;
-/// A longer `HEAD` is none, in bytes.
+/// Maximum size of a `HEAD`, in bytes. A larger file does not count as a `HEAD`.
 const MAX_HEAD: u64 = 4096;
-/// A larger index is not read, in bytes.
+/// Maximum size of an index, in bytes. A larger one is an error.
 const MAX_INDEX: u64 = 256 * 1024 * 1024;
-/// More repositories than this are not read.
+/// Maximum number of repositories that are read, submodules included. More are an error.
 const MAX_REPOSITORIES: usize = 500;
 
-/// A repository.
+/// A git repository, or a directory that git may take for one.
 struct Repository {
-    /// Git's own directory: `.git`, or the one that a file of this name gives.
+    /// Git directory: `.git`, or the directory that a file of this name points to.
     git: PathBuf,
-    /// The directory that it is checked out in; none of a bare one.
+    /// Directory of the work tree; `None` for a bare repository.
     worktree: Option<PathBuf>,
 }
 
-/// Hooks that git runs when something is changed, fetched or sent, and not while it reads. A later
-/// git may know more of those that it does.
+/// Hooks that git runs only while a command changes, fetches or sends something, and not while it reads. Any other hook
+/// counts as one that runs while git reads, because a later git may have more of these.
 const HOOKS_OF_CHANGES: &[&str] = &[
     "applypatch-msg",
     "commit-msg",
@@ -53,16 +53,15 @@ const HOOKS_OF_CHANGES: &[&str] = &[
     "update",
 ];
 
-/// Returns the reason why git may do more than read in one of these directories.
+/// Checks that git only reads in these directories. An error says why git may do more.
 pub(super) fn check(directories: &[PathBuf], roots: &[PathBuf]) -> Result<(), String> {
     visit(directories, |repository| repository.check(roots))
 }
 
-/// Returns a hook that git may run while it reads in one of these directories, if it is not told to
-/// run none.
+/// Returns a hook that git may run while it reads in one of these directories, unless git is told to run no hooks.
 pub(super) fn hook(directories: &[PathBuf]) -> Option<PathBuf> {
     let mut found = None;
-    // What cannot be read is asked about already.
+    // An error is ignored here, because `check` has made the command a question for the same error.
     let _ = visit(directories, |repository| {
         if found.is_none() {
             found = repository.hook()?;
@@ -96,8 +95,7 @@ fn visit(
     Ok(())
 }
 
-/// Returns every repository that git may find from a directory, looking upwards as git does: all of
-/// them until one that git surely takes.
+/// Returns the repositories that git may find from a directory upwards, up to the first that git surely takes.
 fn discovered(directory: &Path) -> Result<Vec<Repository>, String> {
     let mut found = Vec::new();
     for above in directory.ancestors() {
@@ -120,7 +118,7 @@ fn discovered(directory: &Path) -> Result<Vec<Repository>, String> {
     Ok(found)
 }
 
-/// Returns the repository that is checked out in a directory, if there may be one.
+/// Returns the repository whose work tree is a directory, if git may take it for one.
 fn checked_out(directory: &Path) -> Result<Option<Repository>, String> {
     let dot = directory.join(".git");
     let git = if dot.is_file() {
@@ -131,14 +129,15 @@ fn checked_out(directory: &Path) -> Result<Option<Repository>, String> {
     } else {
         dot
     };
-    // Without it, git takes nothing for a repository.
+    // Git takes no directory without a `HEAD` for a repository.
     let may_be = fs::symlink_metadata(git.join("HEAD")).is_ok();
     Ok(may_be.then(|| Repository { git, worktree: Some(directory.to_owned()) }))
 }
 
-/// Returns whether git would take a directory for a repository because of what is in it.
+/// Returns whether git would take a directory itself for a repository, without a `.git` in it, because of the files in
+/// it.
 pub(super) fn is_bare(dir: &Path) -> bool {
-    // Git is content with a link that leads nowhere, and with objects and refs elsewhere.
+    // Git also accepts a `HEAD` that is a broken link, and objects and refs in another directory (`commondir`).
     let has = |name: &str| fs::symlink_metadata(dir.join(name)).is_ok();
     has("HEAD") && ((has("objects") && has("refs")) || has("commondir"))
 }
@@ -150,7 +149,7 @@ impl Repository {
         Ok(common.map_or_else(|| self.git.clone(), |path| self.git.join(path.trim_end())))
     }
 
-    /// Returns whether git surely takes the directory for a repository and looks no further.
+    /// Returns whether git surely takes the directory for a repository, and looks no further upwards.
     fn is_valid(&self) -> bool {
         let Ok(common) = self.common() else { return false };
         let head = read(&self.git.join("HEAD"), MAX_HEAD).ok().flatten().unwrap_or_default();
@@ -160,7 +159,7 @@ impl Repository {
         names && common.join("objects").is_dir() && common.join("refs").is_dir()
     }
 
-    /// Returns the repository's own settings, with the files that they are in.
+    /// Returns the settings in the repository's configuration files, with the file of each.
     fn settings(&self) -> Result<Vec<(PathBuf, Vec<Setting>)>, String> {
         let common = self.common()?;
         let files = [
@@ -178,7 +177,7 @@ impl Repository {
         Ok(found)
     }
 
-    /// Returns a hook that git may run while it reads.
+    /// Returns a hook of the repository that git may run while it reads.
     fn hook(&self) -> Result<Option<PathBuf>, String> {
         let mut directories = vec![self.common()?.join("hooks")];
         for (_, settings) in self.settings()? {
@@ -199,7 +198,7 @@ impl Repository {
         Ok(entries.find_map(|entry| Some(entry.ok()?.path()).filter(may_run)))
     }
 
-    /// Returns the reason why git may do more than read because of the configuration.
+    /// Checks that no setting of the repository makes git do more than read. An error names the setting.
     fn check(&self, roots: &[PathBuf]) -> Result<(), String> {
         for (file, settings) in self.settings()? {
             for setting in settings {
@@ -231,7 +230,7 @@ impl Repository {
         match (rule, real(&base.join(&setting.value))) {
             (PathRule::Worktree, Some(path)) => real(worktree) == Some(path),
             (PathRule::Inside, Some(path)) => roots.iter().any(|root| path.starts_with(root)),
-            // What is not there is not read.
+            // A path that does not exist is not read.
             (rule, None) => rule == PathRule::Inside,
         }
     }
@@ -250,8 +249,8 @@ impl Repository {
     }
 }
 
-/// Returns the paths of other repositories in an index (versions 2 to 4, with SHA-1). None if it is
-/// another one, or in several files.
+/// Returns the paths of the submodules in an index (versions 2 to 4, with SHA-1). `None` if the index has another
+/// format, or is split into several files.
 fn gitlinks(index: &[u8]) -> Option<Vec<PathBuf>> {
     /// Bytes of an entry before its path: times, numbers, the object's name and the path's flags.
     const FIXED: usize = 62;
@@ -270,6 +269,7 @@ fn gitlinks(index: &[u8]) -> Option<Vec<PathBuf>> {
         let flags = u16::from_be_bytes(index.get(at + FLAGS..at + FIXED)?.try_into().ok()?);
         let mut name = at + FIXED + if flags & EXTENDED == 0 { 0 } else { 2 };
         if version == 4 {
+            // Version 4 gives a path by the bytes to drop from the end of the path before, and the bytes to append.
             let (strip, after) = variable_length(index, name)?;
             path.truncate(path.len().checked_sub(strip)?);
             name = after;
@@ -282,11 +282,12 @@ fn gitlinks(index: &[u8]) -> Option<Vec<PathBuf>> {
             found.push(PathBuf::from(String::from_utf8(path.clone()).ok()?));
         }
         let end = name + length;
-        // From one to eight zeros, up to a multiple of eight.
+        // An entry ends with one to eight zeros, up to a multiple of eight bytes.
         at = if version == 4 { end + 1 } else { at + ((end - at) / 8 + 1) * 8 };
     }
     let end = index.len().checked_sub(CHECKSUM)?;
     while at < end {
+        // The extension `link` marks an index whose entries are partly in another file.
         if index.get(at..at + 4)? == b"link" {
             return None;
         }
@@ -295,7 +296,7 @@ fn gitlinks(index: &[u8]) -> Option<Vec<PathBuf>> {
     Some(found)
 }
 
-/// A number as the index writes those of any length, and where it ends.
+/// Returns a number in the variable-length encoding of the index, and the offset behind the number.
 fn variable_length(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
     let mut byte = *bytes.get(at)?;
     let mut number = usize::from(byte & 127);
@@ -313,7 +314,7 @@ fn read(path: &Path, max: u64) -> Result<Option<String>, String> {
     text.map(Some).map_err(|_| format!("`{}` is not UTF-8", path.display()))
 }
 
-/// A file's content; none if there is no such file.
+/// Returns the content of a file; `None` if there is no such file.
 fn read_bytes(path: &Path, max: u64) -> Result<Option<Vec<u8>>, String> {
     match bounded::read(path, max) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -337,10 +338,10 @@ mod tests {
 
     use super::*;
 
-    /// Time for a look at a repository, which takes milliseconds.
+    /// Time limit for reading a repository, which takes milliseconds.
     const LOOK_LIMIT: Duration = Duration::from_secs(20);
 
-    /// Looks at a repository one file of which a test has made into something else.
+    /// Reads a repository in which `make` replaces one file.
     fn check(file: &str, make: impl Fn(&Path)) {
         let dir = tempfile::tempdir().unwrap();
         let git = dir.path().join(".git");
@@ -354,7 +355,8 @@ mod tests {
         let directory = dir.path().to_owned();
         thread::spawn(move || sender.send(discovered(&directory).map(|found| found.len())));
         let found = receiver.recv_timeout(LOOK_LIMIT).expect("the look at a repository goes on");
-        // It is looked at, and git may well look further.
+        // The repository is found, or the fault is an error, and the search ends in time. Git may search further
+        // upwards.
         assert_ne!(found, Ok(0), "{file}");
     }
 

@@ -14,21 +14,21 @@ use tandem_host::workspace::OutsideFile;
 use tandem_shell::options::value;
 use tandem_shell::{Dynamic, RedirectKind, SimpleCommand, Word, brief, every_time, reading};
 
-/// In more than so many directories and files, secrets are not looked for.
+/// Maximum number of directory entries that one search for secrets looks at.
 const MAX_ENTRIES: usize = 50_000;
 
-/// Bytes of an ignore file that are looked at.
+/// Maximum size of an ignore file that is read, in bytes.
 const MAX_IGNORE_FILE: u64 = 1 << 20;
 
-/// A longer option has no file's name glued to it.
+/// Maximum length of an option that is searched for glued file names, in bytes.
 const MAX_GLUED: usize = 256;
 
 /// Secrets that a command may read or change.
 pub(super) struct SecretFinding {
     pub(super) risk: Risk,
-    /// The files that it names, real paths.
+    /// Secret files that the command names, as real paths.
     pub(super) files: Vec<PathBuf>,
-    /// `true` if it does, and not only may.
+    /// `true` if the command certainly reads or changes a secret; `false` if the command at most may do so.
     pub(super) is_certain: bool,
 }
 
@@ -44,11 +44,11 @@ pub(super) struct SecretFinder<'a> {
     variables: Variables<'a>,
     hidden: Option<&'a HiddenHome>,
     roots: &'a [PathBuf],
-    /// A secret of the workspace, if there is one, once searched for.
+    /// A secret of the workspace, if there is one. The search is made once, when it is first needed.
     any: OnceCell<Option<PathBuf>>,
 }
 
-/// Files that a word names, and whether only running would tell of others.
+/// Files that a word may name. `is_open`: the word may name further files, which are known only when the command runs.
 struct NamedFiles {
     files: Vec<PathBuf>,
     is_open: bool,
@@ -64,7 +64,7 @@ impl<'a> SecretFinder<'a> {
         Self { secrets, variables, hidden, roots, any: OnceCell::new() }
     }
 
-    /// Returns whether a command changes files of the hidden home that it names, which it cannot in the sandbox.
+    /// Returns whether a command changes files of the hidden home that it names; in the sandbox it cannot change them.
     pub(super) fn changes_hidden(&self, command: &SimpleCommand, cwd: &Cwd<'_>) -> bool {
         let Some(hidden) = self.hidden else { return false };
         let changed = every_time::changed_for_sure(command);
@@ -72,7 +72,7 @@ impl<'a> SecretFinder<'a> {
         files.any(|path| hidden.asked_about(&path).is_some())
     }
 
-    /// Returns the files of the hidden home that a command names, but for those that it changes.
+    /// Returns the files of the hidden home that a command names, without the files that the command changes.
     pub(super) fn hidden(&self, command: &SimpleCommand, cwd: &Cwd<'_>) -> Vec<OutsideFile> {
         let Some(hidden) = self.hidden else { return Vec::new() };
         let changed = every_time::changed_for_sure(command);
@@ -105,7 +105,7 @@ impl<'a> SecretFinder<'a> {
         if reading::looks_at_names(name) {
             return none;
         }
-        // Names that are no secret themselves can be listed.
+        // `ls` shows only names, and names are no secrets unless they are below a directory of secrets.
         let lists = name == "ls";
         let words = command.args().iter().filter(|word| !lists || self.leads_below(word, cwd));
         let words: Vec<_> = words.collect();
@@ -129,13 +129,14 @@ impl<'a> SecretFinder<'a> {
         self.possible(command).filter(|_| prints).unwrap_or(none)
     }
 
-    /// Returns the finding of a command of which only running would tell whether it reads a secret.
+    /// Returns the finding for a command that may read a secret of the workspace, which is known only when the command
+    /// runs; `None` if the workspace has no secret.
     fn possible(&self, command: &SimpleCommand) -> Option<SecretFinding> {
         let search = || {
             let mut left = MAX_ENTRIES;
             let mut roots = self.roots.iter();
             let found = roots.find_map(|root| first(root, true, self.secrets, &mut left));
-            // Of too many nobody knows.
+            // A workspace with too many files to search counts as one that has a secret.
             found.or_else(|| (left == 0).then(|| self.roots.first().cloned()).flatten())
         };
         let file = self.any.get_or_init(search).as_ref()?;
@@ -148,8 +149,8 @@ impl<'a> SecretFinder<'a> {
         Some(SecretFinding { risk: Risk::Forced(why), files: Vec::new(), is_certain: false })
     }
 
-    /// Returns the finding of words that name secrets that count: all of a word, or what an option has at its
-    /// end.
+    /// Returns the finding for words that name secrets, as a whole or as the value of an option. `counts` selects the
+    /// paths that matter.
     fn named(
         &self,
         words: &[&Word],
@@ -185,7 +186,7 @@ impl<'a> SecretFinder<'a> {
                 Some(paths) => named.files.extend(paths),
                 None => named.is_open = true,
             }
-            // The value of an option or an operand is a path, too: `--file=.env`, `if=.env`.
+            // The value of an option or an operand may be a path, too: `--file=.env`, `if=.env`.
             let values = [value(&word.text), word.text.split_once('=').map(|(_, value)| value)];
             let values = values.into_iter().flatten();
             let values = values.filter(|path| !path.is_empty() && *path != word.text);
@@ -195,15 +196,15 @@ impl<'a> SecretFinder<'a> {
         named
     }
 
-    /// Returns whether a word names a directory of secrets, or something in one.
+    /// Returns whether a word names a directory of secrets, or a file in one.
     fn leads_below(&self, word: &Word, cwd: &Cwd<'_>) -> bool {
         let mut files = self.files(word, cwd).files.into_iter();
         files.any(|path| self.secrets.why(&path.join("any")).is_some())
     }
 }
 
-/// Returns the reason to ask about a word that names a secret among git's objects: `HEAD:.env`. It need not be
-/// in the directory.
+/// Returns the reason to ask about a word that names a secret among git's objects: `HEAD:.env`. The file need not be in
+/// the work tree.
 fn object(word: &Word, secrets: &Secrets) -> Option<String> {
     let (_, path) = word.text.rsplit_once(':')?;
     let why = secrets.why(&Path::new("/").join(path))?;
@@ -221,17 +222,18 @@ fn glued(text: &str, cwd: &Cwd<'_>) -> Vec<PathBuf> {
     paths.filter(|path| path.exists()).collect()
 }
 
-/// Returns the secrets below the directories that a command searches.
+/// Returns the finding for a command that searches directories, with the first secret below them.
 fn below(command: &SimpleCommand, cwd: &Cwd<'_>, secrets: &Secrets) -> SecretFinding {
     let operands = reading::operands(command);
     let words = operands.clone().unwrap_or_else(|| command.args().iter().collect());
     let given = words.into_iter().filter_map(|word| cwd.named(word)).flatten();
     let mut directories: Vec<_> = given.filter(|path| path.is_dir()).collect();
-    // Of what is not known to be an operand, a word may be a pattern or an option's value.
+    // Without operands the command searches the working directory. If the operands are not known, it may do so, because
+    // each word may be a search pattern or the value of an option.
     if operands.is_none_or(|operands| operands.is_empty()) {
         directories.extend_from_slice(cwd.here());
     }
-    // What is outside is asked about anyway.
+    // Directories outside the workspace are asked about anyway.
     directories.retain(|dir| cwd.contains(dir));
     let inside = directories.iter().find_map(|dir| Some((dir, secrets.why(&dir.join("any"))?)));
     if let Some((dir, why)) = inside {
@@ -259,7 +261,8 @@ fn below(command: &SimpleCommand, cwd: &Cwd<'_>, secrets: &Secrets) -> SecretFin
     SecretFinding { risk, files: Vec::new(), is_certain: false }
 }
 
-/// Returns whether an ignore file of the project makes hidden files seen that may be secrets.
+/// Returns whether a file is an ignore file with an exception (`!`) that makes a search include hidden files which may
+/// be secrets.
 fn shows_hidden(path: &Path, secrets: &Secrets) -> bool {
     const FILES: [&str; 3] = [".gitignore", ".ignore", ".rgignore"];
     if !path.file_name().is_some_and(|name| FILES.iter().any(|file| name == *file)) {
@@ -278,7 +281,8 @@ fn shows_hidden(path: &Path, secrets: &Secrets) -> bool {
     })
 }
 
-/// The first secret below a directory. What git keeps of its own is left out.
+/// Returns the first secret below a directory, without `.git`. `hidden`: hidden files are searched, too. `left`: number
+/// of entries that may still be looked at. The search ends without a result when `left` is used up.
 fn first(dir: &Path, hidden: bool, secrets: &Secrets, left: &mut usize) -> Option<PathBuf> {
     let mut waiting = vec![dir.to_owned()];
     let mut hidden = hidden;

@@ -12,8 +12,8 @@ static LIST: LazyLock<NameList> =
 static UNPROTECTED: LazyLock<NameList> =
     LazyLock::new(|| NameList::new(unprotected_files()).expect("a test reads the list"));
 
-/// Returns whether a change of a file is asked about every time, and the sandbox lets programs make it. The path is
-/// as seen from the workspace.
+/// Returns whether a file is sensitive, and writable in the sandbox because package managers and build tools write it.
+/// The path is as seen from the workspace.
 pub(super) fn is_unprotected(path: &Path) -> bool {
     UNPROTECTED.why(path).is_some()
 }
@@ -28,7 +28,7 @@ pub fn sensitive(path: &Path) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    /// Files that were once written without a question, and other names that people know.
+    /// Files that an earlier version wrote without a question, and other well-known names.
     const LISTED: &[&str] = &[
         ".devcontainer.json",
         ".devcontainer/devcontainer.json",

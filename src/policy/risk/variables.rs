@@ -7,14 +7,14 @@ use super::cwd::Cwd;
 use super::environment::Environment;
 use tandem_shell::{Assignment, SimpleCommand, Step, Word, expansions, variables};
 
-/// Maximum number of variables whose values name each other.
+/// Maximum depth of variables whose values name other variables.
 const MAX_DEPTH: usize = 4;
 
-/// The variables of a line.
+/// The variables of a line, with the values that they may have.
 pub(super) struct Variables<'a> {
     environment: &'a Environment,
-    /// Values that the line gives, as written: all of a variable, whatever their order. `None` is one that only
-    /// running would tell.
+    /// Values that the line assigns to each variable, as written and without their order. `None` is a value that is
+    /// known only when the line runs.
     given: BTreeMap<String, Vec<Option<String>>>,
     /// `true` if the line may give any variable a value.
     is_open: bool,
@@ -44,8 +44,8 @@ impl<'a> Variables<'a> {
         variables
     }
 
-    /// Returns the words that a word comes to stand for, as far as they are known, and whether it may come to
-    /// stand for others.
+    /// Returns the words that a word may expand to, as far as they are known, and whether the word may expand to
+    /// others.
     pub(super) fn expand(&self, word: &Word, cwd: &Cwd<'_>) -> (Vec<Word>, bool) {
         if word.is_filled_in {
             return (Vec::new(), true);
@@ -91,7 +91,8 @@ impl<'a> Variables<'a> {
         self.given.entry(name.to_owned()).or_default().push(value.map(str::to_owned));
     }
 
-    /// Takes note of the variables that a command sets; `loops`: those of loops that have just begun.
+    /// Records the variables that a command sets. `loops` receives the variables of `for` loops, whose words may follow
+    /// in a later step.
     fn run(&mut self, command: &SimpleCommand, loops: &mut Vec<String>) {
         for Assignment { name, source } in &command.assignments {
             if source.starts_with("for ") {
@@ -112,7 +113,7 @@ impl<'a> Variables<'a> {
         }
     }
 
-    /// Takes note of the variable that an argument of a setting command names: `F=.env`, `F`.
+    /// Records the variable that an argument of a setting command names: `F=.env`, `F`.
     fn set(&mut self, word: &Word) {
         let text = if word.literal().is_some() { &word.text } else { &word.source };
         let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');

@@ -1,4 +1,4 @@
-//! Files that commands write, by redirections or because they are given them.
+//! Files that commands write, by redirections or by arguments.
 
 use super::assessed::Risk;
 use super::cwd::Cwd;
@@ -6,7 +6,7 @@ use super::sensitive::{is_unprotected, sensitive};
 use tandem_shell::options::value;
 use tandem_shell::{Dynamic, Redirect, RedirectKind, SimpleCommand, Word, brief, every_time};
 
-/// Returns the files that redirections write and that can be run already, as written.
+/// Returns the executable files that redirections overwrite, as written and joined by ` > `; `None` if there are none.
 pub(super) fn overwritten(redirects: &[Redirect], cwd: &Cwd<'_>) -> Option<String> {
     let can_run = |redirect: &&Redirect| {
         redirect.kind == RedirectKind::Write && cwd.can_run(&redirect.target)
@@ -16,7 +16,8 @@ pub(super) fn overwritten(redirects: &[Redirect], cwd: &Cwd<'_>) -> Option<Strin
     (!files.is_empty()).then(|| files.join(" > "))
 }
 
-/// Returns the risk of a command's redirections, and the reason if one writes a file of the workspace.
+/// Returns the risk of a command's redirections, and a description of the first one that writes an ordinary file of the
+/// workspace.
 pub(super) fn redirects_risk(
     redirects: &[Redirect],
     cwd: &Cwd<'_>,
@@ -75,8 +76,8 @@ pub(super) fn arguments_concern(args: &[Word], cwd: &Cwd<'_>) -> Option<String> 
     None
 }
 
-/// Returns whether a command names a file to change that takes effect by itself, and that the sandbox lets programs
-/// write.
+/// Returns whether a command changes a file that takes effect without a person running it, and that the sandbox lets
+/// programs write.
 pub(super) fn plants(command: &SimpleCommand, cwd: &Cwd<'_>) -> bool {
     let is_write = |redirect: &&Redirect| redirect.kind == RedirectKind::Write;
     let redirected = command.redirects.iter().filter(is_write).map(|it| it.target.clone());
@@ -87,7 +88,7 @@ pub(super) fn plants(command: &SimpleCommand, cwd: &Cwd<'_>) -> bool {
     })
 }
 
-/// Returns an argument as the file that it may name; `None` of an option without a value.
+/// Returns the file that an argument may name; `None` for an option without a value.
 fn named_file(word: &Word) -> Option<Word> {
     let mut file = word.clone();
     if word.glob.is_none() {

@@ -1,8 +1,8 @@
 //! Patterns of rules for command lines.
 //!
-//! A rule that allows is taken at its word: only a command that surely fits is allowed. A rule that
-//! denies or asks also fits the same command written in another way; where only running the command
-//! would tell, the command is asked about.
+//! A rule that allows is read narrowly: it allows only a command that surely fits. A rule that denies or asks also fits
+//! the same command written in another way; if only running the command would tell whether the rule fits, the command
+//! is asked about.
 
 use regex::Regex;
 use serde_json::Value;
@@ -16,16 +16,16 @@ use tandem_shell::{Dynamic, Word};
 /// Pattern of the commands that a rule is about.
 #[derive(Debug, Clone)]
 pub(super) enum CommandPattern {
-    /// Those that begin with the words of one of these.
+    /// Commands that begin with the words of one of these prefixes.
     Prefixes(Vec<Vec<String>>),
-    /// Those that begin with the words of none of these.
+    /// Commands that begin with the words of none of these prefixes.
     AllBut(Vec<Vec<String>>),
-    /// Those whose text this matches at the beginning.
+    /// Commands whose text this expression matches at the beginning.
     Regex(Regex),
 }
 
 impl CommandPattern {
-    /// Returns whether it names the commands that are meant.
+    /// Returns whether the pattern names commands, and not only exceptions.
     pub(super) fn names(&self) -> bool {
         matches!(self, Self::Prefixes(_) | Self::Regex(_))
     }
@@ -36,7 +36,7 @@ impl CommandPattern {
             Subject::Call => Certainty::No,
             Subject::Unclear(_) if matches!(self, Self::AllBut(_)) => sure(restricts),
             Subject::Line(line) => sure(self.matches_line(line, restricts)),
-            // Whatever it runs, that is not known to be what a rule allows.
+            // The commands of such a line are not known to be commands that a rule allows.
             Subject::Unclear(line) if !restricts || self.matches_line(line, true) => {
                 sure(restricts)
             }
@@ -49,7 +49,7 @@ impl CommandPattern {
     fn matches_line(&self, line: &str, restricts: bool) -> bool {
         match self {
             Self::Regex(regex) => regex.is_match(line),
-            // The commands are looked at one by one.
+            // The exceptions are compared with each command of the line.
             Self::AllBut(_) => false,
             Self::Prefixes(_) if restricts => false,
             Self::Prefixes(prefixes) => {
@@ -59,7 +59,7 @@ impl CommandPattern {
         }
     }
 
-    /// Returns whether this is surely one of the commands.
+    /// Returns whether a command surely fits, in its normalized form.
     fn covers(&self, command: &AssessedCommand) -> bool {
         let Some(form) = command.forms.first() else { return false };
         match self {
@@ -69,7 +69,7 @@ impl CommandPattern {
         }
     }
 
-    /// Returns whether this is, or may be, one of the commands, however it is written.
+    /// Returns the certainty that a command fits, in any of its forms.
     fn catches(&self, command: &AssessedCommand) -> Certainty {
         if let Self::AllBut(prefixes) = self {
             return sure(!command.forms.first().is_some_and(|form| covered(form, prefixes)));
@@ -89,7 +89,7 @@ impl CommandPattern {
     }
 }
 
-/// Returns whether a rule's pattern for arguments fits a call. For a command line, each of its commands
+/// Returns the certainty that a rule's pattern for arguments fits a call. For a command line, each of its commands
 /// stands in place of the line.
 pub(super) fn args(
     pattern: &Regex,
@@ -124,7 +124,7 @@ pub(super) fn args(
     }
 }
 
-/// Returns whether a command surely begins with the words of one of these.
+/// Returns whether a command surely begins with the words of one of these prefixes.
 fn covered(form: &[Word], prefixes: &[Vec<String>]) -> bool {
     prefixes.iter().any(|prefix| {
         let words: Option<Vec<&str>> = form.iter().take(prefix.len()).map(Word::literal).collect();
@@ -140,14 +140,14 @@ fn borrowed(words: &[String]) -> Vec<&str> {
     words.iter().map(String::as_str).collect()
 }
 
-/// Returns a command as one text: where a word's text may be taken for several words, or is not known, as
-/// it was written.
+/// Returns a command as one text. A word is given as it was written if its text is not known, or may be taken for
+/// several words.
 fn written(form: &[Word]) -> String {
     form.iter().map(Word::plain).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns a command in every way in which a pattern may know it: with quotes and without, with its
-/// program's directory and without.
+/// Returns a command in every spelling that a pattern may fit: with and without quotes, with and without the directory
+/// of its program.
 fn texts(form: &[Word]) -> Vec<String> {
     let bare = form.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
     let mut texts = vec![written(form), bare];
@@ -162,12 +162,12 @@ fn texts(form: &[Word]) -> Vec<String> {
     texts
 }
 
-/// Returns whether a command has parts that only running it would tell.
+/// Returns whether a command has words that are known only when it runs.
 fn is_open(form: &[Word]) -> bool {
     form.iter().any(|word| word.dynamic > Dynamic::Number)
 }
 
-/// Returns whether a command begins with these words, or may: options may stand anywhere.
+/// Returns the certainty that a command begins with these words; options may stand anywhere.
 fn begins(form: &[Word], prefix: &[String]) -> Certainty {
     let (Some((program, args)), Some((wanted, rest))) = (form.split_first(), prefix.split_first())
     else {
@@ -178,7 +178,7 @@ fn begins(form: &[Word], prefix: &[String]) -> Certainty {
         Some(name) if !is_program(name, wanted) => return Certainty::No,
         Some(_) => {}
     }
-    // Whatever it is, it may be what is meant.
+    // A word that is known only when the command runs may be the word that the rule names.
     let known = args.iter().zip(rest).take_while(|(word, wanted)| word.literal() == Some(wanted));
     let next = args.get(known.count().min(rest.len().saturating_sub(1)));
     if !rest.is_empty() && next.is_some_and(|word| word.literal().is_none()) {
@@ -190,9 +190,9 @@ fn begins(form: &[Word], prefix: &[String]) -> Certainty {
     given.unwrap_or(Certainty::Yes).min(goes_on(args, &operands))
 }
 
-/// Returns whether an option is given: as it is, or its letters with others.
+/// Returns the certainty that an option is given: as it is written, or its letters among those of other options.
 fn gives(args: &[Word], option: &str) -> Certainty {
-    /// More letters than this are a name.
+    /// Maximum number of letters that count as several one-letter options. More letters are the name of one option.
     const LETTERS: usize = 3;
     if args.iter().any(|word| word.text == option) {
         return Certainty::Yes;
@@ -209,8 +209,8 @@ fn gives(args: &[Word], option: &str) -> Certainty {
     if is_letters && letters.chars().all(given) { Certainty::Perhaps } else { Certainty::No }
 }
 
-/// Returns whether these come first, options aside. Nobody knows which of the words after an option is its
-/// value.
+/// Returns the certainty that these operands come first, options aside. A word after an option may be the value of the
+/// option, or an operand.
 fn goes_on(args: &[Word], operands: &[&String]) -> Certainty {
     let is_option = |word: &&Word| word.text.starts_with('-');
     let bare: Vec<_> = args.iter().filter(|word| !is_option(word)).map(Word::literal).collect();
@@ -231,7 +231,7 @@ fn is_program(text: &str, wanted: &str) -> bool {
     text == wanted || (!wanted.contains('/') && base(text) == wanted.to_lowercase())
 }
 
-/// Returns a program's name without its directory, in small letters: some file systems take any.
+/// Returns the name of a program without its directory and in lower case, because some file systems ignore case.
 fn base(name: &str) -> String {
     let base = name.rsplit('/').next().unwrap_or(name).to_lowercase();
     base.strip_suffix(".exe").map(ToOwned::to_owned).unwrap_or(base)

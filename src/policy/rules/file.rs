@@ -1,5 +1,5 @@
-//! A file of rules: TOML, a `[[rule]]` table each, as Gemini CLI has them, and an `[[always]]`
-//! table for each answer that was saved.
+//! Files of rules in TOML: a `[[rule]]` table for each rule, as Gemini CLI has them, and an `[[always]]` table for each
+//! saved answer.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -20,26 +20,26 @@ use crate::mode::Mode;
 use crate::saved::Saved;
 use crate::verdict::RuleName;
 
-/// The tool whose calls are command lines.
+/// Name of the tool whose calls are command lines.
 const SHELL: &str = "run_shell_command";
 
-/// Most memory that a regular expression may take, in bytes.
+/// Maximum memory of a regular expression, in bytes.
 const MAX_REGEX: usize = 1 << 20;
 
-/// Rules of a file.
+/// Rules and saved answers of a file.
 #[derive(Debug, Default)]
 pub struct Parsed {
     /// The rules that can be used.
     pub rules: Vec<Rule>,
-    /// The answers that were saved.
+    /// Saved answers.
     pub saved: Vec<Saved>,
     /// Rules that cannot be used.
     pub broken: Vec<Broken>,
-    /// Remarks on parts that are ignored: sentences.
+    /// Remarks on parts that are ignored, as sentences.
     pub remarks: Vec<String>,
 }
 
-/// A file, and whose rules these are.
+/// A file, its name for people (`place`), and the owner of its rules.
 struct RuleSource<'a> {
     text: &'a str,
     place: &'a str,
@@ -47,7 +47,7 @@ struct RuleSource<'a> {
 }
 
 impl RuleSource<'_> {
-    /// The file and the line.
+    /// Returns the place of a span, for people: the file and the line.
     fn at(&self, span: &Range<usize>) -> String {
         let before = self.text.as_bytes().get(..span.start).unwrap_or_default();
         let line = memchr::memchr_iter(b'\n', before).count() + 1;
@@ -55,7 +55,7 @@ impl RuleSource<'_> {
     }
 }
 
-/// Reads a file. `place` is what people call it.
+/// Reads the text of a file of rules. `place` is the name of the file for people.
 pub fn parse(text: &str, place: &str, tier: Tier) -> Parsed {
     let source = RuleSource { text, place, tier };
     let mut parsed = Parsed::default();
@@ -69,7 +69,7 @@ pub fn parse(text: &str, place: &str, tier: Tier) -> Parsed {
         parsed.take(&name, &source.at(&key.span()), value, &source);
     }
     if !errors.is_empty() {
-        // A rule that allows may have lost what narrows it.
+        // After an error of syntax, a rule that allows may lack a condition that narrowed it.
         parsed.rules.retain(|rule| rule.effect >= RuleEffect::Ask);
         parsed.saved.clear();
     }
@@ -77,7 +77,7 @@ pub fn parse(text: &str, place: &str, tier: Tier) -> Parsed {
 }
 
 impl Parsed {
-    /// Takes what is at the top of a file under a name.
+    /// Takes the value of a key at the top level of a file.
     fn take(&mut self, name: &str, at: &str, value: Spanned<DeValue<'_>>, source: &RuleSource<'_>) {
         if name == "safety_checker" {
             let why = "safety checkers are not used; paths never leave the workspace anyway";
@@ -102,20 +102,20 @@ impl Parsed {
             }
             match Saved::deserialize(ValueDeserializer::from(table)) {
                 Ok(saved) => self.saved.push(saved),
-                // It could only have allowed something.
+                // A saved answer only allows, so that the calls which a broken one was about are asked about anyway.
                 Err(err) => self.remarks.push(format!("{at}: {}", err.message())),
             }
         }
     }
 }
 
-/// A rule as it is written.
+/// A `[[rule]]` table as it is written.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct RuleTable {
     tool_name: Option<Texts>,
     mcp_name: Option<String>,
-    /// There are none here, so that it is about nothing.
+    /// Subagents of Gemini CLI. This program has none, so that such a rule is about no call.
     subagent: Option<Texts>,
     #[serde(default)]
     tool_annotations: BTreeMap<String, bool>,
@@ -126,12 +126,12 @@ struct RuleTable {
     interactive: Option<bool>,
     #[serde(default)]
     allow_redirection: bool,
-    /// Our own: the mode that the commands run in.
+    /// Sandbox mode of the commands. Gemini CLI has no such key.
     sandbox: Option<SandboxMode>,
     decision: WrittenEffect,
     deny_message: Option<String>,
     priority: Spanned<u32>,
-    /// Our own: only in this directory and below.
+    /// Directory in which, and below which, the rule counts. Gemini CLI has no such key.
     folder: Option<Spanned<PathBuf>>,
 }
 
@@ -172,7 +172,7 @@ enum RuleMode {
     Yolo,
 }
 
-/// As much of a rule as can be made out whatever else is wrong.
+/// The parts of a rule that can be read even if other parts are wrong.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Gist {
@@ -183,7 +183,7 @@ struct Gist {
 }
 
 impl Gist {
-    /// The tools that it is about, as far as is known.
+    /// Returns the tools that the rule is about, as far as is known.
     fn tools(self) -> Option<Vec<NamePattern>> {
         let is_command = self.command_prefix.is_some() || self.command_regex.is_some();
         let shell = || Texts(vec![SHELL.to_owned()]);
@@ -191,7 +191,7 @@ impl Gist {
     }
 }
 
-/// A rule; none if it is for something that there is not here.
+/// Reads a rule; `None` if the rule is for a feature that this program does not have.
 fn rule(table: Spanned<DeValue<'_>>, source: &RuleSource<'_>) -> Result<Option<Rule>, Broken> {
     let whole = table.span();
     let gist = Gist::deserialize(table.clone().into_deserializer()).unwrap_or_default();
@@ -201,13 +201,13 @@ fn rule(table: Spanned<DeValue<'_>>, source: &RuleSource<'_>) -> Result<Option<R
     read.and_then(|written| written.rule(name, source.tier)).map_err(|(span, why)| Broken {
         name: RuleName::Written(source.at(&span.unwrap_or(whole))),
         why,
-        // What it would have allowed is asked about anyway.
+        // Calls that the rule would have allowed are asked about anyway.
         asks: gist.decision.as_deref() != Some("allow"),
         tools: gist.tools(),
     })
 }
 
-/// An error, with its place in the file.
+/// An error: its place in the file, if known, and the reason.
 type Wrong = (Option<Range<usize>>, String);
 
 impl RuleTable {
@@ -306,7 +306,7 @@ fn wrong<T, U>(at: &Spanned<U>, why: &str) -> Result<T, Wrong> {
 }
 
 fn args_regex(pattern: &Spanned<String>) -> Result<Regex, Wrong> {
-    // As it is written for JavaScript, where `\0` is a NUL.
+    // The pattern is written for JavaScript, where `\0` is a NUL.
     let mut text = String::new();
     let mut chars = pattern.get_ref().chars();
     while let Some(c) = chars.next() {
@@ -318,7 +318,7 @@ fn args_regex(pattern: &Spanned<String>) -> Result<Regex, Wrong> {
     regex(&text).or_else(|why| wrong(pattern, &why))
 }
 
-/// A regular expression; or why there is none, in a line.
+/// Compiles a regular expression. An error is the reason, in one line.
 fn regex(pattern: &str) -> Result<Regex, String> {
     let mut builder = RegexBuilder::new(pattern);
     builder.size_limit(MAX_REGEX).dot_matches_new_line(true);

@@ -3,17 +3,17 @@
 use super::request::PolicyRequest;
 use tandem_host::Access;
 
-/// Pattern of names in a rule.
+/// Pattern of tool names in a rule.
 #[derive(Debug, Clone)]
 pub(super) struct NamePattern(pub(super) String);
 
 impl NamePattern {
-    /// Returns whether a call is of this name. With `of_server` the name may also be the one that the MCP
-    /// server itself has for its tool.
+    /// Returns whether the tool of a call has such a name. With `of_server`, the name may also be the MCP server's own
+    /// name for its tool.
     pub(super) fn matches(&self, request: &PolicyRequest<'_>, of_server: bool) -> bool {
         let pattern = self.0.as_str();
         if let Access::Mcp { server, tool, .. } = request.access {
-            // A server named `a_b` is not the server `a`: each part is compared for itself.
+            // A server named `a_b` is not the server `a`, so that each part is compared by itself.
             let parts = pattern.strip_prefix("mcp_").map(|rest| match rest {
                 "*" => true,
                 rest => {
@@ -33,7 +33,7 @@ impl NamePattern {
     }
 }
 
-/// Returns whether a text is like a pattern in which `*` stands for any text.
+/// Returns whether a text fits a pattern in which `*` stands for any text.
 fn like(pattern: &str, text: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(start) else { return false };

@@ -1,4 +1,4 @@
-//! Settings from before there were rules, as rules.
+//! Older settings on tools, from before there were rules, converted to rules.
 
 use super::command::CommandPattern;
 use super::effect::{Rank, RuleEffect, Tier};
@@ -6,27 +6,27 @@ use super::name::NamePattern;
 use super::rule::{CallMatcher, Rule};
 use crate::verdict::RuleName;
 
-/// Older settings on tools. A tool is named as the model knows it, as the program's old
-/// classes were (`ShellTool`), or with the beginning of a command: `run_shell_command(git status)`.
+/// Older settings on tools. An entry is the name of a tool, the name of its class in earlier versions (`ShellTool`), or
+/// the shell tool with the beginning of a command: `run_shell_command(git status)`.
 #[derive(Debug, Clone, Default)]
 pub struct ToolSettings {
-    /// `tools.allowed`: these run without a question.
+    /// `tools.allowed`: tools that run without a question.
     pub allowed: Vec<String>,
-    /// `tools.exclude`: these do not run.
+    /// `tools.exclude`: tools that do not run.
     pub excluded: Vec<String>,
-    /// `tools.core`: of the built-in tools no others run.
+    /// `tools.core`: the only built-in tools that run, if set.
     pub core: Option<Vec<String>>,
-    /// `tools.confirmationRequired`: these are asked about, every time.
+    /// `tools.confirmationRequired`: tools that are asked about, every time.
     pub confirmed: Vec<String>,
-    /// `mcp.allowed`: of no others the tools run.
+    /// `mcp.allowed`: the only MCP servers whose tools run, if set.
     pub servers: Option<Vec<String>>,
-    /// `mcp.excluded`: of these no tool runs.
+    /// `mcp.excluded`: MCP servers whose tools do not run.
     pub servers_excluded: Vec<String>,
 }
 
 const SHELL: &str = "run_shell_command";
 
-/// Names of tools from when settings named them by class.
+/// Class names of tools in older settings, each with the present name of the tool.
 const CLASSES: &[(&str, &str)] = &[
     ("EditTool", "replace"),
     ("GlobTool", "glob"),
@@ -45,7 +45,7 @@ const CLASSES: &[(&str, &str)] = &[
     ("WriteTodosTool", "write_todos"),
 ];
 
-/// Returns the settings as rules; `place` returns the name of a setting's place.
+/// Returns the settings as rules; `place` returns the place of a setting, for people.
 pub fn rules(old: &ToolSettings, place: impl Fn(&str) -> String) -> Vec<Rule> {
     let mut rules = Vec::new();
     let mut add = |key: &str, effect, priority, about| {
@@ -69,7 +69,7 @@ pub fn rules(old: &ToolSettings, place: impl Fn(&str) -> String) -> Vec<Rule> {
     if let Some(core) = &old.core {
         add("tools.core", RuleEffect::Deny, 899, tools_but(core));
         let prefixes: Vec<_> = commands(core).collect();
-        // The whole tool is named too, or not at all.
+        // Commands are restricted only if the list names commands and does not also name the whole shell tool.
         if !prefixes.is_empty() && !core.iter().any(|it| matches!(entry(it), (SHELL, None))) {
             let pattern = CommandPattern::AllBut(prefixes);
             add("tools.core", RuleEffect::Deny, 899, of_shell(pattern));
@@ -88,7 +88,7 @@ pub fn rules(old: &ToolSettings, place: impl Fn(&str) -> String) -> Vec<Rule> {
     rules
 }
 
-/// A tool's name as it is now, and the beginning of a command.
+/// Returns the present name of the tool of an entry, and the beginning of a command if the entry has one.
 fn entry(text: &str) -> (&str, Option<&str>) {
     let text = text.trim();
     let (name, command) = match text.strip_suffix(')').and_then(|text| text.split_once('(')) {
@@ -98,7 +98,7 @@ fn entry(text: &str) -> (&str, Option<&str>) {
     (current_name(name), command)
 }
 
-/// Returns a tool's name of today for a name of its class.
+/// Returns the present name of a tool for the name of its class. Any other name is returned as it is.
 pub(super) fn current_name(name: &str) -> &str {
     CLASSES.iter().find(|(class, _)| *class == name).map_or(name, |(_, now)| now)
 }
@@ -122,7 +122,7 @@ fn of_server(server: &str) -> CallMatcher {
     CallMatcher { server: Some(server.to_owned()), ..CallMatcher::default() }
 }
 
-/// All built-in tools but these.
+/// Returns a matcher for all built-in tools but these.
 fn tools_but(named: &[String]) -> CallMatcher {
     let but = named.iter().map(|name| NamePattern(entry(name).0.to_owned())).collect();
     CallMatcher { tools_but: Some(but), ..CallMatcher::default() }

@@ -1,4 +1,4 @@
-//! A call as rules see it.
+//! A call, its circumstances and its parts, as rules are compared with them.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::mode::Mode;
 use crate::risk::AssessedCommand;
 use tandem_host::Access;
 
-/// A call that wants to run, as rules see it.
+/// A call that is to run, as rules are compared with it.
 #[derive(Debug, Clone, Copy)]
 pub struct PolicyRequest<'a> {
     /// The tool's name.
@@ -17,12 +17,12 @@ pub struct PolicyRequest<'a> {
     pub aliases: &'a [&'static str],
     /// The arguments.
     pub args: &'a Value,
-    /// The resources that it would touch.
+    /// Resources that the call would touch.
     pub access: &'a Access,
 }
 
 impl PolicyRequest<'_> {
-    /// Returns a hint that a server gives of its tool, by MCP's name for it.
+    /// Returns a hint that a server gives about its tool, by the name of the hint in MCP.
     pub(super) fn hint(&self, name: &str) -> Option<bool> {
         let Access::Mcp { hints, .. } = self.access else {
             return (name == "readOnlyHint").then(|| *self.access == Access::Read);
@@ -42,9 +42,9 @@ impl PolicyRequest<'_> {
 pub struct Situation<'a> {
     /// Mode of the session.
     pub mode: Mode,
-    /// `true` if somebody can be asked.
+    /// `true` if a person can be asked.
     pub interactive: bool,
-    /// The workspace.
+    /// First directory of the workspace.
     pub folder: &'a Path,
 }
 
@@ -57,6 +57,6 @@ pub enum Subject<'a> {
     Line(&'a str),
     /// One command of a line.
     Command(&'a AssessedCommand),
-    /// A command line that cannot be taken apart.
+    /// A command line that cannot be analysed.
     Unclear(&'a str),
 }

@@ -17,56 +17,56 @@ use tandem_sandbox::SandboxMode;
 /// A rule.
 #[derive(Debug, Clone)]
 pub struct Rule {
-    /// File and line, or setting.
+    /// Name of the rule: file and line, or setting.
     pub name: RuleName,
     /// Effect on the calls.
     pub effect: RuleEffect,
-    /// Weight among the rules.
+    /// Weight of the rule among others.
     pub rank: Rank,
     /// Message for the model on a denial.
     pub message: Option<String>,
-    /// `true` if what it allows may also write files of the workspace by redirections.
+    /// `true` if commands that the rule allows may also write files of the workspace by redirections.
     pub allow_redirection: bool,
-    /// Mode of the sandbox that the commands which it allows run in, if the rule says so.
+    /// Sandbox mode of the commands that the rule allows, if the rule names one.
     pub sandbox: Option<SandboxMode>,
-    /// The calls that it is about.
+    /// Calls that the rule is about.
     pub(super) about: CallMatcher,
 }
 
-/// The calls that a rule is about; a field that is not set does not matter.
+/// The calls that a rule is about. A field that is not set fits every call.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CallMatcher {
     pub(super) tools: Option<Vec<NamePattern>>,
-    /// Of the built-in tools, all but these.
+    /// Built-in tools that the rule is not about; it is about all others.
     pub(super) tools_but: Option<Vec<NamePattern>>,
     pub(super) server: Option<String>,
-    /// Of all servers but these.
+    /// MCP servers that the rule is not about; it is about the tools of all others.
     pub(super) servers_but: Option<Vec<String>>,
     pub(super) annotations: BTreeMap<String, bool>,
     pub(super) args: Option<Regex>,
     pub(super) command: Option<CommandPattern>,
     pub(super) modes: Option<Vec<Mode>>,
     pub(super) interactive: Option<bool>,
-    /// Absolute.
+    /// Directory in which, and below which, the rule counts; absolute.
     pub(super) folder: Option<PathBuf>,
 }
 
 /// A rule, or a file of rules, that cannot be used.
 #[derive(Debug, Clone)]
 pub struct Broken {
-    /// File and line, or setting.
+    /// Name of the rule or of the file: file and line, or setting.
     pub name: RuleName,
-    /// Reason why it cannot be used.
+    /// Reason why the rule cannot be used.
     pub why: String,
-    /// `true` if the calls that it may have been about are asked about: not if it could only have
-    /// allowed something.
+    /// `true` if the calls that the rule may have been about are asked about; `false` if the rule could only have
+    /// allowed calls.
     pub(super) asks: bool,
-    /// The tools that it is about, if at least that can be made out.
+    /// Tools that the rule is about, if at least these can be read.
     pub(super) tools: Option<Vec<NamePattern>>,
 }
 
 impl Broken {
-    /// Returns an entry for a whole file, or something else that may hold any rule.
+    /// Returns an entry for a whole file, or for another part that may hold any rule.
     pub fn whole(place: &str, why: &str) -> Self {
         let (name, why) = (RuleName::Written(place.to_owned()), why.to_owned());
         Self { name, why, asks: true, tools: None }
@@ -88,18 +88,17 @@ impl Broken {
 }
 
 impl Rule {
-    /// Returns whether it is about the text of a command line, rather than about a tool.
+    /// Returns whether the rule is about the text of a command line, rather than about a tool.
     pub fn reads(&self) -> bool {
         self.about.args.is_some() || self.about.command.is_some()
     }
 
-    /// Returns the mode of the sandbox up to which it allows commands to run.
+    /// Returns the sandbox mode up to which the rule allows commands to run.
     pub(crate) fn most_sandbox_mode(&self) -> SandboxMode {
         self.sandbox.unwrap_or(SandboxMode::WorkspaceWrite)
     }
 
-    /// Returns its effect in a mode: in plan mode nothing more is allowed than what a rule allows there
-    /// by name.
+    /// Returns the effect of the rule in a mode. In plan mode, a rule allows a call only if the rule names this mode.
     pub(super) fn effect_in(&self, mode: Mode) -> RuleEffect {
         let allows = self.effect == RuleEffect::Allow && mode == Mode::Plan;
         if allows && self.about.modes.is_none() { RuleEffect::BuiltIn } else { self.effect }
@@ -111,7 +110,8 @@ impl Rule {
         situation: &Situation<'_>,
         subject: Subject<'_>,
     ) -> Certainty {
-        // On the way to the directory of what is meant.
+        // A `cd` within the workspace leads to the directory of other commands. Only a rule that names commands is
+        // about the `cd` itself.
         let on_the_way = matches!(subject, Subject::Command(command) if command.only_goes());
         let named = self.about.command.as_ref().is_some_and(CommandPattern::names);
         if on_the_way && !named {
@@ -142,18 +142,18 @@ impl Rule {
 }
 
 impl CallMatcher {
-    /// Returns whether a call may be meant, its arguments aside.
+    /// Returns whether the matcher fits a call, its arguments and its command aside.
     fn applies(&self, request: &PolicyRequest<'_>, situation: &Situation<'_>) -> bool {
         self.names(request, situation)
             && self.modes.as_ref().is_none_or(|modes| modes.contains(&situation.mode))
     }
 
-    /// Returns whether it is about all calls of the tools that it names.
+    /// Returns whether the matcher fits every call of its tools, in every mode.
     pub(super) fn whole(&self) -> bool {
         self.args.is_none() && self.command.is_none() && self.modes.is_none()
     }
 
-    /// Returns whether the tool may be meant, in some mode.
+    /// Returns whether the matcher fits the tool of a call, in any mode.
     pub(super) fn names(&self, request: &PolicyRequest<'_>, situation: &Situation<'_>) -> bool {
         let server = match request.access {
             Access::Mcp { server, .. } => Some(server),

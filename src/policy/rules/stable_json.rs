@@ -1,5 +1,5 @@
-//! A call's arguments as the patterns of rules read them: JSON with sorted keys, and a NUL on each
-//! side of each property at the top, so that a pattern can hold on to where one begins and ends.
+//! The arguments of a call in the form that patterns of rules are compared with: JSON with sorted keys, and a NUL on
+//! each side of each top-level property, so that a pattern can tell the beginning and the end of a property.
 
 use std::fmt::Write as _;
 

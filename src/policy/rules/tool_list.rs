@@ -1,4 +1,4 @@
-//! A list of tools by name: those alone that a session may use.
+//! Allowlist of tools by name: a session may use no other tools.
 
 use super::name::NamePattern;
 use super::old::current_name;
@@ -9,7 +9,7 @@ use super::request::PolicyRequest;
 pub struct ToolList(Vec<NamePattern>);
 
 impl ToolList {
-    /// Reads names of tools; older names and those of classes stand for the tools of today.
+    /// Returns a list of these names. Older names and class names stand for the present tools.
     pub fn new(names: &[String]) -> Self {
         let pattern = |name: &String| NamePattern(current_name(name.trim()).to_owned());
         Self(names.iter().map(pattern).collect())
