@@ -1,12 +1,13 @@
-//! The second reading: a grammar written by others must find no more commands than the first reading.
+//! The second reading of a line: tree-sitter's grammar, written by others, must find no command that the first reading
+//! did not.
 
 use std::collections::HashSet;
 use std::ops::Range;
 
 use tree_sitter::{Node, Parser};
 
-/// Returns whether tree-sitter reads the text without errors and finds commands and redirections only
-/// where `begins` has them, or inside of what is `apart`.
+/// Returns whether tree-sitter reads the text without errors, and finds commands and redirections only at the offsets
+/// `begins`, or within the ranges `apart`, which are read by themselves.
 pub(super) fn agrees(text: &str, begins: &HashSet<usize>, apart: &[Range<usize>]) -> bool {
     let mut parser = Parser::new();
     if parser.set_language(&tree_sitter_bash::LANGUAGE.into()).is_err() {
@@ -41,9 +42,9 @@ pub(super) fn agrees(text: &str, begins: &HashSet<usize>, apart: &[Range<usize>]
     }
 }
 
-/// Returns the text with a `%` for each byte that is not ASCII. Bash takes those as parts of words, as
-/// it does `%`; but the grammar's scanner, in C, looks some characters up in a table that ends after
-/// the first 256, and what it reads behind that ends the process.
+/// Returns the text with a `%` for each byte that is not ASCII. Bash takes such bytes as parts of words, as it takes
+/// `%`. The grammar's scanner, in C, looks some characters up in a table of 256 entries; what it reads behind the end
+/// of the table may end the process.
 fn plain(text: &str) -> Vec<u8> {
     text.bytes().map(|byte| if byte.is_ascii() { byte } else { b'%' }).collect()
 }

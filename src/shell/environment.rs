@@ -1,4 +1,4 @@
-//! Environment variables that programs obey, and programs that they run by name.
+//! Environment variables that programs obey, and the programs that a program runs by their names.
 
 use std::sync::LazyLock;
 
@@ -24,9 +24,9 @@ struct ProgramEnvironment {
 pub struct Variable {
     names: Vec<String>,
     programs: Vec<String>,
-    /// Kind of its value.
+    /// Kind of the variable's value.
     pub value: Value,
-    /// Use that the program makes of it, for people.
+    /// Use that the programs make of the variable, for people.
     pub reason: String,
 }
 
@@ -38,9 +38,9 @@ pub enum Value {
     Paths,
     /// Paths, separated by colons or blanks.
     Preloads,
-    /// A command line.
+    /// Command line.
     Command,
-    /// Any value leads the program elsewhere.
+    /// Any value, since each leads the program to other files or programs.
     Any,
 }
 
@@ -54,7 +54,7 @@ struct Runs {
     _reason: String,
 }
 
-/// A variable that a command line is given if it only reads.
+/// A variable that is given to a command line which only reads.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ReadingVariable {
@@ -65,7 +65,7 @@ struct ReadingVariable {
 }
 
 impl Variable {
-    /// Returns whether this is a variable's name.
+    /// Returns whether the row is about the variable of this name.
     pub fn is_named(&self, name: &str) -> bool {
         self.names.iter().any(|pattern| match pattern.strip_suffix('*') {
             Some(start) => name.starts_with(start),
@@ -74,21 +74,20 @@ impl Variable {
     }
 }
 
-/// Returns the variables that a program obeys.
+/// Returns the rows of the variables that a program obeys.
 pub fn obeyed_by(program: &str) -> impl Iterator<Item = &'static Variable> {
     let obeys = move |row: &&Variable| row.programs.iter().any(|it| it == "*" || it == program);
     TABLE.variable.iter().filter(obeys)
 }
 
-/// Returns the programs that a program runs by their names.
+/// Returns the names of other programs that a program runs, to be found in `PATH`.
 pub fn run_by(program: &str) -> impl Iterator<Item = &'static str> {
     let rows = TABLE.runs.iter().filter(move |row| row.program == program);
     rows.flat_map(|row| row.others.iter().map(String::as_str))
 }
 
-/// Returns the variables that a command line is given besides its own if it only reads, with which
-/// no program starts another. `git_settings`: number of settings that the environment gives git
-/// already.
+/// Returns the variables that a command line which only reads is given in addition to its environment. With them, no
+/// program starts another. `git_settings`: number of settings that the environment gives git already.
 pub fn for_reading(git_settings: usize) -> Vec<(String, String)> {
     let fixed = TABLE.reading.iter().map(|row| (row.name.clone(), row.value.clone()));
     fixed.chain(git_config::overrides(git_settings)).collect()

@@ -1,7 +1,7 @@
 //! Commands that are asked about every time, whatever was allowed before.
 //!
-//! Not a list of all that can do harm: a command that is not known to be harmless is asked about
-//! anyway. It says what an earlier "always" must not cover.
+//! This is no list of all commands that can do harm, because a command that is not known to be harmless is asked about
+//! anyway. The list has the commands that an earlier "always" must not cover.
 
 use std::sync::LazyLock;
 
@@ -49,7 +49,8 @@ struct OptionRow {
 #[serde(deny_unknown_fields)]
 struct Writers {
     names: Vec<String>,
-    /// Options that name the directory to write to, of programs that write only their last argument without one.
+    /// Options that name the directory to write to. The programs of this row write only to their last argument without
+    /// such an option.
     into: Option<Vec<String>>,
     /// `true` if an argument may be a file that is only read.
     #[serde(default)]
@@ -61,14 +62,14 @@ struct Writers {
 /// Reason to ask about a command every time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Concern {
-    /// The command and its effect, for people.
+    /// Command and its effect, for people.
     Effect(String),
-    /// The command, as written, writes or deletes files: it is a concern if one of these arguments
-    /// may name any but an ordinary file of the workspace.
+    /// Command as written, and its arguments. The command writes or deletes files, and is a concern if an argument may
+    /// name any file but an ordinary one of the workspace.
     Writes(String, Vec<Word>),
 }
 
-/// Returns the reason to ask about a command every time, if there may be one.
+/// Returns the reason to ask about a command every time, if there is one or may be one.
 pub fn concern(command: &SimpleCommand) -> Option<Concern> {
     let name = base_name(command.name()?);
     let args = command.args();
@@ -118,7 +119,8 @@ pub fn concern(command: &SimpleCommand) -> Option<Concern> {
     }
 }
 
-/// Returns the arguments of a command that name what it changes, as far as they say so by themselves.
+/// Returns the arguments of a command that name files to change, as far as the words show these. Some may name a file
+/// that is only read.
 pub fn changed(command: &SimpleCommand) -> Vec<Word> {
     let Some(name) = command.name().map(base_name) else { return Vec::new() };
     if let Some(inner) = programs::inner_command(command) {
@@ -139,7 +141,7 @@ pub fn changed(command: &SimpleCommand) -> Vec<Word> {
     }
 }
 
-/// Returns the arguments of a command that name what it changes, and nothing that it only reads.
+/// Returns the arguments of a command that name files to change, and no file that is only read.
 pub fn changed_for_sure(command: &SimpleCommand) -> Vec<Word> {
     let Some(name) = command.name().map(base_name) else { return Vec::new() };
     if let Some(inner) = programs::inner_command(command) {
@@ -149,7 +151,7 @@ pub fn changed_for_sure(command: &SimpleCommand) -> Vec<Word> {
     if is_unsure { Vec::new() } else { changed(command) }
 }
 
-/// Returns whether a command may take away files of the workspace for good.
+/// Returns whether a command may remove files of the workspace for good.
 pub fn destroys(command: &SimpleCommand) -> bool {
     let Some(name) = command.name().map(base_name) else { return false };
     let of_option = |row: &OptionRow| {
@@ -178,10 +180,10 @@ pub fn makes_options(command: &SimpleCommand) -> bool {
     writers(&name).is_some() || command.redirects.iter().any(makes_it)
 }
 
-/// Returns the commands that a command may run which follow its own options: each end of its words,
-/// if it is there to run another.
+/// Returns the commands that a command which runs others may run. The own options of the command may be of any number,
+/// so that each end of its words is returned.
 pub fn inner_candidates(words: &[Word]) -> Vec<Vec<Word>> {
-    /// More options than this come before no command.
+    /// Exclusive bound on the number of words before the inner command, the program's name included.
     const MAX: usize = 8;
     let name = words.first().and_then(Word::literal).map(base_name).unwrap_or_default();
     if !runs_others(&name) {
@@ -194,7 +196,7 @@ fn runs_others(name: &str) -> bool {
     known(name).is_some_and(|row| row.runs_others)
 }
 
-/// Returns whether a command runs others that are not seen in it: from a text, its input or a file.
+/// Returns whether a command runs other commands that its words do not show, from a text, its input or a file.
 pub fn hides_commands(command: &SimpleCommand) -> bool {
     let Some(name) = command.name().map(base_name) else { return true };
     let args = command.args();
@@ -205,8 +207,7 @@ pub fn hides_commands(command: &SimpleCommand) -> bool {
     }
 }
 
-/// Returns the name of a program without its directory, in small letters: some file systems take
-/// any.
+/// Returns the name of a program without its directory and in lower case, because some file systems ignore case.
 fn base_name(name: &str) -> String {
     let base = name.rsplit('/').next().unwrap_or(name).to_lowercase();
     match base.strip_suffix(".exe") {
@@ -216,8 +217,8 @@ fn base_name(name: &str) -> String {
     }
 }
 
-/// Returns whether an argument may turn out to be an option; or, if only the first word counts,
-/// whether the first word is not known.
+/// Returns whether an argument may become an option at run time. With `first_only`, looks no further than the first
+/// argument that is no option, and also returns `true` if an argument up to there is not known.
 fn hides_option(args: &[Word], first_only: bool) -> bool {
     let mut text_follows = false;
     for word in args {
@@ -232,7 +233,7 @@ fn hides_option(args: &[Word], first_only: bool) -> bool {
     false
 }
 
-/// Returns the reason why an interpreter runs code that no file has.
+/// Returns the reason to ask about an interpreter: its code is in no file, or is known only when it runs.
 fn hidden_code(interpreter: &Interpreter, args: &[Word]) -> Option<&'static str> {
     const INLINE: &str = "runs code from the line itself, or from its input";
     const UNKNOWN: &str = "runs code that is known only when it runs";
@@ -278,8 +279,8 @@ fn awk(args: &[Word]) -> bool {
     false
 }
 
-/// Returns the reason why a builtin may run a command: bash evaluates subscripts, in names and in arithmetic, and
-/// the commands in them.
+/// Returns the reason why a builtin of bash may run a command. Bash evaluates subscripts in names and in arithmetic,
+/// with the commands in them.
 fn builtin(name: &str, args: &[Word]) -> Option<&'static str> {
     const EVALUATES: &str = "may have bash evaluate a text";
     let evaluates = match name {
@@ -313,7 +314,7 @@ fn builtin(name: &str, args: &[Word]) -> Option<&'static str> {
             };
             return args.iter().any(decisive).then_some("may change what is run");
         }
-        // All of these take names; `wait` takes one after `-p`, and otherwise numbers.
+        // The other builtins take names. `wait` takes a name after `-p`, and otherwise numbers.
         _ => {
             let plain = |word: &Word| word.literal().is_some_and(|text| !text.contains('['));
             let number = |word: &Word| name == "wait" && word.source == "$!";
@@ -323,7 +324,7 @@ fn builtin(name: &str, args: &[Word]) -> Option<&'static str> {
     evaluates.then_some(EVALUATES)
 }
 
-/// Returns whether `printf` would put how much it has printed into a variable: `%n`.
+/// Returns whether a format makes `printf` write a count into a variable: `%n`.
 fn counts(format: &str) -> bool {
     let between = |c: char| "#'-+ .*0123456789hjlLtqz".contains(c);
     let mut parts = format.split('%').skip(1);
@@ -338,7 +339,7 @@ fn counts(format: &str) -> bool {
     false
 }
 
-/// Returns whether it is known which operators a test has, and that none of them evaluates a text.
+/// Returns whether the operators of a test are known, and none of them evaluates a text.
 fn is_plain_test(name: &str, args: &[Word]) -> bool {
     let mut args = if name == "[" { &args[..args.len().saturating_sub(1)] } else { args };
     while let [not, rest @ ..] = args

@@ -1,12 +1,12 @@
-//! Words that a word with known variables and braces comes to stand for.
+//! Expansion of words with braces and known variables.
 
 use super::word::{Word, is_name};
 
-/// Maximum number of words that one word stands for.
+/// Maximum number of words that one word may expand to.
 const MAX_WORDS: usize = 64;
 
-/// Returns every word that a word, as written, can come to stand for; `values`: all values that a variable may
-/// have. `None` if only running would tell.
+/// Returns every word that a word, as written, may expand to. `values`: all values that a variable may have. `None` if
+/// the words are known only at run time.
 pub fn expansions(source: &str, values: &dyn Fn(&str) -> Option<Vec<String>>) -> Option<Vec<Word>> {
     let mut words = Vec::new();
     for written in without_braces(source)? {
@@ -18,7 +18,7 @@ pub fn expansions(source: &str, values: &dyn Fn(&str) -> Option<Vec<String>>) ->
     Some(words)
 }
 
-/// Returns the words that one with braces stands for, as written: `a.b` and `a.c` for `a.{b,c}`.
+/// Returns the words that a word with braces expands to, as written: `a.b` and `a.c` for `a.{b,c}`.
 fn without_braces(source: &str) -> Option<Vec<String>> {
     let mut written = vec![source.to_owned()];
     // Each pass replaces the first braces of a word; braces inside them wait for the next pass.
@@ -48,16 +48,16 @@ fn without_braces(source: &str) -> Option<Vec<String>> {
 
 enum Braces {
     None,
-    /// Braces that count: `{1..3}`.
+    /// A sequence, which is not expanded here: `{1..3}`.
     Unclear,
     Of(Vec<String>),
 }
 
-/// Takes the first braces of a word apart.
+/// Expands the first braces of a word.
 fn braces(word: &str) -> Braces {
     let mut chars = word.char_indices().peekable();
     let mut quote = None;
-    // The open braces: where each begins, and the commas in it.
+    // The open braces: the offset of each, and the offsets of its commas.
     let mut open: Vec<(usize, Vec<usize>)> = Vec::new();
     while let Some((at, c)) = chars.next() {
         match (quote, c) {
@@ -96,7 +96,7 @@ fn braces(word: &str) -> Braces {
     Braces::None
 }
 
-/// Words as far as they have been read.
+/// The words that a word expands to, as far as it has been read.
 struct Expansion<'a> {
     rest: &'a str,
     words: Vec<Word>,
@@ -187,7 +187,7 @@ impl<'a> Expansion<'a> {
         self.add(&values(name)?, true)
     }
 
-    /// Reads what follows `$`.
+    /// Reads the variable that follows `$`, and adds its values.
     fn variable(
         &mut self,
         values: &dyn Fn(&str) -> Option<Vec<String>>,
@@ -204,12 +204,12 @@ impl<'a> Expansion<'a> {
         self.add(&values(name)?, is_quoted)
     }
 
-    /// Adds each of these texts to each of the words.
+    /// Adds each of these texts to each of the words, which multiplies them.
     fn add(&mut self, texts: &[String], is_quoted: bool) -> Option<()> {
         let mut words = Vec::new();
         for word in &self.words {
             for text in texts {
-                // It would become several words.
+                // Bash would split an unquoted text with blanks into several words.
                 if !is_quoted && text.contains(char::is_whitespace) {
                     return None;
                 }

@@ -1,4 +1,4 @@
-//! Calls of git: which only read, and which are asked about every time.
+//! Calls of git that only read, and calls that are asked about every time.
 
 use std::sync::LazyLock;
 
@@ -56,16 +56,16 @@ struct EveryTime {
     effect: String,
 }
 
-/// A call of `git`, its own options read.
+/// A call of `git`, split into git's own options and the sub-command.
 pub struct Git<'a> {
-    /// The words from the sub-command on.
+    /// Words from the sub-command on.
     pub words: &'a [Word],
-    /// The directory of `-C`.
+    /// Directory that `-C` names.
     pub directory: Option<&'a str>,
 }
 
 impl<'a> Git<'a> {
-    /// Reads the arguments of `git`. None if git's own options do more than choose a directory.
+    /// Reads the arguments of `git`; `None` if git's own options do more than choose a directory.
     pub fn read(args: &'a [Word]) -> Option<Self> {
         let mut git = Self { words: args, directory: None };
         while let Some(word) = git.words.first() {
@@ -134,7 +134,8 @@ impl Reads {
     }
 }
 
-/// Returns whether a sub-command that lists is given no name to make, move or delete.
+/// Returns whether a sub-command that can list names only lists them, because it is given no name to make, move or
+/// delete.
 fn lists(args: &[Word]) -> bool {
     let Lists { options: known, names: with_names, .. } = &TABLE.lists;
     let name = |word: &Word| word.text.split('=').next().unwrap_or_default().to_owned();
@@ -146,7 +147,7 @@ fn lists(args: &[Word]) -> bool {
         && (names.is_empty() || lists_names)
 }
 
-/// Returns whether `git config` prints settings: those that git itself would find.
+/// Returns whether `git config` only prints settings, and only from files that git itself would read.
 fn prints_config(args: &[Word]) -> bool {
     let ConfigPrinting { prints, actions, options: known, values } = &TABLE.config;
     let Some(texts) = args.iter().map(Word::literal).collect::<Option<Vec<&str>>>() else {

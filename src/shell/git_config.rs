@@ -1,4 +1,4 @@
-//! Configuration of a git repository: the settings with which git does no more than read.
+//! Configuration of a git repository, and the settings with which git only reads.
 
 use std::sync::LazyLock;
 
@@ -30,17 +30,17 @@ struct Harmless {
     _reason: String,
 }
 
-/// The path that a value must be.
+/// Condition on the path that a setting has as its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PathRule {
-    /// A file of the workspace.
+    /// The path is in the workspace.
     Inside,
-    /// The directory that the repository is checked out in.
+    /// The path is the work tree of the repository.
     Worktree,
 }
 
-/// A setting that git is given when it only reads.
+/// A setting that the environment gives to a call of git that only reads.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Override {
@@ -53,15 +53,15 @@ struct Override {
 /// One setting of a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// `section.subsection.key`: section and key in small letters.
+    /// Name as `section.subsection.key`, with section and key in lower case.
     pub key: String,
-    /// Without quotes; empty if there is none.
+    /// Value without quotes; empty if there is none.
     pub value: String,
 }
 
 impl Setting {
-    /// Returns the conditions under which git does no more than read with this setting, if its value
-    /// is such a path; `None` is no condition.
+    /// Returns the conditions under which git only reads with this setting: one of them must hold. `None` is a
+    /// condition that always holds.
     pub fn harmless_if(&self) -> impl Iterator<Item = Option<PathRule>> {
         let rows = TABLE.harmless.iter().filter(|row| {
             let values = row.values.as_ref();
@@ -79,18 +79,18 @@ impl Setting {
             None => self.key == pattern,
             Some((section, name)) => {
                 let inner = self.key.strip_prefix(section).and_then(|key| key.strip_prefix('.'));
-                // A name without a subsection is another setting.
+                // A key without a subsection is another setting.
                 inner.is_some_and(|key| key.rsplit_once('.').is_some_and(|(_, end)| end == name))
             }
         }
     }
 }
 
-/// Returns the settings of a configuration file. None if git may read it in another way.
+/// Returns the settings of a configuration file; `None` if git may read the file in another way.
 pub fn settings(text: &str) -> Option<Vec<Setting>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
     let odd = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
-    // A line that is continued is rare, and the one way for a value to hide a setting.
+    // A continued line is rare, and the only way in which a value can hide a setting.
     if text.contains(odd) || text.lines().any(|line| line.ends_with('\\')) {
         return None;
     }
@@ -145,7 +145,7 @@ fn section_name(header: &str) -> Option<(String, &str)> {
     None
 }
 
-/// Returns a value as git takes it, from the text after `=`.
+/// Returns a value as git reads it, from the text after `=`; `None` if the text is malformed.
 fn value(written: &str) -> Option<String> {
     let (mut value, mut quoted, mut kept) = (String::new(), false, 0);
     let mut chars = written.trim_start_matches([' ', '\t']).chars();
@@ -166,15 +166,15 @@ fn value(written: &str) -> Option<String> {
             }
             c => value.push(c),
         }
-        // Blanks at the end do not count.
+        // Unquoted blanks at the end do not belong to the value.
         kept = value.len();
     }
     value.truncate(kept);
     (!quoted).then_some(value)
 }
 
-/// The environment variables with which git follows none of what a configuration says that would
-/// run a program while it reads. `known`: how many settings the environment gives already.
+/// Returns the environment variables with which git ignores every setting of a repository that would run a program
+/// while git reads. `known`: number of settings that the environment gives git already.
 pub(super) fn overrides(known: usize) -> Vec<(String, String)> {
     let given = TABLE.overrides.iter().zip(known..).flat_map(|(row, at)| {
         [
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    /// Checks the settings that a file has.
+    /// Checks the settings that are read from the text of a file.
     fn check(text: &str, expected: Option<&[(&str, &str)]>) {
         let expected = expected.map(|expected| {
             let setting = |(key, value): &(&str, &str)| Setting {

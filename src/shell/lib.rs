@@ -1,10 +1,10 @@
-//! Bash command lines: every simple command that a line would run, found without running anything,
-//! and what is known of each program. The tables of programs (`src/shell/*.toml`) are data. Nothing here
-//! reads a file, or knows a session: the policy (`src/policy`) decides.
+//! Bash command lines: every simple command that a line would run, found without running the line, and what is known of
+//! each program. The tables of programs (`src/shell/*.toml`) are data. This crate reads no file and knows no session:
+//! the policy (`src/policy`) decides.
 //!
-//! A command that is overlooked runs without a question. So the line is read twice: `parser`
-//! follows bash character by character and refuses what it does not know, and `agree` has
-//! tree-sitter's grammar, written by others, find no command that the first reading did not.
+//! A command that is overlooked runs without a question. So each line is read twice: `parser` follows bash character by
+//! character and refuses syntax that it does not know, and `agree` checks that tree-sitter's grammar, written by
+//! others, finds no command that the first reading did not.
 
 mod agree;
 pub mod environment;
@@ -37,7 +37,7 @@ use self::table::table;
 pub use self::unwrap::is_shell;
 pub use self::word::{Dynamic, Word};
 
-/// A longer line is not read, in bytes.
+/// Maximum length of a line that is read, in bytes.
 const MAX_LINE: usize = 64 * 1024;
 
 /// Returns the steps of a line; an error says why the line cannot be analysed.
@@ -60,12 +60,12 @@ pub fn sensitive_files() -> BTreeMap<String, String> {
     protected
 }
 
-/// Returns those of the sensitive files that package managers and build tools write.
+/// Returns the sensitive files that package managers and build tools write.
 pub fn unprotected_files() -> BTreeMap<String, String> {
     SensitiveFiles::read().written_by_tools
 }
 
-/// Returns those of the sensitive files that no package manager or build tool has to write.
+/// Returns the sensitive files that no package manager or build tool has to write.
 pub fn protected_files() -> BTreeMap<String, String> {
     SensitiveFiles::read().protected
 }
@@ -85,11 +85,11 @@ impl SensitiveFiles {
     }
 }
 
-/// Characters that show a line as something else than what would run.
+/// Returns whether a character may make a line look different from the line that would run.
 fn unprintable(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
-        // Zero-width characters, the marks that turn the direction of writing, and fillers.
+        // These are zero-width characters, marks that change the direction of writing, and fillers.
         '\u{ad}'
         | '\u{61c}'
         | '\u{180e}'

@@ -1,63 +1,63 @@
-//! Steps of a command line: what would run, in which order, and what is around it.
+//! Steps of a command line: the commands that would run, their order, and the shells and loops around them.
 
 use super::word::Word;
 
-/// A line with more commands (and starts and ends of shells) than this is not judged: for each of
-/// them files are looked up, and the call waits for that.
+/// Maximum number of steps of a line. A line with more is not assessed: files are looked up for each step, and the call
+/// waits for this.
 pub(super) const MAX_STEPS: usize = 1_000;
-/// Depth to which substitutions, groups, loops and `bash -c` may nest: each level is a call of a
-/// function, and no line may exhaust the stack.
+/// Maximum depth of nested substitutions, groups, loops and `bash -c`. Each level is a call of a function, and no line
+/// may exhaust the stack.
 pub(super) const MAX_DEPTH: usize = 64;
 
-/// A step of a line, in the order of running.
+/// A step of a line; the steps are in the order in which they run.
 #[derive(Debug, Clone)]
 pub enum Step {
     /// A command runs.
     Command(SimpleCommand),
-    /// This runs the commands that come next, which are judged in its place: `nice -n 5`, `bash -c`.
+    /// A program that runs the commands of the next steps, which are assessed in its place: `nice -n 5`, `bash -c`.
     Wrapper(Vec<Word>),
     /// A function of this name is defined. The commands of its body follow.
     Function(String),
-    /// From here on a variable is one of these words; or, without words, a line of the input.
+    /// A variable is one of these words from here on, or, if there are none, a line of the input.
     Bind(String, Option<Vec<Word>>),
-    /// From here on it may be anything.
+    /// The variable of this name may have any value from here on.
     Unbind(String),
-    /// A shell of its own begins; where it goes ends with it.
+    /// A subshell begins. Its changes of directory end with it.
     Enter,
-    /// The shell ends.
+    /// The subshell ends.
     Leave,
 }
 
-/// A simple command, freed of what wraps it: of `env A=1 nice cargo test`, `cargo test`.
+/// A simple command without its wrappers: `cargo test` for `env A=1 nice cargo test`.
 #[derive(Debug, Clone, Default)]
 pub struct SimpleCommand {
-    /// Variables that are set for it; without words, in the shell itself.
+    /// Variables that are set for the command, or, if there are no words, in the shell itself.
     pub assignments: Vec<Assignment>,
-    /// Name and arguments. None if there are only assignments and redirections.
+    /// Name and arguments; empty if there are only assignments and redirections.
     pub words: Vec<Word>,
-    /// The files it is joined to.
+    /// Redirections of the command.
     pub redirects: Vec<Redirect>,
-    /// `true` if other commands decide whether it runs.
+    /// `true` if other commands decide whether the command runs.
     pub conditional: bool,
-    /// `true` if it may run more than once, or later.
+    /// `true` if the command may run more than once, or later.
     pub repeated: bool,
 }
 
-/// `name=value`.
+/// An assignment: `name=value`.
 #[derive(Debug, Clone)]
 pub struct Assignment {
-    /// The variable.
+    /// Name of the variable.
     pub name: String,
-    /// As written.
+    /// Text of the assignment, as written.
     pub source: String,
 }
 
-/// A file, or a text, in the place of standard input or output.
+/// A redirection: a file or a text in place of standard input or output.
 #[derive(Debug, Clone)]
 pub struct Redirect {
     /// Kind of access.
     pub kind: RedirectKind,
-    /// The file, or the text.
+    /// File, or text.
     pub target: Word,
 }
 
@@ -66,14 +66,14 @@ pub struct Redirect {
 pub enum RedirectKind {
     /// The file is read.
     Read,
-    /// The file is written, or opened so that it can be.
+    /// The file is written, or opened for writing.
     Write,
     /// The target is itself the text that is read.
     Text,
 }
 
 impl SimpleCommand {
-    /// Returns the name, if it is known without running anything.
+    /// Returns the name of the program, if it is known without running the line.
     pub fn name(&self) -> Option<&str> {
         self.words.first()?.literal()
     }
@@ -90,26 +90,26 @@ impl SimpleCommand {
     }
 }
 
-/// Result of reading; an error says why the text cannot be made out.
+/// Result of reading a text; an error says why the text cannot be analysed.
 pub(super) type Read<T> = Result<T, String>;
 
-/// Circumstances of a text that is read.
+/// Circumstances of a text while it is read.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Around {
-    /// Depth of nesting in other texts.
+    /// Depth of the text within other texts.
     pub(super) depth: usize,
     /// See [`SimpleCommand::conditional`].
     pub(super) conditional: bool,
     /// See [`SimpleCommand::repeated`].
     pub(super) repeated: bool,
-    /// `true` if a shell reads it that knows less than bash.
+    /// `true` if a shell that knows less than bash (`sh`, `dash`) reads the text.
     pub(super) plain_shell: bool,
 }
 
 /// Returns a text on one line, shortened.
 pub fn brief(text: &str) -> String {
     const MAX: usize = 60;
-    // Long before the end there are enough words.
+    // So many words are enough to fill the line, however long the text is.
     let line = text.split_whitespace().take(MAX).collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(MAX) {
         Some((end, _)) => format!("{}…", &line[..end]),

@@ -1,23 +1,26 @@
-//! Variables of loops: `"$f"` in `for f in a b` is `a`, then `b`.
+//! Variables of loops: in `for f in a b`, `"$f"` is `a`, then `b`.
 
 use super::{Dynamic, SimpleCommand, Step, Word, variables};
 
-/// More ways to run one command than this are not looked at.
+/// Maximum number of variants of one command. If there are more, the values of its variables count as unknown.
 const MAX_VARIANTS: usize = 64;
 
-/// Variables of loops, at one place in a line.
+/// Variables of loops at one place in a line; the caller moves the place step by step.
 pub struct Loops {
-    /// Those that nothing but their loops gives a value.
+    /// Variables that only their loops give a value.
     usable: Vec<String>,
-    /// The variables of the loops around, the innermost last, with the shell that they belong to.
+    /// Variables of the loops around the place, the innermost last, with their words and the number of the shell that
+    /// has them.
     bound: Vec<(String, Option<Vec<Word>>, usize)>,
-    /// The shells around, by number, the innermost last; a subshell has the variables of its own.
+    /// Numbers of the shells around the place, the innermost last. A subshell has the number of the shell that it is
+    /// forked from, and so the variables of that shell.
     shells: Vec<usize>,
+    /// Highest number of a shell so far.
     count: usize,
 }
 
 impl Loops {
-    /// Returns the loops of a line with these steps, before its first step.
+    /// Returns the loops of a line with these steps, at the place before its first step.
     pub fn new(line: &str, steps: &[Step]) -> Self {
         let binds = steps.iter().filter_map(|step| match step {
             Step::Bind(name, _) => Some(name),
@@ -39,8 +42,7 @@ impl Loops {
         }
     }
 
-    /// Notes that what comes next runs in a shell that is another program, and has none of these
-    /// variables.
+    /// Notes that the next commands run in a shell that is another program, and has none of these variables.
     pub fn start(&mut self) {
         self.count += 1;
         if let Some(shell) = self.shells.last_mut() {
@@ -48,7 +50,7 @@ impl Loops {
         }
     }
 
-    /// Notes that a loop begins whose variable is one of these words, or a line of the input.
+    /// Notes that the body of a loop begins, whose variable takes these words, or lines of the input if there are none.
     pub fn bind(&mut self, name: String, words: Option<Vec<Word>>) {
         self.bound.push((name, words, self.shell()));
     }
@@ -64,8 +66,8 @@ impl Loops {
         self.shells.last().copied().unwrap_or(0)
     }
 
-    /// Returns every command that one with variables of loops stands for; none if they are not all
-    /// known.
+    /// Returns every command that a command with variables of loops stands for; empty if it has none, or if the values
+    /// are not all known.
     pub fn variants(&self, command: &SimpleCommand) -> Vec<SimpleCommand> {
         let mut variants = vec![command.clone()];
         let mut changed = false;
@@ -100,8 +102,8 @@ impl Loops {
         if let Some(words) = words {
             return Some(words.clone());
         }
-        // A text, which is harmless only to who does no more than print it. The first that `printf`
-        // is given tells it what to do.
+        // A line of the input is harmless only to a command that does no more than print it. The first argument of
+        // `printf` is its format, which decides what is printed.
         let prints = match command.name()? {
             "basename" | "dirname" | "echo" => true,
             "printf" => at > 1,
@@ -111,7 +113,7 @@ impl Loops {
     }
 }
 
-/// Returns whether nothing in a line but loops gives a variable its value.
+/// Returns whether only loops give a variable of a line its value.
 fn is_usable(name: &str, line: &str, steps: &[Step]) -> bool {
     let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     let expands = [format!("{{{name}:="), format!("{{{name}=")];
@@ -130,7 +132,7 @@ fn is_usable(name: &str, line: &str, steps: &[Step]) -> bool {
                     !is_number || word.text.contains(name)
                 };
                 let sets = command.name().is_none_or(variables::is_setter);
-                // `printf` sets one only after `-v`.
+                // `printf` sets a variable only after `-v`.
                 let prints = command.name() == Some("printf")
                     && command.args().first().is_some_and(|word| {
                         !word.text.starts_with('-') && word.literal().is_some()

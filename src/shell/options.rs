@@ -2,8 +2,8 @@
 
 use super::word::Word;
 
-/// Returns whether an argument gives an option, or may: `-r` is also in `-fr`, `--out=x` is short for
-/// `--output x`, and `-delete` is only itself.
+/// Returns whether an argument gives an option, or may give it: `-fr` may give `-r`, and `--out=x` may give `--output`;
+/// only `-delete` itself gives `-delete`.
 pub fn gives(arg: &str, option: &str) -> bool {
     if let Some(long) = option.strip_prefix("--") {
         let name = arg.strip_prefix("--").and_then(|arg| arg.split('=').next());
@@ -16,12 +16,13 @@ pub fn gives(arg: &str, option: &str) -> bool {
             && arg.strip_prefix('-').is_some_and(|letters| letters.contains(&option[1..])))
 }
 
-/// Returns whether one of these options is given, or may be.
+/// Returns whether an argument gives one of these options, or may give it.
 pub fn is_given(args: &[Word], options: &[String]) -> bool {
     args.iter().any(|word| options.iter().any(|option| gives(&word.text, option)))
 }
 
-/// Returns the value within an argument: `x` of `--file=x` and `-fx`; all of what is no option.
+/// Returns the value within an argument: `x` of `--file=x` and `-fx`, and the whole of an argument that is no option.
+/// `None` for an option without a value.
 pub fn value(arg: &str) -> Option<&str> {
     if arg.starts_with("--") {
         return arg.split_once('=').map(|(_, value)| value);

@@ -1,7 +1,7 @@
 //! The parser of bash: commands, words and expansions, in one recursive descent.
 //!
-//! It follows bash character by character, and refuses a text that it does not know to be read in
-//! one way only.
+//! The parser follows bash character by character, and refuses a text unless it knows that the text can be read in one
+//! way only.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -14,53 +14,54 @@ use super::line::{
 use super::unwrap::unwrap;
 use super::word::{Dynamic, Partial, Quoting, Word, is_meta, is_name};
 
+/// Maximum number of here-documents in a text.
 const MAX_DOCUMENTS: usize = 16;
 
-/// Syntax that other shells read in another way: `ls &>x rm y` is two commands for them. Found also where
-/// it is quoted; that costs a question.
+/// Syntax that `sh` may read in another way than bash: `ls &>x rm y` is two commands for it. The search also finds such
+/// syntax in quotes, which costs no more than a question.
 const ONLY_BASH: &[&str] = &[
     "&>", "|&", "<(", ">(", "<<<", "$'", "$\"", "+=", "=(", "[[ ", "[[\t", "[[\n", ";&", ";;&",
     "time ", "time\t",
 ];
 
-/// A text, and how far it has been read.
+/// A parser of one text, with the steps found so far.
 pub(super) struct Parser<'a> {
     text: &'a str,
-    /// A byte offset.
+    /// Byte offset of the text that is still to be read.
     at: usize,
-    /// Texts between backquotes, which have been read apart.
+    /// Ranges of the texts between backquotes, which have been read as texts of their own.
     apart: Vec<Range<usize>>,
     steps: Vec<Step>,
     around: Around,
-    /// Offsets at which commands and redirections begin.
+    /// Offsets at which commands and redirections begin, for the comparison with the second reading.
     begins: HashSet<usize>,
-    /// The here-documents whose text follows after the next line break.
+    /// Here-documents whose text follows after the next line break.
     documents: Vec<Document>,
     /// Number of here-documents so far.
     document_count: usize,
 }
 
-/// A here-document to come.
+/// A here-document whose text is still to come.
 struct Document {
     delimiter: String,
-    /// `<<-`: tabs before a line do not count.
+    /// `true` for `<<-`: tabs at the beginning of a line do not count.
     tabs: bool,
-    /// `true` if its text is taken as it is.
+    /// `true` if the delimiter is quoted, so that the text has no expansions.
     quoted: bool,
 }
 
-/// Words that are no names of commands.
+/// Reserved words of bash, which are no names of commands.
 const RESERVED: &[&str] = &[
     "!", "[[", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function",
     "if", "in", "select", "then", "time", "until", "while", "{", "}",
 ];
 
-/// Longest first.
+/// Operators of redirections, the longest first, because the first match counts.
 const REDIRECTS: &[&str] =
     &["&>>", "<<<", "<<-", "&>", "<<", "<>", "<&", ">>", ">&", ">|", "<", ">"];
 
 impl<'a> Parser<'a> {
-    /// Reads a whole text.
+    /// Reads a whole text, and returns its steps. An error says why the text cannot be analysed.
     pub(super) fn read(text: &'a str, around: Around) -> Read<Vec<Step>> {
         let mut parser = Self {
             text,
@@ -87,7 +88,7 @@ impl<'a> Parser<'a> {
         Ok(parser.steps)
     }
 
-    /// Reads a text that this one has in itself, for a shell of its own.
+    /// Reads the text between backquotes as a text of its own, for a subshell, and adds its steps.
     fn read_in_turn(&mut self, text: &str) -> Read<()> {
         let Around { depth, plain_shell, .. } = self.around;
         let steps = Parser::read(text, Around { depth, plain_shell, ..Around::default() })?;
@@ -106,7 +107,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Reads something nested.
+    /// Reads something nested, one level deeper; an error if the nesting is too deep.
     fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
         if self.around.depth == MAX_DEPTH {
             return Err("it is nested too deeply".to_owned());
@@ -117,7 +118,7 @@ impl<'a> Parser<'a> {
         result
     }
 
-    /// Reads something that may not run, or more than once.
+    /// Reads commands that may not run, or, if `repeated`, may run more than once.
     fn unsure(&mut self, repeated: bool, read: impl FnOnce(&mut Self) -> Read<()>) -> Read<()> {
         let around = self.around;
         self.around.conditional = true;
@@ -160,7 +161,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Skips blanks and line breaks; after a line break, the here-documents it begins.
+    /// Skips blanks and line breaks, and reads the here-documents whose text follows a line break.
     fn lines(&mut self) -> Read<()> {
         loop {
             self.blanks();
@@ -173,7 +174,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Expects a here-document after the next line break.
+    /// Notes that the text of a here-document follows after the next line break.
     fn await_document(&mut self, document: Document) -> Read<()> {
         self.documents.push(document);
         self.document_count += 1;
@@ -198,14 +199,15 @@ impl<'a> Parser<'a> {
                 if !document.quoted {
                     self.document(end)?;
                 }
-                // They run with the command that reads the text, which may be before a `cd`.
+                // The commands of a here-document run with the command that reads the document, which may be before the
+                // `cd`. They would be assessed in the wrong directory.
                 if self.steps.len() > before && self.steps[..before].iter().any(is_cd) {
                     return Err("`cd` beside a here-document with commands".to_owned());
                 }
                 self.at = end + line.len();
                 return Ok(());
             }
-            // Bash joins such a line with the next before it looks for the delimiter.
+            // Bash joins a continued line with the next one before it looks for the delimiter.
             if !document.quoted && bare.ends_with('\\') {
                 return Err("a continued line in a here-document".to_owned());
             }
@@ -214,7 +216,7 @@ impl<'a> Parser<'a> {
         Err(format!("a here-document does not end with `{}`", document.delimiter))
     }
 
-    /// Returns whether a reserved word is here.
+    /// Returns whether this reserved word is next in the text.
     fn at_word(&self, word: &str) -> bool {
         let after = self.rest().strip_prefix(word);
         after.is_some_and(|after| after.chars().next().is_none_or(is_meta))
@@ -246,7 +248,7 @@ impl Parser<'_> {
             }
             match self.peek() {
                 Some(';') => self.at += 1,
-                // Bash removes the line break first, and then `&` may be part of something else.
+                // Bash removes the escaped line break first, so that `&` may be a part of another operator.
                 Some('&') if self.rest().starts_with("&\\\n") => {
                     return Err("a line break after `&`".to_owned());
                 }
@@ -260,7 +262,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Returns whether a list ends here: before one of `ends`, or without them at the end of the text.
+    /// Returns whether a list ends here: before one of `ends`, or, if there are none, at the end of the text.
     fn at_end(&self, ends: &[&str]) -> bool {
         let here = |end: &&str| {
             if end.starts_with([')', ';']) {
@@ -312,7 +314,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Puts the steps from each of `starts` to the next into a shell of their own.
+    /// Puts the steps from each of `starts` to the next into a subshell of their own.
     fn isolate(&mut self, starts: &[usize]) {
         let groups: Vec<_> =
             starts.iter().rev().map(|start| self.steps.split_off(*start)).collect();
@@ -323,7 +325,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads `…)` of `(…)`, `$(…)` or `<(…)`.
+    /// Reads `…)` of `(…)`, `$(…)` or `<(…)`. Its commands run in a subshell.
     fn substitution(&mut self) -> Read<()> {
         if self.has_documents() {
             return Err("a here-document before a substitution".to_owned());
@@ -395,7 +397,7 @@ impl Parser<'_> {
     fn repetition(&mut self) -> Read<()> {
         let before = self.steps.len();
         self.list(&["do"])?;
-        // The body runs only when a line has been read.
+        // The body runs only if `read` has read a line, so that its variables have values there.
         let names = match &self.steps[before..] {
             [Step::Command(command)] => lines_read(command),
             _ => Vec::new(),
@@ -403,7 +405,7 @@ impl Parser<'_> {
         self.bound(&names, None)
     }
 
-    /// Reads the body of a loop whose variables these are.
+    /// Reads the body of a loop with these variables. `words`: the words that they take; `None`: lines of the input.
     fn bound(&mut self, names: &[String], words: Option<&[Word]>) -> Read<()> {
         for name in names {
             self.push(Step::Bind(name.clone(), words.map(<[Word]>::to_vec)))?;
@@ -495,7 +497,7 @@ impl Parser<'_> {
         self.unsure(true, |parser| parser.deeper(Self::command))
     }
 
-    /// Reads `[[ … ]]`. Its operators matter only in that they are no words.
+    /// Reads `[[ … ]]`. Its operators are skipped, since only the words matter.
     fn condition(&mut self) -> Read<()> {
         self.begins.insert(self.at);
         self.at += 2;
@@ -505,7 +507,7 @@ impl Parser<'_> {
                 Some(' ' | '\t' | '(' | ')' | '|' | '&') => self.at += 1,
                 Some('\n') if !self.has_documents() => self.at += 1,
                 Some('<' | '>') if !self.at_process() => self.at += 1,
-                // Where comments may be, and what is between parentheses, depends on operators.
+                // The operators decide where a comment may begin, and how parentheses are read.
                 Some('#' | '\n' | '<' | '>') => return Err(self.unexpected()),
                 _ => {
                     words.push(self.word()?);
@@ -517,7 +519,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Adds a command, freed of what wraps it.
+    /// Adds the steps of a command without its wrappers.
     fn emit(&mut self, mut command: SimpleCommand) -> Read<()> {
         command.conditional = self.around.conditional;
         command.repeated = self.around.repeated;
@@ -540,7 +542,7 @@ impl Parser<'_> {
         if group.redirects.is_empty() {
             return Ok(());
         }
-        // If one fails, the group does not run.
+        // If a redirection fails, the group does not run.
         for step in &mut self.steps[first..] {
             if let Step::Command(command) = step {
                 command.conditional = true;
@@ -586,13 +588,13 @@ impl Parser<'_> {
             && command.assignments.is_empty()
             && command.redirects.is_empty()
         {
-            // Only `2>&1` and the like, or nothing at all.
+            // The command consists of `2>&1` and the like, or is missing.
             return if self.at == start { Err(self.unexpected()) } else { Ok(()) };
         }
         self.emit(command)
     }
 
-    /// Reads `name=value`, if one is here.
+    /// Reads `name=value`, if it is next. Returns `false` if it is not.
     fn assignment(&mut self, command: &mut SimpleCommand) -> Read<bool> {
         let start = self.at;
         let name = self.name().to_owned();
@@ -609,7 +611,7 @@ impl Parser<'_> {
         }
         if self.take("(") {
             self.elements()?;
-            // Bash takes what follows for a part of the same word: in `x=()a b` it runs `b`.
+            // Bash takes text after `)` for a part of the same word: in `x=()a b` it runs `b`.
             if self.peek().is_some_and(|c| !is_meta(c)) || self.at_process() {
                 return Err("a word that goes on after an array".to_owned());
             }
@@ -635,12 +637,12 @@ impl Parser<'_> {
         }
     }
 
-    /// Returns whether `<(` or `>(` is here, which begins a word.
+    /// Returns whether `<(` or `>(` is next, which begins a word and is no redirection.
     fn at_process(&self) -> bool {
         self.rest().starts_with("<(") || self.rest().starts_with(">(")
     }
 
-    /// Reads a redirection, if one is here.
+    /// Reads a redirection, if one is next. Returns `false` if none is.
     fn redirect(&mut self, command: &mut SimpleCommand) -> Read<bool> {
         let digits = self.rest().trim_start_matches(|c: char| c.is_ascii_digit());
         let number = self.rest().len() - digits.len();
@@ -666,7 +668,8 @@ impl Parser<'_> {
             "<<" | "<<-" | "<<<" => RedirectKind::Text,
             "<" => RedirectKind::Read,
             ">&" | "<&" if is_standard(&target) => return Ok(true),
-            // It is no file, but may not be open, and then the command does not run.
+            // The target is no file. The redirection is recorded, because the descriptor may not be open, and the
+            // command does not run then.
             ">&" | "<&" if is_descriptor(&target) => RedirectKind::Text,
             "<&" => return Err(format!("`<&{}`", brief(&target.source))),
             _ => RedirectKind::Write,
@@ -675,7 +678,7 @@ impl Parser<'_> {
         Ok(true)
     }
 
-    /// Reads the delimiter of a here-document; what comes back stands for its text.
+    /// Reads the delimiter of a here-document. Returns a word that stands for the text of the document.
     fn delimiter(&mut self, tabs: bool) -> Read<Word> {
         let word = self.word()?;
         let plain = |c: char| !"$`".contains(c);
@@ -687,7 +690,8 @@ impl Parser<'_> {
         }
         let quoted = word.source.contains(['\'', '"', '\\']);
         self.await_document(Document { delimiter: word.text, tabs, quoted })?;
-        // The text is still to come; whether all that is left has an expansion is close enough.
+        // The text is still to come. A `$` or a backquote anywhere after the delimiter makes the text count as unknown,
+        // which at worst costs a question.
         if !quoted && self.rest().contains(['$', '`']) {
             return Ok(Word::unknown(&word.source));
         }
@@ -695,9 +699,9 @@ impl Parser<'_> {
     }
 }
 
-/// Words: quotes removed, and the parts marked that only running would tell.
+/// Words: quotes are removed, and parts that are known only at run time are marked.
 impl Parser<'_> {
-    /// Reads a word, which may be empty only if it is quoted.
+    /// Reads a word. Only a quoted word may be empty.
     fn word(&mut self) -> Read<Word> {
         let start = self.at;
         let mut word = Partial::default();
@@ -770,7 +774,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads the commands in the body of a here-document, which ends at `end`.
+    /// Reads the commands in the text of a here-document, which ends at `end`.
     fn document(&mut self, end: usize) -> Read<()> {
         let mut ignored = Partial::default();
         while self.at < end {
@@ -789,7 +793,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads the name of a variable, if one is here.
+    /// Reads the name of a variable, or the number of a parameter; empty if neither is next.
     fn name(&mut self) -> &str {
         let rest = self.rest();
         if rest.starts_with(|c: char| c.is_ascii_digit()) {
@@ -805,7 +809,7 @@ impl Parser<'_> {
 
 /// Expansions: `$` and backquotes.
 impl Parser<'_> {
-    /// Reads what `$` begins, here and in the body of a here-document.
+    /// Reads the expansion that `$` begins, in a word or in the text of a here-document.
     fn dollar(&mut self, word: &mut Partial, quote: Quoting) -> Read<()> {
         let next = self.rest()[1..].chars().next();
         let text = if quote == Quoting::Double { Dynamic::One } else { Dynamic::Many };
@@ -822,19 +826,19 @@ impl Parser<'_> {
             Some('{') => {
                 let start = self.at;
                 self.deeper(|parser| parser.parameter(quote))?;
-                // `"${@}"` is as many words as there are arguments.
+                // `"${@}"` becomes as many words as there are arguments.
                 let many = self.text[start..self.at].contains('@');
                 word.dynamic(if many { Dynamic::Many } else { text });
             }
             Some('\'') if quote == Quoting::None => self.ansi_c(word)?,
-            // Looked up in a catalogue of translations.
+            // Bash looks `$"…"` up in a catalogue of translations, so that the text is not known.
             Some('"') if quote == Quoting::None => {
                 self.at += 1;
                 self.double_quoted(word)?;
                 word.dynamic(Dynamic::One);
             }
             Some('[') => return Err("arithmetic in `$[`".to_owned()),
-            // Bash removes the line break first, and then `$` may begin something.
+            // Bash removes the escaped line break first, so that `$` may begin an expansion.
             Some('\\') if self.rest().starts_with("$\\\n") => {
                 return Err("a line break after `$`".to_owned());
             }
@@ -895,7 +899,7 @@ impl Parser<'_> {
             let special = self.peek().filter(|c| "*@?$!-#".contains(*c)).ok_or_else(unknown)?;
             self.at += special.len_utf8();
         }
-        // Elements of an array: all, or one by its number.
+        // The elements of an array: all of them, or one by its number.
         let index = self.rest().strip_prefix('[').and_then(|rest| rest.split_once(']'));
         if let Some((index, after)) = index
             && (index == "@" || index == "*" || index.parse::<u16>().is_ok())
@@ -907,7 +911,7 @@ impl Parser<'_> {
             self.at += 1;
             return Ok(());
         }
-        // `${x:1:2}`: arithmetic, and so only with numbers.
+        // The parts of `${x:1:2}` are arithmetic, so that only numbers are accepted.
         let range = rest.trim_start_matches(|c: char| c.is_ascii_digit() || ": -".contains(c));
         if rest.starts_with(':') && range.starts_with('}') {
             self.at = self.text.len() - range.len() + 1;
@@ -927,7 +931,7 @@ impl Parser<'_> {
                     self.at += 1;
                     return Ok(());
                 }
-                // Whether these quote depends on the operator and on the quotes around.
+                // The operator and the quotes around decide whether these characters quote.
                 '\'' | '"' if quote == Quoting::Double => return Err(unknown()),
                 '\'' => drop(self.single_quoted()?),
                 '"' => self.double_quoted(&mut ignored)?,
@@ -956,7 +960,7 @@ impl Parser<'_> {
                         't' => word.text.push('\t'),
                         'r' => word.text.push('\r'),
                         '\\' | '\'' | '"' => word.text.push(escaped),
-                        // Written so that it cannot be read at a glance: not worth decoding.
+                        // Other escapes hide the text from a reader, and are not decoded: the word counts as unknown.
                         _ => word.dynamic(Dynamic::One),
                     }
                 }
@@ -997,7 +1001,7 @@ fn is_cd(step: &Step) -> bool {
     matches!(step, Step::Command(command) if command.name() == Some("cd"))
 }
 
-/// Returns the variables of a `read` that does no more than read a line.
+/// Returns the variables of a `read` that only reads a line; empty for any other command.
 fn lines_read(command: &SimpleCommand) -> Vec<String> {
     let splits = |assignment: &Assignment| assignment.name == "IFS";
     let is_plain = command.name() == Some("read")
@@ -1014,8 +1018,8 @@ fn lines_read(command: &SimpleCommand) -> Vec<String> {
     names.filter(|_| is_plain).unwrap_or_default()
 }
 
-/// Returns whether a text that begins with `[` gives an array's element by its number, or is a pattern for
-/// files. Anything else before `]=` bash evaluates as arithmetic, and the commands in it.
+/// Returns whether a text that begins with `[` gives an element of an array by its number, or is a pattern for files.
+/// Bash evaluates any other text before `]=` as arithmetic, with the commands in it.
 fn is_plain_element(text: &str) -> bool {
     let Some((inside, after)) = text[1..].split_once(']') else { return false };
     let is_element = after.starts_with('=') || after.starts_with("+=");
@@ -1026,12 +1030,13 @@ fn is_plain_element(text: &str) -> bool {
     !inside.is_empty() && inside.chars().all(plain) && !after.starts_with(['\\', '+'])
 }
 
-/// Returns whether the target of `>&` or `<&` is always open, or closes an open file.
+/// Returns whether the target of `>&` or `<&` is a standard stream, which is always open, or `-`, which closes a
+/// descriptor.
 fn is_standard(word: &Word) -> bool {
     matches!(word.literal(), Some("0" | "1" | "2" | "-"))
 }
 
-/// Returns whether `>&` or `<&` is followed by the number of an open file, and not by a file's name.
+/// Returns whether the target of `>&` or `<&` is the number of a descriptor, and not the name of a file.
 fn is_descriptor(word: &Word) -> bool {
     let digits = word.literal().map(|text| text.strip_suffix('-').unwrap_or(text));
     digits.is_some_and(|digits| digits.chars().all(|c| c.is_ascii_digit()))

@@ -1,4 +1,4 @@
-//! Prefix of a command that an "always" remembers: as much of its beginning as says what it does.
+//! Prefix of a command that an "always" remembers: as much of the beginning of the command as tells its action.
 
 use std::sync::LazyLock;
 
@@ -19,7 +19,7 @@ struct AlwaysBreadths {
     reader: Vec<ProjectReader>,
 }
 
-/// Programs that run what a project says.
+/// Programs that run code which the files of a project name.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ProjectReader {
@@ -37,20 +37,20 @@ struct ProjectReader {
 /// Files of a project that decide what a command runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProjectFiles {
-    /// Those of these names that are in the working directory.
+    /// Files of these names in the working directory.
     Named {
-        /// The names.
+        /// Names of the files.
         names: &'static [String],
-        /// `true` if they may also be in a directory above, the nearest first.
+        /// `true` if the files may also be in the nearest directory above that has one.
         above: bool,
     },
-    /// This script.
+    /// Script that the command runs.
     Script(Word),
     /// Files that are not known.
     Unknown,
 }
 
-/// Later calls that an "always" for one call of a program covers.
+/// Row on the later calls that an "always" for one call of a program covers.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Breadth {
@@ -67,7 +67,7 @@ struct Breadth {
     _reason: String,
 }
 
-/// The options that a later call may have.
+/// Options that a later call may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum CoveredOptions {
@@ -75,7 +75,7 @@ enum CoveredOptions {
     None,
 }
 
-/// The operands that a later call may have.
+/// Operands that a later call may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum CoveredOperands {
@@ -86,8 +86,13 @@ enum CoveredOperands {
     Remote,
 }
 
-/// Returns the prefix that an "always" remembers of a command.
+/// Returns the prefix of a command that an "always" remembers.
 pub fn of(command: &SimpleCommand) -> String {
+    // 1. A runner (`poetry run`) is followed by the prefix of its inner command.
+    // 2. `find` and `sed` have prefixes of their own where they run commands or change files.
+    // 3. Of an interpreter all words are remembered, or `-m` and the module.
+    // 4. Of any other program the sub-command is remembered, and as much of the rest as its row in the table says.
+    //    Without a row, all words are, unless the command only reads.
     let Some((name, args)) = command.words.split_first() else { return String::new() };
     let program = name.text.as_str();
     if let Some(count) = programs::runner_words(command) {
@@ -136,7 +141,7 @@ pub fn of(command: &SimpleCommand) -> String {
     let prefix = joined(std::iter::once(name).chain(first));
     let more = match breadth(program, first) {
         Some(breadth) => breadth.remembered(rest),
-        // Which files it reads is looked at each time.
+        // The files that a reading command names are checked each time, so that its arguments need not be remembered.
         None if matches!(reading(command), Reading::Texts | Reading::Files(_)) => {
             Some(String::new())
         }
@@ -145,7 +150,7 @@ pub fn of(command: &SimpleCommand) -> String {
     more.map_or_else(exactly, |more| prefix + &more)
 }
 
-/// Returns the row for a program and the words that say what it does.
+/// Returns the row for a program and its sub-command.
 fn breadth(program: &str, first: &[Word]) -> Option<&'static Breadth> {
     let sub = subcommand(first);
     let is = |row: &&Breadth| {
@@ -155,14 +160,13 @@ fn breadth(program: &str, first: &[Word]) -> Option<&'static Breadth> {
     TABLE.program.iter().find(is)
 }
 
-/// Returns the words that say what a program does, without the name of a toolchain.
+/// Returns the sub-command of a program, without the name of a toolchain (`+nightly`).
 fn subcommand(first: &[Word]) -> String {
     joined(first.iter().skip_while(|word| word.text.starts_with('+')))
 }
 
 impl Breadth {
-    /// Returns the part to remember of the words behind those that say what a program does. None if
-    /// that is all of them.
+    /// Returns the part to remember of the words after the sub-command; `None` if all of them are to be remembered.
     fn remembered(&self, words: &[Word]) -> Option<String> {
         let mut operands = Vec::new();
         let mut rest = words.iter();
@@ -179,7 +183,7 @@ impl Breadth {
                 return None;
             }
         }
-        // Behind `--` nothing is an option of the program itself.
+        // Words after `--` are no options of the program itself.
         let is_any = self.operands == CoveredOperands::Any;
         operands.extend(rest.filter(|_| !is_any));
         let mut remembered = String::new();
@@ -218,7 +222,7 @@ impl Breadth {
             }
             CoveredOptions::None => {
                 let letters = text.strip_prefix('-').unwrap_or_default();
-                // Of a number behind a letter it is clear whose value it is.
+                // Digits after a letter are surely the value of this letter's option.
                 let letters = letters.trim_end_matches(|c: char| c.is_ascii_digit());
                 let is_letter = |c: char| self.only.iter().any(|only| only[1..] == *c.to_string());
                 word.literal().is_some_and(|text| self.only.iter().any(|only| only == text))
@@ -230,22 +234,21 @@ impl Breadth {
     }
 }
 
-/// Returns the host of a URL for the web.
+/// Returns the origin of an `http` or `https` URL.
 fn host(word: &Word) -> Option<String> {
     let url = url::Url::parse(word.literal()?).ok()?;
     let plain = matches!(url.scheme(), "http" | "https") && url.username().is_empty();
-    // Curl makes more URLs of one with such characters.
+    // Curl expands a URL with such characters to several.
     let single = !word.text.contains(['{', '}', '[', ']', '\\']);
     (plain && single).then(|| url.origin().ascii_serialization())
 }
 
-/// Returns whether a program is a file of the project by the look of its path.
+/// Returns whether the path of a program looks like a file of the project.
 fn is_script(program: &str) -> bool {
     program.contains('/') && !program.starts_with(['/', '~']) && !program.contains("..")
 }
 
-/// Returns what an "always" for the whole program remembers: none of a program that is there to run
-/// others.
+/// Returns the name that an "always" for the whole program remembers; `None` for a program that runs others.
 pub fn program(command: &SimpleCommand) -> Option<String> {
     let name = command.name()?;
     let runs_others =
@@ -253,7 +256,8 @@ pub fn program(command: &SimpleCommand) -> Option<String> {
     (!runs_others).then(|| name.to_owned())
 }
 
-/// Returns the files of a project that decide what a command runs, if it runs what a project says.
+/// Returns the files of a project that decide what a command runs; `None` if the command runs no code that a project
+/// names.
 pub fn project_files(command: &SimpleCommand) -> Option<ProjectFiles> {
     if let Some(inner) = programs::inner_command(command) {
         return project_files(&inner);
@@ -266,7 +270,7 @@ pub fn project_files(command: &SimpleCommand) -> Option<ProjectFiles> {
             && (row.subcommands.is_empty() || row.subcommands.contains(&sub))
     };
     if let Some(row) = TABLE.reader.iter().find(is) {
-        // Behind `--` nothing is an option of the program itself.
+        // Words after `--` are no options of the program itself.
         let own = args.split(|word| word.text == "--").next().unwrap_or_default();
         let is_known = !row.files.is_empty() && !is_given(own, &row.elsewhere);
         let named = ProjectFiles::Named { names: &row.files, above: row.above };
@@ -282,9 +286,9 @@ pub fn project_files(command: &SimpleCommand) -> Option<ProjectFiles> {
     Some(script.map_or(ProjectFiles::Unknown, ProjectFiles::Script))
 }
 
-/// Returns the first words, and the rest. None if one of the first is an option, or not known.
+/// Returns the first `count` words, and the rest. `None` if one of the first words is an option, or not known.
 fn first_words(args: &[Word], count: usize) -> Option<(&[Word], &[Word])> {
-    // A toolchain's name does not say what cargo does.
+    // The name of a toolchain does not tell the action of cargo.
     let toolchain = count > 0 && args.first().is_some_and(|word| word.text.starts_with('+'));
     let count = (count + usize::from(toolchain)).min(args.len());
     let (first, rest) = args.split_at(count);

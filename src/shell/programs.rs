@@ -1,4 +1,4 @@
-//! The arguments of programs: sub-commands, the programs that others run, and interpreters.
+//! The arguments of programs: sub-commands, inner commands, and the files of interpreters.
 
 use std::sync::LazyLock;
 
@@ -45,10 +45,10 @@ struct Runner {
 #[serde(deny_unknown_fields)]
 pub(super) struct Interpreter {
     name: String,
-    /// Options of one letter that only say how the file is run.
+    /// Options of one letter that only change how the file is run, joined.
     #[serde(default)]
     pub(super) flags: String,
-    /// Other options that only say how the file is run.
+    /// Other options that only change how the file is run.
     #[serde(default)]
     pub(super) long: Vec<String>,
     /// `true` if `-m` names a module to run.
@@ -59,7 +59,7 @@ pub(super) struct Interpreter {
 }
 
 impl Interpreter {
-    /// Returns whether it is the shell of exactly this name, to which commands may be given as a text.
+    /// Returns whether the interpreter is the shell of exactly this name, to which commands may be given as a text.
     pub(super) fn is_shell(&self, name: &str) -> bool {
         self.shell && self.name == name
     }
@@ -83,7 +83,7 @@ pub(super) fn interpreter(program: &str) -> Option<&'static Interpreter> {
     TABLE.interpreter.iter().find(|row| row.name == name)
 }
 
-/// Returns whether an option is followed by a text, which is no option then, whatever it says.
+/// Returns whether an option takes the next word as a text. That word is no option then, even if it looks like one.
 pub(super) fn takes_text(option: &str) -> bool {
     TABLE.text.iter().any(|row| row.options.iter().any(|known| known == option))
 }
@@ -93,7 +93,7 @@ pub(super) fn has_subcommands(program: &str) -> bool {
     subcommands(program).is_some()
 }
 
-/// Returns the number of arguments that say what a program does; 0 if none of them does.
+/// Returns the number of arguments that form the sub-command of a program; 0 if it has none.
 pub(super) fn subcommand_words(program: &str, args: &[Word]) -> usize {
     let words = subcommands(program).map_or(usize::from(program == "git"), |row| row.words);
     let is_group = |row: &Group| {
@@ -106,8 +106,8 @@ fn subcommands(program: &str) -> Option<&'static Subcommands> {
     TABLE.subcommands.iter().find(|row| row.names.iter().any(|name| name == program))
 }
 
-/// Returns the number of words before the command that is run in an environment of its own, as in
-/// `poetry run pytest`; `None` if none is.
+/// Returns the number of words before an inner command that runs in an environment of its own, as in `poetry run
+/// pytest`; `None` if there is no such command.
 pub(super) fn runner_words(command: &SimpleCommand) -> Option<usize> {
     let begins = |runner: &&Runner| {
         command.words.len() > runner.words.len()
@@ -116,7 +116,7 @@ pub(super) fn runner_words(command: &SimpleCommand) -> Option<usize> {
     TABLE.runner.iter().find(begins).map(|runner| runner.words.len())
 }
 
-/// Returns the command that a command runs in an environment of its own.
+/// Returns the inner command that a command runs in an environment of its own.
 pub(super) fn inner_command(command: &SimpleCommand) -> Option<SimpleCommand> {
     let words = command.words[runner_words(command)?..].to_vec();
     let inner = SimpleCommand { words, ..SimpleCommand::default() };

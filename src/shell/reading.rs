@@ -51,7 +51,7 @@ struct ReadOnly {
     _reason: String,
 }
 
-/// Kind of a program's operands.
+/// Kind of a program's operands; see `reading.toml`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum OperandKind {
@@ -64,7 +64,7 @@ enum OperandKind {
     FilterAndFiles,
 }
 
-/// Programs that say which version they are.
+/// Programs that print their version, with the arguments that make them do so.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct VersionPrinters {
@@ -120,7 +120,7 @@ struct Filter {
 /// The effect of a command, as far as its options say.
 #[derive(Debug)]
 pub enum Reading<'a> {
-    /// The program is not known only to read.
+    /// The program is not known to only read.
     Unknown,
     /// The command prints or compares its arguments, and reads no file.
     Texts,
@@ -133,15 +133,15 @@ pub enum Reading<'a> {
 /// The files among a command's arguments.
 #[derive(Debug, Default)]
 pub struct Arguments<'a> {
-    /// The files, and perhaps directories, that are operands.
+    /// Operands that are files, and perhaps directories.
     pub operands: Vec<&'a Word>,
-    /// The files that options name.
+    /// Files that options name.
     pub files: Vec<Word>,
     /// `true` if the command would follow links in a directory.
     pub no_directories: bool,
 }
 
-/// Returns the effect of a command by its program's row in the table.
+/// Returns the effect of a command, by the row of its program in the table.
 pub fn reading(command: &SimpleCommand) -> Reading<'_> {
     let Some(row) = command.name().and_then(known) else { return Reading::Unknown };
     if row.operands == OperandKind::Texts {
@@ -158,7 +158,7 @@ pub fn operands(command: &SimpleCommand) -> Option<Vec<&Word>> {
     Some(known(command.name()?)?.arguments(command).ok()?.operands)
 }
 
-/// Returns the operands of `find`; or the reason why the command may do more than look.
+/// Returns the operands of `find`; an error is the reason why the command may do more than look.
 pub fn find_operands(command: &SimpleCommand) -> Result<Vec<&Word>, String> {
     let is_number = |text: &str| text[1..].starts_with(|c: char| c.is_ascii_digit());
     let is_known = |text: &str| has(&TABLE.find.looks, text) || is_number(text);
@@ -170,8 +170,8 @@ pub fn find_operands(command: &SimpleCommand) -> Result<Vec<&Word>, String> {
     Ok(command.args().iter().filter(|word| !is_option(word)).collect())
 }
 
-/// Returns whether a program does no more than say which version it is: the names of the files below
-/// which it would run another program in its place.
+/// Returns the names of certain project files, if a command only prints the version of its program. Below a directory
+/// with such a file, the program would run another one in its place.
 pub fn version(command: &SimpleCommand) -> Option<&'static [String]> {
     let (name, [argument]) = (command.name()?, command.args()) else { return None };
     let says = |row: &&VersionPrinters| {
@@ -180,15 +180,14 @@ pub fn version(command: &SimpleCommand) -> Option<&'static [String]> {
     TABLE.version.iter().find(says).map(|row| row.unless.as_slice())
 }
 
-/// Returns whether a command is `set`, and only makes the shell stricter, or has the shell show its
-/// commands.
+/// Returns whether a command is a `set` that only makes the shell stricter, or has it print its commands.
 pub fn is_strictness(command: &SimpleCommand) -> bool {
     let mut args = command.args().iter().map(|word| word.literal().unwrap_or_default());
     let mut some = false;
     while let Some(text) = args.next() {
         let letters = text.strip_prefix(['-', '+']).unwrap_or_default();
-        // Not `-a` and `-k`, with which later words decide what programs do, and nothing that sets
-        // positional parameters.
+        // Excluded are `-a` and `-k`, with which later words of the line decide what programs do, and arguments that
+        // set positional parameters.
         if letters.is_empty() || letters.contains(|c| !"euxo".contains(c)) {
             return false;
         }
@@ -201,12 +200,12 @@ pub fn is_strictness(command: &SimpleCommand) -> bool {
     some && command.name() == Some("set")
 }
 
-/// Returns whether a program looks at names alone, or prints its arguments.
+/// Returns whether a program only looks at names, or only prints its arguments.
 pub fn looks_at_names(program: &str) -> bool {
     has(&TABLE.names_only.programs, program)
 }
 
-/// Returns whether a program prints what is in the files that it is given, or a part of it.
+/// Returns whether a program prints the content, or a part of it, of the files that it is given.
 pub fn prints_files(program: &str) -> bool {
     has(&TABLE.printing.programs, program)
 }
@@ -218,8 +217,8 @@ pub fn searches_below(command: &SimpleCommand) -> bool {
     })
 }
 
-/// Returns whether a command that searches may read hidden files: it always does, is told to, or
-/// chooses files by their names, which counts more than that they are hidden.
+/// Returns whether a searching command may read hidden files: because it always does, because an option tells it to, or
+/// because it chooses files by a name pattern, which outweighs that they are hidden.
 pub fn reads_hidden(command: &SimpleCommand) -> bool {
     let Some(row) = search(command) else { return true };
     let short = |word: &Word| {
@@ -231,7 +230,7 @@ pub fn reads_hidden(command: &SimpleCommand) -> bool {
         .is_none_or(|options| is_given(command.args(), options) || command.args().iter().any(short))
 }
 
-/// Returns the reason to ask about a command some of whose arguments only running it would tell.
+/// Returns the reason to ask about a command with arguments that are known only when it runs.
 pub fn unknown(command: &SimpleCommand) -> String {
     format!("the arguments of `{}` are known only when it runs", command.brief())
 }
@@ -250,7 +249,8 @@ fn has(list: &[String], text: &str) -> bool {
 }
 
 impl ReadOnly {
-    /// Returns the files among the arguments, if those are of the known kind, wherever the files are.
+    /// Returns the files among the arguments, inside the workspace or not; an error is the reason why the arguments are
+    /// not of the known kind.
     fn arguments<'a>(&self, command: &'a SimpleCommand) -> Result<Arguments<'a>, String> {
         let mut found = self.split(command)?;
         found.no_directories = self.operands == OperandKind::PlainFiles;
@@ -282,7 +282,7 @@ impl ReadOnly {
         Ok(found)
     }
 
-    /// Returns operands and files of options, if all options are known.
+    /// Returns the operands, and the files that options name; an error if an option is not known.
     fn split<'a>(&self, command: &'a SimpleCommand) -> Result<Arguments<'a>, String> {
         let refuse = |word: &Word| {
             let name = command.name().unwrap_or_default();
@@ -304,7 +304,7 @@ impl ReadOnly {
                 None => return refuse(word),
                 Some(OptionValue::Glued(file)) => found.files.push(Word::from(file)),
                 Some(OptionValue::Texts(count)) => {
-                    // A pattern may become several words.
+                    // A pattern may become several words, so that it would not be known which word is whose.
                     if args.by_ref().take(count).any(|word| word.glob.is_some()) {
                         return Err(unknown(command));
                     }
@@ -318,7 +318,7 @@ impl ReadOnly {
         Ok(found)
     }
 
-    /// Returns the value that belongs to an option; none if the option is not known.
+    /// Returns the value that belongs to an option; `None` if the option is not known.
     fn option(&self, text: &str) -> Option<OptionValue> {
         if text.starts_with("--") {
             let (name, value) = match text.split_once('=') {
@@ -363,15 +363,15 @@ impl ReadOnly {
 
 /// Value that belongs to an option.
 enum OptionValue {
-    /// The next words, so many of them, which are texts.
+    /// Texts in the next words, of this number.
     Texts(usize),
-    /// The next word, which is a file.
+    /// File in the next word.
     File,
-    /// A file that is part of the same word.
+    /// File in the same word.
     Glued(String),
 }
 
-/// Returns whether a filter of jq's may read more than its input: the environment, or modules.
+/// Returns whether a filter of `jq` may read more than its input: the environment, or modules.
 fn reaches_out(filter: &str) -> bool {
     let mut names = filter.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     names.any(|name| has(&TABLE.filter.names, name))

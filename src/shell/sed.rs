@@ -1,18 +1,18 @@
-//! Scripts of `sed`: whether they print, edit what they are given, or may do anything at all.
+//! Scripts of `sed`: those that only print, those that only edit their input, and those that may do anything.
 
 use super::Word;
 
-/// A call of `sed` whose options are all known.
+/// A call of `sed` with known options only.
 pub struct Sed<'a> {
     /// `true` if the files are changed.
     pub in_place: bool,
     scripts: Vec<&'a str>,
-    /// The files that are read.
+    /// Files that are read.
     pub files: Vec<&'a Word>,
 }
 
 impl<'a> Sed<'a> {
-    /// Reads the arguments. None if not all of them are known.
+    /// Reads the arguments of `sed`; `None` if not all of them are known.
     pub fn read(args: &'a [Word]) -> Option<Self> {
         let mut sed = Self { in_place: false, scripts: Vec::new(), files: Vec::new() };
         let mut args = args.iter();
@@ -28,10 +28,10 @@ impl<'a> Sed<'a> {
                 "--quiet" | "--silent" | "--regexp-extended" => {}
                 "--in-place" => sed.in_place = true,
                 _ if text.starts_with("--in-place=") => sed.in_place = true,
-                // What follows `i` is the end of the backup's name.
+                // The text after `-i` is the suffix of the backup.
                 _ if text.starts_with("-i") => sed.in_place = true,
                 _ if text.starts_with('-') && text.len() > 1 => {
-                    // What follows `e` at once is a script itself.
+                    // Only an `e` at the end is taken: a text after `e` would be the script itself.
                     let letters = text.strip_suffix('e').unwrap_or(text);
                     let script_follows = letters.len() < text.len();
                     let letters = letters.trim_start_matches('-');
@@ -54,19 +54,18 @@ impl<'a> Sed<'a> {
         Some(sed)
     }
 
-    /// Returns whether the call does nothing but print.
+    /// Returns whether the call only prints.
     pub fn prints(&self) -> bool {
         !self.in_place && self.scripts.iter().all(|script| is_made_of(script, "pqd=", false))
     }
 
-    /// Returns whether the call does nothing but edit the text that it is given: it runs no command
-    /// and writes no other file.
+    /// Returns whether the call only edits its input: it runs no command and writes no other file.
     pub fn edits(&self) -> bool {
         self.scripts.iter().all(|script| is_made_of(script, "pqd=nNDPgGhHx", true))
     }
 }
 
-/// Returns whether a script is made of these commands, and perhaps of substitutions.
+/// Returns whether a script consists of these commands, and, if `substitutions`, of substitutions.
 fn is_made_of(script: &str, commands: &str, substitutions: bool) -> bool {
     let mut rest = script;
     loop {
@@ -93,7 +92,7 @@ fn is_made_of(script: &str, commands: &str, substitutions: bool) -> bool {
     }
 }
 
-/// Returns the text after an address, if one is here: `3`, `$`, `+2`, `/regex/`.
+/// Returns the text after an address, if the text begins with one: `3`, `$`, `+2`, `/regex/`.
 fn address(text: &str) -> &str {
     match text.strip_prefix('/') {
         Some(regex) => delimited(regex, '/').unwrap_or(text),
@@ -101,7 +100,7 @@ fn address(text: &str) -> &str {
     }
 }
 
-/// Returns the text after the parts and flags of `s`.
+/// Returns the text after the delimited parts and the flags of the command `s`.
 fn substitution(text: &str) -> Option<&str> {
     let delimiter = text.chars().next().filter(char::is_ascii_punctuation)?;
     if delimiter == '\\' {
@@ -112,8 +111,7 @@ fn substitution(text: &str) -> Option<&str> {
     Some(rest.trim_start_matches(|c: char| c.is_ascii_digit() || "gpiI".contains(c)))
 }
 
-/// Returns the text after the next `delimiter`. None if implementations of `sed` differ on which
-/// that is.
+/// Returns the text after the next `delimiter`; `None` if versions of `sed` differ on which one that is.
 fn delimited(text: &str, delimiter: char) -> Option<&str> {
     let mut escaped = false;
     for (at, c) in text.char_indices() {

@@ -1,9 +1,9 @@
-//! Reads the tables of programs.
+//! Reader of the tables of programs.
 
 use serde::de::DeserializeOwned;
 
-/// Parses one of the tables beside this file. A test parses each of them: none is malformed. If one
-/// were, no command may be judged without it, and who judges must not let a command run on a panic.
+/// Parses one of the tables beside this file. A test parses each table, so that none is malformed. If one were, no
+/// command could be judged without it, and the caller must treat the panic as a refusal.
 pub(super) fn table<T: DeserializeOwned>(text: &str) -> T {
     toml::from_str(text).unwrap_or_else(|error| panic!("a malformed table: {error}"))
 }

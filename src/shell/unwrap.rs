@@ -25,10 +25,10 @@ struct Wrappers {
 #[serde(deny_unknown_fields)]
 struct Wrapper {
     name: String,
-    /// Options of one letter.
+    /// Options of one letter without a value, joined.
     #[serde(default)]
     flags: String,
-    /// Options of one letter that take a value.
+    /// Options of one letter that take a value, joined.
     #[serde(default)]
     valued: String,
     #[serde(default)]
@@ -39,12 +39,12 @@ struct Wrapper {
     /// Options that leave the command no variables.
     #[serde(default)]
     clears: Vec<String>,
-    /// Options of one letter whose value is a variable that the command does not get.
+    /// Options of one letter whose value is the name of a variable that the command does not get, joined.
     #[serde(default)]
     unsets: String,
 }
 
-/// Returns whether a program is a shell whose language is read here.
+/// Returns whether a program is a shell whose command lines can be read here.
 pub fn is_shell(name: &str) -> bool {
     TABLE.shells.iter().any(|shell| shell == name)
 }
@@ -74,7 +74,7 @@ pub(super) fn unwrap(
             steps.extend(unwrap(command, around, read)?);
             Ok(steps)
         }
-        // Another process: where it goes is no matter to the shell.
+        // The wrapper is another process, so that a `cd` in it does not move the shell.
         Ok(true) => {
             let mut steps = vec![Step::Enter, Step::Wrapper(whole)];
             steps.extend(unwrap(command, around, read)?);
@@ -89,7 +89,7 @@ pub(super) fn unwrap(
     }
 }
 
-/// Returns the commands in the arguments of a command, if they are known; else the command itself.
+/// Returns the commands in the arguments of `eval`, `find` or a shell, if they are known; otherwise the command itself.
 fn in_turn(command: SimpleCommand, around: Around, read: ReadLine) -> Read<Vec<Step>> {
     let mut steps = beside(&command);
     match command.name() {
@@ -122,7 +122,8 @@ fn in_turn(command: SimpleCommand, around: Around, read: ReadLine) -> Read<Vec<S
     Ok(vec![Step::Command(command)])
 }
 
-/// Returns the assignments and redirections of a command whose words have been read as commands.
+/// Returns a step with the assignments and redirections of a command, if it has any. Its words are read as commands
+/// elsewhere.
 fn beside(command: &SimpleCommand) -> Vec<Step> {
     if command.assignments.is_empty() && command.redirects.is_empty() {
         return Vec::new();
@@ -130,15 +131,15 @@ fn beside(command: &SimpleCommand) -> Vec<Step> {
     vec![Step::Command(SimpleCommand { words: Vec::new(), ..command.clone() })]
 }
 
-/// A wrapper has options that are not known.
+/// Error of a wrapper whose options are not known.
 struct Unknown;
 
-/// Removes a wrapper from its command. Returns `false` if it wraps none.
+/// Removes a wrapper from its command. Returns `false` if there is no command to wrap.
 fn take_off(wrapper: &Wrapper, command: &mut SimpleCommand) -> Result<bool, Unknown> {
     let words = &command.words;
     let asks = |word: &Word| matches!(word.text.as_str(), "-v" | "-V");
     if wrapper.name == "command" && words.get(1).is_some_and(asks) {
-        // It says where a command is, and runs nothing.
+        // `command -v` prints where a command is, and runs nothing.
         return Ok(false);
     }
     let WrapperOptions { mut at, placeholders, appends, unset } = options(wrapper, words)?;
@@ -177,13 +178,13 @@ fn take_off(wrapper: &Wrapper, command: &mut SimpleCommand) -> Result<bool, Unkn
     Ok(true)
 }
 
-/// Options of a wrapper.
+/// The options that a call of a wrapper has.
 struct WrapperOptions {
-    /// Index of the word after them.
+    /// Index of the word after the options.
     at: usize,
-    /// Texts that `xargs` replaces by its input.
+    /// Placeholders that `xargs` replaces by its input.
     placeholders: Vec<String>,
-    /// `true` if `xargs` may put its input at the end: some options undo `-I`.
+    /// `true` if `xargs` may append its input to the command. Some options undo `-I`.
     appends: bool,
     /// Variables that the command does not get.
     unset: Vec<Assignment>,
@@ -205,7 +206,7 @@ fn options(wrapper: &Wrapper, words: &[Word]) -> Result<WrapperOptions, Unknown>
             source: format!("{} {option}", wrapper.name),
         };
         if wrapper.clears.iter().any(|option| gives(text, option)) {
-            // Of all variables, the one that decides most.
+            // `PATH` stands for all the variables that are cleared, because it decides most.
             found.unset.push(unset("PATH", text));
         }
         if text == "-" && wrapper.name == "env" {
@@ -243,7 +244,7 @@ fn options(wrapper: &Wrapper, words: &[Word]) -> Result<WrapperOptions, Unknown>
     Ok(found)
 }
 
-/// Marks the words in which something will be put in the place of `placeholder`.
+/// Marks the words in which input will replace `placeholder`.
 fn mark(words: &mut [Word], placeholder: &str) {
     for word in words {
         if word.text.contains(placeholder) {
@@ -262,8 +263,8 @@ fn script(args: &[Word]) -> Option<&str> {
         let Some(letters) = text.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
             return text_follows.then_some(text);
         };
-        // Not `-i` and `-s`: the shell would take commands from elsewhere, too. With `-l` it runs
-        // what this machine and its user have set up, which is trusted.
+        // `-i` and `-s` are excluded, because the shell would take commands from elsewhere, too. With `-l` the shell
+        // runs what this machine and its user have set up, which is trusted.
         if !letters.chars().all(|c| "celoux".contains(c)) {
             return None;
         }
@@ -285,7 +286,7 @@ fn executed(find: &SimpleCommand, around: Around, read: ReadLine) -> Read<Vec<St
         rest = &rest[at + 1..];
         let is_end = |word: &Word| matches!(word.text.as_str(), ";" | "+");
         let end = rest.iter().position(is_end).unwrap_or(rest.len());
-        // Behind another word GNU's `find` takes `+` for an argument, and others end there.
+        // After a word other than `{}`, GNU `find` takes `+` for an argument, and other versions end the command there.
         if rest.get(end).is_some_and(|word| word.text == "+")
             && rest[..end].last().is_none_or(|word| word.text != "{}")
         {

@@ -1,4 +1,4 @@
-//! Environment variables: which only change how output looks, and which decide what programs run.
+//! Environment variables that only change how output looks, and variables that decide which programs run.
 
 use std::sync::LazyLock;
 
@@ -45,12 +45,12 @@ pub fn decides_what_runs(name: &str) -> bool {
     has_effect(name, VariableEffect::Programs)
 }
 
-/// Returns whether a variable changes no more than how output looks.
+/// Returns whether a variable only changes how output looks.
 pub fn changes_looks(name: &str) -> bool {
     has_effect(name, VariableEffect::Looks)
 }
 
-/// Returns whether a command gives variables values by their names.
+/// Returns whether a command sets variables that its arguments name.
 pub fn is_setter(program: &str) -> bool {
     TABLE.setter.iter().any(|row| row.names.iter().any(|name| name == program))
 }

@@ -1,65 +1,66 @@
-//! Words of a command line: their text without quotes, and the parts that only running would tell.
+//! Words of a command line: their text without quotes, and the parts that are known only at run time.
 
 /// One word of a command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Word {
-    /// As written.
+    /// Word as written.
     pub source: String,
-    /// Without quotes; what only running would tell is left out.
+    /// Text without quotes, and without the parts that are known only at run time.
     pub text: String,
     /// Offset in `text` of the first `*`, `?` or `[` that stands for file names.
     pub glob: Option<usize>,
-    /// Part of the word that is not in `text`.
+    /// Kind of the parts that `text` leaves out.
     pub dynamic: Dynamic,
-    /// `true` if that part comes from another program's input: `xargs` puts it in.
+    /// `true` if the parts that `text` leaves out come from the input of a program: `xargs` inserts them.
     pub is_filled_in: bool,
 }
 
-/// Part of a word that only running would tell.
+/// Kind of the parts of a word that are known only at run time. A greater value leaves more unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Dynamic {
-    /// Nothing.
+    /// No such part: the word is known.
     #[default]
     No,
     /// A number: `$?`, `$#`, `$$`.
     Number,
-    /// Some text.
+    /// A text within one word.
     One,
-    /// Some text, and of how many words it is.
+    /// A text that may become any number of words.
     Many,
 }
 
 impl From<String> for Word {
-    /// A word that says what it is.
+    /// Returns a word whose text is known.
     fn from(text: String) -> Self {
         Self { source: text.clone(), text, ..Self::default() }
     }
 }
 
 impl Word {
-    /// A word of which nothing is known.
+    /// Returns a word of which nothing is known.
     pub(super) fn unknown(source: &str) -> Self {
         let source = source.to_owned();
         Self { source, dynamic: Dynamic::Many, is_filled_in: true, ..Self::default() }
     }
 
-    /// Returns its text, if the text is the whole word.
+    /// Returns the text of the word, if the word is known and no pattern.
     pub fn literal(&self) -> Option<&str> {
         (self.dynamic == Dynamic::No && self.glob.is_none()).then_some(&self.text)
     }
 
-    /// Returns whether this text is the whole word.
+    /// Returns whether the word is known, and is this text.
     pub fn is(&self, text: &str) -> bool {
         self.literal() == Some(text)
     }
 
-    /// Returns its text; or the word as written, if that says more.
+    /// Returns the text of the word, or the word as written if the word is not known or a pattern, or if the text is
+    /// empty or has blanks.
     pub fn plain(&self) -> &str {
         let is_plain = |text: &&str| !text.is_empty() && !text.contains(char::is_whitespace);
         self.literal().filter(is_plain).unwrap_or(&self.source)
     }
 
-    /// Returns whether it may turn out to be an option that is not seen in it.
+    /// Returns whether the word may become an option at run time that cannot be seen in it.
     pub fn may_be_option(&self) -> bool {
         match self.dynamic {
             Dynamic::No | Dynamic::Number => false,
@@ -79,7 +80,7 @@ pub(super) struct Partial {
     pub(super) text: String,
     pub(super) glob: Option<usize>,
     pub(super) dynamic: Dynamic,
-    /// An unquoted `{` has been seen.
+    /// `true` if an unquoted `{` has been read.
     brace: bool,
     /// Offset of an unquoted `[` that has not been closed.
     bracket: Option<usize>,
@@ -90,7 +91,7 @@ impl Partial {
         self.dynamic = self.dynamic.max(dynamic);
     }
 
-    /// A character that no quote protects.
+    /// Adds an unquoted character.
     pub(super) fn bare(&mut self, c: char) {
         match c {
             '*' | '?' => self.glob = self.glob.or(Some(self.text.len())),
@@ -118,12 +119,12 @@ pub(super) enum Quoting {
     Double,
 }
 
-/// Characters that end a word.
+/// Returns whether an unquoted character ends a word.
 pub(super) fn is_meta(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '|' | '&' | ';' | '(' | ')' | '<' | '>')
 }
 
-/// Characters of the name of a variable.
+/// Returns whether a character may be part of the name of a variable.
 pub(super) fn is_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
