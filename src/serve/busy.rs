@@ -1,4 +1,4 @@
-//! Refusals of connections and requests for which there is no room, or which come when the agent ends.
+//! Refusals of connections and requests, because the server has no room for them or is ending.
 
 use std::io;
 use std::sync::Arc;
@@ -14,24 +14,25 @@ use tokio::time::timeout;
 
 use super::tls::Tls;
 
-/// Time after which to try again, in seconds.
+/// Time after which a refused client should try again, in seconds.
 const LATER: &str = "1";
 
-/// Maximum time that a refused connection stays open: the client may still be sending, and what it
-/// sends must be read, or the answer is lost.
+/// Maximum time that a refused connection stays open. The client may still be sending, and its bytes must be
+/// read: closing with unread bytes resets the connection, and the client would lose the answer.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Number of connections that are told at once that there are too many; of more, the rest is closed
-/// without a word.
+/// Maximum number of connections that are being refused with an answer at the same time; further connections
+/// are closed without an answer.
 pub const REFUSALS: usize = 16;
 
-/// A request that is not carried out now.
+/// Returns the response to a request that is not carried out now.
 pub fn response(why: &'static str) -> Response {
     let headers = [(RETRY_AFTER, LATER), (CONNECTION, "close")];
     (StatusCode::SERVICE_UNAVAILABLE, headers, why).into_response()
 }
 
-/// Refuses a connection, for which there is no room beside so many others.
+/// Refuses a connection because there are too many others. Keeps the place in [`REFUSALS`] until the
+/// connection is closed.
 pub async fn refuse(
     stream: TcpStream,
     tls: Option<Arc<Tls>>,
@@ -45,7 +46,7 @@ pub async fn refuse(
         why.len()
     );
     let most = u64::try_from(bytes).unwrap_or(u64::MAX);
-    // It may have gone: then nobody is told.
+    // An error means that the client has disconnected, so there is no client to tell.
     let _ = match tls {
         None => timeout(LINGER, tell(stream, &answer, most)).await,
         Some(tls) => match tls.accept(stream, false, LINGER).await {

@@ -1,4 +1,4 @@
-//! The server's certificate, as its clients will judge it.
+//! Validity of the server's certificate, as clients check it.
 
 use std::path::Path;
 
@@ -14,33 +14,33 @@ use x509_cert::time::Time;
 use super::network::PublicUrl;
 use super::tls;
 
-/// Time before its end in which a certificate should be renewed.
+/// Time before its expiry from which on a certificate should be renewed.
 const SOON: SignedDuration = SignedDuration::from_hours(14 * 24);
 
-/// A certificate of the server, with those of the authorities that stand in the same file.
+/// The server's certificate, with the certificates of authorities from the same file.
 pub struct ServerCertificate {
     own: CertificateDer<'static>,
-    /// Time from which all of them count.
+    /// Time from which on all certificates of the file are valid.
     begin: Timestamp,
-    /// Time until which all of them count.
+    /// Time until which all certificates of the file are valid.
     end: Timestamp,
 }
 
 /// State of a certificate at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CertificateState {
-    /// It does not count yet.
+    /// A certificate that is not valid yet.
     NotYet,
-    /// It counts.
+    /// A valid certificate.
     Good,
-    /// It counts, and should be renewed.
+    /// A valid certificate that should be renewed.
     EndsSoon,
-    /// It counts no more.
+    /// A certificate that is no longer valid.
     Expired,
 }
 
 impl ServerCertificate {
-    /// Reads a file of certificates in PEM form, the server's own first.
+    /// Reads a PEM file of certificates, of which the server's own is the first.
     pub fn read(file: &Path) -> anyhow::Result<Self> {
         let chain = tls::chain(file)?;
         let wrong = || format!("cannot read the dates of a certificate in {}", file.display());
@@ -52,22 +52,22 @@ impl ServerCertificate {
         Ok(Self { own, begin, end })
     }
 
-    /// Returns the time from which it counts.
+    /// Returns the time from which on the certificates are valid.
     pub fn begin(&self) -> Timestamp {
         self.begin
     }
 
-    /// Returns the time until which it counts.
+    /// Returns the time until which the certificates are valid.
     pub fn end(&self) -> Timestamp {
         self.end
     }
 
-    /// Returns its state at a time.
+    /// Returns the state of the certificates at a time.
     pub fn state(&self, now: Timestamp) -> CertificateState {
         state((self.begin, self.end), now)
     }
 
-    /// Returns `true` if it is for the host of a URL.
+    /// Returns `true` if the server's certificate is for the host of a URL.
     pub fn is_for(&self, url: &PublicUrl) -> bool {
         let host = ServerName::try_from(url.host());
         let parsed = ParsedCertificate::try_from(&self.own);

@@ -1,7 +1,7 @@
-//! Room for connections.
+//! Limit on the number of connections.
 //!
-//! A connection costs room before anybody knows whose it is. So when there is none left, the one gives way that
-//! has been longest without showing who its client is; those that have shown it stay.
+//! A connection takes a place before the server knows its client. So if no place is left, the oldest
+//! connection of an unknown client is closed in favor of a new one. Connections of known clients stay.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -11,18 +11,18 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-/// Room for a number of connections.
+/// Places for a limited number of connections.
 pub struct ConnectionRoom {
     room: Arc<Semaphore>,
-    /// Number of connections there are.
+    /// Number of open connections.
     connected: watch::Sender<usize>,
     unknown: Mutex<UnknownConnections>,
 }
 
-/// Connections whose clients have not shown who they are, in the order in which they came.
+/// The connections whose clients are not known yet, in the order in which they came.
 #[derive(Default)]
 struct UnknownConnections {
-    /// Number of connections that there have been.
+    /// Number of the latest connection; numbers count up from 1.
     last: u64,
     all: BTreeMap<u64, UnknownConnection>,
 }
@@ -33,7 +33,7 @@ struct UnknownConnection {
 }
 
 impl ConnectionRoom {
-    /// Makes room for so many connections, which are counted.
+    /// Makes a room with `most` places, which publishes the number of connections in `connected`.
     pub fn new(most: usize, connected: watch::Sender<usize>) -> Arc<Self> {
         Arc::new(Self {
             room: Arc::new(Semaphore::new(most)),
@@ -42,8 +42,8 @@ impl ConnectionRoom {
         })
     }
 
-    /// Returns the slot of one more connection; `None` if there is room neither beside the others nor in the
-    /// place of one that is not known.
+    /// Admits one more connection, and returns its slot. If no place is free, takes the place of the oldest
+    /// connection of an unknown client; returns `None` if there is no such connection.
     pub fn admit(self: &Arc<Self>, served: TaskTrackerToken) -> Option<ConnectionSlot> {
         let mut unknown = self.unknown.lock();
         let permit = if let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() {
@@ -62,31 +62,33 @@ impl ConnectionRoom {
     }
 }
 
-/// A connection's slot in the room; it counts as long as it lives.
+/// Place of a connection, held as long as the slot lives.
 pub struct ConnectionSlot {
     room: Arc<ConnectionRoom>,
     number: u64,
     gives_way: CancellationToken,
-    /// Permit of a connection whose client is known.
+    /// Permit of the place once the client is known. Until then, the permit is among the unknown connections,
+    /// so that another connection can take it.
     permit: OnceLock<OwnedSemaphorePermit>,
-    /// Waited for when the server ends: a WebSocket is closed after its connection has become one.
+    /// Token that a shutdown of the server waits for. A WebSocket holds its slot, so the shutdown also waits until
+    /// the WebSocket is closed, although the task of its connection has ended.
     _served: TaskTrackerToken,
 }
 
 impl ConnectionSlot {
-    /// Notes that the client has shown who it is: the connection gives way to no other from now on.
+    /// Notes that the client has shown its identity: from now on, no other connection takes this place.
     pub fn known(&self) {
         if self.permit.get().is_some() {
             return;
         }
         let unknown = self.room.unknown.lock().all.remove(&self.number);
         if let Some(unknown) = unknown {
-            // Of two requests at once, one has taken it out.
+            // Of two requests at the same time, only one finds the permit and sets it.
             let _ = self.permit.set(unknown.permit);
         }
     }
 
-    /// Returns what fires when the connection has given way to another one.
+    /// Returns the token that is cancelled when another connection takes this place.
     pub fn gives_way(&self) -> &CancellationToken {
         &self.gives_way
     }

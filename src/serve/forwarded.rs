@@ -1,5 +1,5 @@
-//! The client behind a proxy, as the proxy describes it in `X-Forwarded-*` headers. Others can write such
-//! headers too, so they count from the addresses of proxies alone.
+//! The client behind a proxy, as the proxy describes it in `X-Forwarded-*` headers. Any client can send such
+//! headers, so they are trusted only in requests from the addresses of proxies.
 
 use std::net::IpAddr;
 
@@ -10,33 +10,34 @@ use super::proxy::AddressRange;
 /// Client of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForwardedClient {
-    /// Address of the client, as far as proxies that are trusted tell it.
+    /// The client's address, as far as trusted proxies tell it.
     pub address: IpAddr,
-    /// Scheme of the URL that the client has, if the proxy says it.
+    /// Scheme of the URL that the client uses, if the proxy tells it.
     pub scheme: Option<String>,
-    /// Host in the URL that the client has, if the proxy says it.
+    /// Host in the URL that the client uses, if the proxy tells it.
     pub host: Option<String>,
 }
 
 impl ForwardedClient {
-    /// Returns the client of a request that came from a peer.
+    /// Returns the client of a request, given the address `peer` that the connection comes from.
     pub(super) fn of(peer: IpAddr, headers: &HeaderMap, proxies: &[AddressRange]) -> Self {
         if !is_proxy(peer, proxies) {
             return Self { address: peer, scheme: None, host: None };
         }
-        // The last value of each is the one that this proxy wrote.
+        // Proxies append, so the last value is the one that this proxy wrote.
         let last = |name: &str| values(headers, name).pop();
         let scheme = last("x-forwarded-proto").map(|scheme| scheme.to_ascii_lowercase());
         Self { address: address(peer, headers, proxies), scheme, host: last("x-forwarded-host") }
     }
 }
 
-/// Returns `true` if an address is that of a proxy.
+/// Returns `true` if an address belongs to a trusted proxy.
 pub(super) fn is_proxy(address: IpAddr, proxies: &[AddressRange]) -> bool {
     proxies.iter().any(|range| range.contains(address))
 }
 
-/// Returns the last address of the way that is no proxy's: what stands before it a client may have invented.
+/// Returns the last address in `X-Forwarded-For` that is no proxy's. A client may have invented the addresses
+/// before that.
 fn address(peer: IpAddr, headers: &HeaderMap, proxies: &[AddressRange]) -> IpAddr {
     let mut address = peer;
     for value in values(headers, "x-forwarded-for").into_iter().rev() {
@@ -49,14 +50,14 @@ fn address(peer: IpAddr, headers: &HeaderMap, proxies: &[AddressRange]) -> IpAdd
     address.to_canonical()
 }
 
-/// Reads an address, which some proxies write with a port.
+/// Parses an address; some proxies write it with a port, or in brackets.
 fn read_address(text: &str) -> Option<IpAddr> {
     let with_port = || text.parse().ok().map(|address: std::net::SocketAddr| address.ip());
     let in_brackets = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
     in_brackets.unwrap_or(text).parse().ok().or_else(with_port)
 }
 
-/// Returns the values of a header that is a list, and may be there several times.
+/// Returns the values of a header that may be a comma-separated list and may occur several times.
 fn values(headers: &HeaderMap, name: &str) -> Vec<String> {
     let lines = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     lines.flat_map(|line| line.split(',')).map(|value| value.trim().to_owned()).collect()

@@ -1,4 +1,5 @@
-//! Connections over HTTP/2: many requests at once, and none for long only if somebody waits for an answer.
+//! Tracking of the open requests of an HTTP/2 connection, which may have many at once and is closed when it
+//! is idle.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,30 +11,30 @@ use axum::http::{HeaderValue, Request, Response, Version};
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::watch;
 
-/// Requests of one connection that are not answered to their end.
+/// Count of the requests of one connection whose responses have not been sent completely.
 #[derive(Clone)]
 pub struct OpenRequests(watch::Sender<usize>);
 
-/// One of them.
+/// An open request, counted as long as this value lives.
 pub struct OpenRequest(watch::Sender<usize>);
 
 impl OpenRequests {
-    /// Returns a count of no requests.
+    /// Returns a count of zero.
     pub fn none() -> Self {
         Self(watch::Sender::new(0))
     }
 
-    /// Counts a request.
+    /// Counts one more request.
     pub fn begin(&self) -> OpenRequest {
         self.0.send_modify(|count| *count += 1);
         OpenRequest(self.0.clone())
     }
 
-    /// Waits until there has been none for so long.
+    /// Waits until no request has been open for the time given.
     pub async fn idle(&self, time: Duration) {
         let mut count = self.0.subscribe();
         loop {
-            // It fails only without a sender, which is here.
+            // An error is impossible, since `self` holds the sender.
             let _ = count.wait_for(|count| *count == 0).await;
             if tokio::time::timeout(time, count.wait_for(|count| *count > 0)).await.is_err() {
                 return;
@@ -43,7 +44,7 @@ impl OpenRequests {
 }
 
 impl OpenRequest {
-    /// Returns a response whose request is open until the body has been sent.
+    /// Returns the response with a body that keeps the request open until the body has been sent.
     pub fn answer(self, response: Response<Body>) -> Response<Body> {
         response.map(|body| Body::new(OpenBody { body, _request: self }))
     }
@@ -55,7 +56,7 @@ impl Drop for OpenRequest {
     }
 }
 
-/// Body of a response whose request is open.
+/// Body of a response that keeps its request open.
 struct OpenBody {
     body: Body,
     _request: OpenRequest,
@@ -81,8 +82,8 @@ impl hyper::body::Body for OpenBody {
     }
 }
 
-/// Returns a request of HTTP/2 as HTTP/1.1 would have it: with the host in a header. One that names two hosts
-/// stays as it is.
+/// Returns an HTTP/2 request in the form of HTTP/1.1, with the host in the `Host` header, so that later
+/// checks need to know one form only. A request that names two different hosts is returned as it is.
 pub fn with_host<B>(mut request: Request<B>) -> Request<B> {
     let Some(authority) = request.uri().authority().map(ToString::to_string) else {
         return request;

@@ -1,4 +1,5 @@
-//! The network in which the server is: where it listens, its URL, and the names by which it is called.
+//! The network around the server: the address it listens at, its URL, and the host names that clients may
+//! use.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -12,29 +13,29 @@ use super::forwarded::{self, ForwardedClient};
 use super::proxy::AddressRange;
 use super::tls::Tls;
 
-/// Names of the machine itself, as they stand in the `Host` header.
+/// Names of the machine itself, as they appear in the `Host` header.
 const LOOPBACK: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
 
-/// Options of the network in which the server is.
+/// Options for the network around the server.
 #[derive(Debug, Clone, Default)]
 pub struct NetworkOptions {
-    /// URL by which clients reach the server, if that is not where it listens.
+    /// URL by which clients reach the server, if it differs from the address that the server listens at.
     pub public_url: Option<PublicUrl>,
-    /// More names by which the server is called.
+    /// Additional host names that clients may use.
     pub hosts: Vec<AllowedHost>,
-    /// Origins of other web pages that may use the server.
+    /// Other origins whose web pages may use the server.
     pub origins: Vec<AllowedOrigin>,
-    /// Addresses of the proxies through which clients come.
+    /// Addresses of trusted proxies in front of the server.
     pub proxies: Vec<AddressRange>,
-    /// `true` if tokens may cross the network in the clear.
+    /// `true` if tokens may cross the network unencrypted.
     pub plain_http: bool,
-    /// TLS, if the server itself has it.
+    /// TLS, if the server itself terminates it.
     pub tls: Option<Arc<Tls>>,
 }
 
 impl NetworkOptions {
-    /// Returns what a server that listens there would give away, each with what to do. `are_callers_asked`: callers
-    /// must show who they are.
+    /// Returns the security problems of a server that listens at this address, each with a remedy.
+    /// `are_callers_asked`: `true` if callers must show their identity.
     pub fn problems(&self, address: SocketAddr, are_callers_asked: bool) -> Vec<String> {
         let elsewhere = self.public_url.as_ref().filter(|url| !url.is_loopback());
         let is_loopback = address.ip().is_loopback();
@@ -72,7 +73,7 @@ impl NetworkOptions {
         problems
     }
 
-    /// Returns the URL by which clients reach a server that listens there.
+    /// Returns the URL by which clients reach a server that listens at this address.
     pub fn url(&self, address: SocketAddr) -> String {
         match &self.public_url {
             Some(public) => public.url.clone(),
@@ -84,7 +85,7 @@ impl NetworkOptions {
         if self.tls.is_some() { "https" } else { "http" }
     }
 
-    /// Returns the URL of the address itself.
+    /// Returns the URL of the listening address itself.
     pub fn own_url(&self, address: SocketAddr) -> String {
         format!("{}://{address}/", self.scheme())
     }
@@ -94,7 +95,7 @@ impl NetworkOptions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublicUrl {
     url: String,
-    /// Scheme, host and port, as browsers send them in `Origin`.
+    /// Scheme, host and port, as browsers send them in the `Origin` header.
     origin: String,
 }
 
@@ -124,14 +125,14 @@ impl PublicUrl {
         self.origin.starts_with("https:")
     }
 
-    /// Returns `true` if the URL leads only clients on this machine to the server.
+    /// Returns `true` if the URL is on this machine, so that only local clients can use it.
     fn is_loopback(&self) -> bool {
         let host = authority(&self.origin);
         let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
         LOOPBACK.contains(&name) || LOOPBACK.contains(&host)
     }
 
-    /// Returns the name or the address of the host.
+    /// Returns the host name or the IP address of the URL.
     pub fn host(&self) -> String {
         let host = Url::parse(&self.url).ok().and_then(|url| url.host_str().map(str::to_owned));
         let host = host.unwrap_or_default();
@@ -139,7 +140,7 @@ impl PublicUrl {
     }
 }
 
-/// A name by which the server may be called: `name`, or `name:port`.
+/// A host name that clients may use for the server: `name`, or `name:port`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedHost(String);
 
@@ -156,7 +157,7 @@ impl FromStr for AllowedHost {
     }
 }
 
-/// Origin of web pages that may use the server: scheme, host and port.
+/// An origin whose web pages may use the server: scheme, host and port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedOrigin(HeaderValue);
 
@@ -167,31 +168,31 @@ impl FromStr for AllowedOrigin {
         let wrong = || format!("`{text}` is no origin of web pages such as https://pages.example");
         let origin = Url::parse(text).map_err(|_| wrong())?.origin();
         let origin = origin.ascii_serialization();
-        // Browsers compare it letter by letter.
+        // Browsers send the origin in this exact form, and it is compared byte by byte.
         let is_same = origin == text.to_ascii_lowercase();
         let value = HeaderValue::from_str(&origin).ok().filter(|_| is_same);
         value.map(Self).ok_or_else(wrong)
     }
 }
 
-/// Network of a server that listens.
+/// The network around a running server.
 pub struct ServerNetwork {
     /// URL by which clients reach the server.
     pub url: String,
-    /// Hosts and origins by which clients may call the server.
+    /// Host names and origins that clients may use.
     pub names: ServerNames,
     /// Port that the server listens at.
     pub port: u16,
     proxies: Vec<AddressRange>,
-    /// `true` if nobody but a proxy may reach the server from the network.
+    /// `true` if only trusted proxies may connect from the network.
     only_proxies: bool,
-    /// Scheme of the server's own URL.
+    /// Scheme of the server's own URL: `http` or `https`.
     pub scheme: &'static str,
     /// TLS of the server, if it has a certificate.
     pub tls: Option<Arc<Tls>>,
 }
 
-/// Headers that pages of other origins send and read, beside those that every page may.
+/// Headers that pages of other origins may send and read, in addition to those that any page may.
 const SENT: [&str; 6] = [
     "authorization",
     "content-type",
@@ -204,7 +205,7 @@ const READ: [&str; 5] =
     ["a2a-extensions", "x-a2a-extensions", "link", "retry-after", "x-next-page-token"];
 
 impl ServerNetwork {
-    /// Describes the network of a server that listens there.
+    /// Describes the network of a server that listens at this address.
     pub fn new(options: NetworkOptions, address: SocketAddr) -> Self {
         Self {
             url: options.url(address),
@@ -219,19 +220,19 @@ impl ServerNetwork {
         }
     }
 
-    /// Returns `true` if the operator has said by which URL clients reach the server.
+    /// Returns `true` if the operator has configured the URL by which clients reach the server.
     pub fn is_public(&self) -> bool {
         self.names.public.is_some()
     }
 
-    /// Returns the path of the URL by which clients reach the server: `/`, unless a proxy takes a longer one
-    /// off.
+    /// Returns the path of the URL by which clients reach the server: `/`, unless a proxy strips a longer
+    /// path.
     pub fn path(&self) -> &str {
         let host = authority(&self.url);
         host.find('/').map_or("/", |at| &host[at..])
     }
 
-    /// Looks from time to time whether there is another certificate.
+    /// Checks at intervals for a new certificate. Never returns.
     pub async fn keep_looking(&self) {
         match &self.tls {
             Some(tls) => tls.keep_looking().await,
@@ -239,7 +240,8 @@ impl ServerNetwork {
         }
     }
 
-    /// Returns what tells browsers which pages of other origins may use the server; `None` if none may.
+    /// Returns the CORS layer that lets pages of the allowed origins use the server; `None` if there are
+    /// none.
     pub fn cors(&self) -> Option<CorsLayer> {
         let origins = self.names.origins.iter().map(|origin| origin.0.clone());
         let layer = CorsLayer::new()
@@ -250,22 +252,23 @@ impl ServerNetwork {
         (!self.names.origins.is_empty()).then_some(layer)
     }
 
-    /// Returns `true` if requests from an address are served.
+    /// Returns `true` if the server accepts connections from an address.
     pub fn serves(&self, peer: IpAddr) -> bool {
         !self.only_proxies
             || peer.to_canonical().is_loopback()
             || forwarded::is_proxy(peer, &self.proxies)
     }
 
-    /// Returns the client of a request that came from a peer.
+    /// Returns the client of a request, given the address `peer` that the connection comes from.
     pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> ForwardedClient {
         ForwardedClient::of(peer, headers, &self.proxies)
     }
 }
 
-/// Names by which a server is called: what else is sent to it was sent to lead a browser astray.
+/// Host names and origins of a server. Requests for other hosts are refused, since an attacker's page may
+/// have caused them (DNS rebinding).
 pub struct ServerNames {
-    /// Host and port, by which the server itself can be reached.
+    /// Hosts with ports at which the server can be reached directly.
     own: Vec<String>,
     public: Option<PublicUrl>,
     hosts: Vec<AllowedHost>,
@@ -273,7 +276,7 @@ pub struct ServerNames {
 }
 
 impl ServerNames {
-    /// Returns the names of a server that listens there.
+    /// Returns the names of a server that listens at this address.
     pub(super) fn new(options: &NetworkOptions, address: SocketAddr) -> Self {
         let with_port = |name: &str| {
             without_default_port(&format!("{name}:{}", address.port()), options.scheme())
@@ -291,14 +294,15 @@ impl ServerNames {
         }
     }
 
-    /// Returns `true` if a `Host` header names the server. `scheme`: of the URL that the client has.
+    /// Returns `true` if a `Host` header names the server. `scheme`: scheme of the URL that the client uses.
     pub fn has_host(&self, host: &str, scheme: &str) -> bool {
         let host = without_default_port(host, scheme);
         self.has_own(&host)
             || self.public.as_ref().is_some_and(|public| authority(&public.origin) == host)
     }
 
-    /// Returns `true` if pages of an origin may use the server: its own, and those that are allowed to.
+    /// Returns `true` if pages of an origin may use the server: the server's own origins, and the allowed
+    /// ones.
     pub fn has_origin(&self, origin: &str, scheme: &str) -> bool {
         let is_allowed = self.origins.iter().any(|allowed| allowed.0 == origin);
         if is_allowed || self.public.as_ref().is_some_and(|public| public.origin == origin) {
@@ -312,7 +316,7 @@ impl ServerNames {
         self.own.iter().any(|own| own == host) || self.hosts.iter().any(|other| other.0 == host)
     }
 
-    /// Returns the names for people.
+    /// Returns the host names as a list for people.
     pub fn list(&self) -> String {
         let public = self.public.iter().map(|public| authority(&public.origin));
         let names = self.own.iter().map(String::as_str).chain(public);
@@ -320,18 +324,19 @@ impl ServerNames {
     }
 }
 
-/// Returns the host and the port as they are compared: without a port that the scheme implies.
+/// Returns host and port in the form in which they are compared: in lower case, without the scheme's default
+/// port.
 fn without_default_port(host: &str, scheme: &str) -> String {
     let port = if scheme == "https" { ":443" } else { ":80" };
     host.strip_suffix(port).unwrap_or(host).to_ascii_lowercase()
 }
 
-/// Returns host and port of an origin.
+/// Returns the host and the port of an origin.
 fn authority(origin: &str) -> &str {
     origin.split_once("://").map_or(origin, |(_, host)| host)
 }
 
-/// Returns an address as it stands in a URL.
+/// Returns an address in the form that it has in a URL.
 fn literal(address: IpAddr) -> String {
     match address {
         IpAddr::V4(address) => address.to_string(),

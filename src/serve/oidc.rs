@@ -1,4 +1,4 @@
-//! Tokens (JWTs) of an OIDC issuer: whose they are, and until when.
+//! Tokens (JWTs) of an OIDC issuer: the principals that they authenticate, and their expiry.
 
 mod issuer_keys;
 mod signatures;
@@ -14,58 +14,58 @@ use self::issuer_keys::{IssuerKeys, KeyError, check_url};
 use super::tokens::{self, PrincipalRole};
 use tandem_agent::session::PrincipalId;
 
-/// Algorithms of signatures that count: those with public keys, of a strength that is in use.
+/// Accepted signature algorithms: only algorithms with public keys, and of a strength that is in use.
 const ALGORITHMS: [Algorithm; 4] =
     [Algorithm::RS256, Algorithm::PS256, Algorithm::ES256, Algorithm::EdDSA];
 
-/// Maximum difference of this machine's clock and the issuer's.
+/// Maximum difference between the clocks of this machine and of the issuer.
 const LEEWAY: Duration = Duration::from_mins(1);
 
-/// Maximum number of bytes of a token.
+/// Maximum length of a token in bytes.
 const LONGEST_TOKEN: usize = 16 << 10;
 
-/// Number of hexadecimal digits of the hash in a name that was made.
+/// Number of hexadecimal digits of the hash in a derived name.
 const HASH_DIGITS: usize = 32;
 
-/// Maximum number of characters of a name that was made, before the hash.
+/// Maximum number of characters before the hash in a derived name.
 const READABLE: usize = 31;
 
-/// An OIDC issuer whose tokens count, and the meaning of their claims.
+/// An OIDC issuer whose tokens are accepted, and the meaning of their claims.
 #[derive(Debug, Clone)]
 pub struct OidcOptions {
-    /// The issuer, as tokens name it in `iss`: an `https:` address, or one of this machine.
+    /// URL of the issuer, as tokens name it in `iss`: an `https:` address, or an address of this machine.
     pub issuer: String,
-    /// Names of this server, of which tokens have one in `aud`.
+    /// Names of this server; a token must have one of them in `aud`.
     pub audience: Vec<String>,
     /// Claim with the name of the person or service.
     pub name_claim: String,
-    /// Tenant of all who have such tokens, unless a claim names it.
+    /// Tenant of all users of the issuer, unless a claim names their tenant.
     pub tenant: String,
     /// Claim with the tenant.
     pub tenant_claim: Option<String>,
-    /// Claim and value that make an administrator of the tenant. The claim may be a list.
+    /// Claim and value that make a user an administrator of the tenant. The claim may be a list of values.
     pub admin: Option<(String, String)>,
 }
 
-/// Reason for not serving somebody with a token of an issuer.
+/// Reason for refusing a caller with a token of the issuer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum OidcError {
-    /// The token does not count; why, in words that may be told to anybody.
+    /// The token is not valid; the reason, in words that any client may be told.
     Invalid(String),
-    /// The issuer's keys cannot be fetched, and none are known from before.
+    /// The issuer's keys cannot be fetched, and no keys are known from before.
     Unavailable,
 }
 
-/// Somebody who has shown a token.
+/// A caller with a valid token.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct OidcUser {
     pub(super) id: PrincipalId,
     pub(super) role: PrincipalRole,
-    /// Time from which on the token does not count any more.
+    /// Time at which the token expires.
     pub(super) until: Instant,
 }
 
-/// An issuer, with its keys.
+/// An issuer with its keys.
 pub(super) struct Oidc {
     options: OidcOptions,
     keys: IssuerKeys,
@@ -73,7 +73,7 @@ pub(super) struct Oidc {
 }
 
 impl OidcOptions {
-    /// Returns the options, or what is wrong with them.
+    /// Returns the options, or an error that says why they are wrong.
     pub fn checked(self) -> Result<Self, String> {
         let url = check_url(&self.issuer);
         let url = url.map_err(|why| format!("`{}` is no issuer: {why}", self.issuer))?;
@@ -94,7 +94,7 @@ impl OidcOptions {
 }
 
 impl OidcOptions {
-    /// Returns an error that says why the issuer's keys cannot be fetched, if they cannot.
+    /// Fails with the reason if the issuer's keys cannot be fetched.
     pub async fn check_issuer(&self) -> anyhow::Result<()> {
         signatures::install();
         IssuerKeys::new(self.issuer.clone()).check().await
@@ -113,23 +113,23 @@ impl Oidc {
         Self { keys: IssuerKeys::new(options.issuer.clone()), options, validation }
     }
 
-    /// Returns the address of the issuer's metadata.
+    /// Returns the URL of the issuer's metadata.
     pub(super) fn discovery(&self) -> &str {
         self.keys.discovery()
     }
 
-    /// Fetches the issuer's keys from time to time: one that was withdrawn is to count no longer.
+    /// Fetches the issuer's keys at intervals, so that a withdrawn key is no longer accepted. Never returns.
     pub(super) async fn keep_fresh(&self) {
         self.keys.keep_fresh().await;
     }
 
-    /// Returns who shows a token.
+    /// Returns the user that a token authenticates.
     pub(super) async fn find(&self, token: &str) -> Result<OidcUser, OidcError> {
         let claims = self.claims(token).await?;
         self.user(&claims).map_err(OidcError::Invalid)
     }
 
-    /// Returns the claims of a token that the issuer has signed for this server, and that counts now.
+    /// Returns the claims of a token, if the issuer has signed it for this server and it is valid now.
     async fn claims(&self, token: &str) -> Result<Value, OidcError> {
         let invalid = |why: &str| OidcError::Invalid(why.to_owned());
         if token.len() > LONGEST_TOKEN {
@@ -151,7 +151,7 @@ impl Oidc {
         decoded.map(|decoded| decoded.claims).map_err(|error| invalid(why(error.kind())))
     }
 
-    /// Returns who the claims are about.
+    /// Returns the user that the claims describe.
     fn user(&self, claims: &Value) -> Result<OidcUser, String> {
         let options = &self.options;
         if options.name_claim == "email" && claims["email_verified"] != true {
@@ -179,22 +179,23 @@ impl Oidc {
     }
 }
 
-/// Returns the value of a claim: of this name, or at this place (`/realm_access/roles`).
+/// Returns the value of a claim, given its name or its JSON pointer (`/realm_access/roles`).
 fn claim_of<'a>(claims: &'a Value, claim: &str) -> Option<&'a Value> {
     if claim.starts_with('/') { claims.pointer(claim) } else { claims.get(claim) }
 }
 
-/// Returns the time until a token expires. This machine's clock is asked once, and may be set later.
+/// Returns the time until a token expires. The system's clock is read only once, so that later changes of the
+/// clock have no effect.
 fn left(expires: &Value) -> Result<Duration, String> {
     let expires = expires.as_f64().and_then(|at| Duration::try_from_secs_f64(at).ok());
     let expires = expires.ok_or("its `exp` is no time")?;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let left = expires.saturating_add(LEEWAY).saturating_sub(now.unwrap_or_default());
-    // What ends in ages needs no end, and a clock has no room for it.
+    // An expiry in the far future would overflow `Instant`; a year is as good as no expiry.
     Ok(left.min(Duration::from_hours(24 * 365)))
 }
 
-/// Returns the reason why a token does not count.
+/// Returns the reason why a token is not valid.
 fn why(kind: &ErrorKind) -> &'static str {
     match kind {
         ErrorKind::ExpiredSignature => "it has expired",
@@ -207,8 +208,8 @@ fn why(kind: &ErrorKind) -> &'static str {
     }
 }
 
-/// Returns the name that stands for a claim's value. Two values never have the same: one that is no name,
-/// or looks like one that was made here, has its hash behind what can be read of it.
+/// Returns the principal name for a claim's value. Different values never get the same name: a value that is
+/// no valid name, or that looks like a derived name, gets a name of its readable characters and its hash.
 fn principal_name(value: &str) -> String {
     if PrincipalId::is_name(value) && !looks_made(value) {
         return value.to_owned();

@@ -1,4 +1,4 @@
-//! A connection whose other end takes nothing for long is given up.
+//! Write timeout for connections whose other end stops reading.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -8,21 +8,21 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream that fails when what is written to it waits too long.
+/// A stream whose writes fail if the other end does not read for too long.
 pub struct Patience<T> {
     stream: T,
     longest: Duration,
-    /// Runs while something waits.
+    /// Timer of the pending write; `None` if no write is pending.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl<T> Patience<T> {
-    /// Makes a stream whose writes wait at most `longest` for the other side.
+    /// Wraps a stream so that each of its writes waits at most `longest` for the other end.
     pub fn new(stream: T, longest: Duration) -> Self {
         Self { stream, longest, waiting: None }
     }
 
-    /// Passes on the outcome of a write; fails if the write has waited too long.
+    /// Returns the outcome of a write, or a timeout error if the write has been pending for too long.
     fn in_time<R>(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! The principals of a server: who a caller is, by a token or by the word of a trusted proxy.
+//! The principals of a server: identification of callers by a token, or by a trusted proxy.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -15,26 +15,26 @@ use super::proxy::TrustedProxy;
 use super::tokens::{self, PREFIX, PrincipalRole, Stamp, TokenList};
 use tandem_agent::session::{PrincipalId, SessionAccess, ShareRole};
 
-/// Time between two looks at the file of tokens while nobody asks for anything.
+/// Interval between two checks of the token file while there are no requests.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Ways in which callers of a server show who they are. With none of them, everybody who can reach the
-/// server is the user of the machine.
+/// Ways in which callers of a server can show their identity. Without any of them, every caller counts as the
+/// user of the machine.
 #[derive(Debug, Default)]
 pub struct AccessOptions {
-    /// Token of the server's operator, if there is one.
+    /// Token of the server's operator, if any.
     pub token: Option<String>,
-    /// File of the tokens of people and services. It counts from when it exists.
+    /// File with the tokens of people and services. It takes effect once it exists.
     pub tokens: Option<PathBuf>,
-    /// Proxy whose word counts on who its users are. It shows the operator's token, which is nobody
-    /// else's then.
+    /// Proxy that is trusted to name the users of its requests. It authenticates with the operator's token,
+    /// which then stands for the proxy alone.
     pub proxy: Option<TrustedProxy>,
-    /// Issuer whose tokens (JWTs) count.
+    /// Issuer whose tokens (JWTs) are accepted.
     pub oidc: Option<OidcOptions>,
 }
 
 impl AccessOptions {
-    /// Returns `true` if callers must show who they are.
+    /// Returns `true` if callers must show their identity.
     pub fn are_callers_asked(&self) -> bool {
         let has_file = self.tokens.as_ref().is_some_and(|file| file.exists());
         self.token.is_some() || self.proxy.is_some() || self.oidc.is_some() || has_file
@@ -44,9 +44,9 @@ impl AccessOptions {
 /// Caller of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Principal {
-    /// Anybody, where nobody has to show who they are: as good as the user of the machine.
+    /// Any caller of a server without authentication. It counts as the user of the machine.
     Anyone,
-    /// The operator of the server, who has its own token.
+    /// The operator of the server, who has a token of its own.
     Operator,
     /// A person or a service that the server knows by name.
     Named(Arc<NamedPrincipal>),
@@ -62,24 +62,24 @@ pub struct NamedPrincipal {
     credential: Credential,
 }
 
-/// Reason why a named principal is believed to be who it is.
+/// Proof of a named principal's identity.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Credential {
-    /// A token of the file; its hash.
+    /// A token from the token file, by its hash.
     Token { sha256: String },
-    /// The word of the proxy, or of the node that was called.
+    /// The word of the trusted proxy, or of the node that a client has called.
     #[default]
     Proxy,
-    /// A token of the issuer, which counts until then.
+    /// A token of the issuer, valid until the time given.
     Jwt { until: Instant },
 }
 
-/// Right to a session. A later one includes the earlier ones.
+/// Right of a principal in a session. Each right includes the earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SessionRight {
-    /// Shared, in this role.
+    /// Right of a member with whom the session is shared, by the role of the share.
     Shared(ShareRole),
-    /// The owner's.
+    /// Right of the owner.
     Own,
 }
 
@@ -91,7 +91,7 @@ pub const ANSWER: SessionRight = SessionRight::Shared(ShareRole::Answer);
 pub const DRIVE: SessionRight = SessionRight::Shared(ShareRole::Drive);
 
 impl Principal {
-    /// Returns the name and the tenant, if the server knows them.
+    /// Returns the tenant and the name of a named principal; `None` for others.
     pub fn id(&self) -> Option<&PrincipalId> {
         match self {
             Self::Anyone | Self::Operator => None,
@@ -99,7 +99,7 @@ impl Principal {
         }
     }
 
-    /// Returns the name for logs and people.
+    /// Returns the principal's name, for logs and people.
     pub fn name(&self) -> &str {
         match self {
             Self::Anyone => "anyone",
@@ -108,14 +108,14 @@ impl Principal {
         }
     }
 
-    /// Returns `true` if the principal may change what counts in the sessions of everybody, such as saved
-    /// rules: the user of the machine may.
+    /// Returns `true` if the principal may change settings that affect all sessions of the machine, such as
+    /// saved rules. Only the user of the machine may.
     pub fn changes_for_all(&self) -> bool {
         !matches!(self, Self::Named(_))
     }
 
-    /// Returns what the principal may do in a session; `None` if there is no such session as far as the
-    /// principal is told. The only place where this is decided.
+    /// Returns the principal's right in a session; `None` if the principal must not know of the session. This
+    /// is the only place that decides about rights in sessions.
     pub fn right(&self, access: &SessionAccess) -> Option<SessionRight> {
         match self {
             Self::Anyone => access.owner.is_none().then_some(SessionRight::Own),
@@ -134,14 +134,14 @@ impl Principal {
     }
 }
 
-/// Reason for not serving a caller.
+/// Reason for refusing a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessError {
-    /// There is no token, or none that counts.
+    /// There is no token, or no known one.
     Unknown,
-    /// The token was revoked; whose it was.
+    /// The token was revoked; its principal.
     Revoked(PrincipalId),
-    /// The token of the issuer does not count; why.
+    /// The issuer's token is not valid; the reason.
     Invalid(String),
     /// The issuer's keys cannot be fetched.
     Unavailable,
@@ -156,7 +156,7 @@ impl From<OidcError> for AccessError {
     }
 }
 
-/// The principals that a server knows.
+/// The principals of a server, and their credentials.
 pub struct Principals {
     token: Option<String>,
     file: Option<TokenFile>,
@@ -164,26 +164,27 @@ pub struct Principals {
     oidc: Option<Oidc>,
 }
 
-/// The file of tokens, as it was read last.
+/// The token file, as of the last read.
 struct TokenFile {
     path: PathBuf,
-    /// Held while the file is looked at.
+    /// State of the last check; locked during a check, so that checks do not overlap.
     looking: tokio::sync::Mutex<LastLook>,
-    /// `None` until there is a file. From then on tokens count, also if the file goes away.
+    /// Tokens of the file; `None` until the file exists for the first time. If the file disappears later, the
+    /// list is empty rather than `None`, so that callers still need a token.
     list: watch::Sender<Option<Arc<TokenList>>>,
 }
 
-/// The last look at a file of tokens.
+/// The last check of the token file.
 #[derive(Debug, Default)]
 struct LastLook {
-    /// Stamp of the file, if it could be read.
+    /// Stamp of the file; `None` if the file could not be read.
     stamp: Option<Stamp>,
-    /// `true` if the log says that no token counts any more.
+    /// `true` if the log already says that no token is valid any more.
     is_lost: bool,
 }
 
 impl Principals {
-    /// Makes the principals that these options name; files and keys are read later.
+    /// Makes the principals of these options. Files and keys are not read yet.
     pub fn new(options: AccessOptions) -> Self {
         let AccessOptions { token, tokens, proxy, oidc } = options;
         let file = tokens.map(|path| TokenFile {
@@ -194,22 +195,29 @@ impl Principals {
         Self { token, file, proxy, oidc: oidc.map(Oidc::new) }
     }
 
-    /// Returns `true` if callers must show who they are.
+    /// Returns `true` if callers must show their identity.
     pub fn are_asked(&self) -> bool {
         self.have_tokens() || self.proxy.is_some() || self.oidc.is_some()
     }
 
-    /// Returns `true` if there are tokens of the server's own.
+    /// Returns `true` if the server has tokens of its own: the operator's token, or a token file.
     pub fn have_tokens(&self) -> bool {
         self.token.is_some() || self.file.as_ref().is_some_and(|file| file.list.borrow().is_some())
     }
 
-    /// Returns the address of the metadata of the issuer whose tokens count.
+    /// Returns the URL of the issuer's metadata, if an issuer is configured.
     pub fn openid_connect_url(&self) -> Option<&str> {
         self.oidc.as_ref().map(Oidc::discovery)
     }
 
-    /// Returns who shows this token, or none, in a request of these headers.
+    /// Returns the principal of a request with this token, if any. `peer`: address that the connection comes
+    /// from.
+    ///
+    /// The kinds of credentials are tried in this order:
+    ///
+    /// 1. the operator's token, which stands for the proxy's user if there is a proxy;
+    /// 2. a token of the issuer, unless it has the prefix of the server's own tokens;
+    /// 3. a token from the token file.
     pub async fn find(
         &self,
         token: Option<&str>,
@@ -217,7 +225,7 @@ impl Principals {
     ) -> Result<Principal, AccessError> {
         let is_listed = self.file.as_ref().is_some_and(|file| file.list.borrow().is_some());
         if is_listed && let Some(file) = &self.file {
-            // One that was revoked a moment ago does not count any more.
+            // The file is checked at each request, so that a token is refused as soon as it is revoked.
             file.look().await;
         }
         let Some(given) = token else {
@@ -231,7 +239,7 @@ impl Principals {
             && same(given.as_bytes(), own.as_bytes())
         {
             let Some(proxy) = &self.proxy else { return Ok(Principal::Operator) };
-            // One without a user must not become the operator.
+            // A proxy's request that names no user must not get the operator's rights.
             let id = proxy.user(peer, headers).ok_or(AccessError::Unknown)?;
             let credential = Credential::Proxy;
             let named = NamedPrincipal { id, role: PrincipalRole::Member, credential };
@@ -261,8 +269,8 @@ impl Principals {
         Ok(Principal::Named(Arc::new(named)))
     }
 
-    /// Waits until a principal is not served any more as who it was: its token is revoked or has expired,
-    /// or tokens count that did not.
+    /// Waits until a principal loses its identity: its token is revoked or has expired, or the server begins
+    /// to require tokens.
     pub async fn ended(&self, principal: &Principal) {
         if let Principal::Named(named) = principal
             && let Credential::Jwt { until } = named.credential
@@ -272,13 +280,13 @@ impl Principals {
         let Some(file) = &self.file else { return std::future::pending().await };
         let mut changes = file.list.subscribe();
         while is_served(principal, changes.borrow_and_update().as_deref()) {
-            // The sender lives as long as this does.
+            // An error is impossible, since `self` holds the sender.
             let _ = changes.changed().await;
         }
     }
 
-    /// Looks at the file of tokens and at the issuer's keys from time to time, so that streams end although
-    /// nobody asks for anything. Never ends.
+    /// Checks the token file and the issuer's keys at intervals, so that streams end even while there are no
+    /// requests. Never returns.
     pub async fn keep_looking(&self) {
         let keys = async {
             match &self.oidc {
@@ -297,7 +305,7 @@ impl Principals {
         }
     }
 
-    /// Reads the file for the first time.
+    /// Reads the token file for the first time.
     pub async fn begin(&self) {
         if let Some(file) = &self.file {
             file.look().await;
@@ -306,8 +314,8 @@ impl Principals {
 }
 
 impl TokenFile {
-    /// Reads the file if it has changed. What cannot be read has no tokens: nobody gets in by an
-    /// accident.
+    /// Reads the file if it has changed. A file that cannot be read counts as empty, so that no caller gets
+    /// in by accident.
     async fn look(&self) {
         let mut known = self.looking.lock().await;
         let (path, before) = (self.path.clone(), known.stamp);
@@ -332,7 +340,7 @@ impl TokenFile {
             Ok((Some(_), None)) => {}
             Ok((None, None)) => {
                 known.stamp = None;
-                // It counts that there was one.
+                // A file that existed before still makes tokens necessary.
                 if self.list.borrow().is_some() {
                     self.lose(&mut known, "it is gone");
                 }
@@ -344,7 +352,7 @@ impl TokenFile {
         }
     }
 
-    /// Forgets all tokens, because the file cannot be read; says so once.
+    /// Empties the list of tokens, because the file cannot be read. Logs this once.
     fn lose(&self, known: &mut LastLook, why: &str) {
         if std::mem::replace(&mut known.is_lost, true) {
             return;
@@ -355,7 +363,7 @@ impl TokenFile {
     }
 }
 
-/// Returns `true` if a principal is served under a list of tokens as who it is.
+/// Returns `true` if a principal still has its identity and its role under this list of tokens.
 fn is_served(principal: &Principal, list: Option<&TokenList>) -> bool {
     match principal {
         Principal::Anyone => list.is_none(),
@@ -370,7 +378,7 @@ fn is_served(principal: &Principal, list: Option<&TokenList>) -> bool {
     }
 }
 
-/// Compares in a time that says nothing of where the two differ.
+/// Compares two secrets in a time that does not tell where they differ.
 fn same(given: &[u8], wanted: &[u8]) -> bool {
     let differences = given.iter().zip(wanted).fold(0, |sum, (a, b)| sum | (a ^ b));
     given.len() == wanted.len() && differences == 0

@@ -1,4 +1,4 @@
-//! A proxy that says who its users are.
+//! A proxy that authenticates users and names them in a header.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -6,15 +6,15 @@ use std::str::FromStr;
 use axum::http::{HeaderMap, HeaderName};
 use tandem_agent::session::PrincipalId;
 
-/// Address from which a request came.
+/// Address that a request's connection comes from.
 #[derive(Debug, Clone, Copy)]
 pub struct PeerAddress(pub IpAddr);
 
-/// A range of addresses: `10.0.0.0/8`, or one address.
+/// A range of addresses, such as `10.0.0.0/8`, or a single address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AddressRange {
     first: IpAddr,
-    /// Number of leading bits that count.
+    /// Number of leading bits that addresses of the range share.
     bits: u32,
 }
 
@@ -38,7 +38,7 @@ impl AddressRange {
     /// Returns `true` if an address is in the range.
     pub fn contains(&self, address: IpAddr) -> bool {
         let same = |first: u128, other: u128, length: u32| {
-            // All bits are shifted out of a range of no bits.
+            // For `::/0` the shift is 128, for which `checked_shr` returns `None`.
             let shift = length - self.bits;
             first.checked_shr(shift).unwrap_or(0) == other.checked_shr(shift).unwrap_or(0)
         };
@@ -52,7 +52,7 @@ impl AddressRange {
     }
 }
 
-/// A proxy whose word counts on who its users are. It shows the server's own token with each request.
+/// A proxy that is trusted to name the user of each request. It authenticates with the server's own token.
 #[derive(Debug, Clone)]
 pub struct TrustedProxy {
     addresses: Vec<AddressRange>,
@@ -61,8 +61,8 @@ pub struct TrustedProxy {
 }
 
 impl TrustedProxy {
-    /// Describes a proxy: its addresses, the header in which it names the user, and the users' tenant.
-    /// The error says what is wrong with these.
+    /// Describes a proxy: its addresses, the header in which it names the user, and the users' tenant. The
+    /// error says which of these is wrong.
     pub fn new(addresses: Vec<AddressRange>, header: &str, tenant: String) -> Result<Self, String> {
         let name = header.parse().map_err(|_| format!("`{header}` is no name of a header"))?;
         if !PrincipalId::is_name(&tenant) {
@@ -73,14 +73,14 @@ impl TrustedProxy {
         Ok(Self { addresses, header: name, tenant })
     }
 
-    /// Returns the user of a request, if it comes from the proxy and names one.
+    /// Returns the user of a request, if the request comes from the proxy and names exactly one user.
     pub(super) fn user(&self, peer: Option<IpAddr>, headers: &HeaderMap) -> Option<PrincipalId> {
         let peer = peer?;
         if !self.addresses.iter().any(|range| range.contains(peer)) {
             return None;
         }
         let mut names = headers.get_all(&self.header).iter();
-        // Of two, one may be the user's own invention.
+        // If there are two values, the client may have sent one of them itself.
         let (Some(name), None) = (names.next(), names.next()) else { return None };
         let name = name.to_str().ok().filter(|name| PrincipalId::is_name(name))?;
         Some(PrincipalId { tenant: self.tenant.clone(), name: name.to_owned() })

@@ -1,4 +1,4 @@
-//! Quotas: how much a principal that the server knows by name may use.
+//! Quotas: limits on the use of a server by each principal that the server knows by name.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,13 +14,14 @@ use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
 use tokio::time::Instant;
 
-/// Milliseconds of a day.
+/// Length of a day in milliseconds.
 const DAY: Millis = 24 * 60 * 60 * 1000;
 
-/// Time after which a turn or a session may have ended: nobody knows.
+/// Time after which to try again when a turn or a session has to end first. A guess, since the time of its
+/// end is unknown.
 const LATER: Duration = Duration::from_secs(5);
 
-/// Amounts that each principal may use.
+/// Limits on the use by each principal.
 #[derive(Debug, Clone, Copy)]
 pub struct Quotas {
     /// Maximum number of sessions that are loaded at once.
@@ -42,7 +43,7 @@ impl Default for Quotas {
 /// A quota that is used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuotaError {
-    /// Name of the limit.
+    /// Name of the limit's setting.
     limit: &'static str,
     maximum: u64,
     what: &'static str,
@@ -50,12 +51,12 @@ pub struct QuotaError {
 }
 
 impl QuotaError {
-    /// Returns the time in seconds after which to try again.
+    /// Returns the time after which to try again, in seconds.
     pub fn seconds(&self) -> u64 {
         self.retry.as_secs().max(1)
     }
 
-    /// Returns a message for people: what happened, and what to do.
+    /// Returns a message for people about the limit and the time to wait.
     pub fn message(&self) -> String {
         let Self { limit, maximum, what, .. } = self;
         let seconds = self.seconds();
@@ -73,36 +74,36 @@ impl From<QuotaError> for Error {
     }
 }
 
-/// Use of a server by its principals.
+/// Usage of the server by its principals.
 pub struct Meter {
     quotas: Quotas,
     principals: Mutex<HashMap<PrincipalId, Use>>,
 }
 
-/// Use by one principal.
+/// Usage by one principal.
 struct Use {
-    /// Requests that may come at once now.
+    /// Number of requests that are allowed at once (token bucket), as of `at`.
     requests: f64,
-    /// Time of that.
+    /// Time of the last update of `requests`.
     at: Instant,
-    /// The day that the rest is about.
+    /// Day of `counted` and `elsewhere`, in days (UTC) since the epoch.
     day: Millis,
-    /// What sessions have used that this node has, or had.
+    /// Usage of the sessions that this node has or had today, by session id.
     counted: HashMap<String, CountedSession>,
-    /// Tokens that were used at other nodes, as far as that is known.
+    /// Tokens that were used at other nodes on that day, as of the last exchange.
     elsewhere: u64,
-    /// Number of turns and sessions in use at other nodes, as far as that is known.
+    /// Number of turns and sessions in use at other nodes, as of the last exchange.
     current_elsewhere: Numbers,
-    /// Number of turns and sessions that are allowed and have not begun yet.
+    /// Number of turns and sessions that are admitted here and have not begun yet.
     beginning: Numbers,
 }
 
-/// What a session has used today.
+/// Usage of one session on one day.
 #[derive(Default)]
 struct CountedSession {
-    /// Number of all requests to the model that were looked at.
+    /// Number of requests to the model that are counted already.
     requests: usize,
-    /// Tokens of those of today.
+    /// Tokens of the counted requests that were made on this day.
     tokens: u64,
 }
 
@@ -122,14 +123,15 @@ impl Numbers {
     }
 }
 
-/// Quota of what is there at once.
+/// Quota on things that exist at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum QuotaKind {
     Turns,
     Sessions,
 }
 
-/// Room for a turn or a session that is about to begin: nobody else gets it as long as this lives.
+/// Place reserved for a turn or a session that is about to begin. It is held as long as the reservation
+/// lives.
 pub struct Reservation {
     meter: Arc<Meter>,
     owner: PrincipalId,
@@ -143,17 +145,17 @@ impl Drop for Reservation {
 }
 
 impl Meter {
-    /// Makes a meter of principals that have used nothing yet.
+    /// Makes a meter without any usage.
     pub fn new(quotas: Quotas) -> Self {
         Self { quotas, principals: Mutex::default() }
     }
 
-    /// Counts a request of a principal, or refuses it.
+    /// Counts a request of a principal, or refuses it. Callers without a name (`None`) have no limit.
     pub fn request(&self, principal: Option<&PrincipalId>) -> Result<(), QuotaError> {
         let Some(principal) = principal else { return Ok(()) };
         let most = self.quotas.requests;
         self.of(principal, |used| {
-            // More than a second of them is not saved up.
+            // The bucket holds at most one second's worth of requests.
             let rate = f64::from(u32::try_from(most).unwrap_or(u32::MAX));
             let now = Instant::now();
             let since = now.saturating_duration_since(used.at).as_secs_f64();
@@ -169,8 +171,8 @@ impl Meter {
         })
     }
 
-    /// Checks that an owner may begin another session, and reserves its room; makes room by unloading one
-    /// that nobody uses.
+    /// Checks that an owner may begin another session, and reserves a place for it. If need be, unloads
+    /// unused sessions of the owner.
     pub fn session(
         self: &Arc<Self>,
         owner: &PrincipalId,
@@ -189,8 +191,9 @@ impl Meter {
         Ok(room)
     }
 
-    /// Reserves room. Also returns how much of it is reserved with this, or taken at other nodes: what others
-    /// begin here meanwhile is either in this number or there when it is looked at afterwards.
+    /// Reserves a place. Also returns the number of places that are reserved here, including this one, or
+    /// taken at other nodes. Reserving before counting the sessions is safe: a session that begins at the
+    /// same time is either in this number or in the count.
     fn reserve(self: &Arc<Self>, owner: &PrincipalId, kind: QuotaKind) -> (Reservation, usize) {
         let taken = self.of(owner, |used| {
             let beginning = used.beginning.of(kind);
@@ -200,7 +203,7 @@ impl Meter {
         (Reservation { meter: Arc::clone(self), owner: owner.clone(), kind }, taken)
     }
 
-    /// Checks that another turn may begin in a session of an owner, and reserves its room.
+    /// Checks that another turn may begin in a session of an owner, and reserves a place for it.
     pub fn turn(
         self: &Arc<Self>,
         owner: &PrincipalId,
@@ -230,7 +233,7 @@ impl Meter {
         Ok(room)
     }
 
-    /// Counts the tokens of all loaded sessions, before one of them is unloaded.
+    /// Counts the tokens of all loaded sessions, so that they are not lost when a session is unloaded.
     pub fn count_all(&self, sessions: &Sessions) {
         sessions.look(|all| {
             for loaded in all {
@@ -242,7 +245,7 @@ impl Meter {
         });
     }
 
-    /// Counts the tokens of a session that are not counted yet.
+    /// Counts the tokens of a session that were not counted before.
     fn count(&self, owner: &PrincipalId, session: &Session) {
         let at = now();
         self.of(owner, |used| {
@@ -254,8 +257,8 @@ impl Meter {
         });
     }
 
-    /// Tells the other nodes what is used here, and notes what is used there: what they have not told yet
-    /// is not counted.
+    /// Publishes the usage of this node for the other nodes, and reads theirs. Usage that another node has
+    /// not published yet is not counted here.
     pub async fn share(
         &self,
         store: &dyn SharedStore,
@@ -308,11 +311,12 @@ impl Meter {
 }
 
 impl Use {
-    /// Begins a new day, if it is one.
+    /// Resets the daily counts if a new day has begun.
     fn today(&mut self, at: Millis) -> &mut Self {
         let day = at.div_euclid(DAY);
         if self.day != day {
-            // What is counted again is of another day then.
+            // Cleared counts start over from the first request, of which only the new day's tokens are
+            // counted.
             (self.day, self.elsewhere) = (day, 0);
             self.counted.clear();
         }
@@ -332,7 +336,7 @@ fn used_up(limit: &'static str, maximum: u64, what: &'static str, retry: Duratio
     QuotaError { limit, maximum, what, retry }
 }
 
-/// Returns what each owner uses of these sessions now.
+/// Returns the current use of sessions and turns by each owner.
 fn current_use(sessions: &Sessions) -> Vec<CurrentUse> {
     let mut used: HashMap<PrincipalId, Numbers> = HashMap::new();
     for session in sessions.in_use() {
@@ -351,7 +355,7 @@ fn turns_of(session: &Session) -> usize {
     usize::from(session.turns().running().is_some()) + session.turns().waiting()
 }
 
-/// Looks at the loaded sessions of an owner.
+/// Calls `look` with the loaded sessions of an owner.
 fn owned<T>(
     sessions: &Sessions,
     owner: &PrincipalId,
@@ -388,7 +392,7 @@ mod tests {
         assert!(meter.request(None).is_ok(), "the operator has no quota");
         tokio::time::advance(Duration::from_millis(500)).await;
         assert!(meter.request(Some(&alice)).is_ok() && meter.request(Some(&alice)).is_err());
-        // What was not used is not saved up.
+        // Unused requests are not saved up for longer than a second.
         tokio::time::advance(Duration::from_mins(1)).await;
         assert!((0..2).all(|_| meter.request(Some(&alice)).is_ok()));
         assert!(meter.request(Some(&alice)).is_err());

@@ -1,5 +1,5 @@
-//! Requests without a valid token, counted by the addresses of their clients: whoever guesses tokens is told to
-//! wait, and does not fill the audit log.
+//! Counts of requests without a valid token, by client address. A client that guesses tokens has to wait, and
+//! cannot flood the audit log.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,15 +8,15 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Time within which the refused requests of an address are counted.
+/// Length of the period in which the refused requests of an address are counted.
 const WINDOW: Duration = Duration::from_mins(1);
 
-/// Maximum number of addresses that are told apart; those beyond share one count.
+/// Maximum number of addresses that are counted separately; further addresses share one count.
 const MAX_ADDRESSES: usize = 10_000;
 
-/// The requests that were refused a short time ago.
+/// Recently refused requests, counted by address.
 pub struct Refusals {
-    /// Maximum number of them for one address.
+    /// Maximum number of refused requests of one address in a period that get an explanation.
     limit: usize,
     by_address: Mutex<HashMap<IpAddr, RefusedCount>>,
 }
@@ -26,27 +26,27 @@ struct RefusedCount {
     count: usize,
 }
 
-/// Answer to a request that is refused.
+/// Way in which a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// The client is told why, and the audit log has it.
+    /// The client gets the reason, and the refusal is in the audit log.
     Told,
     /// The client has to wait.
     TooMany {
-        /// Seconds until the next request is looked at.
+        /// Seconds until requests of the client are looked at again.
         seconds: u64,
-        /// `true` if the client was told the reason until now.
+        /// `true` for the first such answer in a period, so that the caller can log it once.
         is_first: bool,
     },
 }
 
 impl Refusals {
-    /// Makes a count of refused requests, of which an address may make `limit` a minute.
+    /// Makes a counter that allows each address `limit` refused requests a minute.
     pub fn new(limit: usize) -> Self {
         Self { limit, by_address: Mutex::default() }
     }
 
-    /// Counts a request of an address that is refused.
+    /// Counts a refused request, and returns the way to refuse it.
     pub fn count(&self, address: Option<IpAddr>) -> Refusal {
         let now = Instant::now();
         let is_over =
@@ -76,10 +76,11 @@ impl Refusals {
     }
 }
 
-/// Address that stands for those that are not told apart.
+/// Address under which all requests are counted that are not counted separately.
 const UNKNOWN: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-/// Returns the address by which a client is counted: one of IPv6 has a network of its own, of 64 bits.
+/// Returns the address under which a client is counted. An IPv6 client usually has a whole /64 network to
+/// itself, so the first 64 bits count.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

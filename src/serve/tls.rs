@@ -1,4 +1,4 @@
-//! TLS of the server, with a certificate from files that are read again when they change.
+//! TLS for the server, with a certificate from files that are read again when they change.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -19,26 +19,26 @@ use tokio_rustls::server::TlsStream;
 
 use super::tokens::{Stamp, stamp};
 
-/// Names of the versions of HTTP in a TLS handshake.
+/// Names of the HTTP versions in a TLS handshake (ALPN).
 const HTTP_2: &[u8] = b"h2";
 const HTTP_1_1: &[u8] = b"http/1.1";
 
-/// Maximum number of bytes of a file of certificates, or of a key.
+/// Maximum size in bytes of a file of certificates, or of a key.
 const LARGEST_FILE: u64 = 1 << 20;
 
-/// Time between two looks at the files.
+/// Interval between two checks of the files.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Files of a certificate and its key, in PEM form.
+/// PEM files of a certificate and of its key.
 #[derive(Debug, Clone)]
 pub struct TlsFiles {
-    /// The certificate, and after it those of the authorities between it and a root.
+    /// The server's certificate, followed by the certificates of the authorities up to the root.
     pub certificate: PathBuf,
     /// The private key.
     pub key: PathBuf,
 }
 
-/// TLS with the certificate that was in the files last.
+/// TLS with the last valid certificate from the files.
 #[derive(Debug)]
 pub struct Tls {
     files: TlsFiles,
@@ -48,21 +48,22 @@ pub struct Tls {
 #[derive(Debug)]
 struct Current {
     config: Arc<ServerConfig>,
-    /// Identities of the files when they were read last, with success or without.
+    /// Stamps of the files at the last attempt to read them, successful or not.
     stamps: Stamps,
 }
 
 type Stamps = [Option<Stamp>; 2];
 
 impl Tls {
-    /// Reads the files.
+    /// Reads the files for the first time.
     pub fn read(files: TlsFiles) -> anyhow::Result<Self> {
         let stamps = files.stamps();
         let config = files.config()?;
         Ok(Self { files, current: Mutex::new(Current { config, stamps }) })
     }
 
-    /// Begins TLS on a connection, within a time. `may_multiplex`: the client may choose HTTP/2.
+    /// Performs the TLS handshake on a connection, for at most the time `most`. `may_multiplex`: `true` if
+    /// the client may choose HTTP/2.
     pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         stream: S,
@@ -76,18 +77,18 @@ impl Tls {
         timeout(most, TlsAcceptor::from(config).accept(stream)).await?
     }
 
-    /// Looks at the files from time to time.
+    /// Checks the files at intervals. Never returns.
     pub(super) async fn keep_looking(self: &Arc<Self>) {
         loop {
             tokio::time::sleep(LOOK).await;
             let tls = Arc::clone(self);
-            // If it panics, the next look may not.
+            // A panic is ignored, since the next check may succeed.
             let _ = tokio::task::spawn_blocking(move || tls.look()).await;
         }
     }
 
-    /// Reads the files if they have changed. If they cannot be read, or do not fit together, what was read
-    /// before still counts: one of them may have been replaced before the other.
+    /// Reads the files if they have changed. If they cannot be read, or the key does not fit the certificate,
+    /// the previous certificate stays in use: one of the files may have been replaced before the other.
     fn look(&self) {
         let stamps = self.files.stamps();
         if self.current.lock().stamps == stamps {
@@ -97,7 +98,7 @@ impl Tls {
         let mut current = self.current.lock();
         current.stamps = stamps;
         match config {
-            // Sessions of TLS that were begun with the old certificate are not resumed with the new one.
+            // TLS sessions that began with the old certificate are not resumed with the new one.
             Ok(config) => {
                 current.config = config;
                 tracing::info!("new connections get the certificate that is in the file now");
@@ -114,7 +115,7 @@ pub fn is_http2<S>(stream: &TlsStream<S>) -> bool {
 
 impl TlsFiles {
     fn stamps(&self) -> Stamps {
-        // A file that cannot be looked at cannot be read either.
+        // A file without a stamp cannot be read either, so the error shows up when it is read.
         [&self.certificate, &self.key].map(|path| stamp(path).ok().flatten())
     }
 
@@ -136,7 +137,7 @@ impl TlsFiles {
     }
 }
 
-/// Reads the certificates of a file; there is at least one.
+/// Reads the certificates of a file. Fails if there is none.
 pub(super) fn chain(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let shown = file.display();
     let bytes = read(file)?;

@@ -1,4 +1,4 @@
-//! The file of tokens: one or several for each person or service, of which only hashes are stored.
+//! The token file: one or several tokens for each person or service, stored as hashes only.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -13,13 +13,14 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use serde::{Deserialize, Serialize};
 use tandem_agent::session::PrincipalId;
 
-/// Beginning of every token, by which people and secret scanners know one.
+/// Prefix of every token, by which people and secret scanners recognize one.
 pub const PREFIX: &str = "tdm_";
 
-/// Bytes of randomness in a token: nobody can guess 256 bits, so a plain hash of it is enough.
+/// Number of random bytes in a token. 256 random bits cannot be guessed, so an unsalted hash of them is
+/// enough.
 const RANDOM: usize = 32;
 
-/// Maximum number of bytes of a file of tokens: room for some 30,000.
+/// Maximum size of the token file in bytes: enough for some 30,000 tokens.
 const LARGEST_FILE: u64 = 8 << 20;
 
 /// Version of the file's format.
@@ -29,10 +30,10 @@ const VERSION: u32 = 1;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PrincipalRole {
-    /// Has the sessions that it owns and those that are shared with it.
+    /// Member, with access to its own sessions and to sessions that are shared with it.
     #[default]
     Member,
-    /// Has all sessions of the tenant, as if it owned them.
+    /// Administrator, with access to all sessions of the tenant as if it owned them.
     Admin,
 }
 
@@ -55,10 +56,10 @@ impl std::str::FromStr for PrincipalRole {
     }
 }
 
-/// A token as the file has it.
+/// A token as it is stored in the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredToken {
-    /// Short id, by which one token of several is named.
+    /// Short id, which tells apart several tokens of one principal.
     pub id: String,
     /// Name of the person or service.
     pub name: String,
@@ -71,43 +72,44 @@ pub struct StoredToken {
     pub sha256: String,
     /// Time of the creation, RFC 3339.
     pub created: String,
-    /// Time from which on the token does not count any more.
+    /// Time of the revocation (RFC 3339), from which on the token is not valid; `None` if it was not revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<String>,
 }
 
 impl StoredToken {
-    /// Returns the principal that the token stands for.
+    /// Returns the principal that the token authenticates.
     pub fn principal(&self) -> PrincipalId {
         PrincipalId { tenant: self.tenant.clone(), name: self.name.clone() }
     }
 }
 
-/// Content of the file.
+/// Content of the token file.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Content {
     version: u32,
     tokens: Vec<StoredToken>,
 }
 
-/// Tokens by their hashes.
+/// Tokens, by their hashes.
 #[derive(Debug, Default)]
 pub(super) struct TokenList(HashMap<String, StoredToken>);
 
 impl TokenList {
-    /// Returns the entry of a token, which may be revoked. What is compared are hashes: the time that
-    /// it takes says nothing of a token.
+    /// Returns the entry of a token; the entry may be revoked. Hashes are compared rather than tokens, so
+    /// that the time of the comparison reveals nothing about a token.
     pub(super) fn find(&self, token: &str) -> Option<&StoredToken> {
         self.of_hash(&hash(token))
     }
 
-    /// Returns the entry of a token with this hash.
+    /// Returns the entry of the token with this hash.
     pub(super) fn of_hash(&self, sha256: &str) -> Option<&StoredToken> {
         self.0.get(sha256)
     }
 }
 
-/// Identity of a file's content: another one is written as another file.
+/// Identity of a file's content. A change is written as a new file, so that the identity changes with the
+/// content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     device: u64,
@@ -116,7 +118,7 @@ pub(super) struct Stamp {
     changed: (i64, i64),
 }
 
-/// Returns the identity of the file; `None` if there is no file.
+/// Returns the identity of a file's content; `None` if there is no file.
 pub(super) fn stamp(path: &Path) -> io::Result<Option<Stamp>> {
     match fs::metadata(path) {
         Ok(it) => Ok(Some(Stamp {
@@ -130,13 +132,13 @@ pub(super) fn stamp(path: &Path) -> io::Result<Option<Stamp>> {
     }
 }
 
-/// Reads all tokens for a server.
+/// Reads all tokens of the file, for look-up by hash.
 pub(super) fn read_list(path: &Path) -> anyhow::Result<TokenList> {
     let tokens = read(path)?.into_iter();
     Ok(TokenList(tokens.map(|token| (token.sha256.clone(), token)).collect()))
 }
 
-/// Reads the file; no file has no tokens.
+/// Reads the token file. A missing file counts as empty.
 pub fn read(path: &Path) -> anyhow::Result<Vec<StoredToken>> {
     let wrong = || format!("cannot read the tokens in {}", path.display());
     let mut text = String::new();
@@ -160,8 +162,8 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<StoredToken>> {
     Ok(content.tokens)
 }
 
-/// Makes a token for a person or a service, and returns it with its entry. It is stored nowhere but
-/// with whoever gets it.
+/// Adds a token for a person or a service, and returns the token with its entry. Only the hash is stored, so
+/// the caller must hand the token over now.
 pub fn add(
     path: &Path,
     principal: &PrincipalId,
@@ -190,8 +192,8 @@ pub fn add(
     Ok((token, added))
 }
 
-/// Revokes the tokens of a person or a service, or one of them by its id; returns those that counted
-/// until now.
+/// Revokes all tokens of a person or a service, or only the one with this id. Returns the tokens that were
+/// valid until now.
 pub fn revoke(
     path: &Path,
     principal: &PrincipalId,
@@ -227,7 +229,7 @@ fn check_name(what: &str, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Changes the file as a whole. Nobody else changes it meanwhile.
+/// Rewrites the file with a change, under a lock, so that two processes do not overwrite each other's change.
 fn change<T>(
     path: &Path,
     change: impl FnOnce(&mut Vec<StoredToken>) -> anyhow::Result<T>,
@@ -238,7 +240,7 @@ fn change<T>(
     };
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
     made.with_context(|| format!("cannot make {}", directory.display()))?;
-    // The directory stands for the file, in whose place there is another one afterwards.
+    // The directory is locked instead of the file, since the file itself is replaced.
     let lock = File::open(directory).and_then(|directory| directory.lock().map(|()| directory));
     let _lock = lock.with_context(|| format!("cannot lock {}", directory.display()))?;
     let mut tokens = read(path)?;
@@ -253,7 +255,7 @@ fn change<T>(
     Ok(changed)
 }
 
-/// Writes a file that only its owner may read, in the place of what is there.
+/// Replaces a file by a new one that only its owner may read.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
@@ -276,7 +278,7 @@ pub fn hash(text: &str) -> String {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
-        // It cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(text, "{byte:02x}");
         text
     })

@@ -1,4 +1,4 @@
-//! Public keys of an issuer, fetched from it and remembered.
+//! Cache of an issuer's public keys.
 
 use std::time::Duration;
 
@@ -12,53 +12,55 @@ use tokio::time::{Instant, sleep};
 
 use tandem_net::{Reach, is_this_machine, judge_host, system_lookup};
 
-/// Time after which the keys are fetched again.
+/// Interval between two fetches of the keys.
 const FRESH: Duration = Duration::from_mins(10);
 
-/// Time after which they are fetched again, if that has failed.
+/// Time after which a failed fetch is retried.
 const RETRY: Duration = Duration::from_mins(1);
 
-/// Maximum number of fetches for unknown keys in a [`PERIOD`]: tokens with invented names of keys are not
-/// to trouble the issuer.
+/// Maximum number of fetches for unknown keys in a [`PERIOD`]. Without a limit, tokens with invented key ids
+/// would make the server flood the issuer.
 const FETCHES: u32 = 5;
 const PERIOD: Duration = Duration::from_mins(1);
 
-/// Maximum time for each of the issuer's two answers.
+/// Maximum time for each of the two responses: the metadata, and the keys.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 
-/// Maximum number of bytes of each of the issuer's two answers, and of keys in it.
+/// Maximum size of each of the two responses in bytes, and maximum number of keys in the second one.
 const LARGEST_ANSWER: usize = 512 << 10;
 const MOST_KEYS: usize = 100;
 
-/// Reason for having no key.
+/// Reason for the lack of a key.
 pub(super) enum KeyError {
-    /// The issuer has none that fits.
+    /// The issuer has no matching key.
     Unknown,
-    /// No key was ever fetched.
+    /// No keys were ever fetched.
     Unavailable,
 }
 
-/// Keys of an issuer.
+/// The keys of an issuer.
 pub(super) struct IssuerKeys {
     issuer: String,
     discovery: String,
-    /// Those that were fetched last; `None` until then. What is fetched in vain takes none away.
+    /// The keys that were fetched last; `None` before the first successful fetch. A failed fetch leaves them
+    /// as they are.
     keys: Mutex<Option<Vec<IssuerKey>>>,
-    /// Fetches for unknown keys. Held while one runs, so that of many requests one fetches.
+    /// Count of fetches for unknown keys. Locked during a fetch, so that only one of several requests
+    /// fetches.
     fetches: tokio::sync::Mutex<Fetches>,
 }
 
-/// Number of fetches since a time, and the end of the last.
+/// Number of fetches since a time, and the end of the last fetch.
 struct Fetches {
     since: Instant,
     count: u32,
     ended: Option<Instant>,
 }
 
-/// A key with which tokens are signed.
+/// A public key for the signatures of tokens.
 struct IssuerKey {
     id: Option<String>,
-    /// Algorithm for which alone the key is to be used, if the issuer says so.
+    /// The only algorithm of the key, if the issuer limits the key to one.
     algorithm: Option<Algorithm>,
     key: DecodingKey,
 }
@@ -78,13 +80,13 @@ impl IssuerKeys {
         }
     }
 
-    /// Returns the address of the issuer's metadata.
+    /// Returns the URL of the issuer's metadata.
     pub(super) fn discovery(&self) -> &str {
         &self.discovery
     }
 
-    /// Returns the key of this id, which is fetched if it is not known; without an id, the only key for
-    /// the algorithm.
+    /// Returns the key of this id, fetching the keys if it is not known. Without an id, returns the key for the
+    /// algorithm if there is exactly one.
     pub(super) async fn find(
         &self,
         id: Option<&str>,
@@ -98,7 +100,8 @@ impl IssuerKeys {
         if fetches.since.elapsed() > PERIOD {
             (fetches.since, fetches.count) = (Instant::now(), 0);
         }
-        // One that has ended meanwhile has fetched it, or nobody does.
+        // If another request has fetched the keys while this one waited for the lock, a second fetch would
+        // bring nothing new.
         let is_late = fetches.ended.is_some_and(|ended| ended > asked);
         if !is_late && fetches.count < FETCHES {
             fetches.count += 1;
@@ -124,7 +127,7 @@ impl IssuerKeys {
         }
     }
 
-    /// Fetches the keys from time to time.
+    /// Fetches the keys at intervals. Never returns.
     pub(super) async fn keep_fresh(&self) {
         loop {
             let wait = if self.refresh().await { FRESH } else { RETRY };
@@ -132,12 +135,12 @@ impl IssuerKeys {
         }
     }
 
-    /// Returns an error that says why the keys cannot be fetched, if they cannot.
+    /// Fails with the reason if the keys cannot be fetched.
     pub(super) async fn check(&self) -> anyhow::Result<()> {
         self.fetch().await.map(drop)
     }
 
-    /// Fetches the keys. If that fails, those from before are kept, and `false` is returned.
+    /// Fetches the keys. On failure, keeps the previous keys and returns `false`.
     async fn refresh(&self) -> bool {
         match self.fetch().await {
             Ok(keys) => {
@@ -153,10 +156,10 @@ impl IssuerKeys {
     }
 
     async fn fetch(&self) -> anyhow::Result<Vec<IssuerKey>> {
-        // Not kept between fetches, which are rare: the system's certificates may change.
+        // The client is not reused: fetches are rare, and the system's certificates may change in between.
         let client = tandem_net::build(|| tandem_net::client(system_lookup(), Reach::Private))?;
         let metadata = answer(&client, Url::parse(&self.discovery)?).await?;
-        // Whoever could answer for another issuer could sign in its name.
+        // A server that could answer for another issuer could sign tokens in that issuer's name.
         ensure!(
             metadata["issuer"] == self.issuer.as_str(),
             "{} is the metadata of another issuer, {}",
@@ -173,7 +176,8 @@ impl IssuerKeys {
     }
 }
 
-/// Reads an address of an issuer, which nobody in between can have changed what it answers.
+/// Parses a URL of an issuer. Only HTTPS, or HTTP on this machine, is accepted, so that no third party can
+/// change the responses.
 pub(super) fn check_url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|err| err.to_string())?;
     let host = url.host_str().unwrap_or_default();
@@ -189,7 +193,8 @@ pub(super) fn check_url(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// Returns a key of a set, if signatures can be checked with it: a set may have others.
+/// Returns a key of the set if it can verify signatures of the accepted algorithms. A set may have keys for
+/// other purposes.
 fn usable(key: &Value) -> Option<IssuerKey> {
     let jwk: Jwk = serde_json::from_value(key.clone()).ok()?;
     if jwk.common.public_key_use.as_ref().is_some_and(|it| *it != PublicKeyUse::Signature) {
@@ -199,7 +204,7 @@ fn usable(key: &Value) -> Option<IssuerKey> {
         AlgorithmParameters::RSA(_) => true,
         AlgorithmParameters::EllipticCurve(curve) => curve.curve == EllipticCurve::P256,
         AlgorithmParameters::OctetKeyPair(pair) => pair.curve == EllipticCurve::Ed25519,
-        // A shared secret is not to be published.
+        // A symmetric key would be a shared secret, which must not be published.
         _ => false,
     };
     let key = DecodingKey::from_jwk(&jwk).ok().filter(|_| is_known)?;
@@ -214,7 +219,7 @@ fn usable(key: &Value) -> Option<IssuerKey> {
     Some(IssuerKey { id: jwk.common.key_id, algorithm, key })
 }
 
-/// Gets JSON from an issuer.
+/// Fetches JSON from an issuer.
 async fn answer(client: &Client, address: Url) -> anyhow::Result<Value> {
     let get = async {
         let sent = client.get(address.clone()).send().await;

@@ -1,4 +1,4 @@
-//! Signatures of JWTs, checked by `ring`, the program's one library of cryptography.
+//! Verification of JWT signatures by `ring`, the only cryptography library of the program.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{ErrorKind, Result};
@@ -9,20 +9,20 @@ use ring::signature::{
     RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm,
 };
 
-/// The library's way to find who checks a signature.
+/// Verifiers that `jsonwebtoken` uses.
 static PROVIDER: CryptoProvider = CryptoProvider {
     signer_factory: |_, _| Err(ErrorKind::UnsupportedAlgorithm.into()),
     verifier_factory: |algorithm, key| verifier(*algorithm, key),
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// Has the library check signatures by `ring`.
+/// Makes `jsonwebtoken` verify signatures by `ring`.
 pub(super) fn install() {
-    // A second time changes nothing.
+    // An error means that the provider is installed already.
     let _ = PROVIDER.install_default();
 }
 
-/// A key and the algorithm for which it is used.
+/// A public key with the algorithm that it is used for.
 struct PublicKey {
     algorithm: Algorithm,
     scheme: Scheme,
@@ -35,7 +35,8 @@ enum Scheme {
 }
 
 fn verifier(algorithm: Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>> {
-    // A key counts for its own algorithms: a public key must never become the secret of an HMAC.
+    // A key is used only for algorithms of its own family: a public key must never serve as the secret of an
+    // HMAC.
     if key.family() != algorithm.family() {
         return Err(ErrorKind::InvalidAlgorithm.into());
     }
