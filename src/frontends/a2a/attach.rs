@@ -1,4 +1,4 @@
-//! A terminal that attaches to a session (`wire/attach.rs`).
+//! Terminals that attach to a session over a WebSocket (`wire/attach.rs`).
 
 pub(super) mod actor;
 
@@ -33,16 +33,16 @@ use tandem_wire::attach::{
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::{self, Responder};
 
-/// Maximum number of bytes of events in one answer, unless a single event has more.
+/// Maximum number of bytes of events in one response. A single larger event is sent alone.
 const BATCH: usize = 256 << 10;
 
-/// Maximum number of events in one answer.
+/// Maximum number of events in one response.
 const ENTRIES: usize = 1000;
 
-/// Maximum number of calls of one terminal that wait for something.
+/// Maximum number of pending calls of one terminal.
 const WAITING: usize = 8;
 
-/// The longest name that a terminal may have.
+/// Maximum length of a terminal's name, in bytes.
 const LONGEST_NAME: usize = 64;
 
 /// Serves one terminal.
@@ -67,10 +67,11 @@ pub(super) async fn serve(server: Arc<A2aServer>, principal: Principal, stream: 
 struct Seat {
     server: Arc<A2aServer>,
     principal: Principal,
-    /// The session, when one is opened.
+    /// The session, once the terminal has opened one.
     joined: Arc<OnceLock<JoinedSession>>,
     waiting: Arc<Semaphore>,
-    /// Fires when the last order is carried out that was left for another node.
+    /// Receiver that completes when the last order left for another node is done, so that orders are carried
+    /// out one after the other.
     ordered: Mutex<Option<oneshot::Receiver<()>>>,
     ended: CancellationToken,
 }
@@ -94,7 +95,7 @@ impl rpc::Handler for Seat {
             let open = open_params(params);
             let (server, seat) = (Arc::clone(&self.server), Arc::clone(&self.joined));
             let principal = self.principal.clone();
-            // The session may have to be loaded.
+            // Loading the session may take long, so the connection does not wait for it.
             tokio::spawn(for_client(client_address(), async move {
                 let opened = match open {
                     Ok(open) => open_session(&server, &principal, &seat, open).await,
@@ -125,7 +126,7 @@ impl rpc::Handler for Seat {
                     return responder.send(done);
                 }
                 let context = Arc::clone(&joined.context);
-                // A prompt that is accepted is not lost.
+                // The response is sent only when the prompt is durable.
                 tokio::spawn(async move {
                     let promised = context.promised().await.map_err(|error| refused(error.message));
                     responder.send(done.and_then(|done| promised.map(|()| done)));
@@ -135,7 +136,7 @@ impl rpc::Handler for Seat {
     }
 }
 
-/// Reads what a terminal wants to open.
+/// Parses the parameters of `open`, and checks the terminal's version.
 fn open_params(params: Params<'_>) -> Result<OpenParams, Error> {
     let VersionParams { version } = params.parse()?;
     if version != VERSION {
@@ -152,7 +153,7 @@ fn open_params(params: Params<'_>) -> Result<OpenParams, Error> {
     Ok(open)
 }
 
-/// Opens a session for a terminal.
+/// Opens a session for a terminal, or returns the sessions to choose from.
 async fn open_session(
     server: &A2aServer,
     principal: &Principal,
@@ -188,7 +189,7 @@ fn terminal_caller(principal: &Principal, origin: Origin) -> CallOrigin {
 }
 
 impl Seat {
-    /// Answers when something has happened.
+    /// Sends the next events, as soon as there are some.
     fn events(&self, joined: &JoinedSession, params: Params<'_>, responder: Responder) {
         let (since, slot) = match self.asked::<EventsParams>(params) {
             Ok(asked) => asked,
@@ -200,10 +201,10 @@ impl Seat {
             let mut log = context.events(since.from);
             let limit = || context.here().and_then(Session::input_limit);
             let cancelled = responder.cancellation();
-            // A responder that is dropped says by itself why there are no events.
+            // Where no branch sends a response, the dropped responder itself sends an error.
             tokio::select! {
                 () = log.ready() => {
-                    // It may be shared no longer.
+                    // The session may have ceased to be shared while the call waited.
                     if !context.is_open_to(&reader) {
                         return responder.send(Err::<(), _>(refused(NOT_SHARED)));
                     }
@@ -235,7 +236,7 @@ impl Seat {
         answer_blocking(responder, slot, move || session.own_commands());
     }
 
-    /// Takes a place among the calls that wait, and reads what is asked for.
+    /// Takes a place among the pending calls, and parses the parameters.
     fn asked<T: DeserializeOwned>(
         &self,
         params: Params<'_>,
@@ -244,18 +245,18 @@ impl Seat {
         Ok((params.parse()?, slot))
     }
 
-    /// A place among the calls that wait.
+    /// Takes a place among the pending calls.
     fn slot(&self) -> Result<OwnedSemaphorePermit, Error> {
         let slot = Arc::clone(&self.waiting).try_acquire_owned();
         slot.map_err(|_| refused(format!("{WAITING} calls wait already")))
     }
 
-    /// Checks that the terminal may call a method now.
+    /// Checks that the terminal may call a method now, by its rights and its quota.
     fn check(&self, joined: &JoinedSession, method: &str) -> Result<(), Error> {
         let (server, id) = (&self.server, self.principal.id());
         let checked = server.contexts.of(&self.principal).check(&joined.context, needed(method));
         checked.map_err(|error| refused(error.message))?;
-        // Events are what a terminal waits for, as often as there are some.
+        // A terminal calls this whenever there are new events, so these calls do not count against the quota.
         if method == EVENTS {
             return Ok(());
         }
@@ -265,7 +266,7 @@ impl Seat {
         })
     }
 
-    /// Has the owner of the session carry a call out, after those that came before.
+    /// Has the owner of the session carry out a call, after the earlier calls of this terminal.
     fn order(
         &self,
         joined: &JoinedSession,
@@ -284,7 +285,7 @@ impl Seat {
         let (server, context) = (Arc::clone(&self.server), Arc::clone(&joined.context));
         tokio::spawn(for_client(client_address(), async move {
             if let Some(before) = before {
-                // It is told by its end.
+                // The sender is only dropped, never used, so an error is the signal.
                 let _ = before.await;
             }
             let _done = done;
@@ -300,8 +301,8 @@ impl Seat {
     }
 }
 
-/// Answers with the output of blocking work. The slot is taken until the work ends, even if the
-/// terminal cancels the request before.
+/// Responds with the output of blocking work. The place among the pending calls is taken until the work ends,
+/// even if the terminal cancels the call earlier.
 fn answer_blocking<T: Serialize + Send + 'static>(
     responder: Responder,
     slot: OwnedSemaphorePermit,
@@ -315,7 +316,8 @@ fn answer_blocking<T: Serialize + Send + 'static>(
     tokio::spawn(responder.send_output(work.map(|output| output.map_err(Error::internal))));
 }
 
-/// Returns the events that have happened and are not read yet, as many as fit one answer.
+/// Returns the unread events, as many as fit into one response. An event of more than `most` bytes is listed
+/// without its content.
 fn happened(
     log: &mut Reader,
     most: usize,

@@ -1,4 +1,4 @@
-//! Files that clients send with a message, as the model is told of them.
+//! Files that clients send with a message, translated to parts of the prompt.
 
 use std::borrow::Cow;
 
@@ -13,8 +13,8 @@ use tandem_content::media::Media;
 use tandem_content::shorten::first_chars;
 use tandem_content::visible::visible_line;
 
-/// Types, and ends of types, of texts that are not below `text/`. Without a type, and with one that says nothing,
-/// the content tells.
+/// Media types, and suffixes of media types, of texts outside of `text/`. Without a type, or with a generic
+/// one, the content decides.
 const TEXT_TYPES: &[&str] = &[
     "",
     "application/octet-stream",
@@ -40,18 +40,18 @@ const TEXT_TYPES: &[&str] = &[
     "+yaml",
 ];
 
-/// A file that goes with a message.
+/// A file that comes with a message.
 pub(super) enum Attachment {
-    /// The file says something by itself.
+    /// The file is a message by itself.
     Taken(Vec<PromptPart>),
-    /// The file says nothing by itself, and goes with words: a text of a type that nobody knows, which is quoted, or a
-    /// file that is put beside the session.
+    /// The file needs words beside it to be a message: a text of an unknown type, which is quoted, or a file
+    /// that is put beside the session.
     Beside(Vec<PromptPart>),
-    /// The file cannot be taken.
+    /// The file cannot be used.
     Refused {
-        /// Text in the place of the file.
+        /// Text for the prompt in place of the file.
         note: PromptPart,
-        /// Reason, and what to do.
+        /// Reason for the refusal, and a remedy.
         why: String,
     },
 }
@@ -63,8 +63,8 @@ pub(super) struct ReceivedFile {
     pub(super) content: Vec<u8>,
 }
 
-/// Reads a file that a part has or names; `None` if it is no file. Of a text at most `max_chars` characters are
-/// quoted. What is to be put beside the session is added to `files`.
+/// Reads the file that a part contains or names; `None` if the part is no file. At most `max_chars`
+/// characters of a text are quoted. A file that is to be put beside the session is added to `files`.
 pub(super) fn read(
     file: &Value,
     max_chars: usize,
@@ -99,13 +99,13 @@ pub(super) fn read(
     let is_cut = text.chars().nth(max_chars).is_some();
     let mut quoted = vec![PromptPart::Input(quote(name, kind, text, max_chars))];
     if is_cut {
-        // The model can read the rest.
+        // The model can read the rest from the file.
         quoted.push(beside(name, kind, bytes, files));
     }
     Some(if is_text(&base) { Attachment::Taken(quoted) } else { Attachment::Beside(quoted) })
 }
 
-/// Returns the part for a file that is to be put beside the session.
+/// Adds a file to those that are to be put beside the session, and returns the part that names it.
 fn beside(name: &str, kind: &str, content: Vec<u8>, files: &mut Vec<ReceivedFile>) -> PromptPart {
     let bytes = content.len() as u64;
     let (title, name) = (titled(name, kind), attachment_name(name, &content));
@@ -114,12 +114,12 @@ fn beside(name: &str, kind: &str, content: Vec<u8>, files: &mut Vec<ReceivedFile
     PromptPart::File(file)
 }
 
-/// Returns the part in the place of a file that cannot be beside the session.
+/// Returns the part in place of a file that could not be put beside the session.
 pub(super) fn not_beside(file: &PromptFile, why: &str) -> PromptPart {
     PromptPart::Input(not_taken(&file.title, why))
 }
 
-/// Returns `true` for a type of texts.
+/// Returns `true` if a media type is that of a text.
 fn is_text(kind: &str) -> bool {
     let is_known = |known: &&str| match known.strip_prefix('+') {
         Some(_) => kind.ends_with(*known),
@@ -128,7 +128,8 @@ fn is_text(kind: &str) -> bool {
     kind.starts_with("text/") || TEXT_TYPES.iter().any(is_known)
 }
 
-/// Returns a text as the model is shown it: nothing in it is a mention, or can be taken for words around it.
+/// Returns a text in a fence, so that nothing in it counts as a mention or passes for a part of the
+/// surrounding prompt.
 fn quote(name: &str, kind: &str, content: &str, max_chars: usize) -> String {
     let shown = first_chars(content, max_chars);
     let rest = &content[shown.len()..];
@@ -149,7 +150,7 @@ fn not_taken(title: &str, why: &str) -> String {
     format!("\n[The attached file {title} was not taken: {why}.]\n")
 }
 
-/// Returns a file's name, with its type if it has one.
+/// Returns the name of a file for the prompt, with its media type if it has one.
 fn titled(name: &str, kind: &str) -> String {
     let plain = |text: &str| -> String {
         let line: Cow<'_, str> = visible_line(text);

@@ -1,4 +1,4 @@
-//! The audit log: who asked for what, and who approved what, as JSON Lines in a file.
+//! The audit log: requests and approvals with their callers, as JSON Lines in a file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -19,23 +19,23 @@ use tandem_agent::commands::is_share;
 use tandem_agent::session::{Answer, Origin, PrincipalId, PromptPart, TurnId, prompt_text};
 use tandem_serve::principals::Principal;
 
-/// Maximum number of records that wait to be written; of more, the number is written.
+/// Maximum number of records that wait to be written. Further records are lost, and their number is recorded.
 const WAITING: usize = 10_000;
 
-/// Maximum number of records that are written at once.
+/// Maximum number of records in one write.
 const BATCH: usize = 256;
 
 task_local! {
-    /// Address of the client for whom the task works.
+    /// Address of the client that the task works for.
     static CLIENT_ADDRESS: IpAddr;
 }
 
-/// Returns the address of the client for whom this task works, if it is known.
+/// Returns the address of the client that this task works for, if known.
 pub(super) fn client_address() -> Option<IpAddr> {
     CLIENT_ADDRESS.try_get().ok()
 }
 
-/// Does something for a client at this address, which then stands in the records of it.
+/// Runs work for the client at an address, which records of the work then contain.
 pub(super) async fn for_client<F: Future>(address: Option<IpAddr>, work: F) -> F::Output {
     match address {
         Some(address) => CLIENT_ADDRESS.scope(address, work).await,
@@ -43,8 +43,8 @@ pub(super) async fn for_client<F: Future>(address: Option<IpAddr>, work: F) -> F
     }
 }
 
-/// Does something for the client of this task on a thread for work that blocks. The work is done to its end, also when
-/// this future is dropped.
+/// Runs blocking work for the client of this task on a thread for such work. The work completes even if this
+/// future is dropped.
 pub(super) async fn blocking_for_client<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, JoinError> {
@@ -56,21 +56,21 @@ pub(super) async fn blocking_for_client<T: Send + 'static>(
     spawn_blocking(move || span.in_scope(work)).await
 }
 
-/// The audit log that the operator wants.
+/// Options of the audit log.
 #[derive(Debug, Clone)]
 pub struct AuditOptions {
-    /// The file, to which lines are added.
+    /// The file, to which lines are appended.
     pub file: PathBuf,
-    /// `true` if what people say is written, too.
+    /// `true` if the texts of prompts are recorded, too.
     pub prompts: bool,
 }
 
-/// Checks that an audit log can be written, before anything happens that belongs into it.
+/// Checks that the audit log can be written, before the server starts.
 pub fn check(file: &Path) -> io::Result<()> {
     open(file).map(drop)
 }
 
-/// The audit log, or none.
+/// The audit log; it records nothing if the operator wants none.
 pub(super) struct Audit(Option<Writer>);
 
 struct Writer {
@@ -81,7 +81,7 @@ struct Writer {
 }
 
 impl Audit {
-    /// Begins to write. To be called where tasks can be spawned.
+    /// Starts to write. Must be called in a Tokio runtime.
     pub(super) fn begin(options: Option<AuditOptions>) -> Self {
         Self(options.map(|AuditOptions { file, prompts }| {
             let (sender, records) = mpsc::channel(WAITING);
@@ -94,7 +94,7 @@ impl Audit {
         }))
     }
 
-    /// Records that somebody was refused something; why.
+    /// Records that a caller was refused something, with the reason.
     pub(super) fn denied(&self, id: Option<&PrincipalId>, what: &str, why: &str) {
         self.record("denied", |record| {
             record["principal"] = json!(id.map(|id| &id.name));
@@ -104,7 +104,7 @@ impl Audit {
         });
     }
 
-    /// Records that somebody was refused something in a session; why.
+    /// Records that a caller was refused something in a session, with the reason.
     pub(super) fn denied_in(
         &self,
         principal: &Principal,
@@ -128,7 +128,7 @@ impl Audit {
         });
     }
 
-    /// Records that somebody does something in a session.
+    /// Records an act of a caller in a session. `add` adds fields to the record.
     pub(super) fn act(
         &self,
         event: &str,
@@ -143,13 +143,13 @@ impl Audit {
         });
     }
 
-    /// Returns a prompt's text, if it is to be recorded: what it says of who may do something always is.
+    /// Returns a prompt's text if it is to be recorded. Commands that share the session are always recorded.
     pub(super) fn text(&self, prompt: &[PromptPart]) -> Option<String> {
         let with_text = self.0.as_ref()?.prompts;
         Some(prompt_text(prompt)).filter(|text| with_text || is_share(text))
     }
 
-    /// Records a prompt, with its text if that is given.
+    /// Records a prompt, with its text if given.
     pub(super) fn prompted(
         &self,
         by: (&Principal, &Origin),
@@ -165,7 +165,7 @@ impl Audit {
         });
     }
 
-    /// Records the answer to a question: which call was meant, and what becomes of it.
+    /// Records the answer to a question: the call that was asked about, and the decision.
     pub(super) fn answered(
         &self,
         by: (&Principal, &Origin),
@@ -208,13 +208,13 @@ impl Audit {
         }
     }
 
-    /// Waits until all is written. Nothing is recorded any more.
+    /// Waits until all records are written. Records that come later are lost.
     pub(super) async fn finish(&self) {
         let Some(writer) = &self.0 else { return };
         drop(writer.records.lock().take());
         let writing = writer.writing.lock().take();
         if let Some(writing) = writing {
-            // One that has panicked writes nothing more.
+            // A writer that has panicked writes nothing more.
             let _ = writing.await;
         }
     }
@@ -227,7 +227,8 @@ fn add_session(record: &mut Value, principal: &Principal, context: &SessionConte
     record["context"] = json!(context.id);
 }
 
-/// Writes records as they come, until no more come. What cannot be written is lost, and that is said.
+/// Writes records until no more come. Records that cannot be written are lost, and their number is recorded
+/// later.
 async fn write(file: PathBuf, mut records: mpsc::Receiver<Value>) {
     let (mut batch, mut lost) = (Vec::new(), 0);
     while records.recv_many(&mut batch, BATCH).await > 0 {
@@ -243,7 +244,7 @@ async fn write(file: PathBuf, mut records: mpsc::Receiver<Value>) {
         }
         let path = file.clone();
         let written = spawn_blocking(move || {
-            // Opened each time: whoever rotates the file has it begin anew.
+            // Opened for each write, so that a rotated file is replaced by a new one.
             open(&path)?.write_all(lines.as_bytes())
         });
         match written.await.map_err(io::Error::other).and_then(|written| written) {

@@ -28,12 +28,12 @@ pub(super) async fn body(server: &A2aServer, request: Request) -> Result<Vec<u8>
     }
 }
 
-/// Returns a response that is JSON.
+/// Returns a response with a JSON body.
 pub(super) fn json_response(status: StatusCode, body: &Value) -> Response {
     (status, [(CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }
 
-/// Returns the response to a request that may be carried out after this many seconds.
+/// Returns the response to a request that the client may repeat after `after` seconds.
 pub(super) fn retry_later(status: StatusCode, why: &str, after: u64) -> Response {
     let body = json!({ "error": why, "retryAfterSeconds": after });
     let mut response = json_response(status, &body);

@@ -1,4 +1,4 @@
-//! The agent card: who this agent is and what it speaks (spec 5.5; RFC 3.1).
+//! The agent card: identity and capabilities of this agent (spec 5.5; RFC 3.1).
 
 use serde_json::{Map, Value, json};
 
@@ -9,18 +9,18 @@ use tandem_wire::development_tool::URI;
 /// Path below which the HTTP+JSON binding is served.
 pub(super) const HTTP_JSON: &str = "/v1";
 
-/// Paths of the pages that the card names.
+/// Paths of the pages that the card links to.
 pub(super) const DOCUMENTATION: &str = "/documentation.md";
 pub(super) const ICON: &str = "/icon.svg";
 
-/// Returns the URL of a path of the server.
+/// Returns the URL of a path on the server.
 fn beside(url: &str, path: &str) -> String {
     format!("{}{path}", url.trim_end_matches('/'))
 }
 
-/// The card: for 1.0 alone, or one that clients of both versions can read.
+/// Returns the card: for clients of 1.0 only, or one that clients of both versions can read.
 pub(super) fn card(server: &A2aServer, v1: bool) -> Value {
-    // Whoever has a token is shown the same card; without tokens there is nothing to show it by.
+    // The extended card is the same card; without authentication, the protocol offers none.
     let authenticates = server.principals.are_asked();
     let url = &server.network.url;
     let http_json = beside(url, HTTP_JSON);
@@ -63,7 +63,8 @@ pub(super) fn card(server: &A2aServer, v1: bool) -> Value {
             { "url": url, "protocolBinding": "JSONRPC", "protocolVersion": "0.3" },
         ],
     });
-    // The provider needs a URL by which others recognize it: without a public one, it is left out.
+    // The provider's URL should identify it to others, so the provider is left out if the server has no
+    // public URL.
     if server.network.is_public() {
         card["provider"] = json!({ "organization": "tandem", "url": url });
     }
@@ -73,7 +74,7 @@ pub(super) fn card(server: &A2aServer, v1: bool) -> Value {
     if authenticates {
         secure(&mut card, server);
     }
-    // What is signed is what 1.0 defines: who reads the card as that sees nothing else.
+    // Signed before the fields of 0.3 are added: verifiers of 1.0 see only the fields of 1.0.
     if let Some(key) = &server.options.card_key {
         key.sign(&mut card);
     }
@@ -83,7 +84,7 @@ pub(super) fn card(server: &A2aServer, v1: bool) -> Value {
     card
 }
 
-/// Adds to the card that callers must show who they are, and how: by any of the schemes.
+/// Adds to the card that callers must authenticate, by any one of the schemes.
 fn secure(card: &mut Value, server: &A2aServer) {
     let principals = &server.principals;
     let mut schemes = Map::new();
@@ -100,7 +101,7 @@ fn secure(card: &mut Value, server: &A2aServer) {
     card["securitySchemes"] = schemes.into();
 }
 
-/// Adds what only clients of 0.3 read.
+/// Adds the fields that only clients of 0.3 read.
 fn add_old_fields(card: &mut Value, url: &str, authenticates: bool) {
     card["url"] = json!(url);
     card["preferredTransport"] = json!("JSONRPC");
@@ -113,7 +114,7 @@ fn add_old_fields(card: &mut Value, url: &str, authenticates: bool) {
         for (name, kind) in
             [("openIdConnectSecurityScheme", "openIdConnect"), ("httpAuthSecurityScheme", "http")]
         {
-            // The same fields, beside the type and not below it.
+            // In 0.3 the same fields are next to `type` instead of below it.
             if let Some(Value::Object(fields)) = scheme.get(name).cloned() {
                 scheme["type"] = json!(kind);
                 scheme.as_object_mut().into_iter().for_each(|scheme| scheme.extend(fields.clone()));

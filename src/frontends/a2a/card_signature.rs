@@ -1,4 +1,4 @@
-//! Signatures of the agent card (A2A 1.0, section 8.4): JWS over its canonical JSON (RFC 8785).
+//! Signatures of the agent card (A2A 1.0, section 8.4): JWS over the card's canonical JSON (RFC 8785).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,17 +15,18 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Map, Value, json};
 
-/// Advice for who has no key that signs cards.
+/// Advice for an operator without a suitable key.
 const MAKE_KEY: &str = "`openssl genpkey -algorithm ed25519 -out FILE` makes a key";
 
 /// Private key that signs the agent card.
 pub struct CardKey {
     pair: Pair,
-    /// The public half, as a JWK with its id.
+    /// The public key as a JWK, with its id.
     public: Value,
-    /// The header of each signature, encoded.
+    /// The protected header of each signature, base64url-encoded.
     protected: String,
-    /// Signatures by what is signed: the card has few forms, and a cache wants the same bytes again.
+    /// Signatures by signed payload. The card has only a few forms, and caches expect the same bytes each
+    /// time, but an ECDSA signature differs each time.
     made: Mutex<HashMap<String, String>>,
 }
 
@@ -35,8 +36,8 @@ enum Pair {
 }
 
 impl CardKey {
-    /// Reads a key: PEM with PKCS#8, for ECDSA (P-256) or Ed25519. Without an id, it has its thumbprint
-    /// (RFC 7638). `jku`: address of a set that has the public half.
+    /// Reads a private key: PEM with PKCS#8, for ECDSA (P-256) or Ed25519. The key id defaults to the key's
+    /// thumbprint (RFC 7638). `jku`: URL of a key set with the public key.
     pub fn read(pem: &[u8], id: Option<String>, jku: Option<String>) -> Result<Self, String> {
         let der = PrivatePkcs8KeyDer::from_pem_slice(pem);
         let der = der
@@ -45,7 +46,7 @@ impl CardKey {
         let random = SystemRandom::new();
         let p256 = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der, &random);
         let (pair, algorithm, mut public) = if let Ok(pair) = p256 {
-            // A point that is not compressed: a byte that says so, and its two coordinates.
+            // Uncompressed point: a format byte and the two coordinates.
             let (x, y) = pair.public_key().as_ref()[1..].split_at(32);
             let public = json!({ "crv": "P-256", "kty": "EC", "x": encoded(x), "y": encoded(y) });
             (Pair::P256(pair), "ES256", public)
@@ -69,20 +70,21 @@ impl CardKey {
         Ok(Self { pair, public, protected, made: Mutex::default() })
     }
 
-    /// Returns the set of keys with the public half.
+    /// Returns the key set with the public key.
     pub(super) fn public_set(&self) -> Value {
         json!({ "keys": [self.public] })
     }
 
-    /// Adds its signatures to a card that has fields of 1.0 alone. There is a second one if verifiers that
-    /// drop all that is empty, as A2A's SDK for Python does, see another card than the specification's.
+    /// Adds signatures to a card that has only fields of 1.0. Verifiers that drop all empty values, such as
+    /// A2A's Python SDK, may see another card than the one of the specification; then a second signature
+    /// covers that card.
     pub(super) fn sign(&self, card: &mut Value) {
         let exact = canonical(&without_defaults(card, false));
         let bare = canonical(&without_defaults(card, true));
         let both = [Some(&exact), Some(&bare).filter(|bare| **bare != exact)];
         let signatures = both.into_iter().flatten().filter_map(|payload| {
             let signature = self.signature(payload);
-            // Nothing but the system's lack of random numbers prevents one: then the card has none.
+            // Signing fails only if the system has no random numbers; the card then stays unsigned.
             let signature = signature.inspect_err(|_| tracing::error!("the card cannot be signed"));
             Some(json!({ "protected": self.protected, "signature": signature.ok()? }))
         });
@@ -114,8 +116,8 @@ fn encoded(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// Returns a card without values that a field has anyway: empty texts and lists, and `false` where the
-/// protocol's definition has no `optional` (which of the card's own is `required` alone). `bare`: without
+/// Returns a card without default values: empty strings and lists, and `false` for fields that are not
+/// `optional` in the protocol's definition (of the card's fields, only `required`). `bare`: `true` to remove
 /// empty objects, too.
 fn without_defaults(value: &Value, bare: bool) -> Value {
     match value {
@@ -145,8 +147,8 @@ fn is_empty(value: &Value, bare: bool) -> bool {
     }
 }
 
-/// Writes canonical JSON (RFC 8785). Numbers, of which a card has none, and names beyond ASCII would need
-/// more than this.
+/// Serializes a value as canonical JSON (RFC 8785). This simple form covers neither numbers, which a card
+/// does not have, nor names outside of ASCII.
 fn canonical(value: &Value) -> String {
     match value {
         Value::Object(fields) => {
@@ -169,7 +171,7 @@ mod tests {
 
     #[test]
     fn what_is_signed_is_the_specifications_example() {
-        // Section 8.4.1, without the fields that are there although they are empty: tandem has them filled.
+        // Section 8.4.1, without the fields that are present although empty: tandem never leaves these empty.
         let card = json!({
             "name": "Example Agent",
             "capabilities": { "streaming": false, "pushNotifications": false, "extensions": [] },
@@ -214,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_key_has_its_thumbprint_unless_it_is_named() {
-        // The key and the thumbprint of RFC 8037, appendix A.
+        // Key and thumbprint of RFC 8037, appendix A.
         let pem = "-----BEGIN PRIVATE KEY-----\n\
             MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n\
             -----END PRIVATE KEY-----\n";

@@ -1,4 +1,4 @@
-//! Slash commands for clients: what there is, and running one (RFC 3.3; `a2a-server.md`, "Custom
+//! Slash commands for clients: their list, and their execution (RFC 3.3; `a2a-server.md`, "Custom
 //! endpoints").
 
 use std::sync::Arc;
@@ -20,24 +20,24 @@ use tandem_serve::principals::{DRIVE, Principal, WATCH};
 use tandem_serve::quotas::Reservation;
 use tandem_wire::jsonrpc::Error;
 
-/// Statuses of a command that was begun (RFC 3.3, `CommandExecutionStatus`).
+/// Statuses of a started command (RFC 3.3, `CommandExecutionStatus`).
 const STARTED: &str = "STARTED";
 const AWAITING_SHELL: &str = "AWAITING_SHELL_CONFIRMATION";
 const AWAITING_ACTION: &str = "AWAITING_ACTION_CONFIRMATION";
 
-/// Maximum time for which the reply waits for what a command does first.
+/// Maximum time that the response waits for the first step of a command.
 const FIRST_STEP_TIME: Duration = Duration::from_secs(1);
 
-/// End of the message on a command that cannot begin.
+/// End of the message about a command that cannot start.
 const NOT_BEGUN: &str = "Nothing was begun, so there is no execution id.";
 
-/// `commands/get`.
+/// Returns the response to `commands/get`.
 pub(super) fn all(registry: &Registry, session: Option<&Session>) -> Value {
     let commands = registry.list().iter().map(command).chain(own(session));
     json!({ "commands": commands.collect::<Vec<_>>() })
 }
 
-/// The commands that only this session has.
+/// Returns the commands that only this session has.
 fn own(session: Option<&Session>) -> Vec<Value> {
     session.map(Session::own_commands).unwrap_or_default().iter().map(own_command).collect()
 }
@@ -81,7 +81,7 @@ fn argument(argument: &Argument) -> Value {
     })
 }
 
-/// `GET /listCommands`: the same, named by their whole paths.
+/// Returns the response to `GET /listCommands`: the same commands, named by their whole paths.
 pub(super) fn listed(registry: &Registry, session: Option<&Session>) -> Value {
     let commands = registry.list().iter().map(|command| full(command, ""));
     let commands = commands.chain(own(session));
@@ -101,7 +101,7 @@ fn full(command: &Command, above: &str) -> Value {
 }
 
 impl A2aServer {
-    /// `command/execute`: begins a command; what comes of it are updates of the task
+    /// Handles `command/execute`: starts a command. The effects of the command are updates of the task
     /// `execution_id`.
     pub(super) async fn execute(
         &self,
@@ -135,7 +135,7 @@ impl A2aServer {
         Ok(response)
     }
 
-    /// Returns the session that a call names, or the shared one, if there is one already.
+    /// Returns the session that a call names, or the shared session, if it exists already.
     pub(super) fn known(
         &self,
         session: &SessionName,
@@ -148,7 +148,8 @@ impl A2aServer {
         }
     }
 
-    /// Returns the session in which a command is to run, and the room for it in its owner's quota.
+    /// Returns the session in which a command is to run, and the place reserved for its turn in the owner's
+    /// quota.
     pub(super) fn commanded(
         &self,
         session: &SessionName,
@@ -166,7 +167,7 @@ impl A2aServer {
         Ok((context, room))
     }
 
-    /// Runs a command in a task of its own, which outlives the process when this returns.
+    /// Starts a command in a task of its own. The command is durable when this returns.
     pub(super) async fn command(
         &self,
         context: &SessionContext,
@@ -175,7 +176,7 @@ impl A2aServer {
         caller: &CallOrigin,
     ) -> Result<TurnId, Error> {
         let session = context.session()?;
-        // The node that had the session before may have begun it.
+        // The previous owner of the session may have started the command for the same order.
         let begun = caller
             .order
             .as_ref()
@@ -194,7 +195,7 @@ impl A2aServer {
     }
 }
 
-/// Returns the status of a command that was begun: it waits if the first that it does is to ask.
+/// Returns the status of a started command: waiting, if its first step is a question.
 async fn first_status(context: &SessionContext, turn: TurnId) -> &'static str {
     let queued = context.story(|story| Some(story.turn(turn)?.queued.0));
     let (Some(queued), true) = (queued, context.running_now() == Some(turn)) else {
@@ -216,7 +217,7 @@ async fn first_status(context: &SessionContext, turn: TurnId) -> &'static str {
     timeout(FIRST_STEP_TIME, first_step).await.unwrap_or(STARTED)
 }
 
-/// Returns the status of a command whose first call this is.
+/// Returns the status of a command by its first call.
 fn asked_status(started: &CallStarted) -> &'static str {
     match (&started.question, &started.access) {
         (None, _) => STARTED,
@@ -225,7 +226,7 @@ fn asked_status(started: &CallStarted) -> &'static str {
     }
 }
 
-/// Returns whether the command at a path asks the model, so that its answer is a stream.
+/// Returns `true` if the command at a path asks the model, so that its answer is a stream.
 pub(super) fn asks_model(registry: &Registry, path: &str, session: Option<&Session>) -> bool {
     let name = path.trim_start_matches('/');
     let is_own = |session: &Session| session.own_commands().iter().any(|it| it.name == name);
@@ -241,7 +242,7 @@ fn command_asks_model(commands: &[Command], path: &str) -> bool {
 }
 
 impl SessionContext {
-    /// The id of the task that a command has for itself.
+    /// Returns the id of a command's own task.
     fn execution(&self, turn: TurnId) -> String {
         Dialect::V1.task_id(&self.id, turn)
     }

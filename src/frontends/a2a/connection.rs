@@ -1,4 +1,4 @@
-//! One connection: TLS, if the server has it, and then the version of HTTP that the client has chosen.
+//! A single connection: TLS if the server has it, then the HTTP version that the client has chosen.
 
 use std::convert::Infallible;
 use std::io;
@@ -24,10 +24,10 @@ use tandem_serve::patience::Patience;
 use tandem_serve::proxy::PeerAddress;
 use tandem_serve::tls;
 
-/// Bytes of a response over HTTP/2 that wait for the client to take them.
+/// Maximum number of bytes of an HTTP/2 response that wait for the client to read them.
 const SEND_BUFFER: usize = 64 << 10;
 
-/// Client of a connection.
+/// Client of a connection, with the connection's slot.
 #[derive(Clone)]
 struct Client {
     router: Router,
@@ -37,7 +37,7 @@ struct Client {
 
 impl Client {
     async fn respond(self, mut request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
-        // A WebSocket outlives this connection, and keeps its slot.
+        // A WebSocket outlives this connection's task and keeps the slot.
         request.extensions_mut().insert(self.slot);
         request.extensions_mut().insert(self.peer);
         self.router.oneshot(without_empty_segments(request.map(Body::new))).await
@@ -51,7 +51,7 @@ pub(super) async fn serve(
     (stream, peer): (TcpStream, PeerAddress),
     slot: ConnectionSlot,
 ) {
-    // Small events are to leave at once.
+    // Without Nagle's algorithm, small events leave at once.
     let _ = stream.set_nodelay(true);
     let gives_way = slot.gives_way().clone();
     let client = Client { router, peer, slot: Arc::new(slot) };
@@ -127,7 +127,7 @@ where
     talk.as_mut().graceful_shutdown();
     tokio::select! {
         ended = &mut talk => ended,
-        // A client that does not say that it has seen this, or has never said anything.
+        // The client may not confirm the shutdown, or may never have sent anything, so the wait is limited.
         () = open.idle(options.head_time) => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! A session as A2A sees it: a context, with its tasks.
+//! A session as A2A presents it: a context with its tasks.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -33,53 +33,55 @@ use tandem_wire::jsonrpc::Error;
 /// longer is away, and they know no more than this one.
 pub(super) const CATCHING_UP: Duration = Duration::from_secs(3);
 
-/// Text before a question that is asked again.
+/// Text before a question that is asked a second time.
 const NO_ANSWER: &str =
     "The message is no answer to the question that is open, and was not taken: answer this first.";
 
-/// One session.
+/// A session with the state that the A2A server holds beside it.
 pub(super) struct SessionContext {
     pub(super) id: String,
     host: SessionHost,
     pub(super) frames: Frames,
     pub(super) push: Push,
-    /// Those that have attached.
+    /// The terminals that have attached.
     pub(super) terminals: Mutex<AttachedTerminals>,
     story: Arc<Mutex<Story>>,
-    /// Keeps it up to date.
+    /// Task that folds new events into `story`.
     _keeps_up: AbortOnDropHandle<()>,
-    /// Held while the cancellation of a task that has ended is looked up and recorded.
+    /// Lock while the cancellation of an ended task is looked up and recorded, so that only the first request
+    /// records it.
     cancelling: tokio::sync::Mutex<()>,
-    /// Place in the log of a session that was loaded from which on receivers of notifications have
-    /// to be notified, until they are.
+    /// Log index after the events that were stored when the session was loaded. Receivers of push
+    /// notifications are notified from there on; `None` once their notifiers run again, or for a new session.
     pub(super) restores_from: Mutex<Option<usize>>,
     last_use: Arc<LastUse>,
-    /// The turns that senders of messages know of.
+    /// The last turn that each sender of messages knows of.
     known: Mutex<KnownTurns>,
-    /// The calls that are asked about, and since when no person was there to answer.
+    /// The calls whose questions are open, and the time since which no terminal was attached to answer each.
     asking: Mutex<HashMap<String, Instant>>,
-    /// Number of terminals that are attached.
+    /// Number of attached terminals.
     pub(super) attached: AtomicUsize,
 }
 
-/// Node that has a session. What is only read is the same for both; whatever acts in a session asks for
+/// Node that owns a session. Reads work for both; code that acts in a session calls
 /// [`SessionContext::session`].
 enum SessionHost {
-    /// This one.
+    /// This node.
     Here(Arc<Session>),
-    /// Another one, which carries out what clients of this one want.
+    /// Another node, which carries out the calls of this node's clients.
     Elsewhere(Arc<FollowedSession>),
 }
 
 impl SessionContext {
-    /// The context of a session in the registry.
+    /// Returns the context of a session in the registry, creating it at first use.
     pub(super) fn of(loaded: &LoadedSession) -> Arc<Self> {
         loaded.view(|| Self::new(loaded))
     }
 
     fn new(loaded: &LoadedSession) -> Arc<Self> {
         let session = Arc::clone(loaded.session());
-        // The registry has a session that a principal owns under an id that no other principal can name.
+        // The registry holds an owned session under an id of its own making; clients know the session by the
+        // context's name.
         let is_owned = session.with_access(|access| access.owner.is_some());
         let name = is_owned.then(|| session.context_name()).flatten();
         let id = name.unwrap_or_else(|| loaded.id().to_owned());
@@ -89,10 +91,10 @@ impl SessionContext {
         Self::of_host(id, SessionHost::Here(session), logs, (restores_from, last_use))
     }
 
-    /// The context of a session that another node has.
+    /// Creates the context of a session that another node owns.
     pub(super) fn elsewhere(session: FollowedSession) -> Arc<Self> {
         let name = session.look(|state| state.context_name.clone());
-        // Clients may ask for it by the store's id, or by their own.
+        // Clients may know the session by its id in the store, or by the name that they chose.
         let is_owned = session.with_access(|access| access.owner.is_some());
         let name = name.filter(|name| is_owned || stored_id(name) == session.id());
         let id = name.unwrap_or_else(|| session.id().to_owned());
@@ -126,7 +128,7 @@ impl SessionContext {
         })
     }
 
-    /// Returns the session, if this node has it.
+    /// Returns the session if this node owns it, else an error that tells the client to ask again.
     pub(super) fn session(&self) -> Result<&Arc<Session>, Error> {
         let SessionHost::Here(session) = &self.host else {
             let message = "another node has the session; ask again";
@@ -135,12 +137,12 @@ impl SessionContext {
         Ok(session)
     }
 
-    /// Returns the session, if this node has it, for whoever does without.
+    /// Returns the session if this node owns it.
     pub(super) fn here(&self) -> Option<&Session> {
         self.session().ok().map(|session| &**session)
     }
 
-    /// Returns the session as this node reads it, if another one has it.
+    /// Returns the session as this node follows it, if another node owns it.
     pub(super) fn followed(&self) -> Option<&Arc<FollowedSession>> {
         match &self.host {
             SessionHost::Here(_) => None,
@@ -148,13 +150,13 @@ impl SessionContext {
         }
     }
 
-    /// Returns `true` if this is the same session as another context: this node may have got it from another
-    /// one meanwhile, and whoever reads it goes on as before.
+    /// Returns `true` if another context is of the same session: this node may have taken the session over
+    /// from another node meanwhile, and a reader then goes on with the new context.
     pub(super) fn is_of(&self, other: &Self) -> bool {
         self.session_id() == other.session_id()
     }
 
-    /// Returns the session's own id, which no other session has.
+    /// Returns the session's own id, which is unique.
     pub(super) fn session_id(&self) -> &str {
         match &self.host {
             SessionHost::Here(session) => session.id(),
@@ -162,7 +164,7 @@ impl SessionContext {
         }
     }
 
-    /// Returns a reader of all events from the index `from` on that are kept, past and to come.
+    /// Returns a reader of all persistent events from the index `from` on, past and future.
     pub(super) fn events(&self, from: usize) -> Reader {
         match &self.host {
             SessionHost::Here(session) => session.events(from),
@@ -170,7 +172,7 @@ impl SessionContext {
         }
     }
 
-    /// Returns the index after the last event that is kept.
+    /// Returns the index after the last persistent event.
     pub(super) fn position(&self) -> usize {
         match &self.host {
             SessionHost::Here(session) => session.position(),
@@ -178,7 +180,7 @@ impl SessionContext {
         }
     }
 
-    /// Returns the id of the model that answers.
+    /// Returns the id of the model that the session uses.
     pub(super) fn model(&self) -> String {
         match &self.host {
             SessionHost::Here(session) => session.model(),
@@ -186,7 +188,7 @@ impl SessionContext {
         }
     }
 
-    /// Looks at the owner, and at those with whom the session is shared.
+    /// Calls `look` with the owner of the session, and the members with whom it is shared.
     pub(super) fn with_access<T>(&self, look: impl FnOnce(&SessionAccess) -> T) -> T {
         match &self.host {
             SessionHost::Here(session) => session.with_access(look),
@@ -194,7 +196,7 @@ impl SessionContext {
         }
     }
 
-    /// Returns the name that a client has given the session, if one has.
+    /// Returns the name that a client gave the session, if any.
     pub(super) fn context_name(&self) -> Option<String> {
         match &self.host {
             SessionHost::Here(session) => session.context_name(),
@@ -202,7 +204,7 @@ impl SessionContext {
         }
     }
 
-    /// Returns `true` if the question about a call still waits for its answer.
+    /// Returns `true` if the question about a call is still open.
     pub(super) fn asks(&self, call: &str) -> bool {
         match &self.host {
             SessionHost::Here(session) => session.questions().is_open(call),
@@ -212,7 +214,7 @@ impl SessionContext {
         }
     }
 
-    /// Returns the turn that runs, although clients may not have been told yet.
+    /// Returns the turn that runs now. Clients may not have been told of it yet.
     pub(super) fn running_now(&self) -> Option<TurnId> {
         match &self.host {
             SessionHost::Here(session) => session.turns().running(),
@@ -220,12 +222,13 @@ impl SessionContext {
         }
     }
 
-    /// Returns the directory that the session starts in, if that is known here.
+    /// Returns the first directory of the session, if this node owns the session.
     pub(super) fn directory(&self) -> Option<PathBuf> {
         self.here()?.roots().first().cloned()
     }
 
-    /// Waits until nothing further can be read here: whoever reads goes on elsewhere, or asks again.
+    /// Waits until no further events of the session can be read from this context: a reader then goes on with
+    /// another context, or asks again.
     pub(super) async fn moved(&self) {
         match &self.host {
             SessionHost::Here(session) => session.abandoned().await,
@@ -233,7 +236,7 @@ impl SessionContext {
         }
     }
 
-    /// Returns `true` if nothing further can be read here.
+    /// Returns `true` if no further events of the session can be read from this context.
     pub(super) fn has_moved(&self) -> bool {
         match &self.host {
             SessionHost::Here(session) => session.abandonment().is_some(),
@@ -241,16 +244,16 @@ impl SessionContext {
         }
     }
 
-    /// Waits until all that has happened up to now outlives a loss of power. What is read of another node's
-    /// session does.
+    /// Waits until all events up to now are durable. Events of a session that another node owns are durable
+    /// when they are read.
     pub(super) async fn synced(&self) {
         if let SessionHost::Here(session) = &self.host {
             session.synced().await;
         }
     }
 
-    /// Waits until all can be read here that clients of other nodes may have been shown by now, if nodes share
-    /// the session.
+    /// Waits until this node can read all events that clients of other nodes may have been shown by now, but
+    /// at most [`CATCHING_UP`].
     pub(super) async fn caught_up(&self) -> Result<(), StoreError> {
         let caught_up = async {
             match &self.host {
@@ -264,35 +267,34 @@ impl SessionContext {
         timeout(CATCHING_UP, caught_up).await.unwrap_or(Ok(()))
     }
 
-    /// Returns the time of the last use.
+    /// Returns the time of the last use of the session.
     pub(super) fn used_at(&self) -> Instant {
         self.last_use.at()
     }
 
-    /// Returns what a principal may do here; `None` if there is no such session as far as the principal
-    /// is told.
+    /// Returns the right of a principal in the session; `None` if the principal must not know of the session.
     pub(super) fn right(&self, principal: &Principal) -> Option<SessionRight> {
         self.with_access(|access| principal.right(access))
     }
 
-    /// Returns `true` if a principal may read what happens here.
+    /// Returns `true` if a principal may read the session.
     pub(super) fn is_open_to(&self, principal: &Principal) -> bool {
         self.right(principal).is_some()
     }
 
-    /// Looks at what has happened up to now.
+    /// Calls `look` with the story, after folding in all events up to now.
     pub(super) fn story<T>(&self, look: impl FnOnce(&Story) -> T) -> T {
         look(self.story.lock().catch_up())
     }
 
-    /// Waits until all that has happened up to now outlives a loss of power: what a client is promised
-    /// must. An error if nothing further is kept here.
+    /// Waits until all events up to now are durable, since a client is told of nothing that a crash could
+    /// take back. Fails if no further events are stored from here.
     pub(super) async fn promised(&self) -> Result<(), Error> {
         self.synced().await;
         self.check_own()
     }
 
-    /// Returns an error, after which the client asks again, if nothing further is kept here.
+    /// Fails if no further events of the session are stored from here; the client then asks again.
     pub(super) fn check_own(&self) -> Result<(), Error> {
         let reason = match &self.host {
             SessionHost::Here(session) => session.abandonment(),
@@ -303,8 +305,8 @@ impl SessionContext {
         reason.map_or(Ok(()), |reason| Err(error::unavailable(&reason.for_clients())))
     }
 
-    /// Returns an error, after which the client asks again, if what happens here is not saved now: nothing is begun
-    /// for a client that could be begun a second time after a crash.
+    /// Fails if the store refuses events of the session at present; the client then asks again. A turn that
+    /// is not stored could be begun a second time after a crash.
     pub(super) fn check_saved(&self) -> Result<(), Error> {
         let SessionHost::Here(session) = &self.host else { return Ok(()) };
         match session.abandonment() {
@@ -317,13 +319,13 @@ impl SessionContext {
         }
     }
 
-    /// Notes that somebody asks for the session, so that it is not unloaded.
+    /// Notes that a client uses the session, so that it is not unloaded.
     pub(super) fn used(&self) {
         self.last_use.used();
     }
 
-    /// Ends the turn whose question nobody has answered within this time; while a terminal is
-    /// attached, it does not run.
+    /// Ends a turn whose question was not answered within the time `limit`. The time does not count while a
+    /// terminal is attached.
     pub(super) fn expire_questions(&self, limit: Duration) {
         let Ok(session) = self.session() else { return };
         let now = Instant::now();
@@ -343,8 +345,9 @@ impl SessionContext {
         }
     }
 
-    /// Notes that a sender knows of a turn, or of the latest one: when it has ended, a message that the sender
-    /// sends again is no retry for want of an answer.
+    /// Notes that a sender knows of a turn; without `turn`, of the latest one. Once the turn has ended, a
+    /// message that the sender sends again is a new message and no retry, since the sender has got its
+    /// answer.
     pub(super) fn note_known(&self, sender: MessageSender, turn: Option<TurnId>) {
         let latest = || self.story(|story| story.projection().latest().map(|turn| turn.id));
         if let Some(turn) = turn.or_else(latest) {
@@ -352,13 +355,13 @@ impl SessionContext {
         }
     }
 
-    /// Returns `true` if this is the last turn that a sender has shown to know of, or was told of.
+    /// Returns `true` if this is the last turn that a sender is known to know of.
     pub(super) fn is_known_to(&self, sender: &MessageSender, turn: TurnId) -> bool {
         self.known.lock().knows(sender, turn)
     }
 
-    /// Returns `true` if a message that names no session, and has begun this turn, may be sent again because
-    /// its sender has got no answer.
+    /// Returns `true` if a message that names no session, and that has begun this turn, may be a retry of a
+    /// sender who got no answer.
     pub(super) fn may_be_retry(
         &self,
         turn: TurnId,
@@ -371,20 +374,22 @@ impl SessionContext {
         }
     }
 
-    /// Notes that the task was cancelled after the last turn had ended. False if it was already.
+    /// Records that the task was cancelled after its last turn had ended. Returns `false` if this was
+    /// recorded before.
     pub(super) async fn cancel_ended(&self, session: &Session, turn: TurnId) -> bool {
         let _cancelling = self.cancelling.lock().await;
         let is_new = self.story(|story| story.canceled() != Some(turn));
         if is_new {
             session.record(TaskEvent::Cancelled { turn });
-            // From then on it is in the story.
+            // Only durable events are in the story, so the next request must wait for the event before it
+            // looks.
             session.synced().await;
         }
         is_new
     }
 
-    /// Returns the turn that runs, or is the first to run, as far as clients are told: its end may have
-    /// happened and not be stored yet.
+    /// Returns the turn that runs, or is the first to run, as far as clients are told: the turn may have
+    /// ended without its end being stored yet.
     pub(super) fn running(&self) -> Option<TurnId> {
         self.story(|story| story.turns().find(|turn| turn.ended.is_none()).map(|turn| turn.id))
     }
@@ -394,13 +399,14 @@ impl SessionContext {
         self.story(|story| story.state(turn))
     }
 
-    /// The task of a turn as it is now; without a turn, the session's task (0.3). `history`: how
-    /// many messages at most, the last ones.
+    /// Returns the current task of a turn; without a turn, the session's task (0.3). `history`: maximum
+    /// number of messages; the last ones are returned.
     pub(super) async fn task(&self, turn: Option<TurnId>, history: Option<usize>) -> Task {
         self.whole_task(|story| task(&self.id, story, turn, history), turn).await
     }
 
-    /// Returns a task as the log tells it, with what its turn has changed if the turn has ended.
+    /// Returns the task that `task` makes from the log, with the files that its turn has changed if the turn
+    /// has ended.
     async fn whole_task(&self, task: impl FnOnce(&Story) -> Task, turn: Option<TurnId>) -> Task {
         let (mut task, changes) = self.story(|story| (task(story), changes(story, turn)));
         if let Some(changes) = changes {
@@ -409,8 +415,8 @@ impl SessionContext {
         task
     }
 
-    /// The session's task (0.3) for whoever has begun a turn: where that stands, and what came of
-    /// it. Another turn may run already.
+    /// Returns the session's task (0.3) for a client that began a turn, with the status and the results of
+    /// that turn. Another turn may run by now.
     pub(super) async fn task_for(&self, turn: TurnId, history: Option<usize>) -> Task {
         let mut task = self.story(|story| task(&self.id, story, None, history));
         let own = self.task(Some(turn), Some(0)).await;
@@ -421,7 +427,7 @@ impl SessionContext {
         task
     }
 
-    /// The task of a turn for whoever has sent something else than an answer to what it asks.
+    /// Returns the task of a turn that asks a question, for a client that sent something else than an answer.
     pub(super) async fn task_asked_back(
         &self,
         dialect: Dialect,
@@ -443,19 +449,20 @@ impl SessionContext {
         task
     }
 
-    /// The same for whoever is then told all of the turn that runs: without what was said in it.
+    /// Returns the current task for a stream that then tells the whole current turn: messages of that turn
+    /// are left out.
     pub(super) async fn standing(&self, turn: Option<TurnId>) -> Task {
         self.whole_task(|story| snapshot(&self.id, story, turn, None, false), turn).await
     }
 
-    /// The id of the task that a turn is part of.
+    /// Returns the id of the task that a turn is part of.
     pub(super) fn task_of(&self, story: &Story, turn: TurnId, dialect: Dialect) -> String {
         let own = story.is_own_task(turn);
         if own { Dialect::V1 } else { dialect }.task_id(&self.id, turn)
     }
 
-    /// A task that was just begun: what its stream begins with. `unknown_context`: outcome
-    /// for the context that the message names.
+    /// Returns the task of a turn that has just begun, as the first event of its stream. `unknown_context`:
+    /// outcome for the context that the message names, if it is not known.
     pub(super) fn begun(
         &self,
         dialect: Dialect,
@@ -482,14 +489,14 @@ impl SessionContext {
     }
 }
 
-/// Returns what a principal may do in a session.
+/// Returns the right of a principal in a session.
 pub(super) fn right(session: &Session, principal: &Principal) -> Option<SessionRight> {
     session.with_access(|access| principal.right(access))
 }
 
 impl SessionView for SessionContext {
     fn watchers(self: Arc<Self>) -> usize {
-        // All but the session, this argument, and what only notifies.
+        // The session's own view, this argument and the notifiers are no watchers.
         Arc::strong_count(&self).saturating_sub(2 + self.push.len())
     }
 
@@ -498,15 +505,16 @@ impl SessionView for SessionContext {
     }
 }
 
-/// Returns what the turn of a task has changed, if it has ended; without a turn, the last of the session's task (0.3).
+/// Returns the changes of a task's turn, if the turn has ended; without a turn, those of the last turn of the
+/// session's task (0.3).
 pub(super) fn changes(story: &Story, turn: Option<TurnId>) -> Option<TurnChanges> {
     let turn = turn.and_then(|turn| story.turn(turn)).or_else(|| story.projection().latest());
     let ended = turn.filter(|turn| turn.ended.is_some())?;
     Some(TurnChanges::of(story, ended.id))
 }
 
-/// The task of a turn of a session, as its log tells it, without what the turn has changed; without a turn, the
-/// session's task (0.3). `history`: how many messages at most, the last ones.
+/// Returns the task of a turn as the log tells it, without the turn's changes; without a turn, the session's
+/// task (0.3). `history`: maximum number of messages; the last ones are returned.
 pub(super) fn task(
     context: &str,
     story: &Story,
@@ -516,7 +524,7 @@ pub(super) fn task(
     snapshot(context, story, turn, history, true)
 }
 
-/// The same; not `whole`: without what was said in the turn that runs.
+/// Returns the same task as [`task`]; without `whole`, messages of the turn that runs are left out.
 fn snapshot(
     context: &str,
     story: &Story,
@@ -554,14 +562,14 @@ fn snapshot(
     }
 }
 
-/// Makes messages of what was said.
+/// Makes A2A messages from the records of turns.
 struct Teller<'a> {
     context: &'a str,
     task: &'a str,
 }
 
 impl Teller<'_> {
-    /// Returns the messages of a turn, last first.
+    /// Returns the messages of a turn, the last one first.
     fn said(&self, turn: &TurnRecord) -> impl Iterator<Item = Message> {
         let number = turn.id.0;
         let answers = turn
@@ -575,7 +583,7 @@ impl Teller<'_> {
         answers.chain([prompt])
     }
 
-    /// Returns a message on where a turn stands: what is asked, or what went wrong.
+    /// Returns the message about the state of a turn: the question that it asks, or the error that ended it.
     fn standing(&self, story: &Story, turn: &TurnRecord) -> Option<Message> {
         self.asked(story, turn).or_else(|| {
             let why = explanation(&turn.ended.as_ref()?.1)?;
@@ -583,7 +591,7 @@ impl Teller<'_> {
         })
     }
 
-    /// Returns the last question that a turn asks, if it waits for an answer.
+    /// Returns the last open question of a turn, if the turn waits for an answer.
     fn asked(&self, story: &Story, turn: &TurnRecord) -> Option<Message> {
         let started = &story.call(turn.questions.last()?)?.started;
         let mut message = self.message(Role::Agent, &format!("{}.asking", turn.id.0), "");

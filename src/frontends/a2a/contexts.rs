@@ -1,4 +1,4 @@
-//! The sessions that a server offers: the one it shares, or as many as clients begin.
+//! The sessions that a server offers: one shared session, or one session for each context that clients begin.
 
 pub(super) mod visible;
 
@@ -25,49 +25,49 @@ use tandem_serve::quotas::Meter;
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
 
-/// Decides whether clients may know of a stored session.
+/// Predicate on stored sessions: `true` if clients may know of the session.
 pub type IsShown = Arc<dyn Fn(&Head) -> bool + Send + Sync>;
 
-/// Sessions that a server gives its clients.
+/// The sessions that a server offers to its clients.
 pub enum ServedSessions {
-    /// The sessions that somebody drives from elsewhere. Clients join them; the server neither
-    /// begins nor ends one.
+    /// Sessions that another front end, such as an editor or a terminal, drives. Clients join them; the
+    /// server neither begins nor ends a session.
     Shared {
-        /// The registry that the sessions are in.
+        /// The registry that holds the sessions.
         sessions: Arc<Sessions>,
-        /// The session of clients that name none.
+        /// The session for clients that name no context.
         first: Arc<LoadedSession>,
     },
-    /// A session for each context, begun by clients.
+    /// One session for each context; clients begin them.
     PerContext {
-        /// The registry that the sessions are in.
+        /// The registry that holds the sessions.
         sessions: Arc<Sessions>,
-        /// Decides whether clients may know of a stored session that is theirs.
+        /// Predicate on the stored sessions of a client: `true` if the client may know of the session.
         is_shown: IsShown,
-        /// Time that a question waits for an answer while no terminal is attached.
+        /// Maximum time that a question waits for an answer while no terminal is attached.
         question: Duration,
     },
 }
 
 pub(super) struct Contexts {
     served: ServedSessions,
-    /// The context of the shared session.
+    /// The context of the shared session; `None` if clients begin the sessions.
     shared: Option<Arc<SessionContext>>,
     followed: FollowedContexts,
-    /// The MCP servers that clients may bring.
+    /// The MCP servers that clients may add to a session.
     servers: Allowed,
-    /// Port of the server, at which others can join a session.
+    /// The server's port, which a session announces so that others can join.
     port: u16,
     meter: Arc<Meter>,
     audit: Arc<Audit>,
-    /// Time of the last line in the log about a store that cannot be reached.
+    /// Time of the last log line about an unavailable store.
     reported: Mutex<Option<Instant>>,
 }
 
-/// Time between two looks whether somebody can answer, when the server ends.
+/// Interval between two checks, while the server ends, for a client or terminal that can answer a question.
 const ANSWERABLE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Minimum time between two lines in the log about a store that cannot be reached.
+/// Minimum time between two log lines about an unavailable store.
 const REPORT_AGAIN: Duration = Duration::from_mins(1);
 
 impl Contexts {
@@ -90,8 +90,8 @@ impl Contexts {
         Self { served, shared, followed, servers, port, meter, audit, reported }
     }
 
-    /// Returns the error for a client who needs what the store does not give. Where a database is that cannot be
-    /// reached, and why, is for the log.
+    /// Returns the error for a client whose request failed because of the store. The address of a database,
+    /// and why it cannot be reached, go to the log, not to the client.
     pub(super) fn store_error(&self, error: &StoreError) -> Error {
         match error {
             StoreError::Unavailable(why) | StoreError::Refused(why) => {
@@ -110,7 +110,7 @@ impl Contexts {
         }
     }
 
-    /// Notes in the log why the store cannot be reached, unless it was noted a moment ago.
+    /// Logs why the store is unavailable, unless it was logged less than [`REPORT_AGAIN`] ago.
     fn report_outage(&self, why: &str) {
         let mut reported = self.reported.lock();
         if reported.is_none_or(|at| at.elapsed() >= REPORT_AGAIN) {
@@ -119,7 +119,7 @@ impl Contexts {
         }
     }
 
-    /// The registry that all sessions are in.
+    /// Returns the registry that holds all sessions.
     fn registry(&self) -> &Arc<Sessions> {
         match &self.served {
             ServedSessions::Shared { sessions, .. }
@@ -127,7 +127,7 @@ impl Contexts {
         }
     }
 
-    /// The registry, if clients begin the sessions.
+    /// Returns the registry if clients begin the sessions; `None` if the server shares one session.
     fn sessions(&self) -> Option<&Arc<Sessions>> {
         match &self.served {
             ServedSessions::Shared { .. } => None,
@@ -135,18 +135,18 @@ impl Contexts {
         }
     }
 
-    /// The context of the shared session, if there is one.
+    /// Returns the context of the shared session, if there is one.
     pub(super) fn shared(&self) -> Option<&Arc<SessionContext>> {
         self.shared.as_ref()
     }
 
-    /// All of them, in no order.
+    /// Returns the contexts of all loaded sessions, in no order.
     fn all(&self) -> Vec<Arc<SessionContext>> {
         self.registry().loaded().iter().map(|loaded| SessionContext::of(loaded)).collect()
     }
 
-    /// Waits until there may be sessions again in which a turn runs or waits although no process that lives
-    /// has them; for ever where there never will.
+    /// Waits until the store may have orphans again: sessions in which a turn runs or waits although no
+    /// living process owns them. Never returns if there can be none.
     pub(super) async fn orphaned(&self) {
         match self.sessions().and_then(|sessions| sessions.store()) {
             Some(store) => store.orphaned().await,
@@ -154,19 +154,19 @@ impl Contexts {
         }
     }
 
-    /// Goes on with one of these sessions.
+    /// Takes over an orphaned session.
     pub(super) async fn take_over(&self, orphan: &Orphan) -> Result<Arc<LoadedSession>, LoadError> {
         self.registry().take_over(orphan, |session| self.prepare(session)).await
     }
 
-    /// Prepares a session that is loaded.
+    /// Prepares a session that was just loaded, before clients can use it.
     fn prepare(&self, session: &Session) {
         session.persistence().announce(self.port);
         session.start_servers();
     }
 
-    /// Returns the lifetime of a session that nobody uses or answers, if sessions end before the
-    /// server does.
+    /// Returns the time after which a session without use or without an answer ends; `None` if sessions last
+    /// until the server ends.
     pub(super) fn patience(&self) -> Option<Duration> {
         match &self.served {
             ServedSessions::Shared { .. } => None,
@@ -176,14 +176,14 @@ impl Contexts {
         }
     }
 
-    /// Ends the sessions that are only this server's; the turns that run say why.
+    /// Ends the sessions that belong to this server; their current turns end with the reason `why`.
     pub(super) fn close(&self, why: &str) {
         if let Some(sessions) = self.sessions() {
             sessions.close(why);
         }
     }
 
-    /// Waits until no turn runs, and readers can be told of all that has happened.
+    /// Waits until no turn runs in any session, and the events of all turns can be shown to clients.
     pub(super) async fn idle_all(&self) {
         for context in self.all() {
             if let Ok(session) = context.session() {
@@ -193,10 +193,11 @@ impl Contexts {
         }
     }
 
-    /// Lets each session that is only this server's go as soon as no turn runs or waits in it, so that others
-    /// can have it at once. Waits for all turns but those that ask where nobody can answer: no new request is
-    /// served, no terminal is attached, and none of the `sockets` is open. Where nodes share the store, another one goes
-    /// on with such a turn, and asks again.
+    /// Releases each session of this server as soon as no turn runs or waits in it, so that other processes
+    /// can have the session at once. Waits for every turn except one that asks a question that no client can
+    /// answer: the server takes no new requests, no terminal is attached, and none of the `sockets` is open.
+    /// Where nodes share the store, another node takes such a session over, and asks again; elsewhere its
+    /// turn ends.
     pub(super) async fn let_go(&self, sockets: &watch::Sender<usize>) {
         let Some(sessions) = self.sessions() else { return self.idle_all().await };
         let policy = sessions.resume_policy();
@@ -215,21 +216,21 @@ impl Contexts {
                 }
             });
             join_all(closing).await;
-            // One that was just being loaded came later.
+            // A session that was still being loaded may have been added meanwhile; it must be released, too.
             if self.all().len() <= all.len() {
                 return;
             }
         }
     }
 
-    /// Waits until nobody has to be notified of anything more. The server must be over.
+    /// Waits until all push notifications are sent. No turn may run any more.
     pub(super) async fn notified(&self) {
         for context in self.all() {
             context.push.finish().await;
         }
     }
 
-    /// Ends and deletes a session that nobody will ask for, if it is only this server's.
+    /// Ends and deletes a session that no client will ask for again, if the session belongs to this server.
     pub(super) async fn forget(&self, context: &SessionContext) {
         let Some(sessions) = self.sessions() else { return };
         sessions.delete(&context.id);
@@ -243,8 +244,8 @@ impl Contexts {
         }
     }
 
-    /// Ends the turns whose questions nobody has answered in time, and unloads the sessions that
-    /// nobody has used for long.
+    /// Ends the turns whose questions were not answered in time, and unloads the sessions that were not used
+    /// for too long.
     pub(super) fn sweep(&self) {
         let ServedSessions::PerContext { sessions, question, .. } = &self.served else { return };
         sessions.look(|loaded| {
@@ -257,7 +258,7 @@ impl Contexts {
         self.followed.leave_unused(sessions.limits().idle.unwrap_or(*question));
     }
 
-    /// Counts what principals have used, with the other nodes that share the store.
+    /// Adds up the usage of the principals with that of the other nodes that share the store.
     pub(super) async fn share_usage(&self) {
         let Some(store) = self.shared_store().and_then(|store| store.shared()) else { return };
         if let Err(error) = self.meter.share(store, self.registry()).await {
@@ -265,19 +266,19 @@ impl Contexts {
         }
     }
 
-    /// Returns the store, if it is one that nodes share.
+    /// Returns the store if several nodes share it.
     pub(super) fn shared_store(&self) -> Option<&Arc<dyn Store>> {
         let store = self.sessions()?.store()?;
         store.shared().is_some().then_some(store)
     }
 
-    /// Returns the ids of the followed sessions whose owners are to carry out orders of this node.
+    /// Returns the ids of the followed sessions whose owners still have orders of this node to carry out.
     pub(super) fn asking(&self) -> Vec<String> {
         self.followed.asking()
     }
 }
 
-/// Waits until a session asks and nobody is there to answer.
+/// Waits until a session asks a question while no terminal is attached and no WebSocket is open.
 async fn unanswerable(context: &SessionContext, session: &Session, sockets: &watch::Sender<usize>) {
     let can_answer = || context.attached.load(Ordering::Relaxed) > 0 || *sockets.borrow() > 0;
     while session.questions().open_now().is_empty() || can_answer() {
@@ -285,7 +286,8 @@ async fn unanswerable(context: &SessionContext, session: &Session, sockets: &wat
     }
 }
 
-/// Lets a session go as soon as it asks and nobody is there to answer, so that another node asks again.
+/// Releases a session as soon as it asks a question that no client can answer, so that another node asks
+/// again.
 async fn hand_over(
     context: &SessionContext,
     session: &Session,
@@ -301,11 +303,12 @@ async fn hand_over(
     }
 }
 
-/// Closes a session as soon as no turn runs or waits in it, and all of it is shown.
+/// Closes a session as soon as no turn runs or waits in it, and all its events can be shown to clients.
 async fn close_when_idle(session: &Session) {
     loop {
         session.turns().idle().await;
         session.synced().await;
+        // A turn may have started since `idle` returned; then the loop waits again.
         if session.close_if_idle() {
             return;
         }

@@ -1,4 +1,4 @@
-//! The forms in which clients are sent tasks and events: two versions of A2A, and an older one.
+//! Wire forms of tasks and events: two versions of A2A, and one of an early implementation.
 
 use axum::http::HeaderMap;
 use bytes::Bytes;
@@ -9,18 +9,18 @@ use tandem_agent::session::TurnId;
 use tandem_wire::a2a::{StreamEvent, Task, TaskPushNotificationConfig, v1, v03};
 use tandem_wire::jsonrpc::Error;
 
-/// Form in which a client is sent tasks and events.
+/// Wire form of tasks and events for a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Dialect {
     /// A2A 0.3.
     V03,
     /// A2A 1.0.
     V1,
-    /// Form of an early implementation, without an envelope.
+    /// Form of an early implementation, without JSON-RPC envelopes.
     Flat,
 }
 
-/// A task in the form of a dialect.
+/// A task in the wire form of a dialect.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum TaskJson<'a> {
@@ -29,7 +29,7 @@ pub(super) enum TaskJson<'a> {
 }
 
 impl Dialect {
-    /// Returns the version of the protocol, for the log.
+    /// Returns the name of the dialect, as the log stores it.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::V03 => "0.3",
@@ -38,13 +38,13 @@ impl Dialect {
         }
     }
 
-    /// Returns the dialect of a name in the log.
+    /// Returns the dialect that the log stores under a name.
     pub(super) fn named(name: &str) -> Option<Self> {
         [Self::V03, Self::V1, Self::Flat].into_iter().find(|dialect| dialect.name() == name)
     }
 
-    /// Returns the id of the task that a turn is part of: the session's own, for 0.3; version 1.0
-    /// has a task a turn.
+    /// Returns the id of the task that a turn is part of. In 0.3 this is the session's id; in 1.0 each turn
+    /// is a task.
     pub(super) fn task_id(self, context: &str, turn: TurnId) -> String {
         match self {
             Self::V03 | Self::Flat => context.to_owned(),
@@ -52,7 +52,7 @@ impl Dialect {
         }
     }
 
-    /// Returns a task as the result of a call that asks for one.
+    /// Returns a task as the result of a call that asks for a task.
     pub(super) fn task(self, task: &Task) -> TaskJson<'_> {
         match self {
             Self::V03 | Self::Flat => TaskJson::V03(v03::StreamResponse::Task(task.into())),
@@ -60,7 +60,7 @@ impl Dialect {
         }
     }
 
-    /// Returns a task as the beginning of a stream, or as the result of a message.
+    /// Returns a task as the first event of a stream, or as the result of a message.
     pub(super) fn first(self, task: &Task) -> Bytes {
         match self {
             Self::V03 | Self::Flat => json(&v03::StreamResponse::Task(task.into())),
@@ -68,7 +68,7 @@ impl Dialect {
         }
     }
 
-    /// Returns an event as the item of a stream, if the dialect has it.
+    /// Returns an event as an item of a stream; `None` if the dialect has no such event.
     pub(super) fn item(self, event: &StreamEvent) -> Option<Bytes> {
         match (self, event) {
             (Self::V03, event) => Some(json(&v03::StreamResponse::from(event))),
@@ -78,7 +78,7 @@ impl Dialect {
         }
     }
 
-    /// Returns a configuration of notifications.
+    /// Returns a push notification configuration.
     pub(super) fn push_config(self, config: &TaskPushNotificationConfig) -> Bytes {
         match self {
             Self::V03 | Self::Flat => json(&v03::TaskPushNotificationConfig::from(config)),
@@ -86,7 +86,7 @@ impl Dialect {
         }
     }
 
-    /// Returns all configurations of notifications of a task.
+    /// Returns all push notification configurations of a task.
     pub(super) fn push_configs(self, configs: &[TaskPushNotificationConfig]) -> Bytes {
         match self {
             Self::V03 | Self::Flat => {
@@ -97,19 +97,20 @@ impl Dialect {
         }
     }
 
-    /// Returns an error with what the dialect adds to it.
+    /// Returns an error with the dialect's own additions.
     pub(super) fn error(self, error: Error) -> Error {
         if self == Self::V1 { v1::error(error) } else { error }
     }
 }
 
-/// Returns the version that a client asks for; an empty one is none (1.0, section 3.6.2).
+/// Returns the version that a client asks for. An empty version counts as none (1.0, section 3.6.2).
 pub(super) fn version(headers: &HeaderMap) -> Option<String> {
     let version = headers.get("a2a-version")?.to_str().ok()?.trim();
     (!version.is_empty()).then(|| version.to_owned())
 }
 
-/// Writes JSON; what cannot be written (nothing can) would be `null`.
+/// Serializes a value as JSON. Serialization of these types cannot fail; if it did, the result would be
+/// `null`.
 pub(super) fn json(value: &impl Serialize) -> Bytes {
     serde_json::to_vec(value).map_or_else(|_| Bytes::from_static(b"null"), Bytes::from)
 }

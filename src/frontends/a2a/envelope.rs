@@ -5,10 +5,10 @@ use serde_json::Value;
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::{Envelope, Error, IncomingMessage};
 
-/// Maximum number of bytes of an id: every event of a stream repeats it.
+/// Maximum length of a call's id in bytes; limited because each event of a stream repeats the id.
 const LONGEST_ID: usize = 1000;
 
-/// The call that a body is: its id as it stands there, its method and parameters.
+/// Parses the envelope of a call: its id as raw JSON, its method and its parameters.
 pub(super) fn envelope(body: &[u8]) -> Result<(String, String, Value), (String, Error)> {
     let raw = |id: Option<&serde_json::value::RawValue>| {
         id.map_or_else(|| "null".to_owned(), |id| id.get().to_owned())
@@ -34,7 +34,7 @@ pub(super) fn envelope(body: &[u8]) -> Result<(String, String, Value), (String, 
         let message = format!("Invalid request: `id` has more than {LONGEST_ID} bytes");
         return Err(("null".to_owned(), Error::new(Error::INVALID_REQUEST, message)));
     }
-    // Nothing that is sent back has its own `jsonrpc`, so it is looked for by itself.
+    // `IncomingMessage` does not check `jsonrpc`, so the body is parsed for it once more.
     let is_2 = serde_json::from_slice::<ProtocolVersion>(body).is_ok_and(|it| it.jsonrpc == "2.0");
     if !is_2 {
         let error =

@@ -1,33 +1,33 @@
-//! Fields of what clients send, in any of their spellings.
+//! Access to the fields of client JSON, in any of their spellings.
 
 use serde_json::{Map, Value};
 
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
 
-/// A field, in any of its spellings; null is none.
+/// Returns a field, in any of its spellings. A null counts as missing.
 pub(super) fn field<'a>(object: &'a Value, names: &[&str]) -> Option<&'a Value> {
     names.iter().filter_map(|name| object.get(name)).find(|value| !value.is_null())
 }
 
-/// A string that is not empty.
+/// Returns a string field that is not empty.
 pub(super) fn text<'a>(object: &'a Value, names: &[&str]) -> Option<&'a str> {
     field(object, names)?.as_str().filter(|text| !text.is_empty())
 }
 
-/// A number of things. Some clients write `1.0`.
+/// Returns a field that is a count. Some clients write `1.0`.
 pub(super) fn count(object: &Value, names: &[&str]) -> Result<Option<usize>, Error> {
     let Some(value) = field(object, names) else { return Ok(None) };
     let whole = value.as_f64().filter(|number| *number >= 0.0 && number.fract() == 0.0);
     let wrong = || error::invalid_params(format!("`{}` must be 0, 1, 2, ...", names[0]));
-    // What is too large for the type is all.
+    // A number too large for the type counts as the maximum.
     whole
         .map(|number| format!("{number:.0}").parse().unwrap_or(usize::MAX))
         .ok_or_else(wrong)
         .map(Some)
 }
 
-/// An object, or nothing.
+/// Returns the fields of an object; null counts as an empty object.
 pub(super) fn object(params: Value) -> Result<Map<String, Value>, Error> {
     match params {
         Value::Object(object) => Ok(object),

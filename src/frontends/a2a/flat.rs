@@ -1,4 +1,4 @@
-//! The frames of an early implementation, which some clients still read (`/ws?format=flat`).
+//! Frames in the form of an early implementation, which some clients still read (`/ws?format=flat`).
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use tandem_wire::development_tool::{
     AgentThought, ConfirmationDetails, ConfirmationOption, EventKind, ToolCall, ToolCallStatus,
 };
 
-/// A frame.
+/// A frame in this form.
 #[derive(Serialize)]
 pub(super) struct FlatFrame<'a> {
     #[serde(flatten)]
@@ -18,7 +18,7 @@ pub(super) struct FlatFrame<'a> {
     task_id: &'a str,
 }
 
-/// Content of a frame.
+/// The content of a frame, by its kind.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum FrameContent<'a> {
@@ -59,7 +59,7 @@ struct CallMetadata<'a> {
     correlation_id: &'a str,
 }
 
-/// Returns the frame of an update, if those clients know such a thing.
+/// Returns the frame of an update; `None` if this form has no frame for it.
 pub(super) fn frame(update: &StatusUpdate) -> Option<FlatFrame<'_>> {
     let kind = update.metadata.kind;
     let message = update.status.message.as_ref()?;

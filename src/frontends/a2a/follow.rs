@@ -13,7 +13,7 @@ use super::results::{TurnChanges, made_or_empty};
 use super::updates::{self, TaskNames, TaskUpdate};
 use tandem_agent::session::{Entry, Event, Reader};
 
-/// Reads a session's frames from a place on, at its own pace.
+/// Reader of a session's frames from a log index on, at its own pace.
 pub(super) struct Follow {
     pub(super) context: Arc<SessionContext>,
     dialect: Dialect,
@@ -21,11 +21,11 @@ pub(super) struct Follow {
     log: Reader,
     made: Arc<[Frame]>,
     next: usize,
-    /// Frames that are being made, to follow `made`.
+    /// The next frames after `made`, while they are being made.
     making: Option<MakingFrames>,
 }
 
-/// Frames of an entry that are being made off the runtime's thread.
+/// Frames of an entry, being made off the runtime's thread.
 struct MakingFrames {
     /// Index of the entry.
     index: usize,
@@ -45,12 +45,12 @@ impl Follow {
         }
     }
 
-    /// The same for a client that may take text and no data.
+    /// Makes the frames contain text only, if the client takes no data.
     pub(super) fn in_text(self, text_only: bool) -> Self {
         Self { text_only, ..self }
     }
 
-    /// The next frame, when there is one. Nothing is lost if it is dropped while it waits.
+    /// Waits for the next frame, and returns it. No frame is lost if this future is dropped.
     pub(super) async fn next(&mut self) -> Frame {
         loop {
             if let Some(frame) = self.next_past().await {
@@ -61,8 +61,8 @@ impl Follow {
         }
     }
 
-    /// Returns the next frame of the entries that the log has already; waits only while the frame is being made. A
-    /// call that is dropped while it waits loses no frame.
+    /// Returns the next frame of the entries that are in the log already; waits only while the frame is being
+    /// made. No frame is lost if this future is dropped.
     pub(super) async fn next_past(&mut self) -> Option<Frame> {
         loop {
             if let Some(frame) = self.try_next() {
@@ -73,7 +73,7 @@ impl Follow {
         }
     }
 
-    /// Returns the next frame, if it is made.
+    /// Returns the next frame if it is made already, or can be made at once.
     pub(super) fn try_next(&mut self) -> Option<Frame> {
         loop {
             if let Some(frame) = self.rest() {
@@ -88,8 +88,8 @@ impl Follow {
         }
     }
 
-    /// Waits until there may be another, or another process has taken the session over. Nothing is
-    /// taken.
+    /// Waits until there may be another frame, or another process has taken the session over. Consumes no
+    /// frame.
     pub(super) async fn ready(&mut self) {
         if self.next < self.made.len() {
             return;
@@ -103,12 +103,12 @@ impl Follow {
         }
     }
 
-    /// Returns the dialect that is spoken.
+    /// Returns the dialect of the frames.
     pub(super) fn dialect(&self) -> Dialect {
         self.dialect
     }
 
-    /// From the next entry on, speaks another dialect.
+    /// Changes the dialect of the frames, from the next entry on.
     pub(super) fn speak(&mut self, dialect: Dialect) {
         self.dialect = dialect;
     }
@@ -118,7 +118,8 @@ impl Follow {
         self.making.as_ref().map_or_else(|| self.log.position(), |making| making.index)
     }
 
-    /// Makes the frames of an entry, or begins to make them.
+    /// Makes the frames of an entry; frames that need a comparison of files are only begun, off the runtime's
+    /// thread.
     fn take(&mut self, entry: Entry) {
         let (dialect, text_only) = (self.dialect, self.text_only);
         let key = FramesKey { index: entry.index, dialect, text_only };
@@ -135,7 +136,8 @@ impl Follow {
         }
     }
 
-    /// Waits for the frames in `making`, and puts them into `made`. A call that is dropped while it waits loses none.
+    /// Waits for the frames in `making`, and moves them to `made`. No frame is lost if this future is
+    /// dropped.
     async fn made(&mut self) {
         let Some(making) = &mut self.making else { return };
         self.made = made_or_empty((&mut making.frames).await.flatten());
@@ -155,7 +157,7 @@ fn changes(context: &SessionContext, entry: &Entry) -> Option<TurnChanges> {
     Some(context.story(|story| TurnChanges::of(story, *turn)))
 }
 
-/// Makes frames for which files are compared.
+/// Makes the frames of an entry off the runtime's thread, since files are compared for them.
 async fn make_off_thread(
     context: Arc<SessionContext>,
     entry: Entry,

@@ -1,5 +1,5 @@
-//! Events of a session as bytes for the wire: each event is written once a dialect, however many
-//! read it.
+//! Events of a session as bytes for the wire. Each event is serialized once per dialect, for all readers
+//! together.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,77 +11,79 @@ use super::dialect::Dialect;
 use parking_lot::Mutex;
 use tandem_agent::session::TurnId;
 
-/// Maximum number of bytes kept for the next readers of the same events.
+/// Maximum size in bytes of the frames that are cached for further readers of the same events.
 const KEPT: usize = 8 << 20;
 
-/// An update as bytes: what goes into `result`, or is a frame of its own.
+/// An update as bytes: the content of a JSON-RPC `result`, or a frame of its own.
 #[derive(Debug, Clone)]
 pub(super) struct Frame {
-    /// Index of the log's entry that the frame is made from, and number of the frame among those
-    /// made from that entry: together the `eventId`.
+    /// Index of the log entry that the frame is made from, and number of the frame among those of the same
+    /// entry. Together they are the `eventId`.
     pub(super) index: usize,
     pub(super) n: usize,
     pub(super) turn: TurnId,
-    /// `true` for a user's prompt.
+    /// `true` for a user's prompt, which its author knows.
     pub(super) echo: bool,
-    /// Reason why a stream of the turn ends with this frame, if one does.
+    /// Reason for a stream of the turn to end with this frame, if any.
     pub(super) end: StreamEnd,
-    /// `true` for another state or a result, `false` for progress.
+    /// `true` for a change of state or a result, `false` for progress.
     pub(super) notable: bool,
     pub(super) json: Bytes,
-    /// The same for a stream that goes on after the frame, if that is not the same.
+    /// The frame for a stream that continues after it; `None` if that is the same as `json`.
     pub(super) going_on: Option<Bytes>,
 }
 
-/// Reason why a stream ends, if one does.
+/// Reason for a stream to end, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreamEnd {
-    /// It goes on.
+    /// The stream continues.
     No,
-    /// A question that somebody has to answer.
+    /// A question that a client has to answer.
     Question,
-    /// The turn is over.
+    /// The end of the turn.
     Turn,
 }
 
-/// The frames that were made last.
+/// Cache of the frames that were made last.
 #[derive(Default)]
 pub(super) struct Frames {
     cache: Mutex<FrameCache>,
-    /// Held while frames are made off the runtime's thread: whoever comes second finds them made.
+    /// Lock while frames are made off the runtime's thread, so that a second reader waits and finds them in
+    /// the cache.
     making: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// Form of the frames of a log entry.
+/// Key of the cache: a log entry and a form of its frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct FramesKey {
-    /// Index of the entry.
+    /// Index of the log entry.
     pub(super) index: usize,
     pub(super) dialect: Dialect,
-    /// `true` for clients that take text and no data.
+    /// `true` for clients that accept text, but no data.
     pub(super) text_only: bool,
 }
 
 #[derive(Default)]
 struct FrameCache {
     by_key: HashMap<FramesKey, Arc<[Frame]>>,
-    /// Oldest first.
+    /// The keys of `by_key`, oldest first.
     order: VecDeque<FramesKey>,
     bytes: usize,
 }
 
 impl Frames {
-    /// Returns the frames of a log entry in a form, if they are kept.
+    /// Returns the frames of a log entry from the cache, if they are there.
     pub(super) fn kept(&self, key: FramesKey) -> Option<Arc<[Frame]>> {
         self.cache.lock().by_key.get(&key).map(Arc::clone)
     }
 
-    /// Waits until nobody else makes frames off the runtime's thread.
+    /// Waits until no other reader makes frames off the runtime's thread, and keeps others from it as long as
+    /// the guard lives.
     pub(super) async fn lock_making(&self) -> OwnedMutexGuard<()> {
         Arc::clone(&self.making).lock_owned().await
     }
 
-    /// Returns the frames of a log entry in a form, which are made unless they are kept.
+    /// Returns the frames of a log entry from the cache, making them if need be.
     pub(super) fn of(&self, key: FramesKey, new: impl FnOnce() -> Vec<Frame>) -> Arc<[Frame]> {
         if let Some(made) = self.kept(key) {
             return made;
@@ -103,7 +105,7 @@ impl Frames {
     }
 }
 
-/// About how much memory they take.
+/// Returns the approximate memory that frames take, in bytes.
 fn size(frames: &[Frame]) -> usize {
     frames.iter().map(|frame| frame_len(frame) + size_of::<Frame>()).sum::<usize>() + 64
 }

@@ -1,7 +1,7 @@
-//! Admission to the server: for programs, and for no page of a web site.
+//! Admission of requests: programs are served, pages of other web sites are not.
 //!
-//! A browser lets any page send requests to a local port. It says so in `Origin`, and a name that
-//! was made to lead here stands in `Host`.
+//! A browser lets any page send requests to a local port, but names the page's site in `Origin`. An
+//! attacker's host name that resolves to this machine (DNS rebinding) appears in `Host`.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -22,18 +22,18 @@ use tandem_serve::principals::AccessError;
 use tandem_serve::proxy::PeerAddress;
 use tandem_serve::refusals::Refusal;
 
-/// Value of `WWW-Authenticate`: the way to show that one may use the server.
+/// Value of `WWW-Authenticate`: the way to authenticate.
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tandem\"");
 
-/// The same for whoever has shown a token that does not count (RFC 6750).
+/// The same challenge for a caller that has sent an invalid token (RFC 6750).
 const INVALID_TOKEN: HeaderValue =
     HeaderValue::from_static("Bearer realm=\"tandem\", error=\"invalid_token\"");
 
-/// Address of a peer whose address is not known.
+/// Stand-in for the address of a peer that is not known.
 const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-/// Refuses what is sent to another name than this server's, by a page of another origin, or past the proxy.
-/// The client's address is known to the handlers behind.
+/// Refuses requests for another host than this server, requests of pages of other origins, and requests that
+/// bypass the proxy. Handlers behind this layer know the client's address.
 pub(super) async fn keep_out_web_pages(
     State(server): State<Arc<A2aServer>>,
     request: Request,
@@ -61,8 +61,8 @@ pub(super) async fn keep_out_web_pages(
     for_client(Some(client.address), next.run(request)).await
 }
 
-/// Refuses whoever lacks the token, and a body that says that it is no JSON: a page of another origin
-/// can send such a one without asking first.
+/// Refuses callers without a valid token, and bodies that are not JSON: a page of another origin can send
+/// other content types without a CORS preflight.
 pub(super) async fn authorize(
     State(server): State<Arc<A2aServer>>,
     mut request: Request,
@@ -92,7 +92,7 @@ pub(super) async fn authorize(
     next.run(request).await
 }
 
-/// Returns the response to a caller who is not known.
+/// Returns the response to a caller without a valid token.
 fn refusal(
     server: &A2aServer,
     request: &Request,
@@ -105,7 +105,7 @@ fn refusal(
         AccessError::Invalid(why) => (None, why.as_str()),
         AccessError::Unavailable => (None, "the keys of the tokens' issuer cannot be fetched"),
     };
-    // If the issuer's keys cannot be fetched, nobody has guessed a token: it does not count.
+    // An outage of the issuer is no sign of guessing, so the request is not counted.
     let counted = match error {
         AccessError::Unavailable => Refusal::Told,
         _ => server.refusals.count(client_address()),
@@ -132,7 +132,7 @@ fn refusal(
     (StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, challenge)], why).into_response()
 }
 
-/// Returns the token that a caller shows.
+/// Returns the token of a request, from its header or its query.
 fn token(uri: &Uri, headers: &HeaderMap) -> Option<String> {
     let header = only(headers, &AUTHORIZATION);
     let given = header.and_then(|value| {
@@ -147,7 +147,7 @@ fn token(uri: &Uri, headers: &HeaderMap) -> Option<String> {
     given.or_else(in_query)
 }
 
-/// Returns whether the body is JSON; there may be none, where the address says all.
+/// Returns `true` if the body is JSON, or if there is no body because the URL says everything.
 fn is_json(request: &Request) -> bool {
     let headers = request.headers();
     if !headers.contains_key(CONTENT_TYPE) && request.body().is_end_stream() {
@@ -158,7 +158,7 @@ fn is_json(request: &Request) -> bool {
     ["application/json", "application/a2a+json"].iter().any(|it| kind.eq_ignore_ascii_case(it))
 }
 
-/// The value of a header that is there once.
+/// Returns the value of a header that occurs exactly once.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?;

@@ -1,4 +1,4 @@
-//! Routes of the server, and JSON-RPC over them.
+//! HTTP routes of the server, and JSON-RPC over HTTP.
 
 use std::sync::Arc;
 
@@ -29,9 +29,9 @@ use tandem_wire::a2a::error;
 use tandem_wire::development_tool::is_uri;
 use tandem_wire::jsonrpc::{Envelope, Error};
 
-/// The whole server, for requests that [`without_empty_segments`] has seen.
+/// Returns the router of all requests. Requests must have passed [`without_empty_segments`] first.
 pub(super) fn router(server: &Arc<A2aServer>) -> Router {
-    // The card is how a client learns that there is a token.
+    // The card needs no token, since a client learns from it that it needs one.
     let cards = Router::new()
         .route("/.well-known/agent-card.json", get(agent_card))
         .route("/.well-known/agent.json", get(agent_card))
@@ -61,11 +61,11 @@ pub(super) fn router(server: &Arc<A2aServer>) -> Router {
         .merge(monitoring::health(server.health()))
 }
 
-/// Returns the request without the empty segments of its path: a client builds
-/// `//.well-known/agent-card.json`. To be called before the router, which takes the path as it is.
+/// Returns the request without the empty segments of its path, since some clients build
+/// `//.well-known/agent-card.json`. Must run before the router, which takes the path as it is.
 pub(super) fn without_empty_segments(mut request: Request) -> Request {
     let path = request.uri().path();
-    // `/` and `*` are whole, and the empty path of `CONNECT` names no route.
+    // `/` and `*` have no empty segments, and the empty path of `CONNECT` names no route.
     if path.len() < 2 || !(path.contains("//") || path.ends_with('/')) {
         return request;
     }
@@ -74,7 +74,7 @@ pub(super) fn without_empty_segments(mut request: Request) -> Request {
     if let Some(query) = request.uri().query() {
         path = format!("{path}?{query}");
     }
-    // The rest of the address stays: the guard refuses one that names a host.
+    // An authority in the URI stays, so that the guard can refuse it.
     let mut uri = request.uri().clone().into_parts();
     uri.path_and_query = PathAndQuery::try_from(path).ok();
     if let Ok(uri) = Uri::from_parts(uri) {
@@ -83,7 +83,7 @@ pub(super) fn without_empty_segments(mut request: Request) -> Request {
     request
 }
 
-/// Answers a request if there is room for it, and says which extension is active.
+/// Handles a request if there is room for it, and names the active extension in the response.
 async fn begin(State(server): State<Arc<A2aServer>>, request: Request, next: Next) -> Response {
     if server.ending.draining() {
         return busy::response("nothing new begins, because the agent ends\n");
@@ -108,7 +108,7 @@ async fn agent_card_v1(State(server): State<Arc<A2aServer>>, headers: HeaderMap)
     card_response(&server, &headers, true)
 }
 
-/// The card, with what caches need.
+/// Returns the agent card, with headers for caches.
 fn card_response(server: &A2aServer, headers: &HeaderMap, v1: bool) -> Response {
     let body = card::card(server, v1).to_string();
     let etag = format!("\"{}\"", tokens::hash(&body));
@@ -126,12 +126,12 @@ fn card_response(server: &A2aServer, headers: &HeaderMap, v1: bool) -> Response 
     (headers, body).into_response()
 }
 
-/// The manual's page for clients.
+/// Returns the manual's page for clients.
 async fn documentation() -> Response {
     page("text/markdown; charset=utf-8", include_str!("../../../docs/a2a.md"))
 }
 
-/// The icon of the agent.
+/// Returns the icon of the agent.
 async fn icon() -> Response {
     page("image/svg+xml", include_str!("icon.svg"))
 }
@@ -140,7 +140,7 @@ fn page(kind: &'static str, content: &'static str) -> Response {
     ([(CONTENT_TYPE, kind), (CACHE_CONTROL, "public, max-age=3600")], content).into_response()
 }
 
-/// The key that the card is signed with.
+/// Returns the public key of the card's signature.
 async fn card_keys(State(server): State<Arc<A2aServer>>) -> Response {
     match &server.options.card_key {
         Some(key) => json_body(key.public_set().to_string()),
@@ -148,7 +148,7 @@ async fn card_keys(State(server): State<Arc<A2aServer>>) -> Response {
     }
 }
 
-/// `POST /`.
+/// Handles `POST /`.
 async fn json_rpc(
     State(server): State<Arc<A2aServer>>,
     Extension(principal): Extension<Principal>,
@@ -157,7 +157,7 @@ async fn json_rpc(
     call(&server, principal, request, false).await
 }
 
-/// `POST /message/stream`, whose body may also be a message without an envelope.
+/// Handles `POST /message/stream`, whose body may also be a message without a JSON-RPC envelope.
 async fn message_stream(
     State(server): State<Arc<A2aServer>>,
     Extension(principal): Extension<Principal>,
@@ -166,8 +166,8 @@ async fn message_stream(
     call(&server, principal, request, true).await
 }
 
-/// Carries out a call; its answer is one response, or a stream. `bare`: the body may be a message
-/// without an envelope.
+/// Carries out a call, and returns its response, which may be a stream. `bare`: `true` if the body may be a
+/// message without a JSON-RPC envelope.
 async fn call(
     server: &Arc<A2aServer>,
     principal: Principal,
@@ -227,14 +227,14 @@ fn json_body(body: impl Into<Body>) -> Response {
     ([(CONTENT_TYPE, "application/json")], body.into()).into_response()
 }
 
-/// Returns whether a version is one that the server speaks.
+/// Returns `true` if the server supports a protocol version.
 fn speaks(version: &str) -> bool {
     let mut numbers = version.split('.');
     matches!((numbers.next(), numbers.next()), (Some("1"), _) | (Some("0"), Some("3")))
 }
 
-/// Returns the response's header for the extension as the client names it, if a client activates that: no other is
-/// known.
+/// Returns the response header that names the active extension as the client spelled it; `None` if the client
+/// activates no extension that the server knows.
 fn activated(headers: &HeaderMap) -> Option<(HeaderName, HeaderValue)> {
     for name in ["a2a-extensions", "x-a2a-extensions"] {
         let asked = headers.get(name).and_then(|asked| asked.to_str().ok());

@@ -1,4 +1,4 @@
-//! The HTTP+JSON binding of A2A 1.0 (section 11): an address for each method.
+//! The HTTP+JSON binding of A2A 1.0 (section 11): a URL for each method.
 
 use std::sync::Arc;
 
@@ -24,13 +24,14 @@ use tandem_wire::jsonrpc::Error;
 /// Media type of the binding's bodies (section 11.1).
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Media type of the binding's own (section 14.1.1), with which the examples of the specification are answered.
+/// Media type of this binding only (section 14.1.1), which the responses in the specification's examples
+/// have.
 const A2A_JSON: HeaderValue = HeaderValue::from_static("application/a2a+json");
 
-/// Maximum number of bytes of a plain refusal.
+/// Maximum size in bytes of a refusal in plain text.
 const LONGEST_REFUSAL: usize = 4 << 10;
 
-/// Routes of the binding, to be nested at [`HTTP_JSON`].
+/// Returns the routes of the binding, to be nested at [`HTTP_JSON`].
 pub(super) fn routes() -> Router<Arc<A2aServer>> {
     let configs = get(|call: Call| call.carry_out("ListTaskPushNotificationConfigs"))
         .post(|call: Call| call.carry_out("CreateTaskPushNotificationConfig"));
@@ -47,12 +48,12 @@ pub(super) fn routes() -> Router<Arc<A2aServer>> {
         .fallback(async || failure(&Error::new(Error::METHOD_NOT_FOUND, "there is no such path")))
 }
 
-/// A request of the binding, as a call of a method.
+/// A request of the binding, read as a call of a method.
 struct Call {
     server: Arc<A2aServer>,
     caller: CallOrigin,
     verb: Method,
-    /// The fields of the body or of the query, and those of the path.
+    /// The fields of the body or of the query, together with those of the path.
     params: Map<String, Value>,
 }
 
@@ -84,8 +85,8 @@ impl FromRequest<Arc<A2aServer>> for Call {
 }
 
 impl Call {
-    /// Carries out what the end of a task's path says: `tasks/ID`, `tasks/ID:cancel`,
-    /// `tasks/ID:subscribe`. The specification has the latter under both verbs.
+    /// Carries out the method that the end of a task's path names: `tasks/ID`, `tasks/ID:cancel` or
+    /// `tasks/ID:subscribe`. The specification has `subscribe` under both verbs.
     async fn on_task(mut self) -> Response {
         let path = self.params.get("id").and_then(Value::as_str).unwrap_or_default();
         let (id, action) = path.rsplit_once(':').unwrap_or((path, ""));
@@ -96,7 +97,7 @@ impl Call {
                 let message = "a task has the actions `:cancel` and `:subscribe`";
                 return failure(&Error::new(Error::METHOD_NOT_FOUND, message));
             }
-            // An id may have a colon of its own.
+            // An id may itself contain a colon.
             _ => return self.carry_out("GetTask").await,
         };
         let id = Value::String(id.to_owned());
@@ -104,11 +105,11 @@ impl Call {
         self.carry_out(method).await
     }
 
-    /// Carries out a method of 1.0.
+    /// Carries out a method of A2A 1.0.
     async fn carry_out(self, method: &'static str) -> Response {
         let Self { server, caller, verb, params } = self;
         match server.call(method, Value::Object(params), &caller).await {
-            // What is deleted is an empty message.
+            // The response to a deletion is an empty message.
             Ok(Reply::Value(_)) if verb == Method::DELETE => json(StatusCode::OK, "{}"),
             Ok(Reply::Value(value)) => json(StatusCode::OK, value),
             Ok(Reply::Stream(streaming)) => sse::response(None, streaming.subscribe(), &server),
@@ -117,8 +118,8 @@ impl Call {
     }
 }
 
-/// Returns an error unless a request says that it is of version 1.0, in a header or in its query: one
-/// that says nothing is of 0.3 (section 3.6.2), whose own form of this binding is not served.
+/// Fails unless the request names version 1.0, in a header or in its query. A request without a version is
+/// one of 0.3 (section 3.6.2), and the form that this binding has in 0.3 is not supported.
 fn check_version(headers: &HeaderMap, uri: &Uri) -> Result<(), Error> {
     let version = dialect::version(headers).or_else(|| {
         let query = uri.query().unwrap_or_default();
@@ -132,7 +133,7 @@ fn check_version(headers: &HeaderMap, uri: &Uri) -> Result<(), Error> {
     Err(Error::new(error::VERSION_NOT_SUPPORTED, message))
 }
 
-/// Reads a body, which may be missing where all is in the path.
+/// Parses a body, which may be missing if the path says everything.
 fn body_params(body: &[u8]) -> Result<Map<String, Value>, Error> {
     if body.is_empty() {
         return Ok(Map::new());
@@ -146,12 +147,12 @@ fn body_params(body: &[u8]) -> Result<Map<String, Value>, Error> {
     }
 }
 
-/// Reads a query, in which all values are texts (section 11.5).
+/// Parses a query, in which all values are strings (section 11.5).
 fn query_params(uri: &Uri) -> Result<Map<String, Value>, Error> {
     let query = uri.query().unwrap_or_default();
     let pairs = form_urlencoded::parse(query.as_bytes()).map(|(name, value)| {
         let value = match &*name {
-            // Texts that are no numbers are refused by whoever reads them.
+            // Values that are no numbers stay strings, and the method refuses them.
             "historyLength" | "pageSize" => {
                 value.parse::<u64>().map_or_else(|_| Value::String(value.into()), Value::from)
             }
@@ -180,7 +181,7 @@ fn json(status: StatusCode, body: impl Into<Body>) -> Response {
     (status, [(CONTENT_TYPE, A2A_JSON)], body.into()).into_response()
 }
 
-/// Returns the media type for the answer to a request: the binding's own for a client that names it.
+/// Returns the media type of the response: that of this binding if the client names it.
 fn answer_type(headers: &HeaderMap) -> HeaderValue {
     let own = A2A_JSON;
     let is_named = |value: &HeaderValue| {
@@ -191,8 +192,8 @@ fn answer_type(headers: &HeaderMap) -> HeaderValue {
     if named.any(is_named) { A2A_JSON } else { JSON }
 }
 
-/// Gives the answers of this binding the media type that the client reads, and what refuses a request before
-/// it reaches a method (the guard, a limit, a wrong verb) the form of this binding's errors.
+/// Gives the responses of this binding the media type that the client accepts. Refusals from before a method
+/// is called (by the guard, a limit, or for a wrong verb) get the error form of this binding.
 pub(super) async fn answers(request: Request, next: Next) -> Response {
     let path = request.uri().path().strip_prefix(HTTP_JSON);
     if !path.is_some_and(|path| path.starts_with('/')) {
@@ -211,7 +212,7 @@ pub(super) async fn answers(request: Request, next: Next) -> Response {
     let (mut head, body) = response.into_parts();
     let body = to_bytes(body, LONGEST_REFUSAL).await.unwrap_or_default();
     let body = String::from_utf8_lossy(&body).trim().to_owned();
-    // Some are JSON of the other endpoints.
+    // Some refusals are JSON in the form of the other endpoints.
     let said = serde_json::from_str::<Value>(&body).ok();
     let said = said.as_ref().and_then(|said| fields::text(said, &["error"]));
     let reason = status.canonical_reason().unwrap_or("refused");

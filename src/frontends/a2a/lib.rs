@@ -1,24 +1,23 @@
-//! Other agents and tools drive and watch sessions over A2A: HTTP, Server-Sent Events, WebSocket.
+//! The A2A server: other agents and tools drive and watch sessions over HTTP, Server-Sent Events and
+//! WebSocket.
 //!
-//! A session is a *context*. The modules are layers, and each imports only from those above it in
+//! In A2A, a session is a *context*. The modules are layers, and each imports only from those above it in
 //! this list:
 //!
-//! - forms: `dialect` and `flat` write tasks and events, `fields`, `read`, `attachments` and `requests` read calls;
-//!   `tool_call`, `results` and `updates` translate what the projection of a session says;
-//! - callers: `tokens` is the file of what they show, `proxy` names those of a proxy, `oidc` those whom an
-//!   issuer knows, `principals` says who they are and what they may do, `quotas` how much, `refusals` counts
-//!   those who show nothing that counts;
-//! - sessions: `story` folds a log, `context` is a session with its tasks, `contexts` finds or opens
-//!   one, `follow` and `subscription` read its events, `audit` records who did what;
-//! - state: `turns` begins turns and answers questions, `messages` remembers what was sent, `server`
-//!   holds it all, `takeover` goes on with what other processes have left;
-//! - methods: `methods` is what can be called, with `list`, `push`, `commands`, `card` and
-//!   `card_signature`; `orders` has the node that has a session carry out what is called here;
-//! - network: `network` is where the server is and what it is called, with `tls` and `certificate`;
-//!   `forwarded` who comes by a proxy;
-//! - transports: `http`, `http_json`, `rest`, `sse`, `ws` and `attach`, behind `guard`; `connection`
-//!   carries them, with `http2` and `connection_room`; `webhook` on the way out; `monitoring`, beside it;
-//!   `order_executor` for what clients of other nodes call.
+//! - forms: `dialect` and `flat` write tasks and events; `fields`, `read`, `attachments` and `requests` parse
+//!   calls; `tool_call`, `results` and `updates` translate the projection of a session;
+//! - sessions: `story` folds a log, `context` is a session with its tasks, `contexts` finds or opens a
+//!   session, `follow` and `subscription` read a session's events, `audit` records the acts of callers;
+//! - state: `turns` begins turns and answers questions, `messages` remembers sent messages, `server` holds
+//!   the whole state, `takeover` resumes sessions that other processes left;
+//! - methods: `methods` has the methods of the protocol, with `list`, `push`, `commands`, `card` and
+//!   `card_signature`; `orders` passes calls on to the node that owns the session;
+//! - transports: `http`, `http_json`, `rest`, `sse`, `ws` and `attach`, behind `guard`; `connection` carries
+//!   them; `webhook` sends notifications; `monitoring` reports health; `order_executor` carries out calls of
+//!   other nodes' clients.
+//!
+//! Callers, quotas, TLS, proxies and the room for connections are below all of these, in the crate
+//! `tandem_serve`.
 
 pub mod webhook;
 
@@ -99,42 +98,50 @@ use tandem_serve::proxy::PeerAddress;
 use tandem_serve::quotas::Meter;
 use tandem_serve::refusals::Refusals;
 
-/// Maximum time for turns to end that are ended with the server: a call may take a second.
+/// Maximum time for the last turns to end when the server ends: stopping a tool call may take a second.
 const LAST_TURNS: Duration = Duration::from_secs(2);
 
-/// Maximum time for the last responses when the server ends.
+/// Maximum time for each of the last steps, such as sending the last responses, when the server ends.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Maximum time for the last notifications when the server ends.
+/// Maximum time for sending the last notifications when the server ends.
 const LAST_PUSHES: Duration = Duration::from_secs(2);
 
-/// Reason given for turns that are ended with the agent.
+/// Reason given for turns that end because the server ends.
 pub const CLOSING: &str = "Ended before it was done, because the agent ends.";
 
-/// Wait after a failed accept, such as one for want of file descriptors.
+/// Pause after a failed accept, such as one for lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Maximum time between two searches for sessions that nobody uses.
+/// Maximum interval between two sweeps of unused sessions and unanswered questions.
 const SWEEP: Duration = Duration::from_mins(1);
 
-/// Time between two exchanges with other nodes of what principals use.
+/// Interval between two exchanges of usage with other nodes.
 const USAGE: Duration = Duration::from_secs(5);
 
-/// Takes an address of this machine; port 0 takes any.
+/// Binds an address of this machine; port 0 binds any free port.
 pub async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| {
         format!("cannot listen on {address}: try another port, or 0 for any that is free")
     })
 }
 
-/// Serves until it is to end.
+/// Serves clients until `ending` tells the server to end.
+///
+/// At the end:
+///
+/// 1. Refuse new connections, and wait until the turns have ended, or `ending` demands the end at once.
+/// 2. Stop the remaining turns, and publish their usage.
+/// 3. End the streams, and wait for the last responses.
+/// 4. Send the last notifications, and finish the audit log.
 pub async fn serve(
     listener: TcpListener,
     sessions: ServedSessions,
     mut options: ServerOptions,
     ending: Ending,
 ) -> anyhow::Result<()> {
-    // A session that is shared is this machine's own, like the servers that its user knows.
+    // The user of this machine drives a shared session, and may use MCP servers on this machine and in its
+    // network.
     let near = options.private_servers || matches!(sessions, ServedSessions::Shared { .. });
     let reach = if near { Reach::Private } else { Reach::Public };
     let servers = Allowed { programs: options.programs, reach };
@@ -174,7 +181,8 @@ pub async fn serve(
         () = ending.drain.cancelled() => {}
         () = ending.now.cancelled() => {}
     }
-    // A proxy that cannot connect asks another server, which it would not do when it is told no.
+    // Closing comes first: a proxy that cannot connect tries another server, but passes a refusal on to its
+    // client.
     let serving = door.close();
     tokio::select! {
         () = server.contexts.let_go(&server.sockets) => {}
@@ -196,13 +204,13 @@ pub async fn serve(
     Ok(())
 }
 
-/// Accepting end of the server, where connections come in.
+/// Listening end of the server, which accepts connections.
 struct Door {
     server: Arc<A2aServer>,
     router: Router,
     listener: TcpListener,
     room: Arc<ConnectionRoom>,
-    /// Room for those that are told that there is none.
+    /// Places for connections that are being refused with an answer.
     refusals: Arc<Semaphore>,
     serving: TaskTracker,
 }
@@ -220,7 +228,7 @@ impl Door {
         }
     }
 
-    /// Lets in who comes, as long as there is room.
+    /// Accepts connections, as long as there is room. Never returns.
     async fn accept(&mut self) {
         loop {
             match self.listener.accept().await {
@@ -233,9 +241,10 @@ impl Door {
         }
     }
 
-    /// Refuses further connections. Returns those that there are.
+    /// Closes the listener. Returns the tracker of the open connections.
     fn close(mut self) -> TaskTracker {
-        // Who has connected already is told why.
+        // Connections that are waiting to be accepted get a response from the ending server rather than a
+        // reset.
         let _ = self.accept().now_or_never();
         self.serving.close();
         self.serving
@@ -255,7 +264,7 @@ impl Door {
     }
 }
 
-/// Counts with the other nodes what principals use, from time to time; ends at once where there are none.
+/// Exchanges usage with other nodes at intervals; ends at once if no nodes share the store.
 async fn share_usage(server: Arc<A2aServer>) {
     while server.contexts.shared_store().is_some() {
         server.contexts.share_usage().await;
@@ -263,7 +272,7 @@ async fn share_usage(server: Arc<A2aServer>) {
     }
 }
 
-/// Ends what nobody answers, and sessions that nobody uses any more, from time to time.
+/// Ends unanswered questions and unloads unused sessions at intervals.
 async fn sweeping(server: &A2aServer) {
     let Some(patience) = server.contexts.patience() else { return std::future::pending().await };
     loop {

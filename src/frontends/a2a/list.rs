@@ -1,7 +1,7 @@
-//! `ListTasks`: the tasks there are, newest first, a page at a time (1.0, section 3.1.4).
+//! `ListTasks`: all tasks, newest first, one page at a time (1.0, section 3.1.4).
 //!
-//! Sessions that are stored and not loaded are looked at from the last changed on, as far as one may
-//! have a task of the page, and no further: there may be very many.
+//! Stored sessions that are not loaded are read from the last changed one on, only as far as a session may
+//! still have a task for the page, since there may be very many.
 
 use std::collections::{BTreeSet, HashSet};
 use std::future::ready;
@@ -27,29 +27,30 @@ use tandem_wire::jsonrpc::Error;
 struct ListedTask {
     source: TaskSource,
     turn: Option<TurnId>,
-    /// Time of its last change.
+    /// Time of the task's last change.
     at: Millis,
 }
 
-/// Source of a task.
+/// Source of a listed task.
 enum TaskSource {
     /// A loaded session.
     Loaded(Arc<SessionContext>),
-    /// The log of a stored session, which was read when the task came onto the page.
+    /// A stored session; the task was taken from its log when the task came onto the page.
     Read(Box<ReadTask>),
-    /// The same, by the store's id; the task was on an earlier page then, and is not held.
+    /// A stored session, by its id in the store; the task was on an earlier page when the log was read, and
+    /// was not retained.
     Stored(Arc<str>),
 }
 
-/// A task as its log tells it.
+/// A task that was read from a log.
 struct ReadTask {
     task: Task,
-    /// Changes of its turn, until they are compared.
+    /// Changes of the task's turn; `None` once they are in the task.
     changes: Option<TurnChanges>,
 }
 
 impl ReadTask {
-    /// Reads a task as the list shows it.
+    /// Makes a task for the list from a session's log.
     fn of(context: &str, story: &Story, turn: Option<TurnId>, request: &ListTasks) -> Self {
         let mut task = context::task(context, story, turn, Some(request.history));
         if !request.artifacts {
@@ -59,7 +60,7 @@ impl ReadTask {
         Self { task, changes }
     }
 
-    /// Adds what the turn has changed. The log is not held after that.
+    /// Adds the turn's changes to the task. The log is not held any more after that.
     async fn complete(&mut self) {
         if let Some(changes) = self.changes.take() {
             self.task.artifacts.extend(changes.artifacts_off_thread().await);
@@ -68,7 +69,7 @@ impl ReadTask {
 }
 
 impl TaskSource {
-    /// Returns the id of the session, if its log has to be read again.
+    /// Returns the session's id in the store if its log has to be read again.
     fn unread(&self) -> Option<&Arc<str>> {
         match self {
             Self::Stored(id) => Some(id),
@@ -77,11 +78,11 @@ impl TaskSource {
     }
 }
 
-/// Number of stored sessions beyond a page that are still counted: where there are more, the total
-/// says only that more follows.
+/// Number of stored sessions beyond the page that are still counted. If there are more, the total only shows
+/// that at least one more task follows.
 const COUNTED: usize = 100;
 
-/// Maximum number of logs that are read at the same time for a page: each takes memory.
+/// Maximum number of logs that are read at the same time for a page, since each takes memory.
 const READ_AT_ONCE: usize = 4;
 
 /// Returns a page of tasks.
@@ -104,20 +105,20 @@ pub(super) async fn tasks(
     }))
 }
 
-/// Tasks that fit.
+/// The tasks that match a request.
 struct FittingTasks {
-    /// Those of the pages up to the wanted one, newest first.
+    /// Tasks of all pages up to the requested one, newest first.
     newest: Vec<ListedTask>,
-    /// Number of tasks on these pages.
+    /// Maximum number of tasks on these pages.
     most: usize,
-    /// Number of all that were counted.
+    /// Number of all counted tasks.
     total: usize,
     /// Ids of the sessions whose tasks are counted: one that is loaded or unloaded meanwhile is met twice.
     sessions: HashSet<String>,
 }
 
 impl FittingTasks {
-    /// Adds the tasks of a session. `source` is asked for the source of one that comes to this place.
+    /// Adds the tasks of a session. `source` returns the source of a task that comes to the index given.
     fn add(
         &mut self,
         tasks: impl Iterator<Item = (Option<TurnId>, Millis)>,
@@ -133,7 +134,7 @@ impl FittingTasks {
         }
     }
 
-    /// Completes the tasks that were read.
+    /// Adds the changes to the tasks that were read.
     async fn complete(&mut self) {
         for listed in &mut self.newest {
             if let TaskSource::Read(read) = &mut listed.source {
@@ -142,14 +143,14 @@ impl FittingTasks {
         }
     }
 
-    /// Returns `true` if a task that changed then may be on one of the pages.
+    /// Returns `true` if a task with this time of change may be on one of the pages.
     fn may_have(&self, changed: Millis) -> bool {
         self.newest.len() < self.most || self.newest.last().is_some_and(|task| changed >= task.at)
     }
 }
 
-/// Returns the tasks of a page. Logs are read again, each once, for those that were on an earlier page when
-/// they were read; a session that was deleted meanwhile has none.
+/// Returns the tasks of a page. A log is read again, once, if its tasks on the page were on an earlier page
+/// when it was read first. Tasks of a session that was deleted meanwhile are left out.
 async fn page_of(
     contexts: VisibleContexts<'_>,
     mut page: Vec<ListedTask>,
@@ -189,12 +190,12 @@ async fn page_of(
     Ok(shown)
 }
 
-/// Reads the log of a stored session, of this id; nothing if it cannot be read.
+/// Reads the log of a stored session; `None` if it cannot be read.
 async fn read(contexts: VisibleContexts<'_>, id: &str) -> Result<Option<ReadSession>, Error> {
     contexts.read(id).await.map_err(|error| contexts.store_error(&error))
 }
 
-/// Finds the tasks that fit.
+/// Finds the tasks that match a request.
 async fn find(
     contexts: VisibleContexts<'_>,
     request: &ListTasks,
@@ -234,14 +235,14 @@ async fn add_loaded(
         if !is_meant || !found.sessions.insert(context.session_id().to_owned()) {
             continue;
         }
-        // Of many, others have their turn in between.
+        // There may be many sessions, so other tasks of the runtime get their turn in between.
         consume_budget().await;
         let tasks = context.story(|story| fitting(story, request, dialect));
         found.add(tasks, |_, _| TaskSource::Loaded(Arc::clone(&context)));
     }
 }
 
-/// Adds the tasks of stored sessions, as far as they may be on one of the pages, or have to be counted.
+/// Adds the tasks of stored sessions, as far as they may be on one of the pages or have to be counted.
 async fn add_stored(
     found: &mut FittingTasks,
     contexts: VisibleContexts<'_>,
@@ -252,9 +253,9 @@ async fn add_stored(
         Dialect::V1 => usize::try_from(listed.turns).unwrap_or(usize::MAX),
         _ => 1,
     };
-    // Only the log tells the states and the times.
+    // States and times of tasks are in the log only.
     let is_filtered = request.state.is_some() || request.after.is_some();
-    // All that follow have changed before.
+    // Sessions come in the order of their changes, so all that follow are older still.
     let is_over = |listed: &Listed| {
         request.after.is_some_and(|after| listed.changed < after.as_millisecond())
     };
@@ -292,8 +293,8 @@ async fn add_stored(
     }
 }
 
-/// Adds the tasks of a stored session that fit; none if its log cannot be read. Of the log, no more is held
-/// than what is shown of the tasks that are on the page now.
+/// Adds the matching tasks of a stored session; none if its log cannot be read. Of the log, only the contents
+/// of tasks that are on the page now are retained.
 async fn add_read(
     found: &mut FittingTasks,
     id: &str,
@@ -322,8 +323,8 @@ async fn add_read(
     }
 }
 
-/// Returns the tasks of a session that fit, newest first, with the times of their last changes. In 0.3 all
-/// turns are one task.
+/// Returns the matching tasks of a session, newest first, with the times of their last changes. In 0.3 all
+/// turns of a session are one task.
 fn fitting(
     story: &Story,
     request: &ListTasks,

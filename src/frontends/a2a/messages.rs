@@ -1,10 +1,10 @@
-//! The messages that clients have sent: one that is sent again is the same one, and joins what the
-//! first has begun.
+//! The messages that clients have sent recently. A message that is sent again is recognized, and joins the
+//! effect of the first one.
 //!
-//! A client that has lost a response sends its message once more, under the same `messageId` (1.0,
-//! section 3.3.1, "Idempotency"). What must not happen then is a second turn. The ids of messages that name no
-//! session are not unique: many clients count from 1. Such a message is the same one only if it has the same
-//! content and the same sender, and only as long as it can be a retry ([`SessionContext::may_be_retry`]).
+//! A client that has lost a response sends its message once more, under the same `messageId` (1.0, section
+//! 3.3.1, "Idempotency"). That must not begin a second turn. The ids of messages that name no session are not
+//! unique: many clients count from 1. Such a message is a retry only if it has the same content and the same
+//! sender, and only for a limited time ([`SessionContext::may_be_retry`]).
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -24,31 +24,32 @@ use tandem_agent::session::TurnId;
 use tandem_serve::principals::Principal;
 use tandem_wire::jsonrpc::Error;
 
-/// Number of messages that are remembered, of all sessions; the oldest are forgotten.
+/// Number of messages that are remembered across all sessions; the oldest are forgotten.
 const REMEMBERED: usize = 10_000;
 
-/// Number of senders that a session remembers; the oldest are forgotten.
+/// Number of senders that are remembered in each session; the oldest are forgotten.
 const MAX_KNOWN_SENDERS: usize = 1000;
 
 type Digest = [u8; 32];
 
-/// The messages that were sent last.
+/// The messages that clients have sent recently, and the order in which messages begin.
 #[derive(Default)]
 pub(super) struct Messages {
     recent: Mutex<Recent>,
-    /// Held, by the id of a session, while a message for the session begins: messages begin in their order.
+    /// Lock of each session id while a message for the session begins, so that messages begin in the order in
+    /// which they came.
     pub(super) beginning: KeyedMutex,
 }
 
 #[derive(Default)]
 struct Recent {
     by_id: HashMap<Digest, Arc<SentMessage>>,
-    /// Oldest first.
+    /// The keys of `by_id`, oldest first.
     order: VecDeque<Digest>,
 }
 
-/// Sender of messages, as far as the server can tell one from another: a principal, or without a token the
-/// client's address.
+/// Sender of messages, as far as the server can tell senders apart: a principal, or the client's address if
+/// the client has no token.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct MessageSender(String);
 
@@ -62,35 +63,36 @@ impl MessageSender {
         })
     }
 
-    /// Returns the sender, told apart by the context that its message names: several clients may share one address.
+    /// Returns the sender, distinguished further by the context that its message names, since several clients
+    /// may share one address.
     pub(super) fn naming(&self, context: &str) -> Self {
         Self(format!("{}\0{context}", self.0))
     }
 
-    /// Returns the name that no other sender has.
+    /// Returns a name that no other sender has.
     pub(super) fn name(&self) -> &str {
         &self.0
     }
 }
 
-/// The last turn that each sender of messages has shown to know of: by cancelling it, or by naming its session in a
-/// later message.
+/// The last turn that each sender of messages is known to know of, because the sender cancelled it or named
+/// its session in a later message.
 #[derive(Default)]
 pub(super) struct KnownTurns {
     by_sender: HashMap<MessageSender, KnownTurn>,
-    /// Number of notes up to now.
+    /// Number of calls of [`Self::note`] up to now.
     notes: u64,
 }
 
 struct KnownTurn {
     turn: TurnId,
-    /// Number of the note: the lowest is the oldest.
+    /// Number of the call of [`KnownTurns::note`]; the sender with the lowest number is the oldest.
     note: u64,
 }
 
 impl KnownTurns {
-    /// Notes that a sender knows of a turn. Where there are too many senders, the one is forgotten that has been noted
-    /// longest ago.
+    /// Notes that a sender knows of a turn. If there are too many senders, the sender whose note is the
+    /// oldest is forgotten.
     pub(super) fn note(&mut self, sender: MessageSender, turn: TurnId) {
         if self.by_sender.len() >= MAX_KNOWN_SENDERS && !self.by_sender.contains_key(&sender) {
             let oldest = self.by_sender.iter().min_by_key(|(_, known)| known.note);
@@ -102,49 +104,50 @@ impl KnownTurns {
         self.by_sender.insert(sender, KnownTurn { turn, note: self.notes });
     }
 
-    /// Returns `true` if this is the last turn that a sender has shown to know of.
+    /// Returns `true` if this is the last turn that a sender is known to know of.
     pub(super) fn knows(&self, sender: &MessageSender, turn: TurnId) -> bool {
         self.by_sender.get(sender).is_some_and(|known| known.turn == turn)
     }
 }
 
-/// Name of a message, under which it is carried out once.
+/// Key of a message; under one key, a message is carried out only once.
 pub(super) struct MessageKey<'a> {
-    /// The sender: the ids of others mean nothing.
+    /// The sender. Ids of other senders are unrelated.
     pub(super) sender: &'a MessageSender,
-    /// The context that the client names; else an id that stands for the message with its content.
+    /// The context that the client names; without one, an id derived from the message, its content and its
+    /// sender.
     pub(super) scope: &'a str,
-    /// The client's own id.
+    /// The message id that the client chose.
     pub(super) id: &'a str,
-    /// Time for which a message that names no session may be a retry; `None` for one that names one.
+    /// Time for which a message that names no session may be a retry; `None` if the message names a session.
     pub(super) retry: Option<Duration>,
 }
 
 impl MessageKey<'_> {
-    /// Returns the same name in a context.
+    /// Returns the digest of the key, with another scope.
     fn digest(&self, scope: &str) -> Digest {
         digest(&[self.sender.name(), scope, self.id])
     }
 }
 
-/// A message, under one id in one context. Locked while it is carried out, so that of two at once
-/// one does.
+/// The message of one key. Locked while the message is carried out, so that of two requests at the same time
+/// only one carries it out.
 #[derive(Default)]
 struct SentMessage(Mutex<Option<Done>>);
 
-/// A message that was carried out.
+/// A message that was carried out, by the digest of its content.
 struct Done {
     content: Digest,
     effect: MessageEffect,
 }
 
-/// Effect of a message: the turn that it began, or whose question it answered.
+/// Effect of a message: the turn that it began, or the turn whose question it answered.
 pub(super) struct MessageEffect {
     context: Weak<SessionContext>,
     turn: TurnId,
     /// Position in the log where the effect begins.
     from: usize,
-    /// `true` if the message began the turn, `false` if it answered what the turn asks.
+    /// `true` if the message began the turn, `false` if it answered a question of the turn.
     began: bool,
     unknown: Option<UnknownContext>,
 }
@@ -160,7 +163,7 @@ impl MessageEffect {
         }
     }
 
-    /// Returns `true` if a message of this name asks for the effect again, rather than for another one.
+    /// Returns `true` if a message of this key is a retry of the message that had this effect.
     fn may_be_asked_for(&self, key: &MessageKey<'_>) -> bool {
         let is_retry = |window| {
             let context = self.context.upgrade();
@@ -169,7 +172,8 @@ impl MessageEffect {
         key.retry.is_none_or(is_retry)
     }
 
-    /// The same stream from its beginning, if the session is still there.
+    /// Returns the stream of the effect from its beginning, if the session is still loaded here and open to
+    /// the reader.
     fn again(&self, dialect: Dialect, reader: &Principal) -> Option<Streaming> {
         let is_here =
             |context: &Arc<SessionContext>| context.is_open_to(reader) && !context.has_moved();
@@ -185,8 +189,8 @@ impl MessageEffect {
 }
 
 impl Messages {
-    /// Carries a message out, unless it was: then its stream is told again. A message without an effect is not
-    /// remembered.
+    /// Carries out a message, unless the same message was carried out before: then its stream is returned
+    /// again, or an error if the content differs. A message without an effect is not remembered.
     pub(super) fn once(
         &self,
         key: &MessageKey<'_>,
@@ -196,6 +200,7 @@ impl Messages {
     ) -> Result<Streaming, Error> {
         let message = self.message(key.digest(key.scope), Arc::default);
         let content = digest(&[&format!("{content:?}")]);
+        // Held across `carry_out`: a second request with the same message waits, and then finds the effect.
         let mut done = message.0.lock();
         let again = done.as_ref().filter(|done| done.effect.may_be_asked_for(key));
         if let Some(streaming) = again.and_then(|done| done.effect.again(dialect, reader)) {
@@ -209,7 +214,8 @@ impl Messages {
         *done = Some(Done { content, effect });
         drop(done);
         if key.scope != streaming.context.id {
-            // Who has got the answer names the context from now on.
+            // A sender who has got the answer names the context from now on, so the message must be found
+            // under that, too.
             self.message(key.digest(&streaming.context.id), || message);
         }
         Ok(streaming)
@@ -232,7 +238,8 @@ impl Messages {
     }
 }
 
-/// Stands for texts of any length.
+/// Returns the digest of a list of texts; the length of each text is part of it, so that no two lists run
+/// together.
 fn digest(texts: &[&str]) -> Digest {
     let mut hasher = Hasher::new(&SHA256);
     for text in texts {
@@ -270,7 +277,7 @@ mod tests {
     fn a_session_remembers_only_so_many_senders() {
         let mut known = KnownTurns::default();
         (0..MAX_KNOWN_SENDERS).for_each(|n| known.note(sender(n), TurnId(1)));
-        // The first one is heard again, and the second is the oldest.
+        // The first sender is noted again, so the second one is the oldest.
         known.note(sender(0), TurnId(2));
         known.note(sender(MAX_KNOWN_SENDERS), TurnId(1));
         assert_eq!(known.by_sender.len(), MAX_KNOWN_SENDERS);

@@ -1,4 +1,4 @@
-//! The JSON-RPC methods of both versions, each under its names.
+//! The methods of JSON-RPC in both versions of A2A, each under its names in both.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use tandem_serve::principals::{ANSWER, DRIVE, SessionRight, WATCH};
 use tandem_wire::a2a::{Task, TaskState, error};
 use tandem_wire::jsonrpc::Error;
 
-/// A method, whatever it is called.
+/// A method, independent of the names that the versions give it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Method {
     Send,
@@ -50,8 +50,8 @@ pub(super) enum Method {
 }
 
 impl Method {
-    /// Returns `true` if only the node that has the session carries the method out. Messages are looked at
-    /// where they are read.
+    /// Returns `true` if only the node that owns the session can carry the method out. Messages are not among
+    /// them: [`A2aServer::stream`] itself looks for the owner.
     fn needs_owner(self) -> bool {
         match self {
             Self::Cancel
@@ -71,7 +71,7 @@ impl Method {
     }
 }
 
-/// Returns the method and the version that a name stands for.
+/// Returns the method and the version of a method name.
 pub(super) fn named(name: &str) -> Option<(Method, Dialect)> {
     use Dialect::{V1, V03};
     Some(match name {
@@ -103,16 +103,16 @@ pub(super) fn named(name: &str) -> Option<(Method, Dialect)> {
     })
 }
 
-/// Result or results of a call.
+/// Reply to a call.
 pub(super) enum Reply {
-    /// One result.
+    /// A single result.
     Value(Bytes),
-    /// One after the other.
+    /// A stream of results.
     Stream(Streaming),
 }
 
 impl A2aServer {
-    /// Carries out a call.
+    /// Carries out a call, here or at the node that owns the session.
     pub(super) async fn call(
         self: &Arc<Self>,
         name: &str,
@@ -126,7 +126,7 @@ impl A2aServer {
         monitoring::note_method(name);
         let params = Value::Object(fields::object(params)?);
         let loaded = match method {
-            // Messages name it elsewhere, and a list reads what it needs.
+            // Messages name their session in other fields, and `list` reads the sessions that it needs.
             Method::Send | Method::Stream | Method::List | Method::ExtendedCard => Ok(None),
             _ => self.load(&caller.principal, &requests::named(&params)).await,
         };
@@ -138,14 +138,15 @@ impl A2aServer {
             return self.order(followed, call, caller).await?.value().map(Reply::Value);
         }
         if let Some(context) = open.as_ref().filter(|_| method.needs_owner()) {
-            // A message that came before may still have its files written.
+            // An earlier message for the session may still be writing its files; this call must come after
+            // it.
             drop(self.messages.beginning.lock(&context.id).await);
         }
         let reply = self.carry_out_here(method, dialect, params, caller).await;
         reply.map_err(|error| dialect.error(error))
     }
 
-    /// Carries out a call of a session that this node has, or of none.
+    /// Carries out a call that needs no other node.
     async fn carry_out_here(
         self: &Arc<Self>,
         method: Method,
@@ -198,8 +199,16 @@ impl A2aServer {
         }
     }
 
-    /// Begins what a message asks for, and gives all that comes of it, when that outlives the
-    /// process. What was sent before has begun already.
+    /// Begins the turn of a message, or gives its answers, and returns the stream of the effects as soon as the
+    /// beginning is durable. A message that was sent before begins nothing new: the stream of its first effect is
+    /// returned.
+    ///
+    /// Steps, repeated once if another node turns out to have the session:
+    ///
+    /// 1. Recognize a message that names no session and was sent before.
+    /// 2. Load the session. If another node owns it, leave the message for that node.
+    /// 3. Begin the turn of the message, or give its answers, after earlier messages for the session.
+    /// 4. Wait until the beginning is durable.
     pub(super) async fn stream(
         self: &Arc<Self>,
         message: ReceivedMessage,
@@ -208,11 +217,12 @@ impl A2aServer {
     ) -> Result<Streaming, Error> {
         let ReceivedMessage { form, mut params, mut sent } = message;
         let text_only = sent.configuration.text_only;
-        // By its id, it begins nothing twice.
+        // With an id, the message can be handed in a second time and still begins nothing twice.
         let mut may_come_again = sent.id.is_some() && caller.order.is_none();
         loop {
             let visible = self.contexts.of(&caller.principal);
-            // Another node that passes a call on names the session because it has recognized the message.
+            // An order names the session only because the other node has recognized the message, not because
+            // the client did.
             let is_known = sent.names_session() && caller.order.is_none();
             let (sender, window) = (caller.sender(), self.options.retry);
             visible.recognize(&mut params, &mut sent, &sender, window).await?;
@@ -242,14 +252,16 @@ impl A2aServer {
             if !may_come_again || !begun.context.has_moved() {
                 return Ok(begun);
             }
-            // Another node has begun the session at the same moment, or has just taken it over.
+            // Another node began the session at the same moment, or has just taken it over: hand the message
+            // to that node.
             may_come_again = false;
             ReceivedMessage { params, sent, .. } = self.received(form, params)?;
         }
     }
 
-    /// Begins what a message asks for after the messages that came before for the same session. `id`: of the session,
-    /// if there is one already. Files of the message are written off the runtime's thread.
+    /// Carries out a message, after the earlier messages for the same session. `id`: id of the session, if
+    /// there is one already. A message with files is carried out off the runtime's thread, since its files
+    /// are written then.
     async fn begin_in_order(
         self: &Arc<Self>,
         id: Option<String>,
@@ -258,7 +270,8 @@ impl A2aServer {
         dialect: Dialect,
     ) -> Result<Streaming, Error> {
         let order = match id.as_ref().or(sent.context.as_ref()) {
-            // Unconstrained: a message that waited for its task's budget would be overtaken by the next one.
+            // Without `unconstrained`, a message whose task has used up its budget would yield here, and the
+            // next message would overtake it.
             Some(id) => Some(unconstrained(self.messages.beginning.lock(id)).await),
             None => None,
         };
@@ -273,15 +286,16 @@ impl A2aServer {
         blocking_for_client(begin).await.map_err(Error::internal)?
     }
 
-    /// Begins what a message asks for, unless it was sent before. Waits for nothing, so that it is
-    /// done as a whole although the client may go.
+    /// Carries out a message, unless it was sent before. Does not await, so that the message is carried out
+    /// as a whole even if the client disconnects.
     fn begin(&self, sent: Sent, caller: &CallOrigin, dialect: Dialect) -> Result<Streaming, Error> {
         let Some(id) = sent.id.clone() else {
             return self.carry_out(sent, caller, dialect).map(|(streaming, _)| streaming);
         };
         let scope = match (&sent.task, &sent.context, &sent.begins) {
             (Some(task), ..) => self.contexts.of(&caller.principal).task(task, WATCH)?.0.id.clone(),
-            // In 0.3, clients of a shared session may name another context.
+            // In 0.3, a message for a shared session may name another context; it is in the shared session
+            // all the same.
             (None, Some(id), _) => self.contexts.shared().map_or(id, |shared| &shared.id).clone(),
             (None, None, begins) => begins.clone().unwrap_or_default(),
         };
@@ -290,14 +304,22 @@ impl A2aServer {
         let key = MessageKey { sender: &caller.sender(), scope: &scope, id: &id, retry };
         self.messages.once(&key, (&content, &caller.principal), dialect, || {
             let (streaming, began) = self.carry_out(sent, caller, dialect)?;
-            // A message that was not taken may be sent again.
+            // A message that was not taken has no effect to remember, so that the client may send it again.
             let effect = (!streaming.span.asked_back).then(|| MessageEffect::of(&streaming, began));
             Ok((streaming, effect))
         })
     }
 
-    /// Does what a message asks for. Also returns whether it began a turn, rather than answered what
-    /// one asks.
+    /// Carries out a message. Also returns `true` if the message began a turn, and `false` if it answered a
+    /// question.
+    ///
+    /// Steps:
+    ///
+    /// 1. Refuse an unusable push configuration, and a new prompt while the server is ending.
+    /// 2. Find or create the context.
+    /// 3. Decide if a text is a prompt, or an answer to an open question.
+    /// 4. Check the sender's right, give the answers or begin the turn, and record the act in the audit log.
+    /// 5. Start the push notifications that the message asks for.
     fn carry_out(
         &self,
         sent: Sent,
@@ -322,7 +344,7 @@ impl A2aServer {
         let reader = caller.principal.clone();
         let may_answer = may_answer(&context, &sent, unknown, caller);
         let said = match sent.content {
-            // Clients that know text only answer in words.
+            // Clients that know only text answer questions in words.
             SentContent::Prompt(prompt) => {
                 match turns::read_reply(&context, turn, &prompt, may_answer)? {
                     PromptReply::Prompt => SentContent::Prompt(prompt),
@@ -396,7 +418,8 @@ impl A2aServer {
         Ok(Reply::Value(dialect.first(&task)))
     }
 
-    /// The context that a message is for; and its turn, if it names the task of one.
+    /// Returns the context that a message is for, and the turn if the message names the task of a single
+    /// turn.
     fn addressed(
         &self,
         sent: &Sent,
@@ -404,8 +427,8 @@ impl A2aServer {
         dialect: Dialect,
     ) -> Result<(Arc<SessionContext>, Option<TurnId>), Error> {
         let Some(id) = &sent.task else {
-            // In 1.0 the id that a client names is kept, or refused (section 3.4.1); in 0.3 ids are
-            // the server's, and the answer has the one that counts.
+            // In 1.0, the server must use the id that a client names, or refuse it (section 3.4.1). In 0.3
+            // the server chooses the ids, and its answer has the id that is valid.
             if dialect == Dialect::V1
                 && let (Some(id), Some(shared)) = (&sent.context, self.contexts.shared())
                 && *id != shared.id
@@ -416,7 +439,7 @@ impl A2aServer {
                     shared.id
                 )));
             }
-            // An answer begins nothing.
+            // An answer needs an existing session; it must not begin one.
             if matches!(sent.content, SentContent::Answers(_)) {
                 let context = contexts.find(sent.context.as_deref()).ok_or_else(|| {
                     error::invalid_params("an answer needs the `taskId` of the question")
@@ -472,7 +495,7 @@ impl A2aServer {
                 ending(session, running).await;
                 context.check_own()?;
                 if turn.is_none() {
-                    // The session's task can be cancelled once.
+                    // Recorded so that the session's task cannot be cancelled a second time.
                     context.cancel_ended(session, running).await;
                 }
             }
@@ -513,7 +536,7 @@ impl A2aServer {
         let queued = turn.and_then(|id| context.story(|story| Some(story.turn(id)?.queued.0)));
         let span = match (turn, queued) {
             (Some(turn), Some(queued)) => {
-                // What it has seen is not read again.
+                // Events that the client has seen are not read again.
                 let earlier = match (named, after) {
                     (None, Some(seen)) => earlier(&context, turn, seen),
                     _ => BTreeSet::new(),
@@ -523,19 +546,19 @@ impl A2aServer {
                 let since = Span::since(&context, turn, from);
                 Span { first: described, earlier, after, again: true, to_the_end: true, ..since }
             }
-            // Nothing runs: how it stands is all there is.
+            // No turn runs: the current task is the whole stream.
             _ => Span { first: described, over: true, ..Span::begun(TurnId(0), 0, None) },
         };
         let reader = caller.principal.clone();
         Ok(Streaming { context, span, dialect, unknown: None, reader })
     }
 
-    /// Returns the card for those who have the token, if there is a token.
+    /// Returns the extended card, if clients have to show a token.
     fn extended_card(&self, dialect: Dialect) -> Result<Reply, Error> {
         if self.principals.are_asked() {
             return Ok(value(&card::card(self, dialect == Dialect::V1)));
         }
-        // 1.0, section 3.1.11: another error for what the card does not offer.
+        // 1.0 (section 3.1.11) demands another error code for operations that the card does not offer.
         let code = match dialect {
             Dialect::V1 => error::UNSUPPORTED_OPERATION,
             _ => error::EXTENDED_CARD_NOT_CONFIGURED,
@@ -544,7 +567,7 @@ impl A2aServer {
         Err(Error::new(code, message))
     }
 
-    /// Refuses a message whose notifications could not be sent, before anything begins.
+    /// Refuses a message whose push notifications could not be sent, before anything is begun.
     fn check_push(&self, configuration: &Configuration) -> Result<(), Error> {
         configuration.push.as_ref().map_or(Ok(()), |push| self.check_config(push).map(drop))
     }
@@ -562,8 +585,8 @@ impl A2aServer {
     }
 }
 
-/// Returns a function that returns `true` for a turn whose questions the text of a message may answer: the message names
-/// the session, or its sender was told of the turn.
+/// Returns a predicate: `true` for a turn whose questions the text of a message may answer, because the
+/// message names the session, or because its sender was told of the turn.
 fn may_answer(
     context: &Arc<SessionContext>,
     sent: &Sent,
@@ -576,7 +599,8 @@ fn may_answer(
     move |turn| foreign.as_ref().map_or(names_session, |sender| context.is_known_to(sender, turn))
 }
 
-/// Returns the sender of a message in a shared session that names another context than that of the session.
+/// Returns the sender of a message in a shared session, if the message names another context than the
+/// session's.
 fn foreign_sender(
     unknown: Option<UnknownContext>,
     named: Option<&str>,
@@ -601,7 +625,7 @@ async fn ending(session: &Arc<Session>, turn: TurnId) {
     session.synced().await;
 }
 
-/// The task that a message was for, as it stands.
+/// Returns the current task that a message was for.
 async fn of_turn(
     context: &SessionContext,
     turn: TurnId,
@@ -614,7 +638,8 @@ async fn of_turn(
     context.task_for(turn, history).await
 }
 
-/// Returns the turn of a task that has ended since a client saw this event; of the session's task (0.3), the last.
+/// Returns the turn whose end a client has missed since it saw the event `seen`: for the session's task
+/// (0.3), the last turn; `None` if there is no such turn.
 async fn missed(
     context: &Arc<SessionContext>,
     named: Option<TurnId>,
@@ -638,7 +663,8 @@ async fn missed(
     None
 }
 
-/// Returns the turns of the session's task (0.3) before this one that had not ended when a client saw this event.
+/// Returns the turns of the session's task (0.3) before `turn` that had not ended when a client saw the event
+/// `seen`.
 fn earlier(context: &SessionContext, turn: TurnId, seen: (usize, usize)) -> BTreeSet<TurnId> {
     context.story(|story| {
         let ended_later = |it: &&TurnRecord| it.ended.as_ref().is_some_and(|it| it.0 >= seen.0);
@@ -647,7 +673,7 @@ fn earlier(context: &SessionContext, turn: TurnId, seen: (usize, usize)) -> BTre
     })
 }
 
-/// The place that an `eventId` names.
+/// Parses an `eventId`: the index of a log entry, and the number of the frame made from it.
 fn place(id: &str) -> Result<(usize, usize), Error> {
     let place =
         id.split_once('.').and_then(|(index, n)| Some((index.parse().ok()?, n.parse().ok()?)));

@@ -1,4 +1,4 @@
-//! The health of a server, its figures and its spans, for those who run it.
+//! Health, metrics and traces of a server, for its operators.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,10 +20,10 @@ use tracing::{Instrument as _, Span};
 
 use super::server::{A2aServer, CallOrigin, Ending, trace};
 
-/// Content type of the figures.
+/// Content type of the metrics.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// State of a server on which it depends whether it takes requests.
+/// State that decides whether the server takes requests.
 #[derive(Clone)]
 pub struct ServerHealth {
     /// Signals for the server to end.
@@ -32,8 +32,8 @@ pub struct ServerHealth {
     pub store: StoreHealth,
 }
 
-/// Returns the routes by which a service manager or a load balancer sees how the server is. They are for
-/// everybody: they say nothing else.
+/// Returns the routes by which a service manager or a load balancer checks the server. They need no token,
+/// since they reveal nothing else.
 pub(super) fn health<S: Clone + Send + Sync + 'static>(health: ServerHealth) -> Router<S> {
     let ready = move || {
         let unready = if health.ending.draining() {
@@ -53,8 +53,8 @@ pub(super) fn health<S: Clone + Send + Sync + 'static>(health: ServerHealth) -> 
     Router::new().route("/livez", get(async || "alive\n")).route("/readyz", get(ready))
 }
 
-/// Serves the figures, and the health of the server, to whoever reaches the listener, for as long as
-/// this is polled. `connected`: number of connections of the server.
+/// Serves the metrics and the health of the server to all clients of the listener, for as long as this future
+/// is polled. `connected`: number of connections of the server.
 pub async fn monitor(
     listener: TcpListener,
     metrics: Arc<Metrics>,
@@ -67,11 +67,11 @@ pub async fn monitor(
         async move { ([(CONTENT_TYPE, OPEN_METRICS)], text) }
     };
     let router = Router::new().route("/metrics", get(figures));
-    // It only fails if it cannot begin, which it has.
+    // Serving fails only at its start, which has succeeded.
     let _ = axum::serve(listener, router.merge(self::health(health))).await;
 }
 
-/// Notes how long the response to a request took to begin, in figures and in a trace.
+/// Records the time until the response to a request began, in the metrics and in a trace.
 pub(super) async fn observe(
     State(server): State<Arc<A2aServer>>,
     request: Request,
@@ -93,9 +93,9 @@ pub(super) async fn observe(
     response
 }
 
-/// Returns the span of a request until its response begins, within the caller's.
+/// Returns the trace span of a request up to the start of its response, as a child of the caller's span.
 fn request_span(request: &Request, route: &str) -> Span {
-    // Clients may make up others.
+    // Clients can invent methods, which must not become values in traces.
     let known = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
     let method = known.iter().find(|known| *known == request.method());
     let method = method.map_or("_OTHER", Method::as_str);
@@ -116,7 +116,8 @@ fn request_span(request: &Request, route: &str) -> Span {
     span
 }
 
-/// Returns the span of a call that is no request, such as one that comes over a WebSocket, within the caller's.
+/// Returns the trace span of a call that is no HTTP request, such as one over a WebSocket, as a child of the
+/// caller's span.
 pub(super) fn call_span(caller: &CallOrigin, name: &'static str) -> Span {
     let span = tracing::info_span!(
         target: TARGET,
@@ -131,7 +132,7 @@ pub(super) fn call_span(caller: &CallOrigin, name: &'static str) -> Span {
     span
 }
 
-/// Notes in the current span which method is called, of those that there are.
+/// Records the name of a known method in the current span.
 pub(super) fn note_method(name: &str) {
     let span = Span::current();
     span.record("rpc.system", "jsonrpc");

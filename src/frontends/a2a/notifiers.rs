@@ -9,22 +9,22 @@ use tandem_agent::session::{Session, TaskEvent};
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
 
-/// Maximum number of push configurations of a session.
+/// Maximum number of push configurations in a session.
 const MOST: usize = 32;
 
-/// Running notifiers of one session, by task and configuration. The configurations themselves are
-/// kept with the session.
+/// Running notifiers of one session, by the ids of task and configuration. The configurations themselves are
+/// stored with the session.
 #[derive(Default)]
 pub(super) struct Push(pub(super) Mutex<HashMap<String, AbortOnDropHandle<()>>>);
 
 impl Push {
-    /// Returns the number of notifiers that run; each holds its session.
+    /// Returns the number of running notifiers, each of which holds the session's context.
     pub(super) fn len(&self) -> usize {
         self.0.lock().values().filter(|notifies| !notifies.is_finished()).count()
     }
 
-    /// Checks that there is room for another of that key, if need be in place of those whose task
-    /// has ended.
+    /// Checks that there is room for the configuration `key`. If the session is full, configurations whose
+    /// task has ended are deleted first.
     pub(super) fn room(&self, session: &Session, key: Option<&str>) -> Result<(), Error> {
         let mut configs = self.0.lock();
         if configs.len() < MOST || key.is_some_and(|key| configs.contains_key(key)) {
@@ -45,16 +45,16 @@ impl Push {
         Err(Error::new(error::UNSUPPORTED_OPERATION, message))
     }
 
-    /// Waits until all is told that there is; the server is over.
+    /// Waits until the notifiers have sent everything. The server must have ended all turns.
     pub(super) async fn finish(&self) {
         let configs = std::mem::take(&mut *self.0.lock());
         for notifies in configs.into_values() {
-            // One that has panicked tells nothing more.
+            // A notifier that has panicked sends nothing more.
             let _ = notifies.await;
         }
     }
 
-    /// Notifies nobody any more.
+    /// Stops all notifiers.
     pub(super) fn clear(&self) {
         self.0.lock().clear();
     }

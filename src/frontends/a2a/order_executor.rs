@@ -1,8 +1,8 @@
-//! Carries out the orders that other nodes have left for the sessions of this one.
+//! Executor of the orders that other nodes have left for the sessions of this node.
 //!
-//! The owner of a session carries an order out as it would a call of a client of its own: rights, quotas and
-//! the audit log are looked at here. What was carried out before is known from the session's log, so an order
-//! that is carried out again, by the next owner, has no other effect.
+//! The owner of a session carries out an order like a call of one of its own clients: it checks rights and
+//! quotas, and writes the audit log. The session's log tells which orders were carried out, so an order that
+//! the next owner carries out again has no second effect.
 
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
@@ -28,14 +28,14 @@ use tandem_trace::TraceContext;
 use tandem_wire::jsonrpc::Error;
 use tracing::Instrument as _;
 
-/// Time between two looks for sessions whose owners have gone before they have carried out an order.
+/// Interval between two checks for sessions whose owners ended before they carried out an order of this node.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Wait after a store has refused.
+/// Pause after an error of the store.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Carries out orders of other nodes, and sees to it that somebody carries out those of this one, for ever;
-/// ends at once where no other node has sessions.
+/// Carries out the orders of other nodes, and takes over sessions so that orders of this node are carried
+/// out. Never returns, except at once if no nodes share the store.
 pub(super) async fn run(server: Arc<A2aServer>) {
     if let Some(store) = server.contexts.shared_store()
         && let Some(shared) = store.shared()
@@ -44,7 +44,7 @@ pub(super) async fn run(server: Arc<A2aServer>) {
     }
 }
 
-/// Carries out what clients of other nodes want of the sessions that this one has.
+/// Carries out the orders for the sessions that this node owns.
 async fn carry_out(server: &Arc<A2aServer>, shared: &dyn SharedStore) {
     let (mut known, mut under_way) = (HashSet::new(), FuturesUnordered::new());
     loop {
@@ -53,7 +53,8 @@ async fn carry_out(server: &Arc<A2aServer>, shared: &dyn SharedStore) {
                 Ok(orders) => for order in orders {
                     known.insert(order.clone());
                     let mut obeying = obey(Arc::clone(server), order);
-                    // They begin in the order in which they came.
+                    // Polled once before the next order is taken, so that orders begin in the order in which
+                    // they came.
                     match (&mut obeying).now_or_never() {
                         Some(Some(order)) => _ = known.remove(&order),
                         Some(None) => {}
@@ -74,16 +75,18 @@ async fn carry_out(server: &Arc<A2aServer>, shared: &dyn SharedStore) {
     }
 }
 
-/// Carries out an order, and replies; returns the order, unless it is left for the next owner.
+/// Carries out an order, and replies. Returns the order; `None` if it is left for the next owner.
 fn obey(server: Arc<A2aServer>, order: Order) -> BoxFuture<'static, Option<Order>> {
     async move {
-        // Whatever goes wrong, somebody waits for a reply, and other orders come.
+        // A panic must not keep the other node waiting for its reply, nor stop the loop that carries out
+        // other orders.
         let obeyed = AssertUnwindSafe(server.obey(&order)).catch_unwind().await;
         let reply = OrderReply::of(
             obeyed.unwrap_or_else(|_| Err(Error::internal("the owner of the session panicked"))),
         );
         if matches!(reply, OrderReply::Failed(_)) && server.check_open().is_err() {
-            // The session is let go soon: what nothing has come of here may be done there.
+            // This server is ending, so the session gets a new owner soon. A failed order had no effect, and
+            // the next owner may be able to carry it out.
             return None;
         }
         let replied = async {
@@ -101,7 +104,7 @@ fn obey(server: Arc<A2aServer>, order: Order) -> BoxFuture<'static, Option<Order
     .boxed()
 }
 
-/// Takes over the sessions whose owners have gone before they have carried out orders of this node.
+/// Takes over the sessions whose owners ended before they carried out orders of this node.
 async fn find_owners(server: &A2aServer, shared: &dyn SharedStore) {
     loop {
         tokio::time::sleep(LOOK).await;
@@ -125,7 +128,7 @@ async fn find_owners(server: &A2aServer, shared: &dyn SharedStore) {
 }
 
 impl A2aServer {
-    /// Carries out an order of another node's client.
+    /// Carries out an order that a client of another node caused.
     async fn obey(self: &Arc<Self>, order: &Order) -> Result<OrderReply, Error> {
         let CallOrder { call, principal, origin, address, trace } =
             serde_json::from_str(&order.body)

@@ -1,7 +1,7 @@
-//! Calls for sessions that other nodes have.
+//! Calls for sessions that other nodes own.
 //!
-//! A node that is asked to act in a session that another one has leaves the call for that one, as it is,
-//! with who calls. The owner carries it out (`order_executor`).
+//! A node that is asked to act in a session that another node owns stores the call as an order, unchanged,
+//! together with the caller. The owner carries the order out (`order_executor`).
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -22,20 +22,20 @@ use tandem_serve::principals::Principal;
 use tandem_trace::TraceContext;
 use tandem_wire::jsonrpc::Error;
 
-/// A call for the owner of a session.
+/// A call that the owner of a session is to carry out.
 #[derive(Serialize, Deserialize)]
 pub(super) enum OrderedCall {
-    /// A method that has one result.
+    /// A method with a single result.
     Method { name: String, params: Value },
-    /// A message, which has a stream.
+    /// A message; its result is a stream.
     Message { form: MessageForm, params: Value, dialect: String },
     /// `POST /executeCommand`.
     Command { body: Value },
-    /// A call of a terminal that has attached.
+    /// A call of an attached terminal.
     Terminal(TerminalCall),
 }
 
-/// A call of a terminal that has attached to a session that another node has.
+/// A call of a terminal that has attached to a session that another node owns.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct TerminalCall {
     /// The session's own id.
@@ -58,19 +58,19 @@ impl TerminalCall {
     }
 }
 
-/// A call, and who makes it.
+/// An order: a call together with its caller.
 #[derive(Serialize, Deserialize)]
 pub(super) struct CallOrder {
     pub(super) call: OrderedCall,
     pub(super) principal: Principal,
     pub(super) origin: Origin,
-    /// The client's address, if it is known.
+    /// The client's address, if known.
     pub(super) address: Option<IpAddr>,
-    /// Place in a trace, as the fields that carry it.
+    /// Trace context, as the header fields that carry it.
     pub(super) trace: HashMap<String, String>,
 }
 
-/// Outcome of a call that its owner has carried out.
+/// Reply to an order, written by the owner that carried it out.
 #[derive(Serialize, Deserialize)]
 pub(super) enum OrderReply {
     Value(Box<RawValue>),
@@ -84,17 +84,17 @@ pub(super) enum OrderReply {
 pub(super) struct BegunCommand {
     pub(super) name: String,
     pub(super) turn: TurnId,
-    /// Position in the log where it begins.
+    /// Log index from which on the events of the command come.
     pub(super) from: usize,
-    /// `true` if it asks the model, so that its answer is a stream.
+    /// `true` if the command asks the model, so that its result is a stream.
     pub(super) asks_model: bool,
 }
 
-/// A stream that has begun at the owner.
+/// A stream that the owner has begun. The events themselves are read from the log at this node.
 #[derive(Serialize, Deserialize)]
 pub(super) struct BegunStream {
     span: Span,
-    /// The event that it begins with.
+    /// The first event of the stream, which a span does not include when it is serialized.
     first: Option<String>,
     unknown: Option<UnknownContext>,
 }
@@ -158,7 +158,7 @@ impl OrderReply {
     }
 }
 
-/// Returns the error for a call or a reply that a node of another version has written.
+/// Returns the error for a call or a reply that cannot be parsed because a node of another version wrote it.
 pub(super) fn other_version(what: &str, error: &serde_json::Error) -> Error {
     let message = format!(
         "the owner of the session is a node of another version of tandem: {what} ({error}); try again when all \
@@ -168,14 +168,16 @@ pub(super) fn other_version(what: &str, error: &serde_json::Error) -> Error {
 }
 
 impl A2aServer {
-    /// Has the owner of a session carry out a call. What it has done can be read here when this returns.
+    /// Has the owner of a session carry out a call. When this returns, the effects of the call can be read at
+    /// this node.
     pub(super) async fn order(
         &self,
         session: &FollowedSession,
         call: OrderedCall,
         caller: &CallOrigin,
     ) -> Result<OrderReply, Error> {
-        // The owner itself has just lost the session: the next one carries the order out.
+        // The call came as an order itself, because this node owned the session until just now: the next
+        // owner carries the order out, so it must not be passed on.
         if caller.order.is_some() {
             return Err(self.contexts.store_error(&StoreError::TakenOver));
         }

@@ -1,4 +1,4 @@
-//! Push notifications: configurations of their receivers, and the tasks that notify these (RFC 2.1).
+//! Push notifications: configurations of their receivers, and the notifiers that send them (RFC 2.1).
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use tandem_wire::a2a::{PushNotificationConfig, TaskPushNotificationConfig, error
 use tandem_wire::jsonrpc::Error;
 
 impl A2aServer {
-    /// Returns the receiver of a configuration, which must be one that may be called.
+    /// Returns the receiver of a configuration, or an error if it must not be called.
     pub(super) fn check_config(
         &self,
         config: &PushNotificationConfig,
@@ -34,8 +34,8 @@ impl A2aServer {
         Ok(target)
     }
 
-    /// Returns an error unless a session has room for a configuration, before anything begins. In
-    /// 1.0 the configuration is for a task that is not there yet.
+    /// Fails unless a session has room for a configuration. Called before anything begins: in 1.0, the task
+    /// of the configuration does not exist yet.
     pub(super) fn check_room(
         context: &SessionContext,
         config: &PushNotificationConfig,
@@ -45,7 +45,7 @@ impl A2aServer {
         context.push.room(context.session()?, key.as_deref())
     }
 
-    /// Notifies from now on. Returns the configuration with the task's own id.
+    /// Adds a configuration, and starts its notifier. Returns the configuration with the task's own id.
     pub(super) fn add_push(
         &self,
         context: &Arc<SessionContext>,
@@ -62,9 +62,10 @@ impl A2aServer {
         let notifies = self.notify(follow, &key, turn, config)?;
         let set = TaskPushNotificationConfig { task_id: task.clone(), config: config.clone() };
         let protocol = dialect.name().to_owned();
-        // It is kept in the form of 0.3, which has room for all schemes.
+        // The secret has the form of 0.3, which can hold all authentication schemes.
         let secret = json!(v03::PushNotificationConfig::from(config));
         let config = PushConfig { task, turn, protocol, set: Value::Null };
+        // Held until the configuration is recorded, so that the order of the events is that of the changes.
         let mut push = context.push.0.lock();
         session.persistence().set_secret(&key, Some(secret));
         session.record(TaskEvent::PushConfigSet { key: key.clone(), config });
@@ -72,7 +73,7 @@ impl A2aServer {
         Ok(set)
     }
 
-    /// Begins to notify the receiver of a configuration.
+    /// Starts a notifier for the receiver of a configuration.
     fn notify(
         &self,
         follow: Follow,
@@ -93,7 +94,7 @@ impl A2aServer {
         Ok(AbortOnDropHandle::new(tokio::spawn(notify.run())))
     }
 
-    /// Notifies on of a session that was loaded, from what comes after its stored events.
+    /// Restarts the notifiers of a session that was loaded; they begin after the events that were stored.
     pub(super) fn restore_push(&self, context: &Arc<SessionContext>) {
         let Some(from) = context.restores_from.lock().take() else { return };
         let configs: Vec<_> = context.story(|story| {
@@ -124,7 +125,7 @@ impl A2aServer {
     ) -> Result<Bytes, Error> {
         let contexts = self.contexts.of(&caller.principal);
         let (context, turn) = contexts.task(&request.task_id, SessionRight::Own)?;
-        // What has begun already is told of from its beginning.
+        // Updates of a turn that runs already are sent from the turn's beginning.
         let place = (turn, from(&context, turn));
         let set = self.add_push(&context, place, &request.config, dialect)?;
         context.promised().await?;
@@ -165,9 +166,10 @@ impl A2aServer {
         caller: &CallOrigin,
     ) -> Result<(), Error> {
         let (context, key) = self.config(name, caller)?;
-        // One that is gone already is what was wanted.
+        // A configuration that does not exist is no error: the client wants it gone.
         {
-            // Held until it is recorded: it may be set anew at this moment.
+            // Locked until the deletion is recorded, since another call may set the configuration anew at
+            // this moment.
             let mut push = context.push.0.lock();
             let notified = push.remove(&key).is_some();
             if notified || context.story(|story| story.push().contains_key(&key)) {
@@ -181,7 +183,7 @@ impl A2aServer {
         Ok(())
     }
 
-    /// Returns the session of a configuration, and the key that the session has for it.
+    /// Returns the context of a configuration, and the configuration's key in it.
     fn config(
         &self,
         PushName { task, id }: &PushName,
@@ -192,8 +194,8 @@ impl A2aServer {
     }
 }
 
-/// Returns the key of a configuration's deliveries among those of all sessions: contexts of different
-/// owners may have the same id.
+/// Returns the key of a configuration's deliveries across all sessions. The session's own id is part of it,
+/// since contexts of different owners may have the same id.
 fn lane(context: &SessionContext, key: &str) -> String {
     format!("{}/{key}", context.session_id())
 }
@@ -202,7 +204,7 @@ fn not_there(key: &str) -> Error {
     Error::new(error::TASK_NOT_FOUND, format!("there is no such configuration: {key}"))
 }
 
-/// Reads a configuration that a session has.
+/// Returns a stored configuration of a session.
 fn stored(
     context: &SessionContext,
     key: &str,
@@ -212,15 +214,15 @@ fn stored(
     Some(TaskPushNotificationConfig { task_id: config.task.clone(), config: set })
 }
 
-/// Returns the receiver of a configuration as the client has set it: its address, which may be a
-/// secret by itself, and its credentials.
+/// Returns a configuration's receiver as the client has set it: its URL, which may itself be a secret, and
+/// its credentials.
 fn receiver(context: &SessionContext, key: &str, config: &PushConfig) -> Value {
-    // An older tandem wrote it into the log.
+    // Older versions of tandem wrote the receiver into the log instead.
     let secret = context.here().and_then(|session| session.persistence().secret(key));
     secret.unwrap_or_else(|| config.set.clone())
 }
 
-/// Returns the headers of a notification that show its receiver who sends it.
+/// Returns the headers that authenticate this server to the receiver.
 fn headers(config: &PushNotificationConfig) -> Vec<(String, String)> {
     let mut headers = Vec::new();
     if let Some(token) = &config.token {
@@ -235,17 +237,17 @@ fn headers(config: &PushNotificationConfig) -> Vec<(String, String)> {
     headers
 }
 
-/// Returns the position in the log from which on a task is told of.
+/// Returns the log index from which on a task's updates are sent.
 fn from(context: &SessionContext, turn: Option<TurnId>) -> usize {
     let turn = turn.or_else(|| context.running());
     let queued = turn.and_then(|id| context.story(|story| Some(story.turn(id)?.queued.0)));
     queued.unwrap_or_else(|| context.position())
 }
 
-/// Notifies one receiver of one task.
+/// Notifier of one receiver about one task.
 struct Notify {
     follow: Follow,
-    /// Key of the deliveries.
+    /// Key of the deliveries, which keeps them in order.
     lane: String,
     target: WebhookUrl,
     headers: Vec<(String, String)>,
@@ -256,7 +258,7 @@ struct Notify {
 }
 
 impl Notify {
-    /// Runs until its task has ended; the session's task has no end but the server's.
+    /// Runs until the task has ended. The session's task (0.3) ends only with the server.
     async fn run(mut self) {
         loop {
             let next = self.over.run_until_cancelled(self.follow.next()).await;
@@ -271,7 +273,7 @@ impl Notify {
             if !ours || !frame.notable {
                 continue;
             }
-            // 1.0: what is sent is the event; 0.3: the task as it stands.
+            // In 1.0 the event itself is sent; in 0.3, the current task.
             let (kind, body) = if self.dialect == Dialect::V1 {
                 ("application/a2a+json", frame.json)
             } else {

@@ -1,4 +1,4 @@
-//! Reads what clients send, in every spelling that is known of.
+//! Parser of client messages, in every known spelling.
 
 use std::path::PathBuf;
 
@@ -14,30 +14,30 @@ use tandem_wire::a2a::{PushAuthentication, PushNotificationConfig, error};
 use tandem_wire::development_tool::{CODER_AGENT, is_uri};
 use tandem_wire::jsonrpc::Error;
 
-/// Id of a push configuration that has none (0.3).
+/// Id of a push configuration whose client gives it none (0.3).
 pub(super) const DEFAULT_PUSH_ID: &str = "default";
 
 /// Maximum number of tools to which a client can limit a session.
 const MAX_TOOL_NAMES: usize = 1000;
 
-/// Maximum length of the name of such a tool.
+/// Maximum length of such a tool's name, in bytes.
 const MAX_TOOL_NAME_BYTES: usize = 256;
 
-/// Output modes of clients that take data parts.
+/// Output modes of clients that accept data parts.
 const DATA_MODES: [&str; 6] = ["application/json", "application/*", "*/*", "*", "json", "data"];
 
 /// A message that a client sends (spec 6.4 and 7.1).
 #[derive(Debug, PartialEq)]
 pub(super) struct Sent {
-    /// Id that the client gives the message: the same message sent again has the same id.
+    /// Id that the client gives the message. A message that is sent again has the same id.
     pub(super) id: Option<String>,
     pub(super) task: Option<String>,
     pub(super) context: Option<String>,
-    /// Id that stands for the message with its content and its sender: of the session that it begins, or of its
-    /// turn in a shared session.
+    /// Id derived from the message, its content and its sender: the id of the session that the message
+    /// begins, or a key of its turn in a shared session.
     pub(super) begins: Option<String>,
     pub(super) content: SentContent,
-    /// Files of a prompt that are to be put beside the session.
+    /// Files of the prompt that are to be put beside the session.
     pub(super) files: Vec<ReceivedFile>,
     pub(super) settings: AgentSettings,
     pub(super) configuration: Configuration,
@@ -49,8 +49,9 @@ impl Sent {
         self.task.is_some() || self.context.is_some()
     }
 
-    /// Returns the keys that the log of the session may have for the message, first the one that it gets there.
-    /// In a session that several clients share, the id of a message that names no session is not unique.
+    /// Returns the keys that the session's log may have for the message; the first one is the key that a new
+    /// turn gets. In a shared session, the id of a message that names no session is not unique, so `begins`
+    /// is used.
     pub(super) fn keys(&self, is_shared: bool) -> Vec<String> {
         let begins = self.begins.clone().filter(|_| is_shared);
         let id = self.id.clone().filter(|_| begins.is_none() || self.names_session());
@@ -61,13 +62,14 @@ impl Sent {
 /// Settings that a client wants for a session (RFC 3.2, `AgentSettings`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct AgentSettings {
-    /// The directory to work in.
+    /// Directory to work in.
     pub(super) workspace: Option<PathBuf>,
-    /// `true` if nothing is to be asked. Whoever started the server decides whether that counts.
+    /// `true` if the client wants to be asked nothing. The operator of the server decides whether this takes
+    /// effect.
     pub(super) auto_execute: bool,
-    /// The MCP servers that it brings.
+    /// MCP servers that the client adds to the session.
     pub(super) servers: Vec<ServerConfig>,
-    /// The only tools that the session may use, if the client limits them.
+    /// The only tools that the session may use; `None` if the client does not limit them.
     pub(super) tools: Option<Vec<String>>,
 }
 
@@ -78,16 +80,16 @@ pub(super) enum SentContent {
     Answers(Vec<ConfirmationAnswer>),
 }
 
-/// Form of the answer that a client wants (spec 7.1.1).
+/// Form of the response that a client wants (spec 7.1.1).
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Configuration {
-    /// `true` to answer at once, and not when somebody has to go on.
+    /// `true` to respond at once; `false` to respond when the turn has ended or asks a question.
     pub(super) at_once: bool,
-    /// `true` if the client takes text and no data.
+    /// `true` if the client accepts text, but no data.
     pub(super) text_only: bool,
-    /// Maximum number of messages of the history in the answer.
+    /// Maximum number of messages of the history in the response.
     pub(super) history: Option<usize>,
-    /// Configuration of notifications, if the client wants any.
+    /// Configuration of push notifications, if the client wants any.
     pub(super) push: Option<PushNotificationConfig>,
 }
 
@@ -95,24 +97,24 @@ pub(super) struct Configuration {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ConfirmationAnswer {
     pub(super) call: String,
-    /// One of the options' ids.
+    /// Id of the chosen option.
     pub(super) option: String,
-    /// Text to write instead of what was proposed.
+    /// Text to write to the file instead of the proposed one.
     pub(super) content: Option<String>,
 }
 
-/// Form in which a message comes.
+/// Form of a message's JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum MessageForm {
     /// Parameters of `message/send` and `message/stream`.
     Parameters,
-    /// Those of a client of the first server or an early implementation.
+    /// Parameters as clients of the first server or of an early implementation send them.
     Early,
     /// The bare body of `POST /message/stream`.
     Bare,
 }
 
-/// A message as it came, and as it was read.
+/// A message as received and as parsed. The received form is kept for another node.
 pub(super) struct ReceivedMessage {
     pub(super) form: MessageForm,
     pub(super) params: Value,
@@ -120,7 +122,7 @@ pub(super) struct ReceivedMessage {
 }
 
 impl ReceivedMessage {
-    /// Reads a message; of a text that is attached, at most so many characters count.
+    /// Parses a message. At most `attachment_chars` characters of an attached text file are used.
     pub(super) fn read(
         form: MessageForm,
         params: Value,
@@ -135,7 +137,7 @@ impl ReceivedMessage {
     }
 }
 
-/// The parameters of `message/send` and `message/stream`.
+/// Parses the parameters of `message/send` and `message/stream`.
 fn message(params: &Value, attachment_chars: usize) -> Result<Sent, Error> {
     let message = params
         .get("message")
@@ -155,8 +157,8 @@ fn message(params: &Value, attachment_chars: usize) -> Result<Sent, Error> {
     Ok(Sent { files, ..sent(params, message, content)? })
 }
 
-/// The same, from a client of the first server or an early implementation: `content` in place of
-/// parts, and no id.
+/// Parses the parameters from a client of the first server or of an early implementation: `content` in place
+/// of parts, and no id.
 fn early_message(params: &Value, attachment_chars: usize) -> Result<Sent, Error> {
     let message = params.get("message").filter(|message| message.is_object());
     let early = message.and_then(|message| message.get("content"));
@@ -175,7 +177,7 @@ fn early_message(params: &Value, attachment_chars: usize) -> Result<Sent, Error>
     sent(params, message, content)
 }
 
-/// The bare body of `POST /message/stream` (`a2a-server.md`, "Responding to confirmations").
+/// Parses the bare body of `POST /message/stream` (`a2a-server.md`, "Responding to confirmations").
 fn bare_message(body: &Value, attachment_chars: usize) -> Result<Sent, Error> {
     let said = body.get("userMessage").unwrap_or(&Value::Null);
     let mut files = Vec::new();
@@ -227,7 +229,7 @@ fn sent(params: &Value, message: &Value, content: SentContent) -> Result<Sent, E
     })
 }
 
-/// Returns `true` if the output modes that a client takes are those of texts.
+/// Returns `true` if the output modes that a client accepts are only text modes.
 fn is_text_only(configuration: &Value) -> bool {
     let modes = field(configuration, &["acceptedOutputModes", "accepted_output_modes"]);
     let modes: Vec<_> = modes.and_then(Value::as_array).into_iter().flatten().collect();
@@ -239,7 +241,7 @@ fn is_text_only(configuration: &Value) -> bool {
     !modes.is_empty() && !modes.iter().any(takes_data)
 }
 
-/// Reads a configuration of notifications, of either version.
+/// Parses a configuration of push notifications, of either version.
 pub(super) fn push_config(config: &Value) -> Result<PushNotificationConfig, Error> {
     let url = text(config, &["url"])
         .ok_or_else(|| error::invalid_params("`url` must say where to send notifications"))?;
@@ -263,8 +265,8 @@ pub(super) fn push_config(config: &Value) -> Result<PushNotificationConfig, Erro
     })
 }
 
-/// The settings in the first of these that has some: under the extension's URI, under its older
-/// name, or bare.
+/// Returns the settings from the first object that has any: under the extension's URI, under its older name,
+/// or bare.
 pub(super) fn settings(metadata: &[Option<&Value>]) -> Result<AgentSettings, Error> {
     let mut places = metadata.iter().flatten().flat_map(|metadata| {
         let entries = metadata.as_object().into_iter().flatten();
@@ -275,7 +277,7 @@ pub(super) fn settings(metadata: &[Option<&Value>]) -> Result<AgentSettings, Err
     found.transpose().map(Option::unwrap_or_default)
 }
 
-/// The settings that an object is, if it is any.
+/// Returns the settings in an object; `None` if it has none.
 pub(super) fn settings_in(object: &Value) -> Result<Option<AgentSettings>, Error> {
     let workspace = text(object, &["workspacePath", "workspace_path"]).map(PathBuf::from);
     let auto_execute = field(object, &["autoExecute", "auto_execute"]).and_then(Value::as_bool);
@@ -291,8 +293,8 @@ pub(super) fn settings_in(object: &Value) -> Result<Option<AgentSettings>, Error
     }))
 }
 
-/// Reads the names of the tools that a session may use. A list that cannot be read is an error: what was meant as a
-/// limit must not be none.
+/// Parses the names of the tools that a session may use. A list that cannot be parsed is an error, since a
+/// limit must not be dropped silently.
 fn tool_names(names: &Value) -> Result<Vec<String>, Error> {
     let name =
         |name: &Value| name.as_str().filter(|name| is_tool_name(name)).map(ToOwned::to_owned);
@@ -312,7 +314,7 @@ fn is_tool_name(name: &str) -> bool {
     !name.trim().is_empty() && name.len() <= MAX_TOOL_NAME_BYTES && !name.contains(is_part)
 }
 
-/// Reads parts. What is to be put beside the session is added to `files`.
+/// Parses the parts of a message. Files that are to be put beside the session are added to `files`.
 fn content(
     parts: &[Value],
     attachment_chars: usize,
@@ -343,15 +345,15 @@ fn content(
         prompt.extend(said);
         refusal = refusal.or(why.map(|why| unreadable(n, &why)));
     }
-    // A text beside an answer is a remark on it, and the answer says all that counts.
+    // A text beside an answer is only a remark, so it is ignored.
     if !answers.is_empty() {
         return Ok(SentContent::Answers(answers));
     }
-    // A part that cannot be taken is named in the prompt. It refuses the message only if nothing else is said.
+    // The prompt names each part that cannot be used. The message is refused only if it says nothing else.
     refusal.filter(|_| !says_something).map_or(Ok(SentContent::Prompt(prompt)), Err)
 }
 
-/// Returns the words or the data of a part.
+/// Returns the text or the data of a part as a text for the prompt; `None` for other parts.
 fn words(part: &Value) -> Option<PromptPart> {
     let kind = text(part, &["kind", "type"]);
     let said = field(part, &["text"]).and_then(Value::as_str);
@@ -385,7 +387,7 @@ fn unreadable(n: usize, what_to_do: &str) -> Error {
     Error::new(error::CONTENT_TYPE_NOT_SUPPORTED, message)
 }
 
-/// The answer that data is, if it is one.
+/// Returns the answer to a question that the data contains, if any.
 fn confirmation(data: &Value) -> Result<Option<ConfirmationAnswer>, Error> {
     let Some(call) = text(data, &["tool_call_id", "toolCallId", "callId"]) else { return Ok(None) };
     let option = text(data, &["selected_option_id", "selectedOptionId", "outcome"]);

@@ -1,4 +1,4 @@
-//! Parameters of calls, read once into types; messages are in `read`.
+//! Parameters of calls, parsed into types. Messages are in `read`.
 
 use serde_json::Value;
 
@@ -7,11 +7,11 @@ use super::read::{self, AgentSettings};
 use tandem_wire::a2a::{TaskPushNotificationConfig, error};
 use tandem_wire::jsonrpc::Error;
 
-/// Number of tasks of a page, unless the client says, and at most.
+/// Default and maximum number of tasks on a page.
 pub(super) const PAGE: usize = 50;
 pub(super) const LARGEST_PAGE: usize = 100;
 
-/// States that a task can have; ours have only the first six.
+/// States that a task can have in the protocol. This server uses only the first six.
 const STATES: [&str; 9] = [
     "submitted",
     "working",
@@ -24,21 +24,21 @@ const STATES: [&str; 9] = [
     "unknown",
 ];
 
-/// Session that a call is about, by its task or by itself.
+/// Session that a call names, by its task or by its context.
 pub(super) struct SessionId<'a> {
     pub(super) task: Option<&'a str>,
     pub(super) context: Option<&'a str>,
 }
 
 impl<'a> SessionId<'a> {
-    /// Returns the id of the context, if there is one: that of a turn's task begins with it.
+    /// Returns the id of the context. The id of a turn's task begins with it.
     pub(super) fn id(&self) -> Option<&'a str> {
         let of_task = |task: &'a str| task.rsplit_once('.').map_or(task, |(context, _)| context);
         self.task.map(of_task).or(self.context).filter(|id| !id.is_empty())
     }
 }
 
-/// Returns the session that the parameters of any call but a message name.
+/// Returns the session that the parameters of a call name. Messages name it in other fields.
 pub(super) fn named(params: &Value) -> SessionId<'_> {
     SessionId {
         task: text(params, &["taskId", "task_id", "id"]),
@@ -49,7 +49,7 @@ pub(super) fn named(params: &Value) -> SessionId<'_> {
 /// Parameters of `tasks/get`.
 pub(super) struct GetTask {
     pub(super) id: String,
-    /// Maximum number of messages of the history.
+    /// Maximum number of messages of the history in the response.
     pub(super) history: Option<usize>,
 }
 
@@ -63,7 +63,7 @@ impl GetTask {
 /// Parameters of `tasks/resubscribe`.
 pub(super) struct Subscribe {
     pub(super) id: String,
-    /// Event that the client has seen last.
+    /// The last event that the client has seen.
     pub(super) last_event: Option<String>,
 }
 
@@ -78,17 +78,17 @@ impl Subscribe {
 
 /// Parameters of `tasks/list`.
 pub(super) struct ListTasks {
-    /// Conversation whose tasks are listed; of all, if there is none.
+    /// Context whose tasks are listed; `None` for all contexts.
     pub(super) context: Option<String>,
-    /// State of the tasks, in the words of 0.3.
+    /// State of the listed tasks, spelled as in 0.3.
     pub(super) state: Option<String>,
-    /// Time since which they have changed.
+    /// Time since which the listed tasks have changed.
     pub(super) after: Option<jiff::Timestamp>,
-    /// Number of tasks of a page.
+    /// Number of tasks on a page.
     pub(super) size: usize,
-    /// Number of tasks of the pages before.
+    /// Number of tasks on the pages before this one.
     pub(super) from: usize,
-    /// Maximum number of messages of each history.
+    /// Maximum number of messages in each history.
     pub(super) history: usize,
     pub(super) artifacts: bool,
 }
@@ -121,7 +121,7 @@ impl ListTasks {
     }
 }
 
-/// Returns the state that a client names, in the words of 0.3.
+/// Returns the state that a client names, spelled as in 0.3.
 fn state(name: &str) -> String {
     name.trim_start_matches("TASK_STATE_").to_lowercase().replace('_', "-")
 }
@@ -142,7 +142,7 @@ pub(super) struct PushName {
 }
 
 impl PushName {
-    /// Reads the name: in 0.3 `id` is the task's, in 1.0 the configuration's.
+    /// Parses the name. In 0.3, `id` is the task's id; in 1.0, it is the configuration's id.
     pub(super) fn read(params: &Value) -> Result<Self, Error> {
         let in_03 = ["pushNotificationConfigId", "push_notification_config_id"];
         let (task, id) = match text(params, &["taskId", "task_id"]) {
@@ -159,13 +159,13 @@ pub(super) fn push_task(params: &Value) -> Result<String, Error> {
     text(params, &["taskId", "task_id"]).map_or_else(|| task_id(params), |id| Ok(id.to_owned()))
 }
 
-/// Returns the task that a call names.
+/// Returns the id of the task that a call names.
 pub(super) fn task_id(params: &Value) -> Result<String, Error> {
     let id = text(params, &["id", "taskId", "task_id"]).map(ToOwned::to_owned);
     id.ok_or_else(|| error::invalid_params("`id` must be the id of a task"))
 }
 
-/// Session that a call for commands names, and the settings for one that is begun.
+/// Session that a call for commands names, and settings for a session that the call begins.
 pub(super) struct SessionName {
     pub(super) task: Option<String>,
     pub(super) context: Option<String>,

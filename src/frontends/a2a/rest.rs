@@ -1,4 +1,4 @@
-//! The endpoints of the first server of this kind (`a2a-server.md`, "API endpoints").
+//! HTTP endpoints of the first server of this kind (`a2a-server.md`, "API endpoints").
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use tandem_serve::principals::{Principal, WATCH};
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
 
-/// Routes of these endpoints.
+/// Returns the routes of these endpoints.
 pub(super) fn routes() -> Router<Arc<A2aServer>> {
     Router::new()
         .route("/tasks", post(create))
@@ -34,12 +34,12 @@ pub(super) fn routes() -> Router<Arc<A2aServer>> {
         .route("/executeCommand", post(execute))
 }
 
-/// Answers a request for which there is no route.
+/// Handles a request for which there is no route.
 pub(super) async fn not_found() -> Response {
     json_response(StatusCode::NOT_FOUND, &json!({ "error": "Not found" }))
 }
 
-/// `POST /tasks`: a session with these settings; answered by the id of its task.
+/// Handles `POST /tasks`: creates a session with the given settings, and responds with the id of its task.
 async fn create(
     State(server): State<Arc<A2aServer>>,
     Extension(principal): Extension<Principal>,
@@ -68,7 +68,7 @@ async fn create(
     }
 }
 
-/// `GET /tasks/ID/metadata`.
+/// Handles `GET /tasks/ID/metadata`.
 async fn describe(
     State(server): State<Arc<A2aServer>>,
     Extension(principal): Extension<Principal>,
@@ -87,13 +87,13 @@ async fn describe(
     }
 }
 
-/// `GET /listCommands`.
+/// Handles `GET /listCommands`.
 async fn list_commands(State(server): State<Arc<A2aServer>>) -> Response {
     let shared = server.contexts.shared().and_then(|context| context.here());
     json_response(StatusCode::OK, &commands::listed(&server.commands, shared))
 }
 
-/// `POST /executeCommand`.
+/// Handles `POST /executeCommand`.
 async fn execute(
     State(server): State<Arc<A2aServer>>,
     Extension(principal): Extension<Principal>,
@@ -111,7 +111,7 @@ async fn json_body(server: &A2aServer, request: Request) -> Result<Value, Respon
     serde_json::from_slice(&body).map_err(|err| bad(&err.to_string()))
 }
 
-/// Returns the response to what is refused.
+/// Returns the response to a request that failed with an error.
 fn refusal(error: &Error) -> Response {
     let after = error.data.as_ref().and_then(|data| data.get("retryAfterSeconds")?.as_u64());
     let status = match error.code {
@@ -130,8 +130,8 @@ fn bad(why: &str) -> Response {
     json_response(StatusCode::BAD_REQUEST, &json!({ "error": why }))
 }
 
-/// `GET /tasks/metadata`: by id, a page at a time. `pageSize`: how many; `pageToken`: the last id of
-/// the page before, as its headers say it.
+/// Handles `GET /tasks/metadata`: lists the tasks by id, one page at a time. `pageSize`: number of tasks;
+/// `pageToken`: the last id of the previous page, which that page's headers contain.
 async fn page(
     State(server): State<Arc<A2aServer>>,
     Extension(principal): Extension<Principal>,
@@ -163,7 +163,7 @@ async fn page(
             body.push(',');
         }
         body.push_str(&metadata(context).to_string());
-        // There is much of it: others have their turn in between.
+        // The metadata may be large, so other tasks of the runtime get their turn in between.
         tokio::task::yield_now().await;
     }
     body.push(']');
@@ -183,7 +183,7 @@ async fn page(
     response
 }
 
-/// Text as it stands in a query.
+/// Returns a text in the form that it has in a query.
 fn escaped(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
@@ -191,7 +191,7 @@ fn escaped(text: &str) -> String {
 /// Header that names the next page.
 const NEXT_PAGE: HeaderName = HeaderName::from_static("x-next-page-token");
 
-/// `a2a-server.md`, "Task metadata".
+/// Returns the metadata of a session's task (`a2a-server.md`, "Task metadata").
 fn metadata(context: &SessionContext) -> Value {
     let session = context.here();
     let tools = session.map(Session::tools);
@@ -231,7 +231,8 @@ fn server(server: &ServerStatus) -> Value {
 }
 
 impl A2aServer {
-    /// Runs the command that a body names.
+    /// Runs the command that a body names, and returns its output, or its stream if the command asks the
+    /// model.
     pub(super) async fn execute_command(&self, body: &Value, caller: &CallOrigin) -> Response {
         let named = match SessionName::read(body) {
             Ok(named) => named,
@@ -249,14 +250,14 @@ impl A2aServer {
         }
         events.end().await;
         let said = context.story(|story| story.turn(turn).map(|turn| turn.answers.join("\n")));
-        // Without a name, nobody knows of the session that was begun.
+        // The session was begun for this command alone, and no client can name it.
         if named.task.is_none() && named.context.is_none() {
             self.contexts.forget(&context).await;
         }
         json_response(StatusCode::OK, &json!({ "name": name, "data": said.unwrap_or_default() }))
     }
 
-    /// Begins the command that a body names, in the session where that is to be.
+    /// Starts the command that a body names, in the session that the body names, or in a new one.
     pub(super) async fn begin_command(
         &self,
         body: &Value,

@@ -1,4 +1,4 @@
-//! Results of a turn beside its answer: its plan, and the files that it has changed.
+//! Results of a turn in addition to its answer: its plan and its changed files.
 
 use std::collections::BTreeMap;
 use std::panic;
@@ -13,19 +13,19 @@ use tandem_agent::session::{FileDiff, ResultContent, Todo, TodoStatus, TurnId};
 use tandem_content::visible::visible_line;
 use tandem_wire::a2a::{Artifact, FilePart, Part};
 
-/// Maximum number of files of a turn that are results.
+/// Maximum number of changed files among the results of a turn.
 const MAX_FILES: usize = 100;
 
-/// Maximum size of a file whose whole content goes with its diff.
+/// Maximum size in bytes of a file whose whole content is sent with its diff.
 const MAX_CONTENT_BYTES: usize = 64 << 10;
 
-/// Maximum size of a file, before and after, of which there is a diff.
+/// Maximum size in bytes of a file, before and after its change, for which a diff is made.
 const MAX_COMPARED_BYTES: usize = 4 << 20;
 
-/// Maximum size of a diff; of a longer one the end is left out.
+/// Maximum size of a diff in bytes; the end of a longer diff is cut off.
 const MAX_DIFF_BYTES: usize = 256 << 10;
 
-/// The plan of a turn that has ended, and the files that it has changed, before they are compared.
+/// Plan and changed files of an ended turn, before the files are compared.
 pub(super) struct TurnChanges {
     calls: ResultCalls,
     /// The directory that the session works in.
@@ -41,13 +41,13 @@ impl TurnChanges {
         self.calls.is_empty()
     }
 
-    /// Returns the plan, and a diff of each changed file, as artifacts. Blocks if there are any: reads the log and
-    /// compares files.
+    /// Returns the plan and the diffs of the changed files, as artifacts. Blocks if there are any, since it
+    /// reads the log and compares files.
     pub(super) fn artifacts(self) -> Vec<Artifact> {
         artifacts(self.calls, &self.directory)
     }
 
-    /// Returns the artifacts, made on a thread for work that blocks.
+    /// Returns the artifacts, made on a thread for blocking work.
     pub(super) async fn artifacts_off_thread(self) -> Vec<Artifact> {
         if self.is_empty() {
             return Vec::new();
@@ -56,8 +56,8 @@ impl TurnChanges {
     }
 }
 
-/// Returns what was made off the runtime's thread, or nothing if the runtime shuts down: no client is left to see the
-/// difference. A panic goes on here.
+/// Returns the output of work off the runtime's thread, or an empty one if the runtime shuts down, since then
+/// no client is left to notice. A panic of the work is resumed here.
 pub(super) fn made_or_empty<T: Default>(made: Result<T, JoinError>) -> T {
     made.unwrap_or_else(|error| match error.try_into_panic() {
         Ok(panicked) => panic::resume_unwind(panicked),
@@ -87,7 +87,7 @@ fn artifacts(calls: ResultCalls, directory: &Path) -> Vec<Artifact> {
     plan.into_iter().chain(changed.map(|diff| file(&diff, directory))).collect()
 }
 
-/// Returns the todo list as a file.
+/// Returns the plan as a Markdown file.
 fn plan(todos: &[Todo]) -> Artifact {
     let line = |todo: &Todo| {
         let (mark, remark) = match todo.status {
@@ -104,7 +104,7 @@ fn plan(todos: &[Todo]) -> Artifact {
     Artifact { artifact_id: "plan".to_owned(), name: "plan".to_owned(), parts: vec![part] }
 }
 
-/// Returns a changed file: its diff, and its content if that is short.
+/// Returns the artifact of a changed file: its diff, and its content if that is short.
 fn file(diff: &FileDiff, directory: &Path) -> Artifact {
     let path = Path::new(&diff.path);
     let name = path.strip_prefix(directory).unwrap_or(path).display().to_string();
@@ -121,7 +121,7 @@ fn file(diff: &FileDiff, directory: &Path) -> Artifact {
     Artifact { artifact_id: format!("file:{name}"), name, parts }
 }
 
-/// Returns a diff without what is beyond its maximum size.
+/// Returns a diff, cut at a line end if it is too long.
 fn cut(mut diff: String) -> String {
     if diff.len() > MAX_DIFF_BYTES {
         let lines = &diff[..diff.floor_char_boundary(MAX_DIFF_BYTES)];
@@ -146,7 +146,7 @@ mod tests {
         FileDiff { path: path.to_owned(), old: old.map(Arc::from), new: Arc::from(new) }
     }
 
-    /// Returns names and contents of the files of an artifact.
+    /// Returns the names and contents of an artifact's files.
     fn files(artifact: &Artifact) -> Vec<(String, String)> {
         let file = |part: &Part| match part {
             Part::File(file) => {

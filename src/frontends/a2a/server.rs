@@ -1,4 +1,4 @@
-//! State of the server: its sessions, limits and what it remembers of callers.
+//! State of the A2A server: its sessions, its limits, and its memory of callers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,60 +33,62 @@ use tandem_wire::jsonrpc::Error;
 
 /// Limits and permissions of the server.
 pub struct ServerOptions {
-    /// The network in which the server is.
+    /// Options for the network around the server.
     pub network: NetworkOptions,
-    /// Ways in which callers show who they are.
+    /// Ways in which callers can show their identity.
     pub access: AccessOptions,
-    /// `true` if notifications may be sent to this machine.
+    /// `true` if notifications may be sent to addresses of this machine.
     pub webhook_loopback: bool,
-    /// `true` if clients' MCP servers may be on this machine and in private networks, as they
-    /// always may for a session that is shared.
+    /// `true` if MCP servers of clients may be on this machine and in private networks. For a shared session
+    /// they always may.
     pub private_servers: bool,
-    /// Bytes of a request's body, and of a frame.
+    /// Maximum size in bytes of a request's body, and of a WebSocket frame.
     pub body: usize,
-    /// Maximum number of characters of a text that a client attaches to a message.
+    /// Maximum number of characters of a text file that a client attaches to a message.
     pub attachment_chars: usize,
     /// Maximum number of connections.
     pub connections: usize,
-    /// Maximum number of requests under way.
+    /// Maximum number of requests at the same time.
     pub requests: usize,
-    /// Maximum number of requests of an address within a minute that are refused for want of a valid token, and
-    /// told why.
+    /// Maximum number of requests without a valid token that an address may make in a minute and that are
+    /// refused with the reason.
     pub refused_requests: usize,
-    /// Maximum number of requests under way on one connection of HTTP/2.
+    /// Maximum number of requests at the same time on one HTTP/2 connection.
     pub streams: usize,
-    /// Time after a turn's end for which its message, sent again without naming a session, is a retry.
+    /// Time after a turn's end during which its message, sent again without naming a session, counts as a
+    /// retry.
     pub retry: Duration,
-    /// Maximum time for a client to send the head of a request.
+    /// Maximum time for a client to send the headers of a request.
     pub head_time: Duration,
-    /// Maximum time for which a client takes nothing of what it is sent.
+    /// Maximum time that a write waits for a client that does not read.
     pub patience: Duration,
-    /// Time that a WebSocket may be silent before its client is asked for a sign of life.
+    /// Time without traffic after which a WebSocket's client is pinged.
     pub ping: Duration,
-    /// Time that the client has for that sign of life.
+    /// Maximum time for the client to answer a ping.
     pub pong: Duration,
-    /// Serves an ACP client on a WebSocket, if there is a session for it.
+    /// Function that serves an ACP client over a WebSocket; `None` if the server has no session for such
+    /// clients.
     pub acp: Option<ServeAcp>,
-    /// `true` if MCP servers that are programs may be started for clients.
+    /// `true` if clients may have the server start MCP servers that are programs.
     pub programs: bool,
-    /// The audit log, if one is wanted.
+    /// Options of the audit log; `None` for no log.
     pub audit: Option<AuditOptions>,
-    /// Key that signs the agent card, if it is to be signed.
+    /// Key for the signature of the agent card; `None` if the card is not signed.
     pub card_key: Option<CardKey>,
-    /// Amounts that each principal may use.
+    /// Limits on the use by each principal.
     pub quotas: Quotas,
-    /// Number of connections there are.
+    /// Number of open connections, published here by the server.
     pub connected: watch::Sender<usize>,
-    /// Figures of the server, if somebody reads them.
+    /// Metrics of the server; `None` if they are not collected.
     pub metrics: Option<Arc<Metrics>>,
-    /// Health of the store of the sessions.
+    /// Health of the sessions' store.
     pub store_health: StoreHealth,
 }
 
-/// Serves an ACP client at the other end of a stream, one message a line.
+/// Function that serves an ACP client at the other end of a stream, with one message per line.
 pub type ServeAcp = Arc<dyn Fn(DuplexStream, Origin) -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// Signals for a server to end: one to begin nothing new, and one to end what runs.
+/// Signals for a server to end: one to begin nothing new, and one to stop running turns.
 #[derive(Clone, Default)]
 pub struct Ending {
     pub(super) drain: CancellationToken,
@@ -94,12 +96,12 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// From now on nothing new begins. The server ends when what runs has ended.
+    /// Makes the server begin nothing new. The server ends when the running turns have ended.
     pub fn drain(&self) {
         self.drain.cancel();
     }
 
-    /// Ends what runs.
+    /// Makes the server stop the running turns and end.
     pub fn now(&self) {
         self.now.cancel();
     }
@@ -109,7 +111,7 @@ impl Ending {
     }
 }
 
-/// A server.
+/// The state that all parts of the server share.
 pub(super) struct A2aServer {
     pub(super) principals: Arc<Principals>,
     pub(super) audit: Arc<Audit>,
@@ -119,31 +121,31 @@ pub(super) struct A2aServer {
     pub(super) webhooks: Webhooks,
     pub(super) commands: Registry,
     pub(super) network: ServerNetwork,
-    /// Time at which the server began, as HTTP writes it.
+    /// Start time of the server, in the format of HTTP dates.
     pub(super) begun: String,
-    /// Number of callers that there have been.
+    /// Number of callers so far, from which each caller gets a number.
     pub(super) clients: AtomicU64,
-    /// Number of connections that are a WebSocket.
+    /// Number of connections that are an open WebSocket.
     pub(super) sockets: watch::Sender<usize>,
-    /// The requests without a valid token.
+    /// Counts of the requests without a valid token.
     pub(super) refusals: Refusals,
     pub(super) in_flight: Semaphore,
     pub(super) messages: Messages,
     pub(super) ending: Ending,
-    /// Fires when nothing more happens: streams tell what there is, and end.
+    /// Token that is cancelled when no more events come: streams then deliver the rest and end.
     pub(super) over: CancellationToken,
 }
 
-/// Origin of a call.
+/// A caller and the circumstances of its call.
 #[derive(Clone)]
 pub(super) struct CallOrigin {
     pub(super) origin: Origin,
     pub(super) principal: Principal,
-    /// Event that the caller has seen last, if it said so outside of the call.
+    /// The last event that the caller has seen, if the caller has told it in a header.
     pub(super) last_event: Option<String>,
-    /// Place of the caller in a trace, if it said so.
+    /// Trace context of the caller, if it sent one.
     pub(super) trace: TraceContext,
-    /// Key of the order that the call is, if it was made at another node.
+    /// Key of the order, if the call came from another node.
     pub(super) order: Option<String>,
 }
 
@@ -155,12 +157,12 @@ impl CallOrigin {
 }
 
 impl A2aServer {
-    /// Returns the state on which it depends whether the server takes requests.
+    /// Returns the state that decides whether the server takes requests.
     pub(super) fn health(&self) -> ServerHealth {
         ServerHealth { ending: self.ending.clone(), store: self.options.store_health.clone() }
     }
 
-    /// Reads a message.
+    /// Parses a message.
     pub(super) fn received(
         &self,
         form: MessageForm,
@@ -169,9 +171,9 @@ impl A2aServer {
         ReceivedMessage::read(form, params, self.options.attachment_chars)
     }
 
-    /// Loads the session that a call is about, if it is stored and not loaded, and goes on with its
-    /// notifications: the one place for it. One that another node has is followed. The session stays loaded
-    /// as long as the caller holds it.
+    /// Loads the session of a call, if it is stored and not loaded, and resumes its push notifications. A
+    /// session that another node owns is followed. The session stays loaded as long as the caller holds it.
+    /// This is the only place where calls load sessions.
     pub(super) async fn load(
         &self,
         principal: &Principal,
@@ -180,7 +182,7 @@ impl A2aServer {
         let Some(id) = named.id() else { return Ok(None) };
         let visible = self.contexts.of(principal);
         if self.ending.draining() {
-            // What is let go is for others.
+            // While the server ends, it must not load sessions that other processes may take.
             let open = visible.get(id);
             if let Some(context) = &open {
                 visible.caught_up(context).await?;
@@ -189,6 +191,7 @@ impl A2aServer {
         }
         let open = visible.load_caught_up(id).await?;
         if let Some(context) = &open {
+            // The server may have begun to end during the load.
             if self.ending.draining()
                 && let Ok(session) = context.session()
             {
@@ -199,8 +202,8 @@ impl A2aServer {
         Ok(open)
     }
 
-    /// Loads the sessions in which turns were interrupted, so that their clients are notified of that
-    /// although nobody asks.
+    /// Loads the sessions in which turns were interrupted, so that their clients are notified of the
+    /// interruption without asking.
     pub(super) async fn notify_interrupted(&self) {
         for id in self.contexts.of(&Principal::Operator).interrupted().await {
             let named = SessionId { task: None, context: Some(&id) };
@@ -210,7 +213,7 @@ impl A2aServer {
         }
     }
 
-    /// Returns the origin of a request.
+    /// Returns the caller of a request.
     pub(super) fn caller(&self, headers: &HeaderMap, principal: Principal) -> CallOrigin {
         let number = self.clients.fetch_add(1, Ordering::Relaxed) + 1;
         let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
@@ -222,7 +225,7 @@ impl A2aServer {
         CallOrigin { origin, principal, last_event, trace, order: None }
     }
 
-    /// Refuses what would begin a turn when the agent ends.
+    /// Fails if the server is ending, so that no new turn begins.
     pub(super) fn check_open(&self) -> Result<(), Error> {
         if self.ending.draining() {
             let why = "nothing new begins, because the agent ends";
@@ -232,7 +235,7 @@ impl A2aServer {
     }
 }
 
-/// Returns the place in a trace that the headers of a request name.
+/// Returns the trace context in the headers of a request.
 pub(super) fn trace(headers: &HeaderMap) -> TraceContext {
     TraceContext::read(|name| headers.get(name)?.to_str().ok())
 }

@@ -1,5 +1,5 @@
-//! The MCP servers that a client brings with its settings: what only it knows comes through them
-//! (RFC 3.2, "Initialization & Configuration", and 4).
+//! MCP servers that a client adds by its settings, through which it offers tools of its own (RFC 3.2,
+//! "Initialization & Configuration", and 4).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use super::fields;
 use tandem_agent::session::{Program, ServerConfig, ServerReach, Session};
 use tandem_net::Reach;
 
-/// Origin of the servers that clients name, in words.
+/// Description of the servers' origin, for people.
 const FROM: &str = "an A2A client";
 
-/// A server, as Gemini's settings have it.
+/// An MCP server in the format of Gemini CLI's settings.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Brought {
@@ -30,7 +30,7 @@ struct Brought {
     url: Option<String>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
-    /// Milliseconds.
+    /// Timeout in milliseconds.
     timeout: Option<u64>,
     #[serde(alias = "include_tools")]
     include_tools: Option<Vec<String>>,
@@ -39,8 +39,8 @@ struct Brought {
     description: Option<String>,
 }
 
-/// The servers among a client's settings. Of one that cannot be read it is said why wherever
-/// servers are listed.
+/// Returns the MCP servers in a client's settings. A server that cannot be parsed is included with the
+/// reason, which lists of servers show.
 pub(super) fn brought(settings: &Value) -> Vec<ServerConfig> {
     let servers =
         fields::field(settings, &["mcpServers", "mcp_servers"]).and_then(Value::as_object);
@@ -78,16 +78,17 @@ impl Brought {
     }
 }
 
-/// The servers that clients may bring.
+/// Permissions for MCP servers of clients.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Allowed {
-    /// Programs, too, which are started for them.
+    /// `true` if servers that are programs are allowed; the agent starts them.
     pub(super) programs: bool,
-    /// Reach of requests to the other servers.
+    /// Reach of requests to servers over HTTP.
     pub(super) reach: Reach,
 }
 
-/// Takes them over, as far as they are allowed.
+/// Adds a client's MCP servers to a session. Servers that are not allowed are added with the reason, and do
+/// not start.
 pub(super) fn add(servers: &[ServerConfig], session: &Session, allowed: Allowed) {
     let root = session.roots().first().cloned().unwrap_or_default();
     let servers = servers.iter().cloned().map(|mut server| {

@@ -1,4 +1,4 @@
-//! A stream of events as the body of a response: Server-Sent Events (spec 3.3.3).
+//! Server-Sent Events: a stream of events as the body of a response (spec 3.3.3).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,15 +15,15 @@ use super::subscription::{REVOKED, Subscription};
 use tandem_wire::a2a::v1;
 use tandem_wire::jsonrpc::{Envelope, Error};
 
-/// Maximum silence before a comment is sent: some clients hang up after five seconds of silence.
+/// Maximum silence before a comment is sent. Some clients disconnect after five seconds of silence.
 const ALIVE: Duration = Duration::from_secs(2);
 
-/// Number of bytes from which on a packet takes no further event.
+/// Size in bytes from which on a packet takes no further event.
 const PACKET: usize = 16 << 10;
 
-/// The response; it ends with the stream, when nothing more happens, or when its reader is not served
-/// any more, which is its last event then. Each event is a response to the call of this id; without an id it
-/// stands by itself.
+/// Returns the response with the stream as its body. It ends with the stream, with the server, or with an
+/// error event when its reader's token is revoked or the session is no longer shared. Each event is a
+/// JSON-RPC response to the call of this id; without an id, events have no envelope.
 pub(super) fn response(id: Option<String>, events: Subscription, server: &A2aServer) -> Response {
     let (over, principals) = (server.over.clone(), Arc::clone(&server.principals));
     let counted = server.options.metrics.as_ref().map(|metrics| metrics.client("sse"));
@@ -54,7 +54,7 @@ pub(super) fn response(id: Option<String>, events: Subscription, server: &A2aSer
     (headers, Body::from_stream(body)).into_response()
 }
 
-/// The next events, or a sign of life; nothing at the end.
+/// Waits for the next events, or returns a comment after some silence; `None` at the end.
 async fn next_packet(
     id: Option<&str>,
     events: &mut Subscription,
@@ -64,7 +64,7 @@ async fn next_packet(
     match over.run_until_cancelled(next).await {
         Some(Ok(Some(first))) => Some(packet(id, first, events)),
         Some(Ok(None)) => None,
-        // A comment: nobody reads it, and everybody sees that somebody is there.
+        // Clients ignore a comment, but see that the connection is alive.
         Some(Err(_)) => Some(Bytes::from_static(b": alive\n\n")),
         None => {
             let first = events.next_past().await?;
@@ -73,7 +73,7 @@ async fn next_packet(
     }
 }
 
-/// This event and those that are there already.
+/// Returns this event and those that are ready, as one packet.
 fn packet(id: Option<&str>, first: Bytes, events: &mut Subscription) -> Bytes {
     let mut packet = Vec::with_capacity(first.len() + id.map_or(0, str::len) + 48);
     let mut next = Some(first);
@@ -89,7 +89,7 @@ fn packet(id: Option<&str>, first: Bytes, events: &mut Subscription) -> Bytes {
     packet.into()
 }
 
-/// The error that ends a stream, as clients of its version read it.
+/// Returns the error event that ends a stream, in the form of the client's version.
 fn last_words(id: Option<&str>, error: &Error, dialect: Dialect) -> Vec<u8> {
     let error = dialect.error(error.clone());
     let mut event = if dialect == Dialect::V1 { Vec::new() } else { b"event: error\n".to_vec() };
@@ -102,7 +102,7 @@ fn last_words(id: Option<&str>, error: &Error, dialect: Dialect) -> Vec<u8> {
     event
 }
 
-/// An error in place of a stream, as clients of 0.3 read it.
+/// Returns an error response in place of a stream, in the form of 0.3.
 pub(super) fn error(id: &str, error: &Error) -> Response {
     let body = last_words(Some(id), error, Dialect::V03);
     ([(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")], body).into_response()

@@ -1,7 +1,7 @@
-//! A2A's view of a session's log: the projection that every front end starts from, and the task
-//! records that only A2A needs.
+//! A2A's view of a session's log: the projection that every front end uses, and the task records that only
+//! A2A needs.
 //!
-//! One more reader of the log: it folds each event in once, however often it is asked.
+//! A story is one more reader of the log. It folds in each event once, however often it is queried.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -17,11 +17,11 @@ use tandem_agent::session::{
 use tandem_wire::a2a::TaskState;
 use tandem_wire::development_tool::AgentSettings;
 
-/// Number of events that are folded in before others have their turn.
+/// Number of events that are folded in before the task yields to others.
 const SLICE: usize = 256;
 
-/// Folds in what happens as it happens, so that little is left for whoever looks: a long log that
-/// is folded in at once holds up everybody. Runs until it is dropped.
+/// Folds in events as they come, so that queries find little left to fold in: a long log that is folded in at
+/// once would block the runtime's thread. Never returns.
 pub(super) async fn keep_up(story: Arc<Mutex<Story>>, mut log: Reader) {
     loop {
         log.ready().await;
@@ -39,31 +39,31 @@ pub(super) async fn keep_up(story: Arc<Mutex<Story>>, mut log: Reader) {
 pub(super) struct Story {
     log: Reader,
     projection: Projection,
-    /// Turns that are tasks of their own in 0.3, too.
+    /// Turns that are tasks of their own in 0.3 as well as in 1.0.
     own_tasks: HashSet<TurnId>,
-    /// The turn after whose end the session's task was cancelled (0.3: a task that has ended can be).
+    /// The turn after whose end the session's task was cancelled, which 0.3 allows for a task that has ended.
     canceled: Option<TurnId>,
-    /// The id that a client has chosen for the session.
+    /// The id that a client chose for the session.
     name: Option<String>,
     /// The directory that the session works in.
     directory: PathBuf,
-    /// The approval mode now.
+    /// The current approval mode.
     mode: Mode,
-    /// The only tools that the session may use, if they are limited.
+    /// The only tools that the session may use; `None` if all are allowed.
     tools: Option<Vec<String>>,
-    /// Push configurations, by task and configuration.
+    /// Push configurations, by the ids of their task and of the configuration.
     push: BTreeMap<String, PushConfig>,
-    /// The terminals that have sent a prompt, by their names.
+    /// The terminals that have sent a prompt, by name.
     terminals: HashMap<String, Terminal>,
     /// The turns that messages began, by the messages' ids.
     sent: HashMap<String, TurnId>,
-    /// Places where a repository has the files as each turn has left them.
+    /// Places in a repository that hold the files as each turn left them.
     saved: HashMap<TurnId, SavedPlace>,
-    /// Log indexes of the calls of each turn that have changed a file, or the plan.
+    /// Log indexes of the calls that have changed a file or the plan, by turn.
     results: HashMap<TurnId, Vec<usize>>,
 }
 
-/// The calls of one turn that have changed a file, or the plan, to be read from the log.
+/// The calls of one turn that have changed a file or the plan, to be read from the log.
 pub(super) struct ResultCalls {
     log: Reader,
     indexes: Vec<usize>,
@@ -74,7 +74,8 @@ impl ResultCalls {
         self.indexes.is_empty()
     }
 
-    /// Reads what the calls have changed, in their order. Old events are read from a file.
+    /// Reads the changes of the calls, in the order of the calls. Blocks where old events are read from a
+    /// spill file.
     pub(super) fn read(self) -> impl Iterator<Item = ResultContent> {
         let Self { mut log, indexes } = self;
         indexes.into_iter().filter_map(move |index| {
@@ -88,18 +89,18 @@ impl ResultCalls {
 /// A terminal that has attached to the session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Terminal {
-    /// Number that people are shown.
+    /// Number by which people are shown the terminal.
     pub(super) number: u64,
-    /// Number of prompts that were taken from it.
+    /// Number of prompts that were accepted from the terminal.
     pub(super) prompts: u64,
 }
 
-/// Returns `true` if a time is at most so long ago.
+/// Returns `true` if the time `at` is at most `window` ago.
 pub(super) fn is_within(window: Duration, at: Millis) -> bool {
     Millis::try_from(window.as_millis()).is_ok_and(|window| now().saturating_sub(at) <= window)
 }
 
-/// Returns what a call has changed, if that is a result of its turn: a file, or the plan.
+/// Returns the change of a call that counts as a result of its turn: a change of a file, or of the plan.
 fn result(event: &Event) -> Option<&ResultContent> {
     let Event::CallFinished { outcome: ToolOutcome::Done(output), .. } = event else { return None };
     let is_result =
@@ -107,7 +108,7 @@ fn result(event: &Event) -> Option<&ResultContent> {
     output.shown.as_ref().filter(is_result)
 }
 
-/// Returns the state of a turn's task.
+/// Returns the state of the task of a turn.
 fn state(turn: &TurnRecord) -> TaskState {
     match &turn.ended {
         Some((_, reason)) => ended_state(reason),
@@ -145,7 +146,7 @@ impl Story {
         }
     }
 
-    /// Reads a log that nothing is added to.
+    /// Reads a whole log that no events are added to any more.
     pub(super) async fn read(log: Reader) -> Self {
         let mut story = Self::new(log);
         loop {
@@ -158,13 +159,13 @@ impl Story {
         }
     }
 
-    /// Folds in what has happened since.
+    /// Folds in all events up to now.
     pub(super) fn catch_up(&mut self) -> &Self {
         while self.fold_next() {}
         self
     }
 
-    /// Folds in some of what has happened since.
+    /// Folds in at most [`SLICE`] events.
     fn fold_some(&mut self) {
         let _ = (0..SLICE).all(|_| self.fold_next());
     }
@@ -200,7 +201,7 @@ impl Story {
         self.name.as_deref()
     }
 
-    /// Returns the settings of the session that count.
+    /// Returns the current settings of the session.
     pub(super) fn settings(&self) -> AgentSettings {
         AgentSettings {
             workspace_path: self.directory.display().to_string(),
@@ -214,12 +215,12 @@ impl Story {
         &self.directory
     }
 
-    /// Returns where a repository has the files as a turn has left them, if it has them.
+    /// Returns the place in a repository that holds the files as a turn left them, if they were saved.
     pub(super) fn saved_at(&self, turn: TurnId) -> Option<&SavedPlace> {
         self.saved.get(&turn)
     }
 
-    /// Returns the calls of a turn that have changed a file, or the plan.
+    /// Returns the calls of a turn that have changed a file or the plan.
     pub(super) fn result_calls(&self, turn: TurnId) -> ResultCalls {
         let indexes = self.results.get(&turn).cloned().unwrap_or_default();
         ResultCalls { log: self.log.restarted(), indexes }
@@ -231,30 +232,30 @@ impl Story {
             return self.turn(turn).map_or(TaskState::Submitted, state);
         }
         let latest = self.projection.latest();
-        // Before any turn, it is the one of number 0 that was cancelled.
+        // A cancellation before the first turn is recorded for turn 0.
         if self.canceled == Some(latest.map_or(TurnId(0), |turn| turn.id)) {
             return TaskState::Canceled;
         }
         latest.map_or(TaskState::Submitted, state)
     }
 
-    /// Returns whether the last turn was interrupted by the end of its process.
+    /// Returns `true` if the last turn was interrupted by the end of its process.
     pub(super) fn was_interrupted(&self) -> bool {
         let ended = self.projection.latest().and_then(|turn| turn.ended.as_ref());
         ended.is_some_and(|(_, reason)| *reason == StopReason::Interrupted)
     }
 
-    /// Returns whether a turn is a task of its own in 0.3, too.
+    /// Returns `true` if a turn is a task of its own in 0.3, too.
     pub(super) fn is_own_task(&self, turn: TurnId) -> bool {
         self.own_tasks.contains(&turn)
     }
 
-    /// Returns the turn after whose end the session's task was cancelled last.
+    /// Returns the turn after whose end the session's task was last cancelled.
     pub(super) fn canceled(&self) -> Option<TurnId> {
         self.canceled
     }
 
-    /// Returns the push configurations, by task and configuration.
+    /// Returns the push configurations, by the ids of their task and of the configuration.
     pub(super) fn push(&self) -> &BTreeMap<String, PushConfig> {
         &self.push
     }
@@ -275,14 +276,15 @@ impl Story {
         turn.ended.is_some().then_some(turn.changed_at)
     }
 
-    /// Returns `true` if a turn runs or waits, or has ended within this time.
+    /// Returns `true` if the latest turn runs or waits, or ended at most `window` ago, or if there is no
+    /// turn.
     pub(super) fn is_recent(&self, window: Duration) -> bool {
         let is_recent =
             |turn: &TurnRecord| self.ended_at(turn.id).is_none_or(|at| is_within(window, at));
         self.projection.latest().is_none_or(is_recent)
     }
 
-    /// Returns the highest number that a terminal has.
+    /// Returns the highest number of a terminal; 0 if there is none.
     pub(super) fn last_terminal(&self) -> u64 {
         self.terminals.values().map(|terminal| terminal.number).max().unwrap_or(0)
     }
@@ -319,7 +321,7 @@ impl Story {
         }
     }
 
-    /// Counts the prompts of a terminal.
+    /// Notes the number of the prompt if it came from a terminal.
     fn count(&mut self, origin: &Origin, tags: &PromptTags) {
         let Origin::Attached(ClientName { name, number, .. }) = origin else { return };
         let terminal = self.terminals.entry(name.clone()).or_default();
@@ -335,7 +337,7 @@ impl Story {
                 self.push.insert(key.clone(), config.clone());
             }
             TaskEvent::PushConfigDeleted { key } => _ = self.push.remove(key),
-            // The session itself knows whose it is.
+            // The session itself keeps its owner, and the members with whom it is shared.
             TaskEvent::Owned { .. } | TaskEvent::Shared { .. } | TaskEvent::Unshared { .. } => {}
         }
     }
@@ -351,7 +353,7 @@ mod tests {
     use super::*;
     use tandem_agent::session::Log;
 
-    /// A log of one turn that has said much.
+    /// Returns a log of one turn with many chunks of text.
     fn long(chunks: usize) -> Log {
         let log = Log::in_memory();
         log.append(Event::TurnQueued {
@@ -375,7 +377,7 @@ mod tests {
         let mut before = 0;
         let mut polls = 0;
         while before < log.len() {
-            // Once, and it gives way.
+            // One poll folds in one slice, then the task yields.
             poll_fn(|cx| Poll::Ready(keeping.poll_unpin(cx).is_pending())).await;
             let now = story.lock().log.position();
             assert!(now > before && now - before <= SLICE, "{before} {now}");

@@ -1,4 +1,5 @@
-//! The stream of one turn: from a place in the log to where somebody else has to go on, or to its end.
+//! The stream of one turn: from a place in the log up to a question that the client has to answer, or to the
+//! turn's end.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,47 +16,51 @@ use tandem_serve::principals::Principal;
 use tandem_wire::a2a::{Task, error};
 use tandem_wire::jsonrpc::Error;
 
-/// Events that a stream is made of.
+/// Selection of the events that make up a stream.
 #[derive(Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a question of its own about the stream")]
 pub(super) struct Span {
     pub(super) turn: TurnId,
-    /// Turns before that one which the client has not seen to their ends. In 0.3 they are parts of the same task.
+    /// Earlier turns whose ends the client has not seen. In 0.3 they are parts of the same task.
     #[serde(default)]
     pub(super) earlier: BTreeSet<TurnId>,
-    /// The first entry of the log that counts.
+    /// Index of the first log entry of the stream.
     pub(super) from: usize,
-    /// From which entry on the stream may end: questions before are answered.
+    /// Index of the first log entry at which a question can end the stream. Questions before that are
+    /// answered.
     pub(super) ends_from: usize,
-    /// Event that the stream begins with, before those of the log. Another node is told it beside the span.
+    /// Event that the stream begins with, before those of the log. It is not serialized: another node gets it
+    /// beside the span.
     #[serde(skip)]
     pub(super) first: Option<Bytes>,
-    /// `true` if the stream begins with the task as it was begun.
+    /// `true` if the stream begins with the task as it was when it began.
     pub(super) describes: bool,
-    /// `true` if the stream begins with the task as it stands.
+    /// `true` if the stream begins with the current task.
     #[serde(default)]
     pub(super) stands: bool,
-    /// `true` if the beginning is all.
+    /// `true` if the stream ends after its first event.
     pub(super) over: bool,
-    /// `true` if the client is told again what it may have been told elsewhere.
+    /// `true` if the client may have been told of the stream before, in another response.
     pub(super) again: bool,
-    /// The event that the client has seen last: it and those before are left out.
+    /// The last event that the client has seen, as log index and frame number. It and the events before it
+    /// are left out.
     pub(super) after: Option<(usize, usize)>,
-    /// `true` if the stream goes on where somebody is asked, to the turn's end.
+    /// `true` if the stream continues past questions, to the turn's end.
     pub(super) to_the_end: bool,
-    /// `true` if the client has sent something else than an answer to what the turn asks, and is asked again.
+    /// `true` if the client sent something else than an answer to an open question, and the question is asked
+    /// again.
     #[serde(default)]
     pub(super) asked_back: bool,
-    /// `true` if the client takes text and no data.
+    /// `true` if the client accepts text, but no data.
     #[serde(default)]
     pub(super) text_only: bool,
-    /// `true` if the client wants that nothing is asked, and that does not count.
+    /// `true` if the client wanted to run without questions, and the server does not allow that.
     #[serde(default)]
     pub(super) auto_execute_refused: bool,
 }
 
 impl Span {
-    /// All that is still to come of a turn that was just begun.
+    /// Returns the span of all events to come of a turn that was just begun.
     pub(super) fn begun(turn: TurnId, from: usize, first: Option<Bytes>) -> Self {
         Self {
             turn,
@@ -75,7 +80,7 @@ impl Span {
         }
     }
 
-    /// Returns what has happened in a turn after a place, and what is to come.
+    /// Returns the span of a turn's events from a log index on, past and future.
     pub(super) fn since(context: &SessionContext, turn: TurnId, from: usize) -> Self {
         let ends_from = context.story(|story| {
             let asking = story.turn(turn).and_then(|turn| turn.questions.last());
@@ -86,15 +91,15 @@ impl Span {
         Self { ends_from, ..Self::begun(turn, from, None) }
     }
 
-    /// Returns whether a frame is part of the stream.
+    /// Returns `true` if a frame is part of the stream.
     pub(super) fn has(&self, frame: &Frame) -> bool {
         let answered = frame.end == StreamEnd::Question && frame.index < self.ends_from;
         let is_of_it = frame.turn == self.turn || self.earlier.contains(&frame.turn);
         is_of_it && !frame.echo && !answered && self.is_new(frame)
     }
 
-    /// Returns whether the stream ends with a frame. The turn's end ends the stream even if the
-    /// client has seen that end.
+    /// Returns `true` if the stream ends with a frame. The turn's end ends the stream even if the client has
+    /// seen that end already.
     pub(super) fn ends(&self, frame: &Frame) -> bool {
         match frame.end {
             StreamEnd::No => false,
@@ -103,9 +108,10 @@ impl Span {
         }
     }
 
-    /// Returns what the client is told of a frame.
+    /// Returns the bytes of a frame for this stream.
     pub(super) fn told(&self, frame: &Frame) -> Bytes {
-        // The frame ends other streams: of its turn alone, or up to a question. Does this one go on after it?
+        // A frame that ends other streams, those of its turn alone or up to a question, has a second form for
+        // streams that continue after it.
         let goes_on = match frame.end {
             StreamEnd::Turn => frame.turn != self.turn,
             StreamEnd::Question | StreamEnd::No => self.to_the_end,
@@ -114,26 +120,26 @@ impl Span {
         going_on.unwrap_or(&frame.json).clone()
     }
 
-    /// Returns whether a frame is one that the client has not seen yet.
+    /// Returns `true` if the client has not seen a frame yet.
     fn is_new(&self, frame: &Frame) -> bool {
         self.after.is_none_or(|after| (frame.index, frame.n) > after)
     }
 }
 
-/// A stream that has not begun to be read.
+/// A stream before it is read.
 pub(super) struct Streaming {
     pub(super) context: Arc<SessionContext>,
     pub(super) span: Span,
     pub(super) dialect: Dialect,
-    /// Outcome for the context that the client named, if that context was not known.
+    /// Outcome for the context that the client named, if the context was not known.
     pub(super) unknown: Option<UnknownContext>,
-    /// The principal who reads it.
+    /// The principal that reads the stream.
     pub(super) reader: Principal,
 }
 
 impl Streaming {
-    /// Waits until what the client is promised outlives the process, and describes the task that the
-    /// stream begins with. What is dropped while it waits has begun all the same.
+    /// Waits until the beginning of the stream's turn is durable, and makes the first event of the stream.
+    /// The turn has begun even if this future is dropped.
     pub(super) async fn promised(mut self) -> Self {
         self.context.synced().await;
         let (dialect, turn) = (self.dialect, self.span.turn);
@@ -160,22 +166,22 @@ impl Streaming {
     }
 }
 
-/// Reason for ending what is read by somebody who is not served any more.
+/// Reason for ending the streams of a client whose token was revoked.
 pub(super) const REVOKED: &str = "the token does not count any more";
 
-/// Returns the error for whoever reads a session that is not shared any more.
+/// Returns the error for the reader of a session that is not shared with the reader any more.
 pub(super) fn not_shared() -> Error {
     let message = "Task not found: the session is not shared with you any more";
     Error::new(error::TASK_NOT_FOUND, message)
 }
 
-/// Reads a stream.
+/// Reader of a stream.
 pub(super) struct Subscription {
     span: Span,
     follow: Follow,
     reader: Principal,
     ended: bool,
-    /// `true` if it has ended because the reader may not read it any more.
+    /// `true` if the stream has ended because the reader may not read the session any more.
     is_closed: bool,
 }
 
@@ -200,13 +206,14 @@ impl Subscription {
         &self.reader
     }
 
-    /// Returns the reason why the stream has ended, if it is not the end of what it tells of.
+    /// Returns the error that ended the stream; `None` if the stream has not ended, or has ended with its
+    /// last event.
     pub(super) fn closed(&self) -> Option<Error> {
         self.is_closed.then(not_shared)
     }
 
-    /// The next event; nothing at the end, or when another process has taken the session over, which
-    /// has the rest. Nothing is lost if it is dropped while it waits.
+    /// Waits for the next event, and returns it; `None` at the end, or if another process has taken the
+    /// session over, where the remaining events can be read. No event is lost if this future is dropped.
     pub(super) async fn next(&mut self) -> Option<Bytes> {
         if let Some(first) = self.span.first.take() {
             return Some(first);
@@ -225,7 +232,8 @@ impl Subscription {
         None
     }
 
-    /// Returns the next event of the entries that the log has already.
+    /// Returns the next event of the entries that are in the log already; waits only while its frame is being
+    /// made.
     pub(super) async fn next_past(&mut self) -> Option<Bytes> {
         if let Some(first) = self.span.first.take() {
             return Some(first);
@@ -239,7 +247,7 @@ impl Subscription {
         None
     }
 
-    /// Returns the next event, if it is made.
+    /// Returns the next event if its frame is made already, or can be made at once.
     pub(super) fn try_next(&mut self) -> Option<Bytes> {
         if let Some(first) = self.span.first.take() {
             return Some(first);
@@ -253,13 +261,13 @@ impl Subscription {
         None
     }
 
-    /// Waits for its end.
+    /// Reads the stream up to its end.
     pub(super) async fn end(mut self) {
         while self.next().await.is_some() {}
     }
 
     fn take(&mut self, frame: &Frame) -> Option<Bytes> {
-        // It may be shared no longer.
+        // The session may have ceased to be shared since the last frame.
         if !self.follow.context.is_open_to(&self.reader) {
             (self.ended, self.is_closed) = (true, true);
             return None;

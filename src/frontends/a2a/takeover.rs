@@ -1,4 +1,5 @@
-//! Sessions in the middle of a turn whose process has ended: gone on with although nobody asks for them.
+//! Takeover of sessions whose process ended in the middle of a turn: this server resumes them even if no
+//! client asks for them.
 
 use std::collections::HashMap;
 use std::future::ready;
@@ -14,16 +15,17 @@ use tandem_agent::session::{Orphan, StoreError};
 use tandem_agent::sessions::LoadError;
 use tandem_serve::principals::Principal;
 
-/// Time after which a session that cannot be taken over is tried again.
+/// Time after which the takeover of a session that failed is tried again.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// Maximum number of sessions that are taken over at once.
+/// Maximum number of sessions that are taken over at the same time.
 pub(super) const AT_ONCE: usize = 4;
 
-/// Time after which a store that does not answer is asked again.
+/// Pause after an error of the store.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Takes over what other processes have left, and then whenever one ends, until the server begins to end.
+/// Takes over the sessions that other processes left, at first and then whenever a process ends, until the
+/// server begins to end.
 pub(super) async fn run(server: Arc<A2aServer>) {
     let mut refused: HashMap<Orphan, Instant> = HashMap::new();
     let mut is_first = true;
@@ -35,7 +37,7 @@ pub(super) async fn run(server: Arc<A2aServer>) {
         }
         let waiting = async {
             match taken {
-                // There may be more.
+                // The store returns some orphans at a time, so there may be more.
                 Ok(1..) => {}
                 Ok(0) => server.contexts.orphaned().await,
                 Err(error) => {
@@ -50,7 +52,8 @@ pub(super) async fn run(server: Arc<A2aServer>) {
     }
 }
 
-/// Takes over some sessions, few at once, so that other nodes have their share; returns how many there were.
+/// Takes over some sessions, few at a time so that other nodes get their share. Returns the number of orphans
+/// that were tried.
 async fn take_over_some(
     server: &A2aServer,
     refused: &mut HashMap<Orphan, Instant>,
@@ -66,8 +69,8 @@ async fn take_over_some(
     Ok(count)
 }
 
-/// Takes over a session, unless the server ends or another node is faster. Returns `false` if it cannot be
-/// taken over.
+/// Takes over a session, unless the server is ending or another node was faster. Returns `false` if the
+/// session cannot be taken over.
 async fn take_over(server: &A2aServer, orphan: &Orphan) -> bool {
     if server.ending.draining() {
         return true;

@@ -1,26 +1,26 @@
-//! Terminals that have attached to a session, and their numbers.
+//! Terminals that have attached to a session, with their numbers.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::story::Story;
 use tandem_agent::session::ClientName;
 
-/// Maximum number of terminals of a session that are remembered.
+/// Maximum number of terminals that are remembered in a session.
 const TERMINALS: usize = 256;
 
-/// Numbers of the terminals that have attached to a session since the agent was started.
+/// Terminals that have attached to a session since the agent was started.
 #[derive(Default)]
 pub(super) struct AttachedTerminals {
-    /// The last ones.
+    /// The last terminals, in the order in which they first attached.
     known: VecDeque<ClientName>,
-    /// Number of the prompt that was taken last from a terminal: it may not be in the story yet.
+    /// Number of the last accepted prompt by terminal. The prompt may not be in the story yet.
     taken: HashMap<String, u64>,
-    /// The highest number.
+    /// The highest number of a terminal.
     last: u64,
 }
 
 impl AttachedTerminals {
-    /// Names a terminal: with the number that it had before, or the next.
+    /// Returns a terminal's name with its number: the number that it had before, or the next one.
     pub(super) fn client(&mut self, name: &str, story: &Story) -> ClientName {
         if let Some(known) = self.known.iter().find(|known| known.name == name) {
             return known.clone();
@@ -37,13 +37,14 @@ impl AttachedTerminals {
         client
     }
 
-    /// Returns `true` if the prompt of this number was not taken from a terminal before.
+    /// Returns `true` if the prompt of this number was not accepted from the terminal before. Prompts are
+    /// numbered upwards.
     pub(super) fn is_new(&self, name: &str, number: u64, story: &Story) -> bool {
         let before = story.terminal(name).map_or(0, |terminal| terminal.prompts);
         number > before.max(self.taken.get(name).copied().unwrap_or(0))
     }
 
-    /// Notes that the prompt of this number was taken.
+    /// Notes that the prompt of this number was accepted.
     pub(super) fn take(&mut self, name: &str, number: u64) {
         self.taken.insert(name.to_owned(), number);
     }

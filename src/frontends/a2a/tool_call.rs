@@ -1,4 +1,4 @@
-//! A call of the session as the extension's `ToolCall`.
+//! Translation of a session's tool calls to the extension's `ToolCall`.
 
 use std::path::Path;
 
@@ -16,16 +16,17 @@ use tandem_wire::development_tool::{
     ToolCall, ToolCallOutput, ToolCallStatus,
 };
 
-/// Maximum number of bytes of output that a running call is shown with; of more, the end.
+/// Maximum size in bytes of the output that a running call is shown with; of a longer output, the end is
+/// shown.
 const LIVE: usize = 64 << 10;
 
-/// Options that a client may choose (RFC 3.2, `ConfirmationOption.id`).
+/// Ids of the options that a client may choose (RFC 3.2, `ConfirmationOption.id`).
 pub(super) const ONCE: &str = "proceed_once";
 pub(super) const ALWAYS: &str = "proceed_always";
 pub(super) const ALWAYS_TOOL: &str = "proceed_always_tool";
 pub(super) const ALWAYS_SERVER: &str = "proceed_always_server";
 pub(super) const ALWAYS_AND_SAVE: &str = "proceed_always_and_save";
-/// Our own: narrower and broader than what "always" usually means for a command.
+/// Options of tandem's own: narrower and broader than the usual meaning of "always" for a command.
 pub(super) const ALWAYS_EDITS: &str = "proceed_always_edits";
 pub(super) const ALWAYS_EXACT: &str = "proceed_always_exact";
 pub(super) const ALWAYS_PROGRAM: &str = "proceed_always_program";
@@ -34,7 +35,7 @@ pub(super) const CANCEL: &str = "cancel";
 /// Plain yes of a client that was shown no options.
 pub(super) const YES: &str = "yes";
 
-/// All of them.
+/// All option ids.
 pub(super) const OPTIONS: &[&str] = &[
     ONCE,
     ALWAYS,
@@ -47,7 +48,7 @@ pub(super) const OPTIONS: &[&str] = &[
     CANCEL,
 ];
 
-/// The call, at a status.
+/// Returns a call with a status.
 pub(super) fn tool_call(started: &CallStarted, status: ToolCallStatus) -> ToolCall {
     let label = &started.summary.label;
     ToolCall {
@@ -64,14 +65,14 @@ pub(super) fn tool_call(started: &CallStarted, status: ToolCallStatus) -> ToolCa
     }
 }
 
-/// The call that is asked about.
+/// Returns a call that waits for its confirmation, with the request for it.
 pub(super) fn pending(started: &CallStarted) -> ToolCall {
     let mut call = tool_call(started, ToolCallStatus::Pending);
     call.confirmation_request = started.question.as_ref().map(|asked| request(started, asked));
     call
 }
 
-/// Returns the message of a question: words for people, and after them what programs read.
+/// Returns the message of a question: a text for people, followed by the call for programs.
 pub(super) fn question(started: &CallStarted) -> Vec<Part> {
     let call = pending(started);
     let text = call.confirmation_request.as_ref().map(|asked| {
@@ -81,7 +82,7 @@ pub(super) fn question(started: &CallStarted) -> Vec<Part> {
     text.into_iter().chain([Part::Call(Box::new(call))]).collect()
 }
 
-/// Says what is asked, and what can be answered.
+/// Describes a question and its possible answers in words.
 fn in_words(asked: &ConfirmationRequest, input: &Value) -> String {
     let (details, hides) = match &asked.details {
         ConfirmationDetails::ExecuteDetails { command, working_directory } => {
@@ -118,12 +119,12 @@ fn in_words(asked: &ConfirmationRequest, input: &Value) -> String {
     words + "Anything else is no answer: the question stays open, and is asked again.\n"
 }
 
-/// Returns the text with each line set in: nothing in it can be taken for what is said around it.
+/// Returns the text with each line indented, so that no line can pass for a part of the surrounding text.
 fn indented(text: &str) -> String {
     text.split_terminator('\n').flat_map(|line| ["    ", line, "\n"]).collect()
 }
 
-/// Returns the option that a text is: an option's id or label, or a plain yes or no.
+/// Returns the option that a text names: by an option's id or label, or by a plain yes or no.
 pub(super) fn chosen(started: &CallStarted, text: &str) -> Option<&'static str> {
     let offered = options(started.question.as_ref()?);
     let plain = plain_answer(text);
@@ -134,7 +135,7 @@ pub(super) fn chosen(started: &CallStarted, text: &str) -> Option<&'static str> 
     offered.iter().find(is_meant).map(|(id, _)| *id)
 }
 
-/// Returns the answer that an option stands for, if the question offers it.
+/// Returns the answer that an option stands for, if the question offers the option.
 pub(super) fn answer(question: &Question, option: &str) -> Option<Answer> {
     let mut choices = question.choices().into_iter();
     let found = match option {
@@ -145,14 +146,14 @@ pub(super) fn answer(question: &Question, option: &str) -> Option<Answer> {
     found.map(|choice| choice.answer)
 }
 
-/// The call that runs and has put this out.
+/// Returns a running call with its output so far.
 pub(super) fn running(started: &CallStarted, output: &str) -> ToolCall {
     let mut call = tool_call(started, ToolCallStatus::Executing);
     call.live_content = Some(end_of(output));
     call
 }
 
-/// The call that has ended.
+/// Returns a call that has ended, with its outcome.
 pub(super) fn ended(started: &CallStarted, outcome: &ToolOutcome) -> ToolCall {
     match outcome {
         ToolOutcome::Done(output) => {
@@ -199,7 +200,7 @@ pub(super) fn ended(started: &CallStarted, outcome: &ToolOutcome) -> ToolCall {
     }
 }
 
-/// The answer of an MCP server; the extension has room for one of its two forms.
+/// Returns the answer of an MCP server. The extension has room for only one of its two forms.
 fn server_output(answer: &ServerAnswer) -> ToolCallOutput {
     match &answer.structured {
         Some(data @ Value::Object(_)) => {
@@ -209,7 +210,7 @@ fn server_output(answer: &ServerAnswer) -> ToolCallOutput {
     }
 }
 
-/// The end of an output, from the beginning of a line if there is one; marked, if cut.
+/// Returns the end of an output, from the beginning of a line if possible, and with a note if it was cut.
 fn end_of(output: &str) -> String {
     if output.len() <= LIVE {
         return output.to_owned();
@@ -239,7 +240,7 @@ fn request(started: &CallStarted, question: &Question) -> ConfirmationRequest {
         details: details(started),
         title: label.clone(),
         prompt: format!("Allow it? {}", question.reason()),
-        // What can never be allowed for good is what does harm.
+        // A question that must be asked every time is about something harmful.
         r#type: match (&started.access, question.every_time()) {
             (_, true) => "danger",
             (
@@ -255,14 +256,14 @@ fn request(started: &CallStarted, question: &Question) -> ConfirmationRequest {
     }
 }
 
-/// Returns the options of a question as clients are shown them.
+/// Returns the options of a question in the form for clients.
 fn wire_options(question: &Question) -> Vec<ConfirmationOption> {
     let shown = |choice: &Choice| visible_line(&choice.label).into_owned();
     let options = options(question).into_iter();
     options.map(|(id, choice)| ConfirmationOption { id, name: shown(&choice) }).collect()
 }
 
-/// Returns the choices that options can express, each with its option.
+/// Returns the choices of a question that options can express, each with its option.
 fn options(question: &Question) -> Vec<(&'static str, Choice)> {
     let mut usual = Some(ALWAYS);
     let option = |choice: Choice| {
@@ -275,13 +276,13 @@ fn options(question: &Question) -> Vec<(&'static str, Choice)> {
     question.choices().into_iter().filter_map(option).collect()
 }
 
-/// Returns the option of a choice; the first "always" has [`ALWAYS`], too.
+/// Returns the option of a choice. The first choice of the kind "always" also has the option [`ALWAYS`].
 fn id(choice: &Choice) -> Option<&'static str> {
     match choice.kind {
         ChoiceKind::AllowOnce => Some(ONCE),
         ChoiceKind::AllowAndSave => Some(ALWAYS_AND_SAVE),
         ChoiceKind::RejectOnce | ChoiceKind::RejectAndSave => Some(CANCEL),
-        // An option is an id alone: it cannot carry the user's message to the model.
+        // An option is only an id, so it cannot carry the user's message to the model.
         ChoiceKind::RejectSaying => None,
         ChoiceKind::AllowAlways => match choice.scope()? {
             Scope::Tool(_) => Some(ALWAYS_TOOL),
@@ -289,7 +290,7 @@ fn id(choice: &Choice) -> Option<&'static str> {
             Scope::Line { .. } => Some(ALWAYS_EXACT),
             Scope::Programs(_) => Some(ALWAYS_PROGRAM),
             Scope::Edits => Some(ALWAYS_EDITS),
-            // A question offers these scopes as its first "always" only, which has the option [`ALWAYS`].
+            // A question offers these scopes only as its first "always", which has the option [`ALWAYS`].
             Scope::Commands(_)
             | Scope::Outside(_)
             | Scope::Hosts(_)

@@ -1,4 +1,5 @@
-//! Effects of a message: a turn begins, or what a turn asks is answered.
+//! Effects of a message on the turns of a session: a turn begins, or a question of the current turn is
+//! answered.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,20 +22,20 @@ use tandem_serve::principals::Principal;
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
 
-/// Maximum number of prompts of a session that wait.
+/// Maximum number of prompts that wait in a session.
 const WAITING: usize = 1000;
 
-/// Task and context that a message names beside its content.
+/// Facts about a message, beside its content, that matter to the turn that it begins.
 pub(super) struct MessageTarget {
     /// `true` if the message names a task.
     pub(super) task: bool,
-    /// The key of the message in the log.
+    /// Key of the message in the log.
     pub(super) key: Option<String>,
 }
 
-/// Puts the files of a prompt beside the session; a note in the prompt replaces a file that cannot be put there. Does
-/// not await: if the client went away meanwhile, the message would be carried out in part. A prompt with files is
-/// begun off the runtime's thread.
+/// Puts the files of a prompt beside the session; a note in the prompt replaces each file that cannot be put
+/// there. Does not await: if the client disconnected at an await, only part of the message would be carried
+/// out. The caller runs off the runtime's thread if there are files.
 pub(super) fn attach(
     session: &Session,
     mut prompt: Vec<PromptPart>,
@@ -59,7 +60,8 @@ pub(super) fn begin(
     let session = context.session()?;
     check_room(session)?;
     let tags = PromptTags { key: target.key.clone(), ..PromptTags::default() };
-    // It is queued there or after: what is not on the disk yet is not in the story.
+    // Events that are not durable yet are not in the story, so the log's position is taken as the lower bound
+    // of the turn's index.
     let from = session.position();
     let turn = session.prompt_tagged(prompt, origin.clone(), tags);
     let waits = session.turns().running() != Some(turn);
@@ -67,9 +69,9 @@ pub(super) fn begin(
     Ok(Span { describes, ..Span::begun(turn, from, None) })
 }
 
-/// Returns the stream of the turn that a message of one of these keys began before, if the log tells of one:
-/// the server may have been started again meanwhile. `retry`: the sender of a message that names no session, and
-/// the time for which that may be a retry.
+/// Returns the stream of the turn that a message began before, if the log has the message under one of
+/// `keys`. Unlike [`Messages`](super::messages::Messages), the log survives a restart of the server. `retry`:
+/// the sender of a message that names no session, and the time for which the message may be a retry.
 pub(super) fn begun_before(
     context: &Arc<SessionContext>,
     keys: &[String],
@@ -92,19 +94,19 @@ pub(super) fn begun_before(
     Ok(Some(joined(context, turn, from)))
 }
 
-/// Returns the error for a message under the id of another.
+/// Returns the error for a message that has the id of an earlier message and another content.
 pub(super) fn sent_before(id: &str) -> Error {
     error::invalid_params(format!(
         "`messageId` {id} was sent before, with other content: every message needs an id of its own"
     ))
 }
 
-/// The stream of a turn that was begun before, from its beginning.
+/// Returns the stream of a turn that was begun before, from the turn's beginning.
 pub(super) fn joined(context: &Arc<SessionContext>, turn: TurnId, from: usize) -> Span {
     Span { describes: true, again: true, ..Span::since(context, turn, from) }
 }
 
-/// Returns an error unless one more prompt may wait.
+/// Fails if the maximum number of prompts waits already.
 pub(super) fn check_room(session: &Session) -> Result<(), Error> {
     if session.turns().waiting() < WAITING {
         return Ok(());
@@ -112,7 +114,7 @@ pub(super) fn check_room(session: &Session) -> Result<(), Error> {
     Err(error::unavailable(&format!("{WAITING} prompts wait already")))
 }
 
-/// Answers questions; what follows is what comes of it.
+/// Answers questions, and returns the stream of the events that follow.
 pub(super) fn answer(
     context: &Arc<SessionContext>,
     answers: &[ConfirmationAnswer],
@@ -154,34 +156,36 @@ pub(super) fn answer(
     Ok(Span { again: false, ..span })
 }
 
-/// Returns the stream of what follows an answer that was given at a place in the log.
+/// Returns the stream of the events that follow an answer, which was given at the log index `from`.
 pub(super) fn answered(context: &Arc<SessionContext>, turn: TurnId, from: usize) -> Span {
     let span = Span { again: true, ..Span::since(context, turn, from) };
     let earlier = context.story(|story| {
         let asking = story.turn(turn).map_or(&[][..], |turn| &turn.questions);
-        // What was answered just now may still stand there.
+        // The story may still list questions that were answered just now.
         let mut open = asking.iter().filter(|call| context.asks(call));
         open.any(|call| story.call(call).is_some_and(|call| call.index < Some(from)))
     });
     if !earlier {
         return span;
     }
-    // One that was asked before is still open: its answer is what has to come, and brings the rest.
+    // An earlier question is still open. The turn goes on only after its answer, so the stream ends with the
+    // current task, and the stream of that answer brings the rest.
     Span { stands: true, over: true, ..span }
 }
 
-/// Meaning of a prompt while a question is open.
+/// Meaning of a prompt that may come while a question is open.
 pub(super) enum PromptReply {
-    /// Nothing is asked, or it is a command that runs beside the turn.
+    /// The prompt begins a turn: no question is open, or the prompt is a command that runs beside the turn.
     Prompt,
-    /// The prompt is an answer.
+    /// The prompt is an answer to an open question.
     Answer(ConfirmationAnswer),
-    /// The prompt is no answer: this is asked about again.
+    /// The prompt is no answer although a question is open: the stream asks the question again.
     Unanswered(Span),
 }
 
-/// Returns the meaning of a prompt for the task of a turn, or for what runs in the context. `may_answer`: returns `true`
-/// if the client knows of a turn, so that a word can be an answer to what the turn asks.
+/// Returns the meaning of a prompt that is for the task of the turn `named`, or for the context.
+/// `may_answer`: predicate that is `true` if the client knows of a turn, so that its text can be an answer to
+/// the turn's question.
 pub(super) fn read_reply(
     context: &SessionContext,
     named: Option<TurnId>,
@@ -215,8 +219,8 @@ pub(super) fn read_reply(
     })
 }
 
-/// Returns the text of a prompt with one text, if only files are beside it: some clients (`CrewAI`) send the
-/// files of a task with each message of it, with an answer too.
+/// Returns the text of a prompt that has exactly one text, perhaps beside files: some clients (`CrewAI`) send
+/// the files of a task with each of its messages, even with an answer.
 fn only_text(prompt: &[PromptPart]) -> Option<&str> {
     let mut texts = prompt.iter().filter_map(|part| match part {
         PromptPart::Text(said) => Some(said.as_str()),
@@ -226,8 +230,8 @@ fn only_text(prompt: &[PromptPart]) -> Option<&str> {
     if texts.next().is_some() { None } else { said }
 }
 
-/// Returns the answer that a text is, if it is exactly that: to what is asked, or to the call that it names at
-/// its end.
+/// Returns the answer that a text gives: the whole text must be an answer to the only open question, or an
+/// answer followed by the id of the call that it is for.
 fn in_words(open: &[&CallStarted], said: &str) -> Result<Option<ConfirmationAnswer>, Error> {
     let means = |started: &CallStarted, word: &str| {
         let option = chosen(started, word)?.to_owned();
@@ -273,7 +277,7 @@ fn read_answer(
     }
 }
 
-/// Returns the error for an answer that does not count.
+/// Returns the error for an answer that has no effect.
 fn stale(given: &ConfirmationAnswer, error: &AnswerError) -> Error {
     let why = match error {
         AnswerError::AlreadyAnswered { by, answer } => {

@@ -1,4 +1,4 @@
-//! Updates for A2A clients on what happens in a session.
+//! Updates for A2A clients about the events of a session.
 
 use super::dialect::Dialect;
 use super::story::{Story, ended_state};
@@ -14,34 +14,34 @@ use tandem_wire::development_tool::{
     AgentThought, EventKind, EventMetadata, GitPlace, ToolCall, ToolCallStatus, URI,
 };
 
-/// Bytes of an artifact that are sent at once: of a longer one the rest is appended to it.
+/// Maximum size in bytes of an artifact in one event; the rest of a larger one follows in further events.
 const CHUNK: usize = 1 << 20;
 
-/// An event of a task, for whoever follows a turn.
+/// An event of a task for the readers of a turn.
 pub(super) struct TaskUpdate {
     /// Turn that the event is part of.
     pub(super) turn: TurnId,
-    /// Event in no version's form.
+    /// The event, independent of the protocol's version.
     pub(super) event: StreamEvent,
-    /// `true` for a user's prompt: its author knows it.
+    /// `true` for a user's prompt, which its author knows.
     pub(super) echo: bool,
 }
 
 impl TaskUpdate {
-    /// Returns whether a stream of the turn ends with this.
+    /// Returns `true` if a stream of the turn ends with this update.
     pub(super) fn is_final(&self) -> bool {
         matches!(&self.event, StreamEvent::Status(status) if status.is_final)
     }
 
-    /// Marks the update as one that a stream goes on after.
+    /// Changes the update for a stream that continues after it.
     pub(super) fn go_on(&mut self) {
         if let StreamEvent::Status(status) = &mut self.event {
             status.is_final = false;
         }
     }
 
-    /// Removes what is no text. Returns `false` if clients that take text alone are not told of the update: they
-    /// read the answer once, as the result.
+    /// Removes the parts that are not text. Returns `false` if clients that accept only text are not sent the
+    /// update, because they get the answer once, as the result.
     pub(super) fn keep_text(&mut self) -> bool {
         if let StreamEvent::Artifact(update) = &self.event {
             return update.artifact.is_text();
@@ -51,30 +51,30 @@ impl TaskUpdate {
         matches!(update.metadata.kind, EventKind::StateChange | EventKind::Citation)
     }
 
-    /// Returns whether receivers of notifications are told of this update: another state or a
-    /// result, not progress.
+    /// Returns `true` if receivers of push notifications get this update: a change of state or a result, not
+    /// progress.
     pub(super) fn is_notable(&self, dialect: Dialect) -> bool {
         match &self.event {
             StreamEvent::Status(status) => status.metadata.kind == EventKind::StateChange,
-            // In 0.3 they are sent the task, with its results, when it ends.
+            // In 0.3, the receivers get the whole task with its results when it ends.
             StreamEvent::Artifact(_) => dialect == Dialect::V1,
             StreamEvent::Task(_) => false,
         }
     }
 }
 
-/// Names of the context, the task and the model that an update is about.
+/// Names of the context, the task and the model for an update.
 pub(super) struct TaskNames<'a> {
-    /// Id of the session.
+    /// Id of the context.
     pub(super) context: &'a str,
-    /// Returns the id of the task that a turn is part of.
+    /// Function that returns the id of the task that a turn is part of.
     pub(super) task: &'a dyn Fn(TurnId) -> String,
     /// Name of the model.
     pub(super) model: &'a str,
 }
 
-/// Returns what clients are told of one entry of the log. `results`: the plan and the changed files of the turn that
-/// has ended with it.
+/// Returns the updates for one entry of the log. `results`: the plan and the changed files of the turn that
+/// the entry ends.
 pub(super) fn of(
     entry: &Entry,
     story: &Story,
@@ -89,7 +89,7 @@ pub(super) fn of(
     telling.updates
 }
 
-/// Maker of the updates on one entry of the log.
+/// Maker of the updates for one entry of the log.
 struct Telling<'a> {
     names: &'a TaskNames<'a>,
     task: String,
@@ -119,7 +119,7 @@ impl Telling<'_> {
                 }
             }
             UpdateKind::TurnResumed { restarts } => {
-                // It may have waited for an answer.
+                // The task's state may have been a question that waits for its answer.
                 self.state(TaskState::Working, None);
                 self.remark("Resumed", explain_resumed(*restarts));
                 if *restarts {
@@ -183,7 +183,7 @@ impl Telling<'_> {
         }
     }
 
-    /// The question is closed: work goes on.
+    /// Adds an update: the question is answered, and the turn continues.
     fn answered(&mut self, by: &Origin) {
         let status = self.status(TaskState::Working, None);
         let mut metadata = self.metadata(EventKind::StateChange);
@@ -202,7 +202,7 @@ impl Telling<'_> {
         self.push(status, false, metadata);
     }
 
-    /// The settings that count, once a task.
+    /// Adds the current settings, once per task.
     fn settings(&mut self, story: &Story) {
         let is_session = self.task == self.names.context;
         if is_session && story.turns().next().is_some_and(|first| first.id != self.turn) {
@@ -225,7 +225,7 @@ impl Telling<'_> {
         self.thought(AgentThought { subject: subject.to_owned(), description });
     }
 
-    /// The sources of what came of a call, as Gemini CLI's server writes them.
+    /// Adds the web sources of a call's output, in the format of Gemini CLI's server.
     fn cite(&mut self, outcome: &ToolOutcome) {
         let ToolOutcome::Done(ToolOutput { shown: Some(ResultContent::Sources(sources)), .. }) =
             outcome
@@ -251,7 +251,7 @@ impl Telling<'_> {
         self.push(status, false, metadata);
     }
 
-    /// The task stands elsewhere now; a stream ends where somebody else has to go on.
+    /// Adds a change of the task's state. A stream ends where a client has to answer, and at the turn's end.
     fn state(&mut self, state: TaskState, parts: Option<Vec<Part>>) {
         let message = parts.map(|parts| self.message(parts));
         let status = self.status(state, message);
@@ -261,7 +261,7 @@ impl Telling<'_> {
     }
 
     fn finished(&mut self, story: &Story, reason: &StopReason) {
-        // The files come before the answer, because some clients take the last artifact for the answer.
+        // Files come before the answer, because some clients take the last artifact for the answer.
         for result in std::mem::take(&mut self.results) {
             self.artifact(result, false, true);
         }
@@ -324,7 +324,7 @@ impl Telling<'_> {
         }
     }
 
-    /// Returns the index of the entry, and which of its updates is next.
+    /// Returns the id of the next update: the index of the entry, and the number of the update.
     fn event_id(&self) -> String {
         format!("{}.{}", self.entry.index, self.updates.len())
     }
@@ -341,18 +341,18 @@ impl Telling<'_> {
     }
 }
 
-/// The last text of a turn as what came of it.
+/// Returns the last text of a turn as the artifact of its answer.
 pub(super) fn artifact(text: String) -> Artifact {
     let name = "response".to_owned();
     Artifact { artifact_id: name.clone(), name, parts: vec![Part::Text(text)] }
 }
 
-/// Returns where a repository has the files of a session, for clients.
+/// Returns the place in a repository that holds the files of a session, in the form for clients.
 pub(super) fn git_place(SavedPlace { reference, commit }: &SavedPlace) -> GitPlace {
     GitPlace { reference: reference.clone(), commit: commit.clone() }
 }
 
-/// Returns where a prompt came from, in a word.
+/// Returns the kind of a prompt's origin in a word.
 pub(super) fn source(origin: &Origin) -> &'static str {
     match origin {
         Origin::Editor => "editor",
@@ -361,13 +361,14 @@ pub(super) fn source(origin: &Origin) -> &'static str {
     }
 }
 
-/// ISO 8601 with milliseconds, UTC.
+/// Formats a time as ISO 8601 with milliseconds, in UTC.
 pub(super) fn timestamp(at: Millis) -> String {
     let at = jiff::Timestamp::from_millisecond(at).unwrap_or_default();
     format!("{at:.3}")
 }
 
-/// Explains why a turn ended, unless that is plain: it has its answer, or somebody cancelled it.
+/// Explains the end of a turn; `None` if the turn has its answer or was cancelled, which needs no
+/// explanation.
 pub(super) fn explanation(reason: &StopReason) -> Option<String> {
     if matches!(reason, StopReason::Cancelled { .. }) {
         return None;

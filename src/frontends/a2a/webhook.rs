@@ -1,11 +1,11 @@
-//! Push notifications: delivers what happens in a task to the addresses that clients have named.
+//! Push notifications: delivery of a task's updates to the URLs that clients have named.
 //!
-//! A client says where this machine sends a request, so this is made to be of no use for reaching
-//! what the client itself cannot: [`check`] refuses addresses inside networks when they are set,
-//! and each attempt judges again what their names lead to.
+//! A client chooses the URL to which this machine sends requests, so a webhook must not let a client reach
+//! hosts that it cannot reach itself. [`check`] refuses addresses inside networks when a webhook is set, and
+//! each attempt checks the addresses again that the host name resolves to.
 //!
-//! Each key has a **lane**: a queue and a task that empties it and then ends. What is in a lane is
-//! delivered in order, and no lane waits for another.
+//! Each key has a **lane**: a queue and a task that empties the queue and then ends. The notifications of a
+//! lane are delivered in order, and no lane waits for another.
 
 mod attempt;
 mod delivery;
@@ -26,12 +26,13 @@ use self::attempt::{AttemptError, Courier, wait};
 pub use self::delivery::{Delivery, WebhookLimits};
 pub use self::place::{WebhookUrl, check};
 
-/// Delivers notifications. Clones deliver for the same; when the last one is dropped, so is what
-/// is not delivered.
+/// Sender of push notifications. Clones share the same lanes; when the last clone is dropped, undelivered
+/// notifications are dropped too.
 #[derive(Clone)]
 pub struct Webhooks(Arc<Owner>);
 
-/// Ends the lanes' tasks, which hold what it shares with them.
+/// Owner of the lanes. Dropping it ends the lanes' tasks, which themselves hold the shared state and would
+/// keep it alive.
 struct Owner(Arc<WebhookState>);
 
 impl Drop for Owner {
@@ -45,17 +46,17 @@ struct WebhookState {
     courier: Courier,
     limits: WebhookLimits,
     lanes: Mutex<Lanes>,
-    /// Number of lanes.
+    /// Number of lanes, published for [`Webhooks::delivered`].
     open: watch::Sender<usize>,
 }
 
-/// The lanes that are not empty, or whose last notification is on its way.
+/// The lanes that have waiting notifications, or whose last notification is being delivered.
 #[derive(Default)]
 struct Lanes {
     by_key: HashMap<String, Lane>,
-    /// Number of lanes opened so far: it tells a lane from one of the same key that was forgotten.
+    /// Number of lanes opened so far. It distinguishes a lane from an earlier lane of the same key.
     opened: u64,
-    /// Number of notifications that found no lane, or for which another lane had to make room.
+    /// Number of notifications that were dropped for lack of a lane, or for which another lane was closed.
     turned_away: u64,
 }
 
@@ -63,21 +64,21 @@ struct Lane {
     session: String,
     number: u64,
     waiting: VecDeque<Delivery>,
-    /// Of the bodies that wait.
+    /// Total size of the waiting bodies in bytes.
     bytes: usize,
-    /// Number of notifications for which older ones had to make room.
+    /// Number of notifications for which older ones of the lane were dropped.
     full: u64,
-    /// Empties the lane; ends with it.
+    /// Task that empties the lane. It is aborted when the lane is dropped.
     task: AbortOnDropHandle<()>,
 }
 
 impl Webhooks {
-    /// Looks names up as the system does.
+    /// Makes a sender that resolves host names as the system does.
     pub fn new(allow_loopback: bool, limits: WebhookLimits) -> Self {
         Self::with_lookup(allow_loopback, limits, system_lookup())
     }
 
-    /// Looks names up in a way of one's own.
+    /// Makes a sender that resolves host names by `lookup`.
     pub fn with_lookup(allow_loopback: bool, limits: WebhookLimits, lookup: Lookup) -> Self {
         let courier = Courier::new(place::reach(allow_loopback), limits.timeout, lookup);
         let shared =
@@ -85,7 +86,7 @@ impl Webhooks {
         Self(Arc::new(Owner(Arc::new(shared))))
     }
 
-    /// Queues a notification, and waits for nothing. To be called where tasks can be spawned.
+    /// Queues a notification, without waiting. Must be called in a Tokio runtime.
     pub fn send(&self, delivery: Delivery) {
         let Owner(shared) = &*self.0;
         let webhook = delivery.target.clone();
@@ -96,13 +97,13 @@ impl Webhooks {
             pushed
         };
         let Err(Full { why, count }) = pushed else { return };
-        // Said again when there are twice as many: a warning each would fill the log.
+        // Logged at each doubling of the count, since a warning for each notification would flood the log.
         if count.is_power_of_two() {
             tracing::warn!(%webhook, count, "push notifications are dropped: {why}");
         }
     }
 
-    /// Drops all that waits or is under way for a key: its configuration is gone.
+    /// Drops the waiting and pending notifications of a key, whose configuration was deleted.
     pub fn forget(&self, key: &str) {
         let Owner(shared) = &*self.0;
         let mut lanes = shared.lanes.lock();
@@ -112,25 +113,25 @@ impl Webhooks {
         drop(forgotten);
     }
 
-    /// Waits until nothing is under way.
+    /// Waits until no notification is waiting or being delivered.
     pub async fn delivered(&self) {
         let mut open = self.0.0.open.subscribe();
-        // It cannot fail: `self` holds the sender.
+        // An error is impossible, since `self` holds the sender.
         let _ = open.wait_for(|lanes| *lanes == 0).await;
     }
 }
 
-/// Something was dropped.
+/// Report of dropped notifications.
 struct Full {
     why: &'static str,
-    /// Number of such cases so far.
+    /// Number of drops for this reason so far.
     count: u64,
 }
 
 impl Lanes {
     fn push(&mut self, shared: &Arc<WebhookState>, delivery: Delivery) -> Result<(), Full> {
         let WebhookLimits { queue, queue_bytes, targets, .. } = shared.limits;
-        // A task that has ended without closing its lane has panicked.
+        // A lane whose task has ended is left over from a panic, and is replaced.
         let open = self.by_key.get_mut(&delivery.key).filter(|lane| !lane.task.is_finished());
         if let Some(lane) = open {
             return lane.push(delivery, queue, queue_bytes);
@@ -159,8 +160,9 @@ impl Lanes {
         crowded.map_or(Ok(()), Err)
     }
 
-    /// Closes a lane of the session that has most of them, for one of this session; not if each has
-    /// its share: then a new one would only drive out another.
+    /// Closes a lane of the session that has the most lanes, to make room for a lane of `session`. Returns
+    /// `false` if no session has more than its share: then a new lane would only displace an equally
+    /// deserving one.
     fn make_room(&mut self, session: &str) -> bool {
         let mut lanes = HashMap::<&str, usize>::new();
         for lane in self.by_key.values() {
@@ -170,13 +172,14 @@ impl Lanes {
         let Some(most) = lanes.values().copied().max().filter(|most| *most > own + 1) else {
             return false;
         };
-        // The oldest is the likeliest to have a receiver that never answers.
+        // The oldest lane is the likeliest to have a receiver that never answers.
         let of_most = self.by_key.iter().filter(|(_, lane)| lanes[&*lane.session] == most);
         let oldest = of_most.min_by_key(|(_, lane)| lane.number).map(|(key, _)| key.clone());
         oldest.and_then(|key| self.by_key.remove(&key)).is_some()
     }
 
-    /// Takes the next of a lane. A lane that is empty is closed in the same step.
+    /// Takes the next notification of a lane. An empty lane is closed under the same lock, so that no
+    /// notification gets into a lane whose task is ending.
     fn next(&mut self, key: &str, number: u64) -> Option<Delivery> {
         let lane = self.by_key.get_mut(key).filter(|lane| lane.number == number)?;
         let next = lane.pop();
@@ -209,7 +212,7 @@ impl Lane {
     }
 }
 
-/// Empties a lane.
+/// Delivers the notifications of a lane until it is empty.
 async fn work(shared: Arc<WebhookState>, key: String, number: u64) {
     loop {
         let next = {
@@ -223,7 +226,7 @@ async fn work(shared: Arc<WebhookState>, key: String, number: u64) {
     }
 }
 
-/// Delivers a notification, or gives it up.
+/// Delivers a notification, with retries. Gives up after too many failures.
 async fn deliver(shared: &WebhookState, delivery: &Delivery) {
     let webhook = &delivery.target;
     let mut failed = 0;

@@ -1,5 +1,5 @@
-//! A WebSocket: calls and their answers, and everything else that happens in the session
-//! (`a2a-port.md`, section 4; `reference/a2a.md` has the frames).
+//! A2A over a WebSocket: calls and their responses, and all other events of the session (`a2a-port.md`,
+//! section 4; `reference/a2a.md` describes the frames).
 
 mod acp;
 mod heartbeat;
@@ -39,17 +39,17 @@ use tandem_serve::connection_room::ConnectionSlot;
 use tandem_serve::principals::Principal;
 use tandem_wire::jsonrpc::Error;
 
-/// Time that a connection stays open after a bad frame, for the client to read the reason.
+/// Time that a connection stays open after an invalid frame, so that the client can read the reason.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// Maximum number of calls of one connection under way.
+/// Maximum number of pending calls of one connection.
 const CALLS: usize = 64;
 
-/// Maximum number of streams of one connection: a client can subscribe to a task any number of times,
-/// and each event is compared with each stream.
+/// Maximum number of streams of one connection. A client can subscribe to a task any number of times, and
+/// each event is matched against each stream.
 const STREAMS: usize = 64;
 
-/// `GET /ws`, `GET /acp`: a client of A2A, or of ACP.
+/// Handles `GET /ws` and `GET /acp`: a client of A2A or of ACP.
 pub(super) async fn upgrade(
     State(server): State<Arc<A2aServer>>,
     slot: Extension<Arc<ConnectionSlot>>,
@@ -66,7 +66,7 @@ pub(super) async fn upgrade(
     })
 }
 
-/// `GET /attach`: a terminal that attaches.
+/// Handles `GET /attach`: a terminal that attaches to a session.
 pub(super) async fn attach(
     State(server): State<Arc<A2aServer>>,
     slot: Extension<Arc<ConnectionSlot>>,
@@ -101,14 +101,14 @@ fn heartbeat(server: &A2aServer) -> Heartbeat {
     Heartbeat::new(server.options.ping, server.options.pong)
 }
 
-/// Makes a WebSocket of a connection, whose slot it keeps.
+/// Upgrades a connection to a WebSocket, which keeps the connection's slot.
 fn accept<F: Future<Output = ()> + Send + 'static>(
     (server, transport): (Arc<A2aServer>, &'static str),
     Extension(slot): Extension<Arc<ConnectionSlot>>,
     upgrade: WebSocketUpgrade,
     serve: impl FnOnce(Arc<A2aServer>, WebSocket) -> F + Send + 'static,
 ) -> Response {
-    // What is a little too large is read, so that it can be said what was wrong.
+    // Frames up to twice the limit are read, so that the client can be told what was wrong.
     let most = server.options.body.saturating_mul(2);
     let address = client_address();
     upgrade.max_message_size(most).max_frame_size(most).on_upgrade(move |socket| {
@@ -122,7 +122,7 @@ fn accept<F: Future<Output = ()> + Send + 'static>(
     })
 }
 
-/// A WebSocket that is open.
+/// An open WebSocket, counted as long as this value lives.
 struct OpenSocket(Arc<A2aServer>);
 
 impl OpenSocket {
@@ -138,9 +138,9 @@ impl Drop for OpenSocket {
     }
 }
 
-/// A stream that the client has asked for.
+/// A stream that the client has requested.
 struct Active {
-    /// The call's id, as it stands there.
+    /// Id of the call, as raw JSON.
     id: String,
     context: Arc<SessionContext>,
     span: Span,
@@ -150,27 +150,28 @@ type Call = BoxFuture<'static, Called>;
 
 /// A call that was carried out.
 struct Called {
-    /// The call's id, as it stands there; a notification has none.
+    /// Id of the call, as raw JSON; `None` for a notification.
     id: Option<String>,
-    /// `true` if the reply comes before anything is told of what the call begins.
+    /// `true` if the reply must be sent before any event of the turn that the call begins.
     begins: bool,
     reply: Result<Reply, Error>,
 }
 
-/// One client.
+/// A client on a WebSocket.
 struct SocketClient {
     server: Arc<A2aServer>,
     caller: CallOrigin,
     out: Out,
     heartbeat: Heartbeat,
-    /// Version in which the client is told of events: that of its first call other than a command.
+    /// Version of the events that the client is sent: that of its first call whose name tells the version.
     dialect: Option<Dialect>,
     flat: bool,
-    /// The sessions that it is told of.
+    /// The sessions whose events the client is sent.
     follows: Vec<Follow>,
     streams: Vec<Active>,
     calls: FuturesUnordered<Call>,
-    /// Number of calls under way whose reply comes before anything is told of what they begin.
+    /// Number of pending calls whose reply must come before any event of the turns that they begin. Events
+    /// wait until the number is 0.
     beginning: usize,
 }
 
@@ -188,7 +189,7 @@ async fn serve(server: Arc<A2aServer>, caller: CallOrigin, socket: WebSocket, fl
         calls: FuturesUnordered::new(),
         beginning: 0,
     };
-    // Whoever ends it has said why.
+    // The part that ended the connection has told the client why.
     let _ = connection.run(&mut input).await;
 }
 
@@ -204,13 +205,13 @@ impl SocketClient {
                 self.tell().await?;
             }
             tokio::select! {
-                // What has come counts before it is judged that nothing has.
+                // Incoming frames go first, so that the heartbeat does not miss a frame that has arrived.
                 biased;
                 () = principals.ended(&principal) => {
                     return Err(self.out.close(POLICY, REVOKED).await);
                 }
                 () = over.cancelled() => {
-                    // What has ended by now is answered.
+                    // Calls that are done by now still get their replies.
                     while let Some(Some(called)) = self.calls.next().now_or_never() {
                         self.called(called).await?;
                     }
@@ -243,7 +244,7 @@ impl SocketClient {
         }
     }
 
-    /// Begins to follow the shared session, with what is asked in it now.
+    /// Starts to follow the shared session, and sends its open questions.
     async fn join(&mut self) -> Result<(), Over> {
         let Some(context) = self.server.contexts.shared().map(Arc::clone) else { return Ok(()) };
         if !context.is_open_to(&self.caller.principal) {
@@ -263,7 +264,7 @@ impl SocketClient {
         Ok(())
     }
 
-    /// Tells of the question whose entry in the log has this index.
+    /// Sends the question whose log entry has this index.
     async fn ask(&mut self, context: &Arc<SessionContext>, index: usize) -> Result<(), Over> {
         let mut question = Follow::new(context, index, self.dialect());
         while let Some(frame) = question.next_past().await
@@ -278,15 +279,15 @@ impl SocketClient {
         if self.flat { Dialect::Flat } else { self.dialect.unwrap_or(Dialect::V03) }
     }
 
-    /// Tells all that has happened.
+    /// Sends all events of the followed sessions up to now.
     async fn tell(&mut self) -> Result<(), Over> {
         for n in 0..self.follows.len() {
             while let Some(frame) = self.next_frame(n).await {
-                // It may be shared no longer.
+                // The session may have ceased to be shared since the last frame.
                 if !self.follows[n].context.is_open_to(&self.caller.principal) {
                     break;
                 }
-                // Of many, others have their turn in between.
+                // There may be many frames, so other tasks of the runtime get their turn in between.
                 consume_budget().await;
                 let context = Arc::clone(&self.follows[n].context);
                 self.deliver(&context, &frame).await?;
@@ -299,8 +300,8 @@ impl SocketClient {
         self.out.flush().await
     }
 
-    /// Returns the next frame of a session. Waits for a frame that is still being made only if the server ends or the
-    /// session has moved to another process; else the client's calls go first.
+    /// Returns the next frame of a session. Waits for a frame that is still being made only if the server
+    /// ends or the session has moved to another process. Otherwise the client's calls go first.
     async fn next_frame(&mut self, n: usize) -> Option<Frame> {
         let follow = &mut self.follows[n];
         if self.server.over.is_cancelled() || follow.context.has_moved() {
@@ -309,7 +310,7 @@ impl SocketClient {
         follow.try_next()
     }
 
-    /// Ends what is told of sessions that are not shared any more.
+    /// Stops following sessions that are not shared with the client any more, and ends their streams.
     async fn leave(&mut self) -> Result<(), Over> {
         let principal = &self.caller.principal;
         self.follows.retain(|follow| follow.context.is_open_to(principal));
@@ -322,7 +323,7 @@ impl SocketClient {
         Ok(())
     }
 
-    /// Tells of one event: as part of the stream that the client asked for, or by the way.
+    /// Sends an event, as part of a stream that the client requested if there is one, else on its own.
     async fn deliver(&mut self, context: &Arc<SessionContext>, frame: &Frame) -> Result<(), Over> {
         if self.flat {
             return self.out.send(frame.json.to_vec()).await;
@@ -332,14 +333,14 @@ impl SocketClient {
         if !self.streams.iter().any(of_turn) {
             return self.out.event(&frame.json).await;
         }
-        // One tells of it: best the one for which it is the end.
+        // If several streams have the event, only one of them sends it, preferably one that ends with it.
         let takes = |stream: &&Active| of_turn(stream) && stream.span.has(frame);
         let telling = self.streams.iter().filter(takes);
         if let Some(stream) = telling.min_by_key(|stream| !stream.span.ends(frame)) {
             let (id, told) = (stream.id.clone(), stream.span.told(frame));
             self.out.result(&id, &told).await?;
         }
-        // All streams that it ends end, though one of them tells of it.
+        // The event ends all streams that it is the end of, although only one of them sends it.
         let ends = |stream: &mut Active| of_turn(stream) && stream.span.ends(frame);
         let ended: Vec<Active> = self.streams.extract_if(.., ends).collect();
         for stream in ended {
@@ -348,8 +349,7 @@ impl SocketClient {
         Ok(())
     }
 
-    /// Returns the text of a frame, empty for a ping or a pong; any other frame ends the
-    /// connection.
+    /// Returns the text of a frame; empty for a ping or a pong. Any other frame ends the connection.
     async fn text(
         &mut self,
         message: Option<Result<Message, axum::Error>>,
@@ -362,17 +362,18 @@ impl SocketClient {
             Some(Ok(Message::Binary(_))) => {
                 Err(self.out.close(UNSUPPORTED, "frames are text").await)
             }
-            // Answered by the library.
+            // The WebSocket library answers pings.
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(String::new()),
             Some(Err(err)) => {
                 tracing::debug!("a WebSocket ended: {err}");
                 let over = self.out.close(TOO_BIG, "the frame is too large, or no frame").await;
-                // What it still sends would take the last word away from it.
+                // If the connection closed while the client still sends, it would be reset, and the client
+                // might lose the reason.
                 tokio::time::sleep(LINGER).await;
                 Err(over)
             }
             Some(Ok(Message::Close(_))) => {
-                // The library has an answer to it ready.
+                // The library has queued the answer to the close frame.
                 let _ = self.out.flush().await;
                 Err(Over)
             }
@@ -380,7 +381,7 @@ impl SocketClient {
         }
     }
 
-    /// Carries out what the client has sent.
+    /// Handles a text frame from the client.
     async fn take(&mut self, text: &str) -> Result<(), Over> {
         if text.trim().is_empty() {
             return Ok(());
@@ -422,7 +423,7 @@ impl SocketClient {
             return self.out.fail(&id, &error).await;
         }
         if self.dialect.is_none() {
-            // Commands have the same names in both versions.
+            // Commands have the same names in both versions, so they tell no version.
             let told = |method| !matches!(method, Method::Commands | Method::Execute);
             let known = named(&method).filter(|(method, _)| told(*method));
             self.dialect = known.map(|(_, dialect)| dialect);
@@ -442,7 +443,7 @@ impl SocketClient {
         .await
     }
 
-    /// Carries out a call: what can be done at once is, before anything is told of it.
+    /// Starts a call. If it completes at once, its reply is sent before any further event.
     async fn carry_out(&mut self, begins: bool, mut call: Call) -> Result<(), Over> {
         self.beginning += usize::from(begins);
         if let Some(called) = (&mut call).now_or_never() {
@@ -452,7 +453,7 @@ impl SocketClient {
         Ok(())
     }
 
-    /// Answers a call that was carried out.
+    /// Sends the reply to a call that was carried out.
     async fn called(&mut self, called: Called) -> Result<(), Over> {
         self.beginning -= usize::from(called.begins);
         match (called.id, called.reply) {
@@ -466,7 +467,7 @@ impl SocketClient {
         Ok(())
     }
 
-    /// A call without an id is carried out, and not answered.
+    /// Carries out a call without an id, which gets no reply.
     async fn notified(&mut self, call: &Value) -> Result<(), Over> {
         let params = call.get("params").unwrap_or(&Value::Null);
         match call.get("method").and_then(Value::as_str) {
@@ -474,7 +475,7 @@ impl SocketClient {
                 self.stop(params);
                 return Ok(());
             }
-            // Clients of an early implementation may leave it out.
+            // Clients of an early implementation may omit the method.
             None if params.get("message").is_none() => {
                 let error = Error::new(Error::INVALID_REQUEST, "Invalid request: no `method`");
                 return self.out.fail("null", &error).await;
@@ -501,7 +502,7 @@ impl SocketClient {
         .await
     }
 
-    /// Ends the delivery of a stream; what it is about goes on.
+    /// Ends the sending of a stream. The turn itself goes on.
     fn stop(&mut self, params: &Value) {
         let meant = params.get("id");
         self.streams.retain(|it| serde_json::from_str::<Value>(&it.id).ok().as_ref() != meant);
@@ -510,14 +511,14 @@ impl SocketClient {
     async fn reply(&mut self, id: String, reply: Result<Reply, Error>) -> Result<(), Over> {
         match reply {
             Ok(Reply::Value(value)) => self.out.result(&id, &value).await,
-            // Its events come by themselves.
+            // In this format, the stream's events are sent like those of any session.
             Ok(Reply::Stream(streaming)) if self.flat => self.unanswered(&streaming).await,
             Ok(Reply::Stream(streaming)) => self.begin(id, streaming).await,
             Err(error) => self.out.fail(&id, &error).await,
         }
     }
 
-    /// Has the client follow the session of a call that gets no answer of its own. Sends the open question again if the
+    /// Follows the session of a call that gets no reply of its own. Sends the open question again if the
     /// call's message did not answer the question.
     async fn unanswered(&mut self, streaming: &Streaming) -> Result<(), Over> {
         let context = &streaming.context;
@@ -529,7 +530,7 @@ impl SocketClient {
         Ok(())
     }
 
-    /// Sees to it that the client is told of a session; from the stream's beginning, if it was not.
+    /// Follows the session of a stream from the stream's beginning, unless it is followed already.
     fn follow(&mut self, streaming: &Streaming) {
         let context = &streaming.context;
         if !self.follows.iter().any(|follow| follow.context.is_of(context)) {
@@ -537,7 +538,7 @@ impl SocketClient {
         }
     }
 
-    /// Begins a stream: with what comes first, and what the client wants to be told again.
+    /// Starts a stream: sends its first event, and the events that the client wants to be sent again.
     async fn begin(&mut self, id: String, streaming: Streaming) -> Result<(), Over> {
         self.follow(&streaming);
         let Streaming { context, mut span, .. } = streaming;
@@ -566,7 +567,7 @@ impl SocketClient {
     }
 }
 
-/// Waits until something has happened in one of the sessions.
+/// Waits until one of the sessions has a new event.
 async fn news(follows: &mut [Follow]) {
     if follows.is_empty() {
         return std::future::pending().await;

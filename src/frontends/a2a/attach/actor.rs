@@ -1,4 +1,4 @@
-//! Calls of a terminal, carried out in a session that this node has.
+//! Calls of a terminal, carried out in a session that this node owns.
 
 use std::sync::Arc;
 
@@ -22,14 +22,14 @@ use tandem_wire::attach::{
 };
 use tandem_wire::jsonrpc::{Error, Params};
 
-/// Message of a session that the owner shares no longer.
+/// Message to a terminal whose session is no longer shared with its user.
 pub(super) const NOT_SHARED: &str = "the session is not shared with you any more";
 
-/// Message for somebody with a token who types a command (`!ls`) and is not the operator.
+/// Message to a user other than the operator who types a command (`!ls`).
 const NO_OWN_COMMANDS: &str = "`!` runs a command as the user of the server, without a sandbox, and is only for the \
                                operator; ask the agent to run it";
 
-/// Maximum number of files named in one answer.
+/// Maximum number of file names in one response.
 const FILES_NAMED: usize = 20_000;
 
 /// Returns the right that a call needs.
@@ -41,7 +41,7 @@ pub(super) fn needed(method: &str) -> SessionRight {
     }
 }
 
-/// Gives a terminal its number in a session that this node has, and describes the session.
+/// Gives a terminal its number in a session that this node owns, and describes the session.
 pub(super) fn take_in(
     server: &A2aServer,
     principal: &Principal,
@@ -66,7 +66,7 @@ pub(super) fn take_in(
     Ok((opened, client))
 }
 
-/// Carries out a call of a terminal that has attached at another node.
+/// Carries out a call of a terminal that is attached at another node.
 pub(in super::super) async fn obey(
     server: &A2aServer,
     call: &TerminalCall,
@@ -113,7 +113,7 @@ fn to_value(value: impl Serialize) -> Result<Value, Error> {
     serde_json::to_value(value).map_err(Error::internal)
 }
 
-/// A terminal that acts in a session that this node has.
+/// A terminal that acts in a session that this node owns.
 pub(super) struct Actor<'a> {
     pub(super) server: &'a A2aServer,
     pub(super) principal: &'a Principal,
@@ -151,20 +151,21 @@ impl Actor<'_> {
         let prompt: PromptParams<PromptPart> = params.parse()?;
         if prompt.parts.iter().any(|part| matches!(part, PromptPart::Shell(_))) {
             self.trusted()?;
-            // It runs as the user who started the server, and neither a rule nor the sandbox counts.
+            // The command runs as the user who started the server, outside of the sandbox and of all rules.
             if !self.principal.changes_for_all() {
                 return Err(refused(NO_OWN_COMMANDS));
             }
         }
-        // Nobody has checked it, and one request with something in it that is none would fail, and all
-        // that follow.
+        // Media from a terminal are not validated, and invalid media would make this request to the model
+        // fail, and all later ones.
         if prompt.parts.iter().any(|part| matches!(part, PromptPart::Media(_))) {
             return Err(refused("a terminal sends no media"));
         }
         self.server.check_open().map_err(|error| refused(error.message))?;
         let context = self.context;
         context.used();
-        // It may have been taken, and the terminal not know. Of two at once, one is.
+        // The prompt may have been accepted before without the terminal knowing. The lock makes sure that of
+        // two requests at the same time, only one is accepted.
         let mut terminals = context.terminals.lock();
         if context.story(|story| terminals.is_new(self.terminal, prompt.number, story)) {
             turns::check_room(session).map_err(|error| refused(error.message))?;
@@ -191,7 +192,7 @@ impl Actor<'_> {
     }
 
     fn answer(&self, session: &Session, given: &AnswerParams<Answer>) -> Result<(), AnswerError> {
-        // An answer that is stored counts for everybody here.
+        // A saved answer counts for all sessions on this machine.
         let is_permitted_for_good = self.context.story(|story| {
             let question = story.call(&given.call)?.started.question.as_ref()?;
             Some(question.is_permitted_for_good(&given.answer))
@@ -205,15 +206,14 @@ impl Actor<'_> {
         Ok(())
     }
 
-    /// Notes in the audit log what a terminal does.
+    /// Records an act of the terminal in the audit log.
     fn note(&self, event: &str) {
         let by = (self.principal, self.origin);
         self.server.audit.act(event, by, self.context, |_| {});
     }
 
-    /// Returns an error unless more is allowed than any client of A2A may do, which is to say
-    /// something, to cancel, and to answer what is asked: everybody on this machine can attach if
-    /// there is no token.
+    /// Fails if the caller has no token. Every user of this machine can attach to a server without tokens,
+    /// and may then do only what any A2A client may: prompt, cancel and answer questions.
     fn trusted(&self) -> Result<(), Error> {
         let trusted = *self.principal != Principal::Anyone;
         let why = "only an agent with a token (--a2a-token-file) takes this from here";

@@ -1,4 +1,4 @@
-//! The choice of the session that a terminal attaches to.
+//! Selection of the session that a terminal attaches to.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -20,14 +20,14 @@ use tandem_serve::principals::Principal;
 use tandem_wire::attach::{ListedSession, SessionSelector, refused};
 use tandem_wire::jsonrpc::Error;
 
-/// Maximum number of stored sessions that a terminal is shown to choose from.
+/// Maximum number of stored sessions in the list that a terminal chooses from.
 const STORED_LISTED: usize = 100;
 
-/// Number of characters of a prompt that a list shows.
+/// Maximum number of characters of a prompt in the list.
 const BEGINNING: usize = 60;
 
-/// The session that is meant; all there are if that is not clear, but not the oldest of very many.
-/// One alone that some node has loaded is meant if none is named.
+/// Returns the session that the terminal means; if that is not clear, the list to choose from, without the
+/// oldest of very many. If the terminal names no session, the only session that a node has loaded is meant.
 pub(super) async fn wanted(
     server: &A2aServer,
     principal: &Principal,
@@ -79,7 +79,7 @@ async fn active(contexts: VisibleContexts<'_>) -> Result<Vec<ListedSession>, Err
     Ok(active)
 }
 
-/// Opens the session of exactly this id, which may have to be loaded.
+/// Opens the session of exactly this id, loading it if need be.
 async fn open_exactly(
     server: &A2aServer,
     principal: &Principal,
@@ -91,8 +91,8 @@ async fn open_exactly(
     Ok(server.contexts.of(principal).get(id))
 }
 
-/// Returns the ids of the sessions of which a part of the id is given, of stored ones only as many as
-/// show that it does not name one.
+/// Returns the ids of the sessions that a part of an id fits. Stored sessions are searched only until a
+/// second one is found, since then the part is ambiguous.
 async fn named(contexts: VisibleContexts<'_>, part: &str) -> Result<Vec<String>, Error> {
     let loaded = contexts.list().into_iter().map(|session| session.id);
     let mut found: Vec<_> = loaded.filter(|id| is_named(id, part)).collect();
@@ -105,13 +105,13 @@ async fn named(contexts: VisibleContexts<'_>, part: &str) -> Result<Vec<String>,
     Ok(found)
 }
 
-/// Returns whether an id begins or ends so. The beginnings of two that were made one soon after the
-/// other are the same: it is the time.
+/// Returns `true` if an id begins or ends with the part. The beginning of an id is its time of creation, so
+/// sessions that were created soon after each other differ at the end only.
 fn is_named(id: &str, part: &str) -> bool {
     id.starts_with(part) || id.ends_with(part)
 }
 
-/// A session as a terminal is shown it in the list.
+/// Describes a loaded session for the list.
 fn listed(summary: &SessionSummary) -> ListedSession {
     ListedSession {
         id: summary.id.clone(),
@@ -123,7 +123,7 @@ fn listed(summary: &SessionSummary) -> ListedSession {
     }
 }
 
-/// The same of a session that is stored and not loaded here.
+/// Describes a session for the list that is stored and not loaded here.
 fn listed_stored(stored: &Listed, busy: bool) -> ListedSession {
     ListedSession {
         id: stored.head.id.clone(),

@@ -1,4 +1,5 @@
-//! Sessions that other nodes have, and that clients of this one have asked for.
+//! Followed sessions: sessions that another node owns, and that clients of this node have asked
+//! for.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,17 +12,19 @@ use tandem_agent::KeyedMutex;
 use tandem_agent::session::{FollowedSession, Store};
 use tandem_agent::sessions::{CreateError, LoadError, SessionLimits};
 
-/// The followed sessions.
+/// The sessions that this node follows.
 #[derive(Default)]
 pub(super) struct FollowedContexts {
-    /// By the store's ids.
+    /// The followed sessions, by their ids in the store.
     by_id: Mutex<HashMap<String, Arc<SessionContext>>>,
-    /// Held while the one of that id is begun to be followed, so that two requests for it get the same.
+    /// Lock of each id while this node starts to follow its session, so that two requests get the
+    /// same context.
     opening: KeyedMutex,
 }
 
 impl FollowedContexts {
-    /// Follows a session that another node has, from now on; `None` if the store has no such session.
+    /// Starts to follow a session that another node owns, unless it is followed already. Returns
+    /// `None` if the store has no session of this id.
     pub(super) async fn follow(
         &self,
         store: &Arc<dyn Store>,
@@ -37,6 +40,8 @@ impl FollowedContexts {
         let Some(followed) = followed.map_err(LoadError::Store)? else { return Ok(None) };
         let context = SessionContext::elsewhere(followed);
         let most = limits.loaded;
+        // Followed sessions count against the same limit as loaded ones; unused ones make room
+        // first.
         if self.by_id.lock().len() >= most {
             self.leave_unused(Duration::ZERO);
         }
@@ -48,13 +53,14 @@ impl FollowedContexts {
         Ok(Some(context))
     }
 
-    /// Follows a session no longer.
+    /// Stops following a session.
     pub(super) fn remove(&self, id: &str) {
         self.by_id.lock().remove(id);
     }
 
-    /// Looks at all sessions, by the store's ids. They are not shared meanwhile: who else holds one decides
-    /// whether it is used.
+    /// Calls `look` with all followed sessions, by their ids in the store, under the lock. Holding
+    /// the lock instead of clones keeps the reference counts right: [`Self::leave_unused`] counts
+    /// any further holder as a use.
     pub(super) fn look<T>(
         &self,
         look: impl FnOnce(&HashMap<String, Arc<SessionContext>>) -> T,
@@ -62,17 +68,19 @@ impl FollowedContexts {
         look(&self.by_id.lock())
     }
 
-    /// Follows the sessions no longer that nobody has used for some time.
+    /// Stops following the sessions that have moved, and those that no client has used for the time
+    /// `idle`.
     pub(super) fn leave_unused(&self, idle: Duration) {
         let is_used = |context: &Arc<SessionContext>| {
-            // One holder is the list itself.
+            // The map itself is one holder; any other one is a use.
             !context.has_moved()
                 && (Arc::strong_count(context) > 1 || context.used_at().elapsed() < idle)
         };
         self.by_id.lock().retain(|_, context| is_used(context));
     }
 
-    /// Returns the ids of those whose owners are to carry out orders of this node.
+    /// Returns the ids of the followed sessions whose owners still have orders of this node to
+    /// carry out.
     pub(super) fn asking(&self) -> Vec<String> {
         let by_id = self.by_id.lock();
         let sessions = by_id.values().filter_map(|context| context.followed());

@@ -1,4 +1,4 @@
-//! The sessions of a server as one principal sees them.
+//! The sessions of a server, as one principal may see them.
 
 use std::collections::HashSet;
 use std::future::ready;
@@ -30,7 +30,8 @@ use tandem_serve::quotas::{QuotaError, Reservation};
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
 
-/// Maximum number of sessions that one message of one sender begins and that are told apart after a restart.
+/// Maximum number of sessions that one sender can begin with the same message (by its id and its text) so that
+/// a retry of each is recognized after a restart.
 const MESSAGE_USES: usize = 32;
 
 /// Number of times that a log is read again because its session was claimed meanwhile.
@@ -40,14 +41,15 @@ const READ_AGAIN: usize = 2;
 const LONGEST_ID: usize = 128;
 
 impl Contexts {
-    /// Returns the sessions as a principal sees them. All methods that clients call go through this.
+    /// Returns the sessions that a principal may see. Every method that a client calls goes through this
+    /// view.
     pub(in super::super) fn of<'a>(&'a self, principal: &'a Principal) -> VisibleContexts<'a> {
         VisibleContexts { all: self, principal }
     }
 }
 
-/// The sessions of a server as one principal sees them: for those that are not the principal's, there is
-/// no way through here, and what is answered is what would be answered if there were none.
+/// The sessions of a server that one principal may see. Sessions that the principal may not see are answered
+/// as not found.
 #[derive(Clone, Copy)]
 pub(in super::super) struct VisibleContexts<'a> {
     all: &'a Contexts,
@@ -63,20 +65,21 @@ pub(in super::super) enum ReadSession {
 }
 
 impl<'a> VisibleContexts<'a> {
-    /// Returns `true` if a loaded session is one of these.
+    /// Returns `true` if the principal may see a loaded session.
     fn sees(&self, loaded: &LoadedSession) -> bool {
         context::right(loaded.session(), self.principal).is_some()
     }
 
-    /// Returns `true` if a stored session of this head is one of these, as far as the head tells.
+    /// Returns `true` if the head of a stored session does not rule out that the principal may see it.
     fn may_see(&self, head: &Head) -> bool {
         let ServedSessions::PerContext { is_shown, .. } = &self.all.served else { return false };
-        // Where nobody has to show who they are, every user of this machine is a client.
+        // Without authentication, every user of this machine is a client. Such a client sees only sessions
+        // that A2A clients began.
         (head.served || *self.principal != Principal::Anyone) && is_shown(head)
     }
 
-    /// Returns `true` if a stored session of this head is the principal's, and this server does not serve the
-    /// directory that it works in.
+    /// Returns `true` if the principal owns the stored session of this head, but this server does not serve
+    /// the session's directory.
     fn works_elsewhere(&self, head: &Head) -> bool {
         let ServedSessions::PerContext { is_shown, .. } = &self.all.served else { return false };
         let access = SessionAccess { owner: head.owner.clone(), ..SessionAccess::default() };
@@ -84,8 +87,8 @@ impl<'a> VisibleContexts<'a> {
         is_theirs && !is_shown(head)
     }
 
-    /// Checks that the principal may do something in a session. One who may not even read it is told
-    /// what would be the answer if there were no such session.
+    /// Checks that the principal has the right `need` in a session. A principal who may not even read the
+    /// session gets the same error as if there were no such session.
     pub(in super::super) fn check(
         &self,
         context: &SessionContext,
@@ -115,8 +118,8 @@ impl<'a> VisibleContexts<'a> {
         Err(Error::new(error::UNSUPPORTED_OPERATION, message))
     }
 
-    /// Checks that the owner of a session has room for the turn of a prompt; the room is reserved as long as the
-    /// caller holds it. A command that is carried out beside the turn that runs needs none.
+    /// Checks that the quota of the session's owner has room for the turn of a prompt. The room is reserved
+    /// as long as the caller holds the result. A command that runs beside the current turn needs no room.
     pub(in super::super) fn check_turn(
         &self,
         context: &SessionContext,
@@ -134,7 +137,7 @@ impl<'a> VisibleContexts<'a> {
         Ok(Some(checked?))
     }
 
-    /// Notes in the audit log that a quota does not allow another session.
+    /// Returns the result of a quota check for a new session, and notes a refusal in the audit log.
     fn within_quota<T>(&self, checked: Result<T, QuotaError>) -> Result<T, Error> {
         checked.map_err(|used_up| {
             self.all.audit.denied(self.principal.id(), "a session", &used_up.message());
@@ -169,7 +172,7 @@ impl<'a> VisibleContexts<'a> {
         let _ = timeout(CATCHING_UP, begun).await;
     }
 
-    /// Descriptions of those that are loaded, the last active first.
+    /// Returns descriptions of the loaded sessions that the principal may see, the last active first.
     pub(in super::super) fn list(&self) -> Vec<SessionSummary> {
         let ids: HashSet<_> = self.all.registry().look(|loaded| {
             loaded.iter().filter(|it| self.sees(it)).map(|it| it.id().to_owned()).collect()
@@ -179,8 +182,8 @@ impl<'a> VisibleContexts<'a> {
         list
     }
 
-    /// Streams the stored sessions that are not loaded, the last changed first: no more of them is read
-    /// than is taken.
+    /// Streams the stored sessions that are not loaded, the last changed first. The store is read only as far
+    /// as the caller takes sessions from the stream.
     pub(in super::super) fn stored(self) -> BoxStream<'a, Result<Listed, Error>> {
         let Some(sessions) = self.all.sessions() else { return stream::empty().boxed() };
         sessions
@@ -190,13 +193,13 @@ impl<'a> VisibleContexts<'a> {
             .boxed()
     }
 
-    /// Returns `true` if a session that a store lists is one of these.
+    /// Returns `true` if the principal may see a session that a store lists.
     fn is_listed(&self, listed: &Listed) -> bool {
         self.principal.right(&listed.access()).is_some() && self.may_see(&listed.head)
     }
 
-    /// Lists the sessions that are not loaded here and that other nodes have, or in which a turn runs or waits
-    /// although no node has them; the last changed first.
+    /// Lists the sessions that are not loaded here and that either another node owns, or that no node owns
+    /// although a turn runs or waits in them; the last changed first.
     pub(in super::super) async fn active_elsewhere(&self) -> Result<Vec<ActiveSession>, Error> {
         let Some(store) = self.all.shared_store().and_then(|store| store.shared()) else {
             return Ok(Vec::new());
@@ -210,8 +213,8 @@ impl<'a> VisibleContexts<'a> {
         Ok(active)
     }
 
-    /// Returns the id by which the registry has, or would have, the stored session that the principal
-    /// calls so, if there is one that is not loaded.
+    /// Returns the id under which the registry would load a stored session that the principal calls `id`;
+    /// `None` if there is no such session, or it is loaded.
     pub(in super::super) async fn stored_id(&self, id: &str) -> Result<Option<String>, StoreError> {
         let Some(sessions) = self.all.sessions() else { return Ok(None) };
         for id in self.candidates(id) {
@@ -225,13 +228,13 @@ impl<'a> VisibleContexts<'a> {
         Ok(None)
     }
 
-    /// Returns the error for a client who needs what the store does not give.
+    /// Returns the error for a client whose request failed because of the store.
     pub(in super::super) fn store_error(&self, error: &StoreError) -> Error {
         self.all.store_error(error)
     }
 
-    /// Returns `true` if a stored session of this head is one of these. With whom it is shared only its
-    /// log tells.
+    /// Returns `true` if the principal may see the stored session of this head. Where the head does not
+    /// decide this, the log is read, which alone says with whom the session is shared.
     async fn sees_stored(&self, head: &Head) -> Result<bool, StoreError> {
         if !self.may_see(head) {
             return Ok(false);
@@ -240,6 +243,7 @@ impl<'a> VisibleContexts<'a> {
         if self.principal.right(&access).is_some() {
             return Ok(true);
         }
+        // A session is shared within its tenant only, so logs of other tenants are not read.
         let is_of_tenant =
             |id: &PrincipalId| head.owner.as_ref().is_some_and(|owner| owner.tenant == id.tenant);
         if !self.principal.id().is_some_and(is_of_tenant) {
@@ -255,16 +259,17 @@ impl<'a> VisibleContexts<'a> {
         Ok(self.principal.right(&access).is_some())
     }
 
-    /// Returns the ids by which the registry may have a session that the principal calls so.
+    /// Returns the ids by which the registry may have the session that the principal calls `id`.
     fn candidates(&self, id: &str) -> Vec<String> {
         let Some(principal) = self.principal.id() else { return vec![id.to_owned()] };
         let own = owned_id(principal, id);
-        // Names are each principal's own; a session's own id names it to everybody.
+        // A name that a client chose is valid for its principal only; the UUID of a session is valid for
+        // all principals.
         if stored_id(id) == id { vec![own, id.to_owned()] } else { vec![own] }
     }
 
-    /// Reads the log of a stored session by the id that the store has for it; nothing if it cannot be
-    /// read. The session is not loaded by it.
+    /// Reads the log of a stored session, named by its id in the store, without loading the session. Returns
+    /// `None` if the log cannot be read.
     pub(in super::super) async fn read(&self, id: &str) -> Result<Option<ReadSession>, StoreError> {
         let Some(sessions) = self.all.sessions() else { return Ok(None) };
         let Some(stored) = sessions.store() else { return Ok(None) };
@@ -292,8 +297,8 @@ impl<'a> VisibleContexts<'a> {
         }
     }
 
-    /// Returns the ids of the stored sessions in the middle of a turn of which their process ended, and
-    /// whose clients wait to be notified.
+    /// Returns the ids of the stored sessions that were interrupted in a turn by the end of their process,
+    /// and that have receivers of push notifications.
     pub(in super::super) async fn interrupted(&self) -> Vec<String> {
         let Some(store) = self.all.sessions().and_then(|sessions| sessions.store()) else {
             return Vec::new();
@@ -304,7 +309,7 @@ impl<'a> VisibleContexts<'a> {
         });
         let mut interrupted = Vec::new();
         for id in opened {
-            // Its receivers are secrets; most sessions have none.
+            // Receivers are stored as secrets. Most sessions have none, so this check saves reading the log.
             if store.secrets(&id).await.is_ok_and(|secrets| !secrets.is_empty())
                 && let Ok(Some(_)) = self.stored_id(&id).await
                 && let Ok(Some(ReadSession::Stored(_, story))) = self.read(&id).await
@@ -317,15 +322,15 @@ impl<'a> VisibleContexts<'a> {
         interrupted
     }
 
-    /// Returns some of the sessions that clients have begun in which a turn runs or waits although no
-    /// process that lives has them.
+    /// Returns some of the sessions of clients in which a turn runs or waits although no living process owns
+    /// them.
     pub(in super::super) async fn orphans(&self) -> Result<Vec<Orphan>, StoreError> {
         let Some(store) = self.all.sessions().and_then(|sessions| sessions.store()) else {
             return Ok(Vec::new());
         };
         let mut shown = Vec::new();
         for orphan in store.orphans().await? {
-            // Where its directory is not served, no session can be made of it.
+            // A session whose directory this server does not serve cannot be loaded.
             if self.stored_id(&orphan.id).await?.is_some() {
                 shown.push(orphan);
             }
@@ -333,8 +338,16 @@ impl<'a> VisibleContexts<'a> {
         Ok(shown)
     }
 
-    /// Loads the session of an id, unless it is loaded; one that another node has is followed. It stays
-    /// loaded as long as the caller holds it; nothing if there is none, or it is the shared one.
+    /// Loads the session that the principal calls `id`, unless it is loaded already. If another node owns the
+    /// session, it is followed instead. The session stays loaded as long as the caller holds it. Returns
+    /// `None` if there is no such session, or if the server shares one session.
+    ///
+    /// Steps:
+    ///
+    /// 1. Return the loaded session, unless its events are no longer stored from here.
+    /// 2. Return the followed session, if its owner still lives.
+    /// 3. For each id that the store may have for the session, check that the principal may see it, and load
+    ///    or follow it.
     async fn load(&self, id: &str) -> Result<Option<Arc<SessionContext>>, Error> {
         let ServedSessions::PerContext { sessions, .. } = &self.all.served else {
             return Ok(None);
@@ -359,13 +372,14 @@ impl<'a> VisibleContexts<'a> {
         for (n, id) in candidates.into_iter().enumerate() {
             match sessions.head(&id).await {
                 Ok(Some(head)) if self.sees_stored(&head).await.map_err(failed)? => {}
-                // Else a second session would begin under its id, and not be stored.
+                // Otherwise a second session would begin under this id, and could not be stored.
                 Ok(Some(head)) if self.works_elsewhere(&head) => {
                     return Err(works_elsewhere(&head));
                 }
-                // All of it may be about to be stored.
+                // The session may have begun without any of it being stored yet.
                 Ok(None) if n == 0 => {}
-                // Whoever could have begun it is told why it cannot be read.
+                // The first candidate is the session that the principal could own, so the principal may know
+                // why it cannot be read.
                 Err(error) if n == 0 || is_unavailable(&error) => {
                     return Err(failed(error));
                 }
@@ -386,8 +400,8 @@ impl<'a> VisibleContexts<'a> {
         Ok(None)
     }
 
-    /// Loads the session of an id, and waits until all of it can be read here that clients of other nodes may
-    /// have been shown by now.
+    /// Loads the session of an id, and waits until this node can read everything that clients of other nodes
+    /// may have been shown by now.
     pub(in super::super) async fn load_caught_up(
         &self,
         id: &str,
@@ -401,7 +415,8 @@ impl<'a> VisibleContexts<'a> {
         caught_up.map(|()| open)
     }
 
-    /// Waits until all of a session can be read here that clients of other nodes may have been shown by now.
+    /// Waits until this node can read everything of a session that clients of other nodes may have been shown
+    /// by now.
     pub(in super::super) async fn caught_up(&self, context: &SessionContext) -> Result<(), Error> {
         if self.all.shared_store().is_none() {
             return Ok(());
@@ -409,7 +424,7 @@ impl<'a> VisibleContexts<'a> {
         context.caught_up().await.map_err(|error| self.store_error(&error))
     }
 
-    /// The same for all sessions that this node has.
+    /// Waits in the same way for all loaded sessions that the principal may see.
     pub(in super::super) async fn all_caught_up(&self) {
         if self.all.shared_store().is_some() {
             let all = self.all();
@@ -417,7 +432,7 @@ impl<'a> VisibleContexts<'a> {
         }
     }
 
-    /// Returns `true` if another node that lives has a followed session.
+    /// Returns `true` if another living node owns a followed session.
     async fn has_owner(&self, followed: &SessionContext) -> Result<bool, Error> {
         let Some(store) = self.all.shared_store().and_then(|store| store.shared()) else {
             return Ok(false);
@@ -427,7 +442,8 @@ impl<'a> VisibleContexts<'a> {
         Ok(!followed.has_moved() && unowned.is_some_and(|unowned| unowned.is_empty()))
     }
 
-    /// Follows a session that cannot be loaded because another node has it, from now on.
+    /// Starts to follow a session that could not be loaded because another node owns it. Fails if the cause
+    /// `error` is another one.
     async fn follow(
         &self,
         sessions: &Sessions,
@@ -452,7 +468,7 @@ impl<'a> VisibleContexts<'a> {
         }
     }
 
-    /// Returns the loaded session that the principal calls so.
+    /// Returns the loaded session that the principal calls `id`.
     fn find_loaded(&self, id: &str, naming: Naming) -> Option<Arc<LoadedSession>> {
         let registry = self.all.registry();
         let found = self.candidates(id).iter().find_map(|id| registry.find_loaded(id));
@@ -464,6 +480,7 @@ impl<'a> VisibleContexts<'a> {
             session.with_access(|access| self.may_name(access, naming))
                 && session.context_name().as_deref() == Some(id)
         };
+        // The name is not unique among owners: if it fits more than one session, it means none.
         registry.look(|loaded| {
             let mut named = loaded.into_iter().filter(is_meant);
             let first = named.next()?;
@@ -471,8 +488,8 @@ impl<'a> VisibleContexts<'a> {
         })
     }
 
-    /// Returns `true` if a session of this access can be named as its owner calls it, which is what its events
-    /// say.
+    /// Returns `true` if the principal may name a session of this access by the context id that its owner
+    /// chose, which the session's events contain.
     fn may_name(&self, access: &SessionAccess, naming: Naming) -> bool {
         access.owner.is_some()
             && match self.principal.right(access) {
@@ -482,7 +499,7 @@ impl<'a> VisibleContexts<'a> {
             }
     }
 
-    /// Returns the followed session that the principal calls so.
+    /// Returns the followed session that the principal calls `id`.
     fn find_followed(&self, id: &str, naming: Naming) -> Option<Arc<SessionContext>> {
         let candidates = self.candidates(id);
         let is_there = |context: &&Arc<SessionContext>| !context.has_moved();
@@ -501,13 +518,13 @@ impl<'a> VisibleContexts<'a> {
         })
     }
 
-    /// Returns the session that the principal calls so, if it is loaded or followed.
+    /// Returns the session that the principal calls `id`, if it is loaded or followed.
     fn find_known(&self, id: &str, naming: Naming) -> Option<Arc<SessionContext>> {
         let loaded = self.find_loaded(id, naming).map(|loaded| SessionContext::of(&loaded));
         loaded.or_else(|| self.find_followed(id, naming))
     }
 
-    /// Returns the context of exactly this id.
+    /// Returns the context of an id, if its session is loaded or followed, and notes the use.
     pub(in super::super) fn get(&self, id: &str) -> Option<Arc<SessionContext>> {
         self.opened(id, Naming::Any)
     }
@@ -518,8 +535,8 @@ impl<'a> VisibleContexts<'a> {
         Some(context)
     }
 
-    /// The task of that id, in a session in which the principal may do something: its context, and its
-    /// turn if it is the task of one.
+    /// Returns the context of a task, and its turn if it is the task of a single turn. Fails unless the
+    /// principal has the right `need` in the session.
     pub(in super::super) fn task(
         &self,
         id: &str,
@@ -537,7 +554,8 @@ impl<'a> VisibleContexts<'a> {
         Ok((context, turn))
     }
 
-    /// Returns the outcome for a context that a client names, if that context is not known.
+    /// Returns the outcome for a context id that a client names; `None` if no id is named, or if its context
+    /// is known.
     pub(in super::super) fn unknown(&self, id: Option<&str>) -> Option<UnknownContext> {
         if self.find_known(id?, Naming::Shared).is_some() {
             return None;
@@ -548,7 +566,7 @@ impl<'a> VisibleContexts<'a> {
         })
     }
 
-    /// The context of that id; else the shared one, if there is one.
+    /// Returns the context of an id; without a known id, the shared context, if there is one.
     pub(in super::super) fn find(&self, id: Option<&str>) -> Option<Arc<SessionContext>> {
         id.and_then(|id| self.opened(id, Naming::Shared)).or_else(|| {
             self.all.shared.as_ref().map(|shared| {
@@ -558,9 +576,10 @@ impl<'a> VisibleContexts<'a> {
         })
     }
 
-    /// Recognizes a message that names no session and was sent before, to this process or another one of the
-    /// store: it names the session that it has begun from now on. A message that is new gets the id of the
-    /// session that it begins. `window`: time after a turn's end for which its message may be a retry.
+    /// Recognizes a message that names no session and that its sender has sent before, to this process or to
+    /// another one with the same store. Such a message is changed so that it names the session that it began.
+    /// A new message gets the id of the session that it is to begin. `window`: time after a turn's end for
+    /// which its message may be a retry.
     pub(in super::super) async fn recognize(
         &self,
         params: &mut Value,
@@ -598,8 +617,8 @@ impl<'a> VisibleContexts<'a> {
         Ok(())
     }
 
-    /// Returns whether a message may be a retry of the one that has begun the session of an id; `None` if there
-    /// is no such session.
+    /// Returns `true` if a message may be a retry of the message that began the session of an id; `None` if
+    /// there is no such session.
     async fn may_be_retry(
         &self,
         id: &str,
@@ -609,7 +628,7 @@ impl<'a> VisibleContexts<'a> {
     ) -> Result<Option<bool>, StoreError> {
         if let Some(context) = self.find_known(id, Naming::Any).filter(|it| !it.has_moved()) {
             let turn = context.story(|story| story.sent(message).map(|turn| turn.id));
-            // Without a turn, the message is not stored yet: it may be a retry.
+            // Without a turn, the message is not stored yet, so it may be a retry.
             return Ok(Some(turn.is_none_or(|turn| context.may_be_retry(turn, sender, window))));
         }
         let Some(sessions) = self.all.sessions() else { return Ok(None) };
@@ -617,7 +636,8 @@ impl<'a> VisibleContexts<'a> {
         if !self.sees_stored(&head).await? {
             return Ok(Some(false));
         }
-        // An unreadable session counts as the one that is meant: loading it tells the client why.
+        // An unreadable log counts as a retry: loading the session then tells the client why it cannot be
+        // read.
         Ok(Some(match self.read(id).await? {
             Some(ReadSession::Stored(_, story)) => story.is_recent(window),
             Some(ReadSession::Loaded(context)) => context.story(|story| story.is_recent(window)),
@@ -625,8 +645,9 @@ impl<'a> VisibleContexts<'a> {
         }))
     }
 
-    /// The context that a message is for: by its id, or a new one, if need be of the session of the id `begins`.
-    /// The principal may send prompts in it.
+    /// Returns the context that a message is for: the context named by `id`, else the shared one, else a new
+    /// session, created under the id `begins` if given. Fails unless the principal may send prompts in the
+    /// context.
     pub(in super::super) fn context(
         &self,
         id: Option<&str>,
@@ -640,7 +661,7 @@ impl<'a> VisibleContexts<'a> {
         let (context, is_new) = match (self.find(id), self.all.sessions()) {
             (None, Some(sessions)) => self.begin(sessions, id, begins, settings)?,
             (Some(context), _) => (context, false),
-            // It was made with the server.
+            // The shared context was created together with the server, so it cannot be missing.
             (None, None) => return Err(Error::new(Error::INTERNAL, "no session")),
         };
         if !is_new {
@@ -659,8 +680,9 @@ impl<'a> VisibleContexts<'a> {
         Ok(context)
     }
 
-    /// Begins a session, of an id that the client may have chosen, or else of the id `begins`, if there is one.
-    /// Also returns whether it is new: another request may have begun it meanwhile.
+    /// Creates a session: under the id that the client chose, else under the id `begins`, else under the
+    /// session's own id. Also returns `true` if the session is new; another request may have created it at
+    /// the same time.
     fn begin(
         &self,
         sessions: &Sessions,
@@ -688,7 +710,8 @@ impl<'a> VisibleContexts<'a> {
         };
         let _room = owner.map(room).transpose()?;
         let prepare = |session: &Session| {
-            // First of all: nobody sees it before it is known whose it is.
+            // The owner is recorded before any other event, so that no client sees the session without its
+            // owner.
             if let Some(owner) = owner {
                 session.record(TaskEvent::Owned { owner: owner.clone() });
             }
@@ -714,28 +737,29 @@ impl<'a> VisibleContexts<'a> {
     }
 }
 
-/// Limits the tools of a session to those that a client names, if it does.
+/// Limits the tools of a session to the tools that a client names, if it names any.
 fn limit_tools(session: &Session, settings: &AgentSettings) {
     if let Some(tools) = &settings.tools {
         session.limit_tools(tools.clone());
     }
 }
 
-/// Sessions that can be named as their owners name them, by others.
+/// Sessions of other owners that a principal may name by the context id that their owner chose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Naming {
-    /// Those that are shared with the one who names them.
+    /// Sessions that are shared with the principal.
     Shared,
-    /// Also those that an administrator sees.
+    /// Sessions that are shared with the principal, and all that an administrator may see.
     Any,
 }
 
-/// Returns `true` if a store has failed because nothing of it can be read now.
+/// Returns `true` if the error says that nothing in the store can be read at present.
 fn is_unavailable(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable(_))
 }
 
-/// Returns what a store has read; nothing if that cannot be read, and an error if nothing can be read now.
+/// Returns a store's result, or `None` for an error that concerns this session only. Fails if the whole store
+/// is unavailable.
 fn if_available<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match read {
         Err(error) if is_unavailable(&error) => Err(error),
@@ -756,7 +780,7 @@ fn works_elsewhere(head: &Head) -> Error {
     Error::new(error::UNSUPPORTED_OPERATION, message)
 }
 
-/// Returns the error for a session that cannot be.
+/// Returns the error for a session that cannot be created.
 fn refused(error: CreateError) -> Error {
     match error {
         CreateError::Full(_) => Error::new(error::UNSUPPORTED_OPERATION, error.to_string()),

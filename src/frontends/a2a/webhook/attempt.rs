@@ -1,4 +1,4 @@
-//! One attempt to deliver a notification, and when another may follow.
+//! A single attempt to deliver a notification, and the wait before the next one.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -10,26 +10,26 @@ use tokio::time::timeout;
 use super::delivery::{Delivery, WebhookLimits};
 use tandem_net::{self as net, Backoff, Lookup, Reach};
 
-/// Maximum time that a connection stays open with nothing to send. Connections are kept to save the
-/// next notification a handshake; they lead to an address that has been judged.
+/// Maximum time that an idle connection stays open. Connections are reused to save the next notification a
+/// handshake. They lead to addresses that have been checked.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// Failure of an attempt. The words name no more of an address than its host.
+/// Failure of an attempt. The text names at most the host of the URL.
 #[derive(Debug)]
 pub(super) enum AttemptError {
-    /// It would again.
+    /// Another attempt would fail in the same way.
     Final(String),
-    /// It may pass.
+    /// Another attempt may succeed.
     Passing {
         why: String,
-        /// Wait that the server has asked for.
+        /// Wait that the server asks for.
         asked: Option<Duration>,
     },
 }
 
-/// Makes attempts.
+/// HTTP client that makes the attempts.
 pub(super) struct Courier {
-    /// Made when first needed: loading certificates takes a while.
+    /// The client, made when it is first needed because loading the certificates takes a while.
     client: OnceLock<Client>,
     reach: Reach,
     timeout: Duration,
@@ -42,7 +42,7 @@ impl Courier {
     }
 
     pub(super) async fn attempt(&self, delivery: &Delivery) -> Result<(), AttemptError> {
-        // The resolver judges names only.
+        // The resolver checks only names, so an address in the URL is checked here.
         delivery.target.judge(self.reach).map_err(AttemptError::Final)?;
         let headers = headers(&delivery.headers).map_err(AttemptError::Final)?;
         let request = self
@@ -63,9 +63,11 @@ impl Courier {
         }
         let client = net::build(|| {
             net::client(Arc::clone(&self.lookup), self.reach)
-                // A proxy would look the name up once more.
+                // A proxy would resolve the name a second time, and could get an address that was not
+                // checked.
                 .no_proxy()
-                // Shared among a name's addresses, so that one that is dead leaves time for the next.
+                // The time is shared among the addresses of a name, so that a dead address leaves time for
+                // the next one.
                 .connect_timeout(self.timeout / 2)
                 .pool_idle_timeout(IDLE)
                 .pool_max_idle_per_host(1)
@@ -77,8 +79,7 @@ impl Courier {
     }
 }
 
-/// Returns an error unless the server has taken the notification. The body of the response is not
-/// read.
+/// Fails unless the server has accepted the notification. The body of the response is not read.
 fn judge_response(response: &Response) -> Result<(), AttemptError> {
     let status = response.status();
     if status.is_success() {
@@ -106,8 +107,8 @@ fn passing(why: String) -> AttemptError {
     AttemptError::Passing { why, asked: None }
 }
 
-/// Returns an error unless a header can be sent, for a client's token before it is accepted: a
-/// sentence that does not say the value.
+/// Checks that a header can be sent, before a client's configuration is accepted. The error does not contain
+/// the header's value.
 pub fn check_header(name: &str, value: &str) -> Result<(), String> {
     header(name, value).map(drop)
 }
@@ -121,8 +122,8 @@ fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> 
         .ok_or_else(|| format!("The header `{}` cannot be sent.", name.escape_debug()))
 }
 
-/// Returns the wait after so many failed attempts; `asked` is what the server asks for, and `chance`
-/// a random number from 0 to 1.
+/// Returns the wait after `failed` failed attempts. `asked`: wait that the server asks for; `chance`: random
+/// number from 0 to 1.
 pub(super) fn wait(
     limits: &WebhookLimits,
     failed: u32,

@@ -1,4 +1,4 @@
-//! A notification to deliver, and the limits of its delivery.
+//! A push notification with its receiver, and the limits for deliveries.
 
 use std::time::Duration;
 
@@ -6,25 +6,25 @@ use axum::body::Bytes;
 
 use super::place::WebhookUrl;
 
-/// Limits of what is kept for webhooks, and of the attempts to deliver it.
+/// Limits for waiting push notifications, and for attempts to deliver them. Each has its default at the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookLimits {
     /// Maximum number of waiting notifications of a key; the oldest are dropped for newer ones. 64.
     pub queue: usize,
-    /// Maximum number of bytes of those notifications' bodies in all; the newest is kept whatever
-    /// its size. 4 MiB.
+    /// Maximum total size in bytes of those notifications' bodies; the newest is retained whatever its size.
+    /// 4 MiB.
     pub queue_bytes: usize,
-    /// Maximum number of keys with notifications under way; those of further keys are dropped. 64.
+    /// Maximum number of keys with undelivered notifications; notifications of further keys are dropped. 64.
     pub targets: usize,
-    /// Maximum number of attempts to deliver a notification, the first included. 5.
+    /// Maximum number of attempts to deliver a notification, including the first one. 5.
     pub attempts: u32,
-    /// Maximum duration of an attempt, from looking up the name to the head of the response. 10 s.
+    /// Maximum duration of an attempt, from the name resolution to the headers of the response. 10 s.
     pub timeout: Duration,
     /// Maximum wait before the second attempt; each wait is twice the one before. 1 s.
     pub first_wait: Duration,
-    /// No longer than this, unless the server asks for it. 30 s.
+    /// Maximum wait between two attempts, unless the server asks for a longer one. 30 s.
     pub longest_wait: Duration,
-    /// Maximum wait that a server gets by asking with `Retry-After`. 60 s.
+    /// Maximum wait that a server can ask for with `Retry-After`. 60 s.
     pub longest_retry_after: Duration,
 }
 
@@ -43,17 +43,18 @@ impl Default for WebhookLimits {
     }
 }
 
-/// A notification and where it goes. Not to be shown: there are tokens in it.
+/// A notification with its receiver. It contains tokens, so it must not be logged.
 #[derive(Clone)]
 pub struct Delivery {
-    /// Key of the configuration; notifications of one key stay in order.
+    /// Key of the configuration. Notifications of one key are delivered in order.
     pub key: String,
-    /// Session that it tells of. When there are too many keys, each session gets its share of them.
+    /// Session that the notification is about. If there are too many keys, the sessions get equal shares of
+    /// them.
     pub session: String,
-    /// Address that the notification is sent to.
+    /// URL that the notification is sent to.
     pub target: WebhookUrl,
-    /// Sent with it, as they are; see [`check_header`](super::check_header).
+    /// Headers that are sent unchanged; see [`check_header`](super::check_header).
     pub headers: Vec<(String, String)>,
-    /// Body that is posted.
+    /// Body of the POST request.
     pub body: Bytes,
 }

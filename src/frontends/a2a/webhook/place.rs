@@ -1,4 +1,4 @@
-//! Places where a webhook may be: not where this machine gets and the client does not.
+//! URLs that a webhook may have: none that this machine can reach and the client cannot.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use reqwest::Url;
 
 use tandem_net::{self as net, Reach};
 
-/// In bytes; longer addresses are refused.
+/// Maximum length of a URL in bytes.
 const LONGEST: usize = 4096;
 
-/// The address of a webhook that has passed [`check`]. Shown without its path and query, in which
-/// there may be secrets.
+/// URL of a webhook that has passed [`check`]. It is displayed without its path and query, which may contain
+/// secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WebhookUrl(Url);
 
@@ -27,8 +27,8 @@ impl fmt::Debug for WebhookUrl {
     }
 }
 
-/// Judges a webhook as far as possible before its name is looked up: returns the target if the
-/// webhook may be used, or a sentence that says why not.
+/// Checks the URL of a webhook as far as possible without resolving its name. Returns the checked URL, or a
+/// sentence that says why it is refused.
 pub fn check(url: &str, allow_loopback: bool) -> Result<WebhookUrl, String> {
     if url.len() > LONGEST {
         return Err(format!("The webhook's address is longer than {LONGEST} bytes."));
@@ -59,14 +59,14 @@ impl WebhookUrl {
         self.0.host_str().unwrap_or_default()
     }
 
-    /// Judges an address that is literal, or known without looking it up.
+    /// Checks a host that is an IP address, or a name that is known without resolving it.
     pub(super) fn judge(&self, reach: Reach) -> Result<(), String> {
         net::judge_host(&self.0, reach)
             .map_err(|why| format!("A webhook may not be at {}: that is {why}.", self.host()))
     }
 }
 
-/// Returns how far webhooks may reach.
+/// Returns the reach of webhooks: the range of addresses that they may have.
 pub(super) fn reach(allow_loopback: bool) -> Reach {
     if allow_loopback { Reach::Loopback } else { Reach::Public }
 }

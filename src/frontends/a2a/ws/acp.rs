@@ -1,10 +1,10 @@
-//! A client that begins with `initialize` is an ACP client, on the same socket.
+//! ACP clients on the same WebSocket: a client whose first message is `initialize` speaks ACP.
 
 use super::super::server::{A2aServer, ServeAcp};
 use tandem_wire::acp::INITIALIZE;
 use tandem_wire::jsonrpc;
 
-/// Returns what serves the client, if the first message says that the client speaks ACP.
+/// Returns the function that serves ACP, if the client's first message shows that the client speaks ACP.
 pub(super) fn wanted(server: &A2aServer, text: &str) -> Option<ServeAcp> {
     let serve = server.options.acp.as_ref()?;
     match jsonrpc::IncomingMessage::read(text.as_bytes()) {

@@ -1,4 +1,4 @@
-//! Signs of life: a client that gives none has gone, and its place is another's.
+//! Heartbeat of a WebSocket: a client that does not answer a ping is disconnected, so that it takes no room.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use tokio::time::{Instant, sleep_until};
 
 use parking_lot::Mutex;
 
-/// Time since a client was last heard of, and the limits of it.
+/// Time of the last contact with a client, and the limits for silence.
 pub(super) struct Heartbeat {
-    /// Time that the client may be silent before it is asked for a sign of life.
+    /// Maximum silence before the client is pinged.
     silence: Duration,
-    /// Time that the client has for that sign of life.
+    /// Maximum time for the client to answer the ping.
     answer: Duration,
     state: Mutex<LastContact>,
 }
@@ -18,16 +18,16 @@ pub(super) struct Heartbeat {
 #[derive(Clone, Copy)]
 struct LastContact {
     heard: Instant,
-    /// Time at which the client was asked for a sign of life.
+    /// Time of the ping that the client has not answered yet.
     asked: Option<Instant>,
 }
 
-/// Action that is due.
+/// Action that the silence of a client demands.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Due {
-    /// Ask for a sign of life.
+    /// A ping to the client.
     Ping,
-    /// Give it up.
+    /// The end of the connection, because the client has gone.
     Gone,
 }
 
@@ -37,18 +37,18 @@ impl Heartbeat {
         Self { silence, answer, state: Mutex::new(state) }
     }
 
-    /// Something has come from it.
+    /// Notes that the client has sent something.
     pub(super) fn heard(&self) {
         *self.state.lock() = LastContact { heard: Instant::now(), asked: None };
     }
 
-    /// Waits until something is to be done. May be dropped while it waits.
+    /// Waits until an action is due, and returns it. Nothing is lost if this future is dropped.
     pub(super) async fn due(&self) -> Due {
         loop {
             let deadline = self.deadline();
             sleep_until(deadline).await;
             let mut state = self.state.lock();
-            // It may have been heard of meanwhile.
+            // The client may have sent something during the wait.
             if deadline < self.deadline_of(*state) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! A connection of lines over a WebSocket: a line a frame.
+//! A line-based connection over a WebSocket, with one line per frame.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use tokio_util::sync::CancellationToken;
 use super::heartbeat::{Due, Heartbeat};
 use super::out::{GOING_AWAY, Out, SILENT};
 
-/// Bytes on their way between the socket and the connection.
+/// Size in bytes of the buffer between the WebSocket and the connection.
 const BUFFER: usize = 64 << 10;
 
-/// Time in which what is open is answered when the agent ends.
+/// Maximum time for answers to open requests when the server ends.
 const LAST_LINES: Duration = Duration::from_millis(300);
 
-/// Carries lines between the socket and what serves them, until one of them ends or the agent does.
-/// `first`: what was read before.
+/// Carries lines between a WebSocket and the connection that `serve` handles, until one of the two or the
+/// server ends. `first`: text frame that was read before.
 pub(super) async fn carry<F: Future<Output = ()>>(
     serve: impl FnOnce(DuplexStream) -> F,
     first: Option<String>,
@@ -53,7 +53,7 @@ pub(super) async fn carry<F: Future<Output = ()>>(
     let carrying = async {
         tokio::pin!(writing);
         tokio::select! {
-            // What was said last is still to be written.
+            // The last lines must still be written after the connection has ended.
             ((), ()) = async { tokio::join!(serving, reading) } => writing.await,
             () = &mut writing => {}
         }
@@ -72,8 +72,8 @@ pub(super) async fn carry<F: Future<Output = ()>>(
     out.farewell().await;
 }
 
-/// Hands on what the socket says, until it has no more to say or the agent ends: what serves it then
-/// answers what is open, and ends.
+/// Passes the frames of a WebSocket on to the connection, until the client or the server ends. Then it shuts
+/// the connection's input down, so that the connection answers the open requests and ends.
 async fn read(
     first: Option<String>,
     input: &mut SplitStream<WebSocket>,

@@ -1,4 +1,4 @@
-//! Messages to a client, one a frame.
+//! Outgoing side of a WebSocket: one message per frame.
 
 use std::time::Duration;
 
@@ -16,33 +16,33 @@ pub(super) const UNSUPPORTED: u16 = 1003;
 pub(super) const POLICY: u16 = 1008;
 pub(super) const TOO_BIG: u16 = 1009;
 
-/// Reason for closing a connection that gives no sign of life.
+/// Reason for closing the connection of a client that does not answer a ping.
 pub(super) const SILENT: &str = "no sign of life";
 
 /// Reason for closing a connection whose session another process has taken over.
 pub(super) const MOVED: &str = "the session goes on at another node";
 
-/// Maximum duration of a good-bye.
+/// Maximum time for the closing handshake.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// The connection is over.
+/// Error that means that the connection has ended, or must end.
 pub(super) struct Over;
 
-/// The client's end.
+/// Outgoing side of a client's WebSocket.
 pub(super) struct Out(pub(super) SplitSink<WebSocket, Message>);
 
 impl Out {
-    /// Sends what a call has brought, or the next event of the call's stream.
+    /// Sends the result of a call, or the next event of the call's stream.
     pub(super) async fn result(&mut self, id: &str, json: &[u8]) -> Result<(), Over> {
         self.send(Envelope::result(id).around(json)).await
     }
 
-    /// An event that the client has not asked for.
+    /// Sends an event that is part of no requested stream.
     pub(super) async fn event(&mut self, json: &[u8]) -> Result<(), Over> {
         self.send(Envelope::notification("tasks/event").around(json)).await
     }
 
-    /// The end of a stream.
+    /// Sends the end of a stream.
     pub(super) async fn end(&mut self, id: &str) -> Result<(), Over> {
         self.send(Envelope::stream_end(id).around(b"true")).await
     }
@@ -52,24 +52,25 @@ impl Out {
         self.send(failure(id, error)).await
     }
 
-    /// Hands a frame over. The connection fails if the client takes none for long.
+    /// Queues a frame. Fails if the client does not read for too long.
     pub(super) async fn send(&mut self, json: Vec<u8>) -> Result<(), Over> {
-        // JSON is UTF-8.
+        // JSON is always UTF-8, so this cannot fail.
         let text = String::from_utf8(json).map_err(|_| Over)?;
         self.0.feed(Message::Text(text.into())).await.map_err(|_| Over)
     }
 
-    /// Asks for a sign of life.
+    /// Sends a ping.
     pub(super) async fn ping(&mut self) -> Result<(), Over> {
         self.0.send(Message::Ping(Bytes::new())).await.map_err(|_| Over)
     }
 
-    /// Sees to it that all of it leaves.
+    /// Sends all queued frames.
     pub(super) async fn flush(&mut self) -> Result<(), Over> {
         self.0.flush().await.map_err(|_| Over)
     }
 
-    /// Closes the connection, or answers its close; the other side may be gone.
+    /// Closes the connection, or answers the client's close frame. The client may be gone, so the wait is
+    /// limited.
     pub(super) async fn farewell(&mut self) {
         let _ = tokio::time::timeout(FAREWELL, self.0.close()).await;
     }
@@ -77,7 +78,7 @@ impl Out {
     /// Closes the connection with a code and a reason.
     pub(super) async fn close(&mut self, code: u16, reason: &'static str) -> Over {
         let frame = CloseFrame { code, reason: reason.into() };
-        // It may be gone already.
+        // An error means that the client is gone already.
         let _ = self.0.send(Message::Close(Some(frame))).await;
         Over
     }
