@@ -1,4 +1,4 @@
-//! The program started again, to become a command in the sandbox.
+//! The helper: this program, started again by the agent to become a command in the sandbox.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -17,11 +17,12 @@ use crate::order::{HELPER, Means, Order, SharedNumbers};
 use crate::profile::Profile;
 use crate::report;
 
-/// Advantage of the machine's other processes over a command when memory runs short: half of the memory.
+/// Value of `oom_score_adj` for a command, of 1000. When memory runs short, the kernel treats the command as if it used
+/// half of the machine's memory more than it does, and so ends it before other processes.
 const SPARED_LAST: &str = "500";
 
-/// Becomes a command in the sandbox, if that is what this program was started for: to be called
-/// before anything else, in a process of one thread. Otherwise nothing happens.
+/// Becomes a command in the sandbox if this program was started as the helper; otherwise does nothing. Must be called
+/// before anything else, in a process of one thread.
 pub fn helper() {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_none_or(|first| first != HELPER) {
@@ -33,7 +34,7 @@ pub fn helper() {
         Err(error) => error,
     };
     if let Some(report) = report {
-        // A report that cannot be written loses only the reason: the exit code tells the agent of the failure.
+        // If the report cannot be written, only the reason is lost: the exit code still tells the agent of the failure.
         let _ = report::fail(&report, &error);
     }
     #[allow(clippy::print_stderr, reason = "the command's own, whose place this takes")]
@@ -43,10 +44,10 @@ pub fn helper() {
     sys::end(NOT_SANDBOXED)
 }
 
-/// Nothing comes back.
+/// Result of a function that does not return if it succeeds.
 enum Never {}
 
-/// `report`: the file that failures are written into, once there is one.
+/// Carries out the order in the inherited descriptor. `report` is set to the file for failures as soon as that is open.
 fn run(
     mut arguments: impl Iterator<Item = OsString>,
     report: &mut Option<File>,
@@ -66,32 +67,34 @@ fn run(
         }
         Order::Run { mut profile, means, variables } => {
             prefer_when_memory_is_short();
-            // Other commands see this process before it has become one, with what it has open.
+            // Other commands of the session could otherwise trace this process, and take its open descriptors, before
+            // it is confined.
             set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
             drop_replaced(&mut profile)?;
             become_command(&profile, means, &words, variables, own)
         }
         Order::Check { expected, variables, report: whole, errors } => {
-            // This second helper reports into the file of the first, which is the one that the agent reads.
+            // This second helper reports into the file of the first helper, which is the file that the agent reads.
             let whole = &*report.insert(File::from(sys::inherited(whole)?));
             bubblewrap::check(&expected)?;
             report::add_started(whole)?;
-            // Standard error was a file for bubblewrap's messages, as bubblewrap may be started again. The command gets
-            // the real one.
+            // Standard error was a file for the messages of `bwrap`, as `bwrap` may be started again. The command gets
+            // the real standard error.
             rustix::stdio::dup2_stderr(sys::inherited(errors)?)?;
             become_program(&words, &variables)
         }
     }
 }
 
-/// Has the system end this process, and what it starts, rather than the agent when memory runs short.
-/// To be called while the process's files in `/proc` are its own.
+/// Makes the kernel end this process and its children before the agent when memory runs short. Must be called while
+/// `/proc` still shows this process's own files.
 fn prefer_when_memory_is_short() {
-    // What cannot be written is preferred even more already.
+    // The write fails only if the present value is higher, and then the process is ended first already.
     let _ = std::fs::write("/proc/self/oom_score_adj", SPARED_LAST);
 }
 
-/// `variables`: those of the command that this program must not be started with itself.
+/// Confines this process and becomes the command. `variables`: environment variables of the command that must not be
+/// set when this program starts.
 fn become_command(
     profile: &Profile,
     means: Means,
@@ -119,7 +122,7 @@ fn become_command(
     become_program(words, &variables)
 }
 
-/// Becomes the command in a sandbox that is whole.
+/// Becomes the command, in a sandbox that is complete.
 fn become_program(words: &[OsString], variables: &[(OsString, OsString)]) -> io::Result<Never> {
     let (first, others) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     sys::close_others_at_exec()?;
@@ -128,7 +131,7 @@ fn become_program(words: &[OsString], variables: &[(OsString, OsString)]) -> io:
     replace_by(command)
 }
 
-/// Returns only if it fails.
+/// Replaces this process by a command. Returns only on failure.
 fn replace_by(mut command: Command) -> io::Result<Never> {
     let error = command.exec();
     let program = command.get_program().to_string_lossy().into_owned();

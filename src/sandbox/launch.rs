@@ -1,4 +1,5 @@
-//! The agent's side: what works on this machine, and the commands to start.
+//! The agent's side of the sandbox: it finds out which mechanism works on this machine, and makes the commands to
+//! start.
 #![allow(unsafe_code, reason = "a descriptor is left open for one child alone")]
 
 use std::env;
@@ -31,30 +32,31 @@ use crate::order::{HELPER, Means, Order, SharedNumbers};
 use crate::profile::{Limits, Profile};
 use crate::report::Report;
 
-/// Time for a holder to say that it is ready.
+/// Maximum time in which a holder must report that it is ready.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A way to run commands fenced in, for one session. When it is dropped, all processes that run in
-/// its namespaces end.
+/// The sandbox of one session. When it is dropped, all processes in its namespaces end.
 pub struct Sandbox {
     kind: Kind,
-    /// The program that is started as the helper.
+    /// Path of the program that is started as the helper.
     helper: PathBuf,
 }
 
 enum Kind {
+    /// Namespaces of the session. The lock is also held while a holder starts, so that commands of one kind share one.
     Namespaces(Box<Mutex<Namespaces>>),
     Bubblewrap(PathBuf),
     Landlock,
 }
 
-/// Namespaces of one session.
+/// The namespaces of one session.
 struct Namespaces {
     user: OwnedFd,
     network: OwnedFd,
-    /// A socket in the network namespace that listens on [`PROXY_PORT`](crate::PROXY_PORT).
+    /// Socket in the network namespace that listens on [`PROXY_PORT`](crate::PROXY_PORT).
     listener: TcpListener,
-    /// The mount namespace with the file system of temporary files, and its root directory.
+    /// The mount namespace in which the file system of temporary files is mounted, and the root directory of that file
+    /// system.
     files: OwnedFd,
     temporary: OwnedFd,
     read_only: Option<Holder>,
@@ -62,17 +64,17 @@ struct Namespaces {
     apart: Option<Holder>,
 }
 
-/// Namespaces for the commands of one kind: those that may write the roots are out of reach of those
-/// that may not.
+/// Process and shared memory namespaces for the commands of one kind: commands that may not write the roots cannot
+/// reach processes that may.
 struct Holder {
     ipc: OwnedFd,
     processes: OwnedFd,
-    /// Closed: the holder ends, and with it all processes of the namespaces.
+    /// Socket to the holder. When it is closed, the holder ends, and with it all processes of the namespaces.
     socket: OwnedFd,
 }
 
 impl Sandbox {
-    /// Makes a sandbox of one kind; the error says why that does not work here. `helper`: see
+    /// Makes a sandbox with a mechanism; the error says why it does not work here. `helper`: see
     /// [`probe`](crate::probe).
     pub fn of(mechanism: Mechanism, helper: &Path, limits: Limits) -> Result<Self, String> {
         let kind = match mechanism {
@@ -97,9 +99,9 @@ impl Sandbox {
         }
     }
 
-    /// Returns a socket that the commands of the session can connect to, and nothing else can: it listens
-    /// on [`PROXY_PORT`](crate::PROXY_PORT) of every loopback address in their network namespace. Without
-    /// a namespace that all of them share, there is none.
+    /// Returns a socket to which only the commands of the session can connect. It listens on
+    /// [`PROXY_PORT`](crate::PROXY_PORT) of every loopback address in their network namespace. `None` if the mechanism
+    /// has no network namespace that all commands share.
     pub fn listener(&self) -> Option<io::Result<TcpListener>> {
         match &self.kind {
             Kind::Namespaces(namespaces) => Some(namespaces.lock().listener.try_clone()),
@@ -107,8 +109,8 @@ impl Sandbox {
         }
     }
 
-    /// Returns the root directory of the session's temporary files, if they are in a file system in memory: it
-    /// ends with the sandbox.
+    /// Returns the root directory of the session's temporary files, if they are in a file system in memory. That file
+    /// system ends with the sandbox.
     pub fn temporary(&self) -> Option<io::Result<OwnedFd>> {
         match &self.kind {
             Kind::Namespaces(namespaces) => Some(namespaces.lock().temporary.try_clone()),
@@ -116,8 +118,8 @@ impl Sandbox {
         }
     }
 
-    /// Returns whether processes of the session are left that can write the roots; `None` if that cannot be
-    /// told. Looks through `/proc`.
+    /// Returns whether processes of the session are still running that can write the roots; `None` if the mechanism
+    /// cannot tell. Reads `/proc`.
     pub fn has_writers(&self) -> Option<bool> {
         match &self.kind {
             Kind::Namespaces(namespaces) => {
@@ -126,15 +128,15 @@ impl Sandbox {
                     [&namespaces.workspace_write, &namespaces.apart].into_iter().flatten();
                 Some(holders.any(Holder::has_others))
             }
-            // All that a command has started ends with it.
+            // All processes that a command has started end with the command.
             Kind::Bubblewrap(_) => Some(false),
             Kind::Landlock => None,
         }
     }
 
-    /// Returns a command that runs a program with these arguments in the sandbox, and the report on it. Its
-    /// working directory, environment and standard streams are the caller's to set; it must be started once.
-    /// Blocks for some milliseconds when it is the first of its kind.
+    /// Returns a command that runs a program with these arguments in the sandbox, and the report on it. The caller sets
+    /// working directory, environment and standard streams, and must start the command only once. Blocks for some
+    /// milliseconds if the command is the first of its kind.
     pub fn command(
         &self,
         profile: &Profile,
@@ -164,8 +166,8 @@ impl Sandbox {
     }
 }
 
-/// Returns whether an environment variable can make a program load other code. The directories that it names may be in
-/// the workspace, and the helper is not confined when it starts.
+/// Returns whether an environment variable can make a program load other code. Such variables are withheld from the
+/// helper, which is not confined when it starts: the directories that they name may be in the workspace.
 pub fn steers_loader(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b"LD_") || name == "GCONV_PATH" || name == "GLIBC_TUNABLES"
 }
@@ -179,7 +181,7 @@ impl Namespaces {
         Ok(Self { user, network, listener, files, temporary, read_only, workspace_write, apart })
     }
 
-    /// Returns the means for a command, and puts the descriptors that it needs into `open`.
+    /// Returns the means for a command, and appends the descriptors that it needs to `open`.
     fn means(
         &mut self,
         helper: &Path,
@@ -191,7 +193,7 @@ impl Namespaces {
             Profile { writes_roots: true, .. } => &mut self.workspace_write,
             _ => &mut self.read_only,
         };
-        // One that has been killed cannot be entered any more.
+        // A holder that has been killed is replaced: its namespaces cannot be entered any more.
         if holder.as_ref().is_none_or(Holder::has_ended) {
             let shared = Some((&self.user, &self.network));
             *holder = Some(start(helper, shared, profile.limits)?.holder);
@@ -214,13 +216,14 @@ impl Namespaces {
 impl Holder {
     fn has_ended(&self) -> bool {
         let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
-        // It sends nothing more: only its end makes the socket readable.
+        // The holder sends nothing after its first message, so the socket is readable only when the holder has ended.
         poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 }
 
 impl Holder {
-    /// Returns whether there are processes in its namespace beside itself.
+    /// Returns whether the process namespace has processes other than its first one, the holder. Returns `true` if that
+    /// cannot be found out.
     fn has_others(&self) -> bool {
         let Ok(own) = fstat(&self.processes) else { return true };
         let is_other = |process: &Path| {
@@ -233,30 +236,30 @@ impl Holder {
     }
 }
 
-/// Returns whether a process is the first of its process namespace, as a holder is.
+/// Returns whether a process has the number 1 in its process namespace, as a holder has.
 fn is_first(process: &Path) -> bool {
     let status = fs::read_to_string(process.join("status")).unwrap_or_default();
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     numbers.is_some_and(|numbers| numbers.split_whitespace().last() == Some("1"))
 }
 
-/// A holder that has said that it is ready, with the namespaces that it has made.
+/// A holder that has reported that it is ready, with the namespaces that it has made.
 struct Started {
     holder: Holder,
     user: OwnedFd,
     network: OwnedFd,
-    /// Parts that the first holder of the session has made for all commands.
+    /// Descriptors that only the first holder of the session sends.
     first: Option<First>,
 }
 
-/// Parts that the first holder of a session makes for all commands.
+/// Descriptors that the first holder of a session makes for all commands.
 struct First {
     listener: OwnedFd,
     files: OwnedFd,
     temporary: OwnedFd,
 }
 
-/// Starts a holder, in the user and network namespaces of another if there is one.
+/// Starts a holder; `shared` are the user and network namespaces of an earlier holder, to be used instead of new ones.
 fn start(
     helper: &Path,
     shared: Option<(&OwnedFd, &OwnedFd)>,
@@ -283,10 +286,11 @@ fn start(
     command.env_clear().current_dir("/").process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().naming("the helper of the sandbox")?;
-    // Its end of the socket is held by `command`, too.
+    // The command holds the holder's end of the socket open. It is dropped so that the end of the holder can be
+    // noticed.
     drop(command);
     let received = receive(&socket);
-    // The holder is its child; it has nothing more to do itself.
+    // The holder is a child of this process, which has nothing more to do and exits.
     child.wait()?;
     let mut received = received?.into_iter();
     let mut next = || received.next().ok_or(io::ErrorKind::UnexpectedEof);
@@ -300,12 +304,13 @@ fn start(
     Ok(Started { holder: Holder { ipc, processes, socket }, user, network, first })
 }
 
-/// Receives the descriptors of a holder that is ready; the error says what has failed in it.
+/// Receives the descriptors of a holder that is ready; the error is the reason that the holder has sent.
 fn receive(socket: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
     let mut text = [0; 1024];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    // A socket with a time limit is not waited for again by itself after a signal, such as that of a child's end.
+    // The call is repeated after a signal, such as that of a child's end: the kernel does not restart it by itself on a
+    // socket with a timeout.
     let message = retry_on_intr(|| {
         let text = &mut [IoSliceMut::new(&mut text)];
         recvmsg(socket, text, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
@@ -326,8 +331,8 @@ fn receive(socket: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
     Ok(descriptors.flatten().collect())
 }
 
-/// Returns the command that starts the helper with an order, and the file of the order. It holds these
-/// descriptors, and its child has them open.
+/// Returns the command that starts the helper with an order, and the file of the order, which becomes the report. The
+/// command holds the descriptors of `open`, and its child inherits them.
 fn helper_command(
     helper: &Path,
     order: &Order,
@@ -340,7 +345,7 @@ fn helper_command(
     command.arg0("tandem").arg(HELPER).arg(file.as_raw_fd().to_string());
     let report = file.try_clone()?;
     open.push(OwnedFd::from(file));
-    // SAFETY: runs in the child of a fork; it allocates nothing and takes no lock.
+    // SAFETY: the closure runs in the child of a fork; it allocates nothing and takes no lock.
     unsafe {
         command.pre_exec(move || {
             for descriptor in &open {

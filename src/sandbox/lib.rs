@@ -1,10 +1,9 @@
-//! Runs a command fenced in by the operating system.
+//! Runs commands confined by the operating system.
 //!
-//! The agent starts its own program again as a helper ([`helper`]), with a [`Profile`] in an
-//! inherited descriptor; the helper gives up what the profile does not allow, and becomes the
-//! command. [`Sandbox`] is the agent's side: it finds out what the system can do, and makes the
-//! command to start. This is the only crate with `unsafe` code; all of it is in `linux/sys.rs` and
-//! `launch.rs`.
+//! The agent starts its own program again as a helper ([`helper`]), with a [`Profile`] in an inherited descriptor. The
+//! helper gives up all rights that the profile does not grant, and becomes the command. [`Sandbox`] is the agent's
+//! side: it finds out which mechanism works on this system, and makes the command to start. This is the only crate with
+//! `unsafe` code; all of it is in `linux/sys.rs` and `launch.rs`.
 
 #[cfg(target_os = "linux")]
 mod helper;

@@ -1,4 +1,4 @@
-//! How Linux fences a command in.
+//! Confinement of commands on Linux.
 
 pub(crate) mod beneath;
 pub(crate) mod bubblewrap;
@@ -12,9 +12,9 @@ pub(crate) mod sys;
 
 use std::io;
 
-/// Names what failed in an error.
+/// Extension of results that says in the error which step failed.
 pub(crate) trait Naming<T> {
-    /// Puts `what` before the error.
+    /// Prefixes the error's message with `what` and a colon.
     fn naming(self, what: impl AsRef<str>) -> io::Result<T>;
 }
 

@@ -1,4 +1,4 @@
-//! Ways in which operating systems fence a command in.
+//! Mechanisms by which operating systems confine a command.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,29 +8,29 @@ use serde::{Deserialize, Serialize};
 /// Exit code of a command that could not be started in the sandbox.
 pub const NOT_SANDBOXED: i32 = 125;
 
-/// Port of the loopback addresses of a session's network namespace that a proxy can listen on.
+/// Port on which a proxy can listen, on the loopback addresses of a session's network namespace.
 pub const PROXY_PORT: u16 = 3128;
 
-/// The path of this program, whatever has become of its file.
+/// Path that leads to this running program, even if its file was moved or removed.
 pub const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// A way to fence a command in.
+/// A mechanism that confines a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mechanism {
-    /// Linux: namespaces of the session's own, made without any other program.
+    /// Linux: namespaces of the session's own, made without another program.
     Namespaces,
-    /// Linux: the same made by the program `bwrap`, for each command anew.
+    /// Linux: namespaces made by the program `bwrap`, anew for each command.
     Bubblewrap,
-    /// Linux: Landlock's rules for files, and a filter of system calls. What is protected can be
-    /// written, and has to be looked after.
+    /// Linux: Landlock's rules for files, and a filter of system calls. Protected files inside writable directories can
+    /// be written, so the caller has to check them after each command.
     Landlock,
     /// macOS: a profile of `sandbox-exec`.
     Seatbelt,
 }
 
 impl Mechanism {
-    /// All that this system could have, the best first.
+    /// All mechanisms that this operating system could have, the best first.
     pub const ALL: &'static [Self] = if cfg!(target_os = "linux") {
         &[Self::Namespaces, Self::Bubblewrap, Self::Landlock]
     } else if cfg!(target_os = "macos") {
@@ -49,7 +49,7 @@ impl Mechanism {
         }
     }
 
-    /// Returns whether what is protected cannot be written.
+    /// Returns whether the mechanism keeps commands from writing protected files.
     pub fn protects(self) -> bool {
         self != Self::Landlock
     }

@@ -1,4 +1,4 @@
-//! Orders of the agent to the helper, and of the helper to itself in bubblewrap's sandbox.
+//! Orders that the agent gives to the helper, and that the helper gives to itself inside bubblewrap's sandbox.
 
 use std::ffi::OsString;
 use std::os::fd::RawFd;
@@ -8,19 +8,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::profile::{KnownPath, Limits, Profile};
 
-/// First argument of the helper. No user types it: it begins with a character that no sub-command
-/// has.
+/// First argument of the helper. No user types it by accident: no sub-command begins with this character.
 pub(crate) const HELPER: &str = "+sandbox";
 
-/// Task of the helper. Numbers are those of inherited descriptors.
+/// Task of the helper. Each `RawFd` is the number of an inherited descriptor.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// Hold namespaces until the socket is closed: new ones, or beside those of another.
+    /// Hold namespaces until the agent closes the socket. `shared`: the user and network namespaces to use instead of
+    /// new ones.
     Hold { socket: RawFd, shared: Option<SharedNumbers>, limits: Limits },
-    /// Become the command.
+    /// Confine this process by `means`, and become the command. `variables`: environment variables of the command that
+    /// the helper must not be started with.
     Run { profile: Box<Profile>, means: Means, variables: Vec<(OsString, OsString)> },
-    /// Become the command in a sandbox that another program has made, if it has made the right one; say in
-    /// `report` why not. `errors`: the command's standard error.
+    /// Become the command in a sandbox that bubblewrap has made, if all `expected` files are in their places; otherwise
+    /// write the reason into `report`. `errors`: the command's standard error.
     Check {
         expected: Vec<Expected>,
         variables: Vec<(OsString, OsString)>,
@@ -29,7 +30,7 @@ pub(crate) enum Order {
     },
 }
 
-/// The means by which a command is confined.
+/// Mechanism by which a command is confined, with the descriptors that it needs.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Means {
     Namespaces {
@@ -52,10 +53,10 @@ pub(crate) struct SharedNumbers {
     pub(crate) network: RawFd,
 }
 
-/// A file that must be what was judged, in the tree that the program has made.
+/// A path of the new file tree, with the file that it must lead to.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Expected {
     pub(crate) path: PathBuf,
-    /// Its identity; `None` if it is one of the program's own making.
+    /// Identity of the file that the agent has judged; `None` if bubblewrap makes the file itself.
     pub(crate) place: Option<KnownPath>,
 }

@@ -1,4 +1,4 @@
-//! Systems other than Linux.
+//! The agent's side of the sandbox on systems other than Linux.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -12,14 +12,14 @@ use crate::profile::{Limits, Profile};
 use crate::report::Report;
 use crate::seatbelt::seatbelt;
 
-/// The system's program that runs a command in a profile.
+/// Path of the system's program that runs a command with a profile.
 const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";
 
-/// A way to run commands fenced in, for one session.
+/// The sandbox of one session.
 pub struct Sandbox(());
 
 impl Sandbox {
-    /// Makes a sandbox of one kind; the error says why that does not work here. `helper`: see
+    /// Makes a sandbox with a mechanism; the error says why it does not work here. `helper`: see
     /// [`probe`](crate::probe).
     pub fn of(mechanism: Mechanism, _helper: &Path, _limits: Limits) -> Result<Self, String> {
         if mechanism != Mechanism::Seatbelt || !cfg!(target_os = "macos") {
@@ -36,23 +36,23 @@ impl Sandbox {
         Mechanism::Seatbelt
     }
 
-    /// Returns a socket that only the commands of the session can connect to: there is none.
+    /// Returns a socket to which only the commands of the session can connect. There is none on these systems.
     pub fn listener(&self) -> Option<io::Result<TcpListener>> {
         None
     }
 
-    /// Returns the root directory of temporary files in memory: there is none.
+    /// Returns the root directory of temporary files in memory. There is none on these systems.
     pub fn temporary(&self) -> Option<io::Result<OwnedFd>> {
         None
     }
 
-    /// Returns whether processes of the session are left that can write the roots: that cannot be told.
+    /// Returns whether processes of the session are still running that can write the roots. These systems cannot tell.
     pub fn has_writers(&self) -> Option<bool> {
         None
     }
 
-    /// Returns a command that runs a program with these arguments in the sandbox, and the report on it, which
-    /// says nothing. Its working directory, environment and standard streams are the caller's to set.
+    /// Returns a command that runs a program with these arguments in the sandbox, and a report that is always empty.
+    /// The caller sets working directory, environment and standard streams.
     pub fn command(
         &self,
         profile: &Profile,
@@ -65,11 +65,11 @@ impl Sandbox {
     }
 }
 
-/// Does nothing: no helper is needed.
+/// Does nothing: these systems need no helper.
 pub fn helper() {}
 
-/// Returns whether an environment variable can make a program load other code: `sandbox-exec` is not
-/// steered by any.
+/// Returns whether an environment variable can make the program that starts the sandbox load other code. No variable
+/// has this effect on `sandbox-exec`.
 pub fn steers_loader(_name: &OsStr) -> bool {
     false
 }

@@ -1,4 +1,4 @@
-//! The look at what works on this machine.
+//! The search for a mechanism that works on this machine.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use crate::mechanism::Mechanism;
 use crate::other::Sandbox;
 use crate::profile::Limits;
 
-/// Result of the look at what works on this machine.
+/// Result of the search for a mechanism that works on this machine.
 pub struct Probe {
-    /// The best sandbox that works, if any does.
+    /// The sandbox with the best mechanism that works; `None` if no mechanism works.
     pub sandbox: Option<Sandbox>,
-    /// The better mechanisms, each with the reason why it does not work.
+    /// Mechanisms that were tried before and do not work.
     pub passed_over: Vec<PassedOver>,
 }
 
@@ -26,9 +26,9 @@ pub struct PassedOver {
     pub why: String,
 }
 
-/// Finds out what works: one mechanism, or the best of all. Takes some milliseconds, and blocks.
-/// `helper`: a program that calls [`helper`](crate::helper) first of all, mostly
-/// [`OWN_PROGRAM`](crate::OWN_PROGRAM). `limits`: those of the session.
+/// Tries a mechanism, or all in order until one works, and makes the sandbox. Blocks for some milliseconds. `helper`: a
+/// program whose first action is to call [`helper`](crate::helper), mostly [`OWN_PROGRAM`](crate::OWN_PROGRAM).
+/// `limits`: those of the session.
 pub fn probe(helper: &Path, mechanism: Option<Mechanism>, limits: Limits) -> Probe {
     let mut passed_over = Vec::new();
     for mechanism in mechanism.as_ref().map_or(Mechanism::ALL, std::slice::from_ref) {

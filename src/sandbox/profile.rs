@@ -1,4 +1,4 @@
-//! What a command may do.
+//! Permissions of a command in the sandbox.
 
 use std::fmt;
 use std::io;
@@ -8,17 +8,17 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Directories for temporary files. Mechanisms that mount put the session's own in their place.
+/// Directories for temporary files. Mechanisms that mount replace them by the session's own.
 pub const TEMPORARY_DIRECTORIES: [&str; 2] = ["/tmp", "/var/tmp"];
 
-/// Directories with sockets of the machine's and the user's services. Mechanisms that mount put empty ones in
-/// their place.
+/// Directories with sockets of the machine's and the user's services. Mechanisms that mount replace them by empty ones.
 pub const RUN_DIRECTORIES: [&str; 2] = ["/run", "/var/run"];
 
-/// A file or directory that was looked up once: another one that takes its name later is not it.
+/// The identity of a file or directory at the time when it was looked up. Another file that takes its path later is not
+/// the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownPath {
-    /// Absolute path, no part of which was a link.
+    /// Absolute path, no component of which was a link.
     path: PathBuf,
     device: u64,
     number: u64,
@@ -37,17 +37,17 @@ impl KnownPath {
         Self { path: path.to_owned(), device, number }
     }
 
-    /// Returns its path.
+    /// Returns the path at which the file was looked up.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns whether its path still leads to it, and not by a link at its end.
+    /// Returns whether the path still leads to the same file. A link at the end of the path is not followed.
     pub fn is_there(&self) -> bool {
         self.path.symlink_metadata().is_ok_and(|data| self.is(data.dev(), data.ino()))
     }
 
-    /// Returns whether it is the file with these numbers.
+    /// Returns whether this is the file with the given device and inode numbers.
     pub fn is(&self, device: u64, number: u64) -> bool {
         (self.device, self.number) == (device, number)
     }
@@ -56,45 +56,44 @@ impl KnownPath {
 /// Permissions of a command in the sandbox. Paths are absolute and real: no directory above one is a link.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
-    /// The directories that are worked in.
+    /// Root directories of the workspace.
     pub roots: Vec<KnownPath>,
-    /// `true` if the roots can be written.
+    /// `true` if the command can write the roots.
     pub writes_roots: bool,
-    /// The place of temporary files, which can always be written.
+    /// Place of temporary files, which can always be written.
     pub temporary: Option<Temporary>,
-    /// Files and directories outside the roots that can be written, such as caches. One whose path
-    /// leads to another one now counts for nothing.
+    /// Files and directories outside the roots that can be written, such as caches. An entry whose path leads to
+    /// another file by now has no effect.
     pub writable: Vec<KnownPath>,
-    /// Files, directories and links that cannot be written or replaced. One that does not exist, or that
-    /// no command can write anyway, counts for nothing.
+    /// Files, directories and links that cannot be written or replaced. An entry has no effect if it does not exist or
+    /// if no command can write it anyway.
     pub protected: Vec<PathBuf>,
-    /// Files and directories whose content cannot be read. One that does not exist counts for
-    /// nothing.
+    /// Files and directories whose content cannot be read. An entry that does not exist has no effect.
     pub hidden: Vec<PathBuf>,
-    /// The user's home directory, if it is hidden but for a part.
+    /// The user's home directory, if all of it but a part is hidden.
     pub home: Option<Home>,
-    /// Sockets of programs outside that the command cannot connect to, and directories of such. Mechanisms that mount
-    /// hold them; the others refuse all connections, or none.
+    /// Sockets of programs outside the sandbox to which the command cannot connect, and directories of such sockets.
+    /// Only mechanisms that mount use this list; the other mechanisms refuse either all connections to sockets or none.
     pub foreign_sockets: Vec<PathBuf>,
-    /// Sockets of programs outside that the command can connect to, wherever they are. One whose path leads to another
-    /// one now counts for nothing.
+    /// Sockets of programs outside the sandbox to which the command can connect, in whatever directory. An entry whose
+    /// path leads to another file by now has no effect.
     pub reachable_sockets: Vec<KnownPath>,
     /// `true` if the command can use the machine's network.
     pub network: bool,
-    /// `true` if the command and those that are not apart see nothing of each other's processes.
+    /// `true` if the command and the commands without this flag cannot see each other's processes.
     pub apart: bool,
-    /// Bounds of what the command takes.
+    /// Limits of the resources that the command uses.
     pub limits: Limits,
 }
 
 impl Profile {
-    /// Returns whether a place is among those that the command can write.
+    /// Returns whether the command can write a root or a writable path.
     #[cfg(target_os = "linux")]
     pub(crate) fn writes(&self, place: &KnownPath) -> bool {
         (self.writes_roots && self.roots.contains(place)) || self.writable.contains(place)
     }
 
-    /// Returns the directory of temporary files on the disk, if they are there.
+    /// Returns the directory of temporary files, if they are on the disk.
     pub fn temporary_directory(&self) -> Option<&KnownPath> {
         match self.temporary.as_ref()? {
             Temporary::Directory(directory) => Some(directory),
@@ -112,49 +111,49 @@ pub enum Temporary {
     Directory(KnownPath),
 }
 
-/// A home directory of which a command sees, besides roots and writable paths, only a part.
+/// A home directory of which a command sees only a part, besides roots and writable paths.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Home {
-    /// Its path, a real one.
+    /// Real path of the home directory.
     pub path: PathBuf,
-    /// Files and directories in it that can be read. One that does not exist counts for nothing.
+    /// Files and directories of the home that can be read. An entry that does not exist has no effect.
     pub readable: Vec<PathBuf>,
-    /// Links in it that lead to what can be read.
+    /// Links in the home that lead to readable files.
     pub links: Vec<HomeLink>,
 }
 
 /// A link in a home directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HomeLink {
-    /// Its path; no directory above it is a link.
+    /// Path of the link; no directory above it is a link.
     pub path: PathBuf,
     /// The text of the link.
     pub target: PathBuf,
 }
 
 impl Home {
-    /// Adds files and directories in it, real paths, to those that can be read.
+    /// Adds real paths of files and directories of the home to the readable ones.
     pub fn show(&mut self, paths: Vec<PathBuf>) {
         self.readable.extend(paths);
         self.readable.sort();
         self.readable.dedup_by(|path, above| path.starts_with(above));
     }
 
-    /// Returns whether a path, a real one, lies in the home and in nothing of it that can be read.
+    /// Returns whether a real path lies in the home but in none of its readable parts.
     pub fn hides(&self, path: &Path) -> bool {
         path.starts_with(&self.path) && !self.readable.iter().any(|place| path.starts_with(place))
     }
 }
 
 impl Profile {
-    /// Returns whether a path, a real one, lies in the part of the home that is hidden.
+    /// Returns whether a real path lies in the hidden part of the home.
     pub fn hides_in_home(&self, path: &Path) -> bool {
         let mut places = self.roots.iter().chain(&self.writable).map(KnownPath::path);
         let is_hidden = self.home.as_ref().is_some_and(|home| home.hides(path));
         is_hidden && !places.any(|place| path.starts_with(place))
     }
 
-    /// Returns what of the home can be read, and is in no root and no writable path.
+    /// Returns the readable paths of the home that lie in no root and no writable path.
     pub(crate) fn readable_in_home(&self) -> impl Iterator<Item = &Path> {
         let others: Vec<_> = self.roots.iter().chain(&self.writable).map(KnownPath::path).collect();
         let readable = self.home.iter().flat_map(|home| &home.readable).map(PathBuf::as_path);
@@ -168,23 +167,23 @@ impl Profile {
     }
 }
 
-/// What a command may do with files: the terms that people and settings use.
+/// Sandbox mode: the files that a command may write, in the terms that people and settings use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SandboxMode {
     /// Only the session's temporary directory can be written.
     ReadOnly,
-    /// The workspace can be written, except for what is protected.
+    /// The workspace can be written too, except for protected files.
     WorkspaceWrite,
     /// There is no sandbox.
     DangerFullAccess,
 }
 
 impl SandboxMode {
-    /// All of them, the strictest first.
+    /// All modes, the strictest first.
     pub const ALL: [Self; 3] = [Self::ReadOnly, Self::WorkspaceWrite, Self::DangerFullAccess];
 
-    /// Returns its name.
+    /// Returns the name that settings use.
     pub fn name(self) -> &'static str {
         match self {
             Self::ReadOnly => "read-only",
@@ -211,16 +210,15 @@ impl FromStr for SandboxMode {
     }
 }
 
-/// Bounds of what a command takes. `None`: the system's own.
+/// Limits of the resources that a command uses. `None`: the system's own limit applies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Maximum number of processes and threads in the session's sandbox; with bubblewrap, of each
-    /// command. With Landlock, all of the user's count that are started after the command. The system does
-    /// not hold root to it.
+    /// Maximum number of processes and threads in the session's sandbox. With bubblewrap, the limit is for each
+    /// command. With Landlock, all processes of the user count that are started after the command. The kernel does not
+    /// apply the limit to root.
     pub processes: Option<u64>,
-    /// Maximum memory for the data of each process, in bytes. For the sum the agent looks itself.
+    /// Maximum memory for the data of each process, in bytes. The agent itself watches the sum over all processes.
     pub memory_bytes: Option<u64>,
-    /// Maximum size of the session's temporary files where they are in memory, and of a command's `/dev/shm`, in
-    /// bytes.
+    /// Maximum size of the session's temporary files if they are in memory, and of a command's `/dev/shm`, in bytes.
     pub temporary_bytes: Option<u64>,
 }

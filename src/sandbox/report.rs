@@ -1,4 +1,4 @@
-//! The report on one command: what the sandbox itself says of it, apart from what the command writes.
+//! The sandbox's report on one command, separate from the output of the command.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -6,19 +6,20 @@ use std::os::unix::fs::FileExt as _;
 #[cfg(target_os = "linux")]
 pub(crate) use self::writing::{add_started, begin, begin_bubblewrap, fail, shared};
 
-/// Line of a helper that has failed; the reason follows, in one line.
+/// Line that says that the helper has failed. The next line is the reason.
 const FAILED: &str = "failed\n";
 
-/// Line before bubblewrap is started.
+/// Line that the helper writes before it starts bubblewrap.
 const BUBBLEWRAP: &str = "bubblewrap\n";
 
-/// Line of the helper in bubblewrap's sandbox before it becomes the command.
+/// Line that the helper inside bubblewrap's sandbox writes before it becomes the command.
 const STARTED: &str = "started\n";
 
 /// Maximum number of bytes of a report that are read.
 const MAX_BYTES: usize = 4096;
 
-/// Report on one command. The helper writes it into the file of its order; the command cannot.
+/// The sandbox's report on one command. The helper writes it into the file that held its order; the command has no
+/// access to that file.
 #[derive(Debug, Default)]
 pub struct Report(Option<File>);
 
@@ -28,8 +29,8 @@ impl Report {
         Self(Some(file))
     }
 
-    /// Returns the reason why the sandbox has failed, of a command that has ended by itself and with another exit
-    /// code than 0. `None`: it is the command that has failed, as far as is known.
+    /// Returns the reason why the sandbox has failed. To be called if a command has exited by itself with a nonzero
+    /// code. `None` means that the command itself has failed, as far as is known.
     pub fn failure(&self) -> Option<String> {
         let mut bytes = [0; MAX_BYTES];
         let read = self.0.as_ref()?.read_at(&mut bytes, 0).ok()?;
@@ -41,12 +42,12 @@ impl Report {
             Some(STARTED) => None,
             Some(_) => Some("`bwrap` could not start the command".to_owned()),
             None if text.is_empty() => None,
-            // The order is still there.
+            // The file still holds the order, so the helper has not even begun.
             None => Some("the helper could not be started".to_owned()),
         }
     }
 
-    /// Returns whether bubblewrap has made no sandbox, or one that is not the right one.
+    /// Returns whether bubblewrap was started and has made no sandbox, or a wrong one.
     #[cfg(target_os = "linux")]
     pub(crate) fn is_without_sandbox(&self) -> bool {
         let mut bytes = [0; MAX_BYTES];
@@ -66,30 +67,31 @@ mod writing {
 
     use super::{BUBBLEWRAP, FAILED, STARTED};
 
-    /// Empties the file for the report, which held the order or an earlier report.
+    /// Empties the file, which held the order or an earlier report.
     pub(crate) fn begin(mut file: &File) -> io::Result<()> {
         file.set_len(0)?;
         file.rewind()
     }
 
-    /// Reports that the helper has failed.
+    /// Writes that the helper has failed, and why.
     pub(crate) fn fail(mut file: &File, why: &io::Error) -> io::Result<()> {
         let why = why.to_string().replace('\n', " ");
         file.write_all(format!("{FAILED}{why}\n").as_bytes())
     }
 
-    /// Reports that bubblewrap is started, for the first time or again.
+    /// Writes that bubblewrap is started, for the first time or again, in place of an earlier report.
     pub(crate) fn begin_bubblewrap(mut file: &File) -> io::Result<()> {
         begin(file)?;
         file.write_all(BUBBLEWRAP.as_bytes())
     }
 
-    /// Reports that bubblewrap has made the right sandbox.
+    /// Writes that bubblewrap has made the right sandbox.
     pub(crate) fn add_started(mut file: &File) -> io::Result<()> {
         file.write_all(STARTED.as_bytes())
     }
 
-    /// Returns a descriptor of the report for other programs, which write where the one before has ended.
+    /// Returns a descriptor of the report that stays open in other programs. It shares the position in the file, so
+    /// that each program writes after the text of the one before.
     pub(crate) fn shared(file: &File) -> io::Result<OwnedFd> {
         let shared = OwnedFd::from(file.try_clone()?);
         fcntl_setfd(&shared, FdFlags::empty())?;

@@ -1,11 +1,11 @@
-//! The profile of macOS's `sandbox-exec`.
+//! Translation of a profile into the language of macOS's `sandbox-exec`.
 
 use std::io;
 use std::path::Path;
 
 use crate::profile::{KnownPath, Profile};
 
-/// What programs need to start and run at all.
+/// Rules that every program needs to start and run.
 const BASE: &str = "\
 (version 1)
 (deny default)
@@ -26,9 +26,8 @@ const BASE: &str = "\
 (allow file-read*)
 ";
 
-/// Returns the profile as `sandbox-exec` reads it. Of two rules for one file the later counts, so what
-/// is protected comes after what can be written, and what is hidden last. The error is that of a
-/// path that the language cannot name.
+/// Returns the profile as text for `sandbox-exec`. If two rules match a file, the later one applies; so protected paths
+/// come after writable ones, and hidden paths last. Fails if the language cannot name a path.
 pub fn seatbelt(profile: &Profile) -> io::Result<String> {
     let mut text = BASE.to_owned();
     let mut rule = |what: &str, path: &Path| -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! Files that are opened by a path without following any link.
+//! Opening of files by paths of which no component may be a link.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,10 +13,10 @@ use rustix::io::Errno;
 use super::Naming as _;
 use crate::profile::{KnownPath, Profile};
 
-/// The root of the files that a process sees.
+/// The root directory of this process, from which paths are opened.
 pub(crate) struct Root(OwnedFd);
 
-/// A file, directory or link, and its kind.
+/// An open file, directory or link.
 pub(crate) struct Opened {
     pub(crate) file: OwnedFd,
     pub(crate) kind: FileType,
@@ -25,18 +25,18 @@ pub(crate) struct Opened {
     is_mount: bool,
 }
 
-/// A part of the tree of files that is a mount of its own on top of itself, so that no command can rename or
-/// remove it.
+/// Protection of a file or directory by a mount on itself, so that no command can rename or remove it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guard {
-    /// It can be written. The directories between a writable one and what is protected or hidden in it are
-    /// so: the next command would find nothing to protect at the old path.
+    /// The file or directory can be written but not renamed. Directories between a writable directory and a protected
+    /// or hidden path in it are pinned: if a command renamed one, the next command would find nothing to protect at the
+    /// old path.
     Pinned,
-    /// It cannot be written.
+    /// The file or directory cannot be written.
     ReadOnly,
 }
 
-/// A part of the tree of files with its guard.
+/// An opened file or directory with its guard.
 pub(crate) struct Guarded {
     pub(crate) path: PathBuf,
     pub(crate) opened: Opened,
@@ -44,14 +44,14 @@ pub(crate) struct Guarded {
 }
 
 impl Root {
-    /// Opens the root of this process. The error says that the kernel cannot open files in this way.
+    /// Opens the root directory of this process. Fails if the kernel does not have `openat2`.
     pub(crate) fn open() -> io::Result<Self> {
         let root = Self(open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?);
         root.open_below(Path::new("/")).naming("openat2")?;
         Ok(root)
     }
 
-    /// Opens a file. A link at the end of the path is opened itself; one before is an error, `ELOOP`.
+    /// Opens a file. A link at the end of the path is opened itself; a link before the end is the error `ELOOP`.
     pub(crate) fn find(&self, path: &Path) -> rustix::io::Result<Opened> {
         let file = self.open_below(path)?;
         let found = statx(&file, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
@@ -72,7 +72,7 @@ impl Root {
         openat2(&self.0, path, flags, Mode::empty(), resolve)
     }
 
-    /// Opens a file or directory that was looked up before; another one in its place is an error.
+    /// Opens a file or directory that was looked up before. It is an error if another file has taken its place.
     pub(crate) fn find_place(&self, place: &KnownPath) -> io::Result<Opened> {
         let name = place.path().to_string_lossy();
         match self.find(place.path()) {
@@ -86,7 +86,7 @@ impl Root {
         }
     }
 
-    /// Opens a file or directory, which is made empty if it does not exist.
+    /// Opens a file or directory. If it does not exist, an empty one is made, with the directories above it.
     pub(crate) fn make(&self, path: &Path, is_directory: bool) -> io::Result<Opened> {
         match self.find(path) {
             Err(Errno::NOENT) => {}
@@ -105,7 +105,7 @@ impl Root {
         Ok(self.find(path)?)
     }
 
-    /// Makes a link, and the directories above it.
+    /// Makes a symbolic link, and the directories above it.
     pub(crate) fn link(&self, path: &Path, target: &Path) -> io::Result<()> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::ErrorKind::NotFound.into());
@@ -113,9 +113,9 @@ impl Root {
         Ok(symlinkat(target, &self.make(parent, true)?.file, name)?)
     }
 
-    /// Opens what is to be guarded. `None`: it does not exist. What lies behind a link, or where this
-    /// process may not look, cannot be told from another file of that name: the nearest directory above
-    /// is not written then.
+    /// Opens a path that is to be guarded; `None` if it does not exist. A path that leads through a link, or through a
+    /// directory that this process may not search, could name any file: in that case the nearest directory above that
+    /// can be opened is returned with a read-only guard.
     pub(crate) fn find_guarded(&self, path: &Path, guard: Guard) -> io::Result<Option<Guarded>> {
         match self.find(path) {
             Ok(opened) => return Ok(Some(Guarded { path: path.to_owned(), opened, guard })),
@@ -132,24 +132,24 @@ impl Root {
 }
 
 impl Opened {
-    /// Returns whether it is a file or directory that was looked up before.
+    /// Returns whether this is the file or directory that was looked up as `place`.
     pub(crate) fn is(&self, place: &KnownPath) -> bool {
         place.is(self.device, self.number)
     }
 
-    /// Returns it as a place that has this path.
+    /// Returns the identity of this file, with the given path.
     pub(crate) fn place(&self, path: &Path) -> KnownPath {
         KnownPath::new(path, self.device, self.number)
     }
 
-    /// Returns whether something was mounted here.
+    /// Returns whether this is the root of a mount.
     pub(crate) fn is_mount(&self) -> bool {
         self.is_mount
     }
 }
 
-/// Takes writable paths that lead to other files than when the session began, and sockets that have gone, out of a
-/// profile.
+/// Removes from a profile the writable paths that lead to other files than when the session began, and the sockets that
+/// no longer exist or were replaced.
 pub(crate) fn drop_replaced(profile: &mut Profile) -> io::Result<()> {
     let root = Root::open()?;
     profile.writable.retain(|place| root.find_place(place).is_ok());
@@ -157,7 +157,7 @@ pub(crate) fn drop_replaced(profile: &mut Profile) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether a descriptor is that of a directory.
+/// Returns whether a descriptor refers to a directory.
 pub(crate) fn is_directory(file: impl AsFd) -> io::Result<bool> {
     Ok(FileType::from_raw_mode(fstat(file)?.st_mode) == FileType::Directory)
 }

@@ -1,4 +1,4 @@
-//! Bubblewrap: a program that makes namespaces where this one may not.
+//! Bubblewrap (`bwrap`): a program that makes namespaces where this program may not.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -22,17 +22,17 @@ use crate::order::{Expected, HELPER, Order};
 use crate::profile::{HomeLink, KnownPath, Profile};
 use crate::report::{self, Report};
 
-/// Directories that the program is looked for in. `PATH` may lead into the workspace.
+/// Directories in which `bwrap` is looked for. `PATH` is not used, as it may lead into the workspace.
 const DIRECTORIES: [&str; 5] =
     ["/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin", "/run/wrappers/bin"];
 
-/// Maximum size of a directory for sockets, in bytes.
+/// Maximum size of the file system that replaces a directory of sockets, in bytes.
 const RUN_BYTES: &str = "1048576";
 
-/// Number of times that a sandbox is made for one command, if a name changes each time while it is made.
+/// Maximum number of attempts to make a sandbox for one command, in case files are renamed during each attempt.
 const MAX_ATTEMPTS: u32 = 5;
 
-/// Arguments of a look at whether the program works: old versions do not have all options.
+/// Arguments of a test run of `bwrap`: old versions do not have all options.
 const TRIED: [&str; 16] = [
     "--unshare-all",
     "--ro-bind",
@@ -52,7 +52,7 @@ const TRIED: [&str; 16] = [
     "/bin/true",
 ];
 
-/// Returns the path of the program if it works here; the error says why not.
+/// Returns the path of `bwrap` if it works here; the error says why it does not.
 pub(crate) fn program() -> Result<PathBuf, String> {
     let paths = DIRECTORIES.map(|directory| Path::new(directory).join("bwrap"));
     let Some(program) = paths.into_iter().find(|path| path.exists()) else {
@@ -72,17 +72,20 @@ pub(crate) fn program() -> Result<PathBuf, String> {
     }
 }
 
-/// Confines what [`command`] returns, as far as that is not the other program's to do. Returns in the
-/// process that is to become the command; the one that was called ends as it does. Returns once more when the program
-/// has made no sandbox: it works by names, and fails where a file has gone since. The result is the file for the
-/// program's messages, which people see of the last attempt.
+/// Prepares this process for running the command of [`command`]: sets limits, gives up the terminal, and forks. Returns
+/// in the copy that is to become the command; the original process waits for the copy and ends in the same way.
+///
+/// If `bwrap` has made no sandbox, forks and returns once more, in at most `MAX_ATTEMPTS` attempts: `bwrap` works by
+/// names and fails if a file has been removed meanwhile. The result is the file for the messages of `bwrap`; people see
+/// the messages of the last attempt.
 pub(crate) fn confine(profile: &Profile, report: &File) -> io::Result<File> {
-    // Not `no new privileges`: where users may not make namespaces, bwrap is a set-user-id program.
+    // `no_new_privs` is not set here: where users may not make namespaces, `bwrap` is a set-user-id program.
     privileges::limit(privileges::beside_others(profile.limits)).naming("limits")?;
     sys::leave_terminal();
     let mut messages = File::from(memfd_create("messages", MemfdFlags::CLOEXEC)?);
     let (report, mut left) = (Report::new(report.try_clone()?), MAX_ATTEMPTS);
-    // It ends with its parent, which must therefore not be a thread of the agent's.
+    // `--die-with-parent` ends `bwrap` when the parent thread ends. So its parent must be this process and not a thread
+    // of the agent.
     sys::continue_in_copies(|| {
         left -= 1;
         if !report.is_without_sandbox() {
@@ -90,7 +93,7 @@ pub(crate) fn confine(profile: &Profile, report: &File) -> io::Result<File> {
         }
         let is_tried_again = left > 0 && messages.set_len(0).is_ok();
         if messages.rewind().is_ok() && !is_tried_again {
-            // If standard error is closed there is nobody to tell.
+            // If standard error is closed, the messages have no reader.
             let _ = io::copy(&mut messages, &mut io::stderr());
         }
         is_tried_again
@@ -101,14 +104,14 @@ pub(crate) fn confine(profile: &Profile, report: &File) -> io::Result<File> {
 /// Parts of a command, and files that are open for it.
 pub(crate) struct CommandParts<'p> {
     pub(crate) words: &'p [OsString],
-    /// Variables that this program must not be started with itself.
+    /// Environment variables of the command that must not be set when this program starts.
     pub(crate) variables: Vec<(OsString, OsString)>,
     pub(crate) report: &'p File,
-    /// The file for the program's messages.
+    /// The file for the messages of `bwrap`.
     pub(crate) messages: &'p File,
 }
 
-/// Arguments of the program that say where files are, and what must have come of them.
+/// Arguments of `bwrap` for the mounts, and the mounts that must result from them.
 struct Arguments {
     root: Root,
     words: Vec<OsString>,
@@ -116,11 +119,13 @@ struct Arguments {
 }
 
 impl Arguments {
+    /// Adds a mount of a file that the agent has judged.
     fn bind(&mut self, option: &str, place: KnownPath, to: &Path) {
         self.words.extend([option.into(), place.path().into(), to.into()]);
         self.expected.push(Expected { path: to.to_owned(), place: Some(place) });
     }
 
+    /// Adds a mount that has no judged file: `bwrap` makes it, or it is the null device.
     fn own(&mut self, words: &[&str], path: &Path) {
         self.words.extend(words.iter().map(OsString::from));
         self.words.push(path.into());
@@ -131,8 +136,8 @@ impl Arguments {
         let mut found: BTreeMap<PathBuf, Guarded> = BTreeMap::new();
         for (path, guard) in guards {
             let guarded = self.root.find_guarded(&path, guard).naming(path.to_string_lossy())?;
-            // Bubblewrap would mount the target of a link, so links are left out. A link that the command replaces is
-            // put back when the command has ended.
+            // `bwrap` would mount the target of a link, so links get no guard. A link that a command has replaced is
+            // restored when the command has ended.
             let guarded = guarded.filter(|it| it.opened.kind != FileType::Symlink);
             if let Some(guarded) = guarded
                 && found.get(&guarded.path).is_none_or(|it| it.guard == Guard::Pinned)
@@ -149,11 +154,11 @@ impl Arguments {
         Ok(())
     }
 
-    /// Puts an empty directory in the place of the home, and into it what can be read.
+    /// Replaces the home by an empty directory, and mounts its readable parts in it.
     fn home(&mut self, path: &Path, profile: &Profile) {
         self.own(&["--tmpfs"], path);
         for path in profile.readable_in_home() {
-            // Files that are not there any more, or lie behind a link by now, are not seen.
+            // Files that have been removed, or that now lie behind a link, are left out.
             if let Ok(found) = self.root.find(path) {
                 self.bind("--ro-bind", found.place(path), path);
             }
@@ -163,6 +168,7 @@ impl Arguments {
         }
     }
 
+    /// Covers a directory with an empty one without permissions, and a file with the null device.
     fn hide(&mut self, path: &Path) {
         match self.root.find(path) {
             Ok(found) if found.kind == FileType::Directory => {
@@ -186,8 +192,8 @@ fn arguments(profile: &Profile) -> io::Result<Arguments> {
     if let Some(path) = home {
         made.home(path, profile);
     }
-    // `/dev`, `/proc`, `/run` and `/tmp` come after the workspace: a path that a project chose would otherwise cover
-    // them with the machine's own.
+    // `/dev`, `/proc`, `/run` and `/tmp` come after the workspace: otherwise a project could choose a path that covers
+    // the replacements with the machine's own directories.
     for (option, path) in [("--dev", "/dev"), ("--proc", "/proc")] {
         made.own(&[option], Path::new(path));
     }
@@ -208,20 +214,22 @@ fn arguments(profile: &Profile) -> io::Result<Arguments> {
     for path in outermost_hidden(profile) {
         made.hide(path);
     }
-    // The home, `/proc` and `/dev` itself are made read-only: `/dev` has no limit of size.
+    // The home, `/proc` and `/dev` itself are made read-only at the end, when no more mount points have to be made in
+    // them. `/dev` would otherwise be a place without a limit of size.
     for path in home.into_iter().chain(["/proc", "/dev"].map(Path::new)) {
         made.words.extend(["--remount-ro".into(), path.into()]);
     }
     Ok(made)
 }
 
-/// Checks that bubblewrap has mounted every file that was judged at its path: bubblewrap works by names, which may
-/// lead to other files by then. Each mount is found at its own path, so none is at another.
+/// Checks that each path now has the file that the agent had judged, or a file system that `bwrap` made for it. `bwrap`
+/// works by names, which may have led to other files by the time it mounted them. As each mount is found at its own
+/// path, none has ended up at another.
 pub(crate) fn check(expected: &[Expected]) -> io::Result<()> {
     let root = Root::open()?;
     for Expected { path, place } in expected {
         let found = match root.find(path) {
-            // A file that was to be hidden, and that is no longer there, needs no mask.
+            // A file that was to be hidden, and that no longer exists, needs no mask.
             Err(Errno::NOENT | Errno::NOTDIR) if place.is_none() => continue,
             found => found.naming(path.to_string_lossy())?,
         };
@@ -234,8 +242,8 @@ pub(crate) fn check(expected: &[Expected]) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the command that has the program make a sandbox, in which this program becomes the command once
-/// it has [checked](check) it, and the descriptors that it needs open.
+/// Returns the command that starts `bwrap` to make a sandbox, and the descriptors that must stay open for it. In the
+/// sandbox, this program runs again, [checks](check) the mounts and becomes the command.
 pub(crate) fn command(
     program: &Path,
     profile: &Profile,
@@ -245,7 +253,8 @@ pub(crate) fn command(
     let mut command = Command::new(program);
     command.stderr(messages.try_clone()?);
     let (continued, errors) = (report::shared(report)?, dup(io::stderr())?);
-    // What root runs would keep all capabilities, and could write the machine's settings in /proc.
+    // Without this, commands that root runs would keep all capabilities, and could write the machine's settings in
+    // `/proc`.
     command.args(["--unshare-all", "--die-with-parent", "--cap-drop", "ALL"]);
     command.args(["--ro-bind", "/", "/"]);
     if profile.network {
@@ -260,7 +269,7 @@ pub(crate) fn command(
         open.push(filter);
     }
     command.arg("--chdir").arg(std::env::current_dir()?);
-    // The helper is started by its descriptor: the directory of its file may be hidden in the sandbox.
+    // The helper is started by its descriptor, as the directory of its file may be hidden in the sandbox.
     let own = rustix::fs::open("/proc/self/exe", OFlags::RDONLY, Mode::empty())?;
     let order = left_open(&serde_json::to_vec(&Order::Check {
         expected,
@@ -271,12 +280,12 @@ pub(crate) fn command(
     command.arg("--").arg(format!("/proc/self/fd/{}", own.as_raw_fd()));
     command.arg(HELPER).arg(order.as_raw_fd().to_string()).args(words);
     open.extend([own, order, continued, errors]);
-    // From here on, a failure is bubblewrap's.
+    // From here on, a failure is one of `bwrap`.
     report::begin_bubblewrap(report)?;
     Ok((command, open))
 }
 
-/// Returns a descriptor for other programs, from which they read these bytes.
+/// Returns a descriptor that stays open in programs that this process becomes, and from which they read these bytes.
 fn left_open(bytes: &[u8]) -> io::Result<OwnedFd> {
     let mut file = File::from(memfd_create("sandbox", MemfdFlags::empty())?);
     file.write_all(bytes)?;

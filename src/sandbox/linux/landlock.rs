@@ -1,4 +1,4 @@
-//! Landlock: rules for files, without namespaces.
+//! Confinement with Landlock: rules for files, without namespaces.
 
 use std::fs;
 use std::io;
@@ -15,14 +15,15 @@ use super::beneath::{Opened, Root};
 use super::{Naming as _, privileges, seccomp, sys};
 use crate::profile::{KnownPath, Profile};
 
-/// The first version that governs truncation. Without it a file that can only be read can be emptied.
+/// Oldest version of Landlock that is used: the first that restricts truncation. With an older one, a command could
+/// empty a file that it may only read.
 const FIRST: i64 = 3;
 
-/// The newest version whose rights are asked for; those that the kernel does not know are left out.
+/// Newest version of Landlock whose access rights are requested. Rights that the kernel does not know are left out.
 const NEWEST: ABI = ABI::V7;
 
-/// Devices that programs rely on. Terminals and shared memory are those of the user's other programs,
-/// the agent's among them; a rule cannot tell them from the command's own, so there are none.
+/// Devices that programs rely on. Pseudo-terminals and shared memory are left out: those of the user's other programs,
+/// the agent among them, lie in the same directories, and a rule cannot tell them from the command's own.
 const DEVICES: [&str; 6] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
@@ -60,10 +61,10 @@ fn restrict_files(profile: &Profile) -> io::Result<()> {
         .and_then(Ruleset::create)
         .map_err(io::Error::other)?;
     let root = Root::open()?;
-    // Names can be seen everywhere; a rule cannot take a directory out of one that it allows.
+    // Directories can be listed everywhere: a rule cannot exclude a directory from a rule that covers its parent.
     rules = allow(rules, root.find(Path::new("/"))?, AccessFs::ReadDir.into())?;
     for path in readable(profile)? {
-        // A file that was removed since the directory was read, or that has become a link, needs no rule.
+        // A file that was removed since its directory was listed, or that has become a link, needs no rule.
         if let Ok(found) = root.find(&path) {
             rules = allow(rules, found, AccessFs::from_read(NEWEST))?;
         }
@@ -89,17 +90,18 @@ fn allow(
 ) -> io::Result<RulesetCreated> {
     let access = match found.kind {
         FileType::Directory => access,
-        // A link has no content of its own. The file that it leads to has a rule, or is hidden.
+        // A link has no content of its own. The file that the link leads to has a rule of its own, or is hidden.
         FileType::Symlink => return Ok(rules),
         _ => access & AccessFs::from_file(NEWEST),
     };
     rules.add_rule(PathBeneath::new(found.file, access)).map_err(io::Error::other)
 }
 
-/// Returns paths that together are all files but the hidden ones, those of the home and devices.
+/// Returns paths that together cover all files but for devices, hidden files, and the part of the home that the profile
+/// does not show.
 fn readable(profile: &Profile) -> io::Result<Vec<PathBuf>> {
     let mut hidden: Vec<_> = profile.hidden.iter().map(PathBuf::as_path).collect();
-    // To root, a disk is a file like any other.
+    // A command run by root could read a whole disk through its device.
     hidden.push(Path::new("/dev"));
     let mut readable = Vec::new();
     let home = profile.home.as_ref().map(|home| home.path.as_path());
@@ -111,7 +113,7 @@ fn readable(profile: &Profile) -> io::Result<Vec<PathBuf>> {
         if !hidden.iter().any(|hidden| hidden.starts_with(place)) {
             readable.push(place.to_owned());
         } else if !hidden.contains(&place) {
-            // A directory that the user cannot list is not readable for a command either.
+            // An error is ignored: a directory that the user cannot list is not readable for a command either.
             let _ = collect(place, &hidden, &mut readable);
         }
     }
@@ -126,7 +128,7 @@ fn collect(directory: &Path, hidden: &[&Path], readable: &mut Vec<PathBuf>) -> i
             continue;
         }
         if hidden.iter().any(|hidden| hidden.starts_with(&path)) {
-            // What its owner cannot list is not read by a command either.
+            // An error is ignored: a directory that the user cannot list is not readable for a command either.
             let _ = collect(&path, hidden, readable);
         } else {
             readable.push(path);

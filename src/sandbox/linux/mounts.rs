@@ -1,4 +1,4 @@
-//! The files that a command in namespaces sees.
+//! The tree of files that a command in namespaces sees.
 
 use std::fs;
 use std::io;
@@ -22,50 +22,60 @@ use super::plan::{
 use super::sys::{PAGE_BYTES, bounded_memory_bytes, make_read_only, restrict};
 use crate::profile::{HomeLink, KnownPath, Limits, Profile};
 
-/// Devices that programs rely on. There are no others: to root, a disk is a file like any other.
+/// Names of the devices that programs rely on. The sandbox has no others: a command run by root could read a whole disk
+/// through its device.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-/// A part of the tree of files, and the path that it is put at.
+/// A copy of a part of the file tree, and the path at which it is mounted.
 pub(super) type Part = (OwnedFd, PathBuf);
 
-/// Parts of the machine's tree, taken before it is made read-only.
+/// Copies of parts of the machine's file tree. They are taken before the tree is made read-only, so that they can still
+/// be written.
 struct Parts {
-    /// Roots and writable paths, by the [layout](Layout).
+    /// Roots, writable paths and sockets that stay reachable, where commands see the machine's files; see
+    /// [layout](Layout).
     seen: Vec<(OwnedFd, KnownPath)>,
     unseen: Vec<(OwnedFd, KnownPath)>,
-    /// The readable part of the home.
+    /// The readable parts of the home.
     home: Vec<Part>,
     temporary: Vec<Part>,
     devices: Vec<Part>,
-    /// The file that says who resolves names, if it is in a directory that is replaced.
+    /// The file with the addresses of the name servers, if it lies in a directory that is replaced.
     resolver: Option<Part>,
 }
 
-/// Rebuilds the tree of files in this process's own mount namespace: all of it can be read, and only
-/// what the profile says can be written. Must be called in the process namespace of the command. `temporary`: the
+/// Rebuilds the file tree in this process's own mount namespace: everything in it is read-only but for the paths that
+/// the profile lets the command write. Must be called in the process namespace of the command. `temporary`: the
 /// directories for temporary files, if they are in memory.
+///
+/// 1. Copies the parts of the machine's tree that the command needs, and makes the rest read-only.
+/// 2. Mounts the roots and writable paths.
+/// 3. Replaces the home, `/run`, `/dev` and the directories for temporary files.
+/// 4. Mounts the roots and writable paths that lie in the replaced directories.
+/// 5. Guards protected paths, hides hidden ones, and mounts `/proc`.
 pub(super) fn build(profile: &Profile, temporary: Vec<Part>) -> io::Result<()> {
-    // Nothing that is mounted outside from now on appears in here, nor the other way round.
+    // Private propagation: mounts that are made outside from now on do not appear here, and mounts made here do not
+    // appear outside.
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).naming("/")?;
     let root = Root::open()?;
     let parts = Parts::take(&root, profile, temporary)?;
     restrict(&root.find(Path::new("/"))?.file, true).naming("read-only /")?;
     for (part, place) in parts.seen {
-        // The mount point is the directory that the part was taken from.
+        // The copy is mounted on the directory that it was taken from.
         let point = root.find_place(&place)?;
         put(&part, &point).naming(place.path().to_string_lossy())?;
     }
     let home = build_home(&root, profile, parts.home)?;
-    // `/run`, `/dev` and `/tmp` are replaced after the workspace is mounted: a path that a project chose would
-    // otherwise cover them with the machine's own. `/run` is replaced because a read-only mount does not keep a
-    // command from connecting to the sockets in it.
+    // `/run`, `/dev` and `/tmp` are replaced after the workspace is mounted: otherwise a project could choose a path
+    // that covers the replacements with the machine's own directories. `/run` is replaced because a read-only mount
+    // does not keep a command from connecting to the sockets in it.
     for path in run_directories() {
         let run = memory(&[("mode", "0755"), ("size", "1m")], MountAttrFlags::empty())?;
         put_at(&root, &run, &path)?;
     }
     build_devices(&root, parts.devices, profile.limits)?;
     for (part, path) in parts.temporary {
-        // The directory may be in the home.
+        // The directory may lie in the home, which was replaced, so it is made if it is missing.
         let point = root.make(&path, true).naming(path.to_string_lossy())?;
         put(&part, &point).naming(path.to_string_lossy())?;
     }
@@ -75,13 +85,14 @@ pub(super) fn build(profile: &Profile, temporary: Vec<Part>) -> io::Result<()> {
         let point = point.naming(path.to_string_lossy())?;
         put(&part, &point).naming(path.to_string_lossy())?;
     }
-    // Until here, mount points had to be made in the home.
+    // Read-only only from here on: until now, mount points had to be made in the home.
     home.map(make_read_only).transpose().naming("the home")?;
     for (path, guard) in guards(profile) {
         put_guard(&root, &path, guard).naming(path.to_string_lossy())?;
     }
     hide(&root, profile)?;
-    // Of the command's own process namespace. What can be written there are settings of the machine.
+    // This `/proc` shows the command's own process namespace. It is read-only because its writable files are settings
+    // of the machine.
     let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("proc", "/proc", "proc", flags, None).naming("/proc")
 }
@@ -100,7 +111,7 @@ impl Parts {
         let mut home = Vec::new();
         if replaced_home(profile).is_some() {
             for path in profile.readable_in_home() {
-                // Files that are not there any more, or lie behind a link by now, are not seen.
+                // Files that have been removed, or that now lie behind a link, are left out.
                 let Ok(found) = root.find(path) else { continue };
                 match confined(&found, true) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -152,8 +163,8 @@ fn put_at(root: &Root, part: impl AsFd, path: &Path) -> io::Result<()> {
     put(part, &root.find(path).naming(path.to_string_lossy())?).naming(path.to_string_lossy())
 }
 
-/// Puts an empty directory in the place of the home, and into it what can be read. Returns the mount, in which other
-/// mount points can still be made.
+/// Replaces the home by an empty directory, and mounts the readable parts in it. Returns the mount, in which mount
+/// points can still be made.
 fn build_home(root: &Root, profile: &Profile, parts: Vec<Part>) -> io::Result<Option<OwnedFd>> {
     let Some(home) = replaced_home(profile) else { return Ok(None) };
     let made = memory(&[("mode", "0755"), ("size", "1m")], MountAttrFlags::empty())?;
@@ -168,7 +179,7 @@ fn build_home(root: &Root, profile: &Profile, parts: Vec<Part>) -> io::Result<Op
     Ok(Some(made))
 }
 
-/// Mounts a file, a directory or a link on itself.
+/// Mounts a file, a directory or a link on itself, so that no command can rename or remove it.
 fn put_guard(root: &Root, path: &Path, guard: Guard) -> io::Result<()> {
     let Some(Guarded { opened, guard, .. }) = root.find_guarded(path, guard)? else {
         return Ok(());
@@ -176,7 +187,7 @@ fn put_guard(root: &Root, path: &Path, guard: Guard) -> io::Result<()> {
     unless_gone(confined(&opened, guard == Guard::ReadOnly).and_then(|part| put(part, &opened)))
 }
 
-/// Takes the end of a file that was open for success: a file that has gone needs nothing mounted.
+/// Turns the error "not found" into success: a file that was removed after it was opened needs no mount.
 fn unless_gone(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -184,14 +195,15 @@ fn unless_gone(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Puts an empty directory that nobody can read in the place of each directory, and an empty file in that
-/// of each file. A file of the workspace cannot be opened: what a command wrote into an empty one would be lost.
+/// Covers each hidden directory with an empty directory without permissions, and each hidden file with the null device.
+/// Mounts on files of the workspace have the flag `nodev`, so that opening them fails: otherwise text that a command
+/// wrote into such a file would be lost silently.
 fn hide(root: &Root, profile: &Profile) -> io::Result<()> {
-    // One for all: every file system in memory of its own takes as long to make as several mounts.
+    // One empty file system is shared by all hidden directories: making one takes as long as several mounts.
     let mut nothing: Option<OwnedFd> = None;
     for path in outermost_hidden(profile) {
         let point = match root.find(path) {
-            // A missing file, and a file in a directory that is hidden already, need no mask.
+            // A missing file needs no mask, nor does a file in a directory that is hidden already.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => continue,
             found => found.naming(path.to_string_lossy())?,
         };
@@ -217,7 +229,7 @@ fn hide(root: &Root, profile: &Profile) -> io::Result<()> {
 /// Returns its root directory.
 pub(super) fn temporary_files(limits: Limits) -> io::Result<OwnedFd> {
     let made = bounded_memory("0700", limits)?;
-    // Nobody looks for it by a path: where it is mounted does not matter.
+    // The file system is used through its descriptor and not by a path, so it does not matter where it is mounted.
     put_at(&Root::open()?, &made, Path::new("/"))?;
     Ok(made)
 }
@@ -225,7 +237,7 @@ pub(super) fn temporary_files(limits: Limits) -> io::Result<OwnedFd> {
 /// Makes a file system in memory that commands can fill, up to the limit.
 fn bounded_memory(mode: &str, limits: Limits) -> io::Result<OwnedFd> {
     let bytes = bounded_memory_bytes(limits);
-    // Each file takes memory that the size does not count.
+    // Every file also takes kernel memory that `size` does not count, so the number of files has a limit, too.
     let (size, files) = (bytes.to_string(), (bytes / PAGE_BYTES + 1).to_string());
     let options = [("mode", mode), ("size", &size), ("nr_inodes", &files)];
     memory(&options, MountAttrFlags::empty())
@@ -255,7 +267,7 @@ fn build_devices(root: &Root, devices: Vec<Part>, limits: Limits) -> io::Result<
     put_at(root, bounded_memory("1777", limits)?, Path::new("/dev/shm"))?;
     fs::create_dir("/dev/mqueue").naming("/dev/mqueue")?;
     own("/dev/mqueue", &[("mode", "1777"), ("size", "64k")])?;
-    // Terminals of the command's own, not the agent's.
+    // A new devpts instance: the command gets pseudo-terminals of its own and cannot see the agent's.
     fs::create_dir("/dev/pts").naming("/dev/pts")?;
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     let options = c"newinstance,ptmxmode=0666,mode=620";

@@ -1,8 +1,8 @@
-//! Namespaces of a session: processes, network, users and shared memory of its own.
+//! Namespaces of a session: the session has its own processes, network, users and shared memory.
 //!
-//! The first process of the process namespace, the holder, waits for the agent's end of a socket to
-//! close, and ends all processes of the namespace by ending. Each command enters these namespaces and
-//! gets a mount namespace of its own.
+//! A helper process, the holder, is the first process of the process namespace. It waits until the agent closes its end
+//! of a socket, and then exits; the kernel thereby kills all processes of the namespace. Each command enters these
+//! namespaces and gets a mount namespace of its own.
 
 use std::fs;
 use std::io::{self, IoSlice};
@@ -26,19 +26,19 @@ use super::{Naming as _, privileges, seccomp};
 use crate::mechanism::{NOT_SANDBOXED, PROXY_PORT};
 use crate::profile::{Limits, Profile, Temporary};
 
-/// What the holder sends with its descriptors when all has worked; otherwise the reason why not.
+/// Message that comes with the holder's descriptors if all has worked. Any other message is the reason of a failure.
 pub(crate) const READY: &[u8] = b"ready";
 
 /// Maximum number of descriptors that the holder sends.
 pub(crate) const DESCRIPTORS: usize = 7;
 
-/// The namespaces that all commands of a session share, whatever their profiles are.
+/// Namespaces that all commands of a session share, regardless of their profiles.
 pub(crate) struct Shared {
     pub(crate) user: OwnedFd,
     pub(crate) network: OwnedFd,
 }
 
-/// The namespaces that a command enters.
+/// Namespaces that a command enters.
 pub(crate) struct Entered {
     pub(crate) shared: Shared,
     pub(crate) ipc: OwnedFd,
@@ -46,22 +46,22 @@ pub(crate) struct Entered {
     pub(crate) temporary: TemporaryFiles,
 }
 
-/// The file system in memory of a session's temporary files. It is mounted in a namespace of its own, as it can
-/// only be copied from the namespace where it is mounted.
+/// The file system in memory that holds a session's temporary files. It is mounted in a mount namespace of its own, as
+/// the kernel copies a mount only from within the namespace where it is mounted.
 pub(crate) struct TemporaryFiles {
     pub(crate) files: OwnedFd,
     pub(crate) root: OwnedFd,
 }
 
-/// Becomes the holder of namespaces, in a session that may have some. Sends [`READY`] with
-/// descriptors of the user, network, shared memory and process namespaces, in this order; if these are the first of
-/// the session, also of a listening socket in the network, and of the [`TemporaryFiles`]; or the reason why there
-/// are none.
+/// Makes namespaces and starts their holder; `shared` are the session's user and network namespaces, if it has them
+/// already. Sends [`READY`] with descriptors of the user, network, shared memory and process namespaces, in this order.
+/// If these are the first namespaces of the session, descriptors of a listening socket in the network and of the
+/// [`TemporaryFiles`] follow. On failure, sends the reason instead.
 pub(crate) fn hold(socket: &OwnedFd, shared: Option<&Shared>, limits: Limits) -> ! {
     let code = match set_up(shared).and_then(|listener| start_holder(socket, listener, limits)) {
         Ok(()) => 0,
         Err(error) => {
-            // If the agent has gone there is nobody to tell.
+            // If the agent has ended, the message has no reader.
             let _ = send(socket, error.to_string().as_bytes(), &[]);
             NOT_SANDBOXED
         }
@@ -69,8 +69,8 @@ pub(crate) fn hold(socket: &OwnedFd, shared: Option<&Shared>, limits: Limits) ->
     end(code)
 }
 
-/// Makes the namespaces; those of processes begin with the next child. Returns a socket that listens in
-/// the network, if that is new.
+/// Makes the namespaces. The new process namespace takes effect with the next child. Returns a socket that listens in
+/// the network namespace, if that is new.
 fn set_up(shared: Option<&Shared>) -> io::Result<Option<TcpListener>> {
     privileges::forgo_new(Limits::default()).naming("no new privileges")?;
     let own = UnshareFlags::NEWPID | UnshareFlags::NEWIPC;
@@ -81,7 +81,8 @@ fn set_up(shared: Option<&Shared>) -> io::Result<Option<TcpListener>> {
     }
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     unshare(own | UnshareFlags::NEWUSER | UnshareFlags::NEWNET)?;
-    // As themselves, so that new files belong to who runs the agent. The order is the kernel's.
+    // User and group are mapped to themselves, so that new files belong to the user who runs the agent. The kernel
+    // demands this order: `setgroups` must be denied before an unprivileged process may write the map of groups.
     for (file, text) in [
         ("/proc/self/setgroups", "deny".to_owned()),
         ("/proc/self/uid_map", format!("{user} {user} 1")),
@@ -90,7 +91,8 @@ fn set_up(shared: Option<&Shared>) -> io::Result<Option<TcpListener>> {
         fs::write(file, text).naming(file)?;
     }
     raise_loopback().naming("loopback interface")?;
-    // There is no other interface: each command can be given a loopback address of its own to connect to.
+    // The socket listens on every address because loopback is the only interface here. Each command can thus be given a
+    // loopback address of its own to connect to.
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PROXY_PORT));
     listener.naming("listening socket").map(Some)
 }
@@ -102,13 +104,15 @@ fn unshare(flags: UnshareFlags) -> io::Result<()> {
     result.naming("namespaces")
 }
 
-/// Starts the first process of the process namespace, which tries out what commands will do.
+/// Starts the holder, which is the first process of the process namespace. The holder makes the mounts that commands
+/// will make, so that a failure shows now.
 fn start_holder(socket: &OwnedFd, listener: Option<TcpListener>, limits: Limits) -> io::Result<()> {
     let (reader, writer) = io::pipe()?;
     match fork()? {
         Fork::Child => {
             drop((reader, listener));
-            // Commands are let in when it has reported; its own root has all files in it.
+            // The report is sent only when the holder is guarded, as commands can enter the namespaces from then on.
+            // The holder has its own mount namespace with all files in it.
             let tried = mount_own(&Profile::default(), None).and_then(|()| guard_holder());
             let report = tried.as_ref().err().map(ToString::to_string).unwrap_or_default();
             let sent = io::Write::write_all(&mut &writer, report.as_bytes());
@@ -139,14 +143,15 @@ fn start_holder(socket: &OwnedFd, listener: Option<TcpListener>, limits: Limits)
 }
 
 impl TemporaryFiles {
-    /// Makes the file system, in a mount namespace that this process enters.
+    /// Makes the file system in a new mount namespace, which this process enters.
     fn make(limits: Limits) -> io::Result<Self> {
         unshare(UnshareFlags::NEWNS)?;
         let root = mounts::temporary_files(limits)?;
         Ok(Self { files: own_files()?, root })
     }
 
-    /// Returns copies to be mounted in this process's own mount namespace, one for each directory.
+    /// Returns copies of the file system, to be mounted in this process's own mount namespace: one for each directory
+    /// of temporary files.
     fn copies(&self) -> io::Result<Vec<Part>> {
         let (own, directories) = (own_files()?, temporary_directories());
         enter(&self.files, LinkNameSpaceType::Mount)?;
@@ -163,14 +168,15 @@ fn own_files() -> io::Result<OwnedFd> {
     fs::File::open(path).map(OwnedFd::from).naming(path)
 }
 
-/// Keeps the commands of the namespaces out of this process, which is among theirs.
+/// Protects the holder from the commands, whose process namespace it is in: it cannot be traced and has no
+/// capabilities.
 fn guard_holder() -> io::Result<()> {
     ignore_children();
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     privileges::drop_capabilities()
 }
 
-/// Waits until the agent has gone, or has no use for the namespaces any more.
+/// Waits until the agent has ended or has closed the socket because it needs the namespaces no more.
 fn wait_for_end(socket: &OwnedFd) -> ! {
     if seccomp::apply_waiting().is_ok() {
         let mut byte = [0];
@@ -191,7 +197,7 @@ fn send(socket: &OwnedFd, bytes: &[u8], descriptors: &[OwnedFd]) -> io::Result<(
 }
 
 fn enter_shared(shared: &Shared) -> io::Result<()> {
-    // The user namespace first: it brings the right to enter the others.
+    // The user namespace must be entered first: it gives the right to enter the others.
     enter(&shared.user, LinkNameSpaceType::User)?;
     enter(&shared.network, LinkNameSpaceType::Network)
 }
@@ -206,8 +212,14 @@ fn mount_own(profile: &Profile, temporary: Option<&TemporaryFiles>) -> io::Resul
     mounts::build(profile, temporary.map(TemporaryFiles::copies).transpose()?.unwrap_or_default())
 }
 
-/// Enters the namespaces of a session, with only what the profile allows. Returns in the process that
-/// is to become the command; the one that was called ends as the command does.
+/// Enters the namespaces of a session and gives up what the profile does not allow. Returns in a new process that is to
+/// become the command; the calling process waits for it and ends in the same way.
+///
+/// 1. Enters the namespaces.
+/// 2. Forks, as a process namespace takes effect only for children.
+/// 3. Builds the mount namespace.
+/// 4. Gives up the terminal, the capabilities and most dangerous system calls. The filter comes last: it denies `mount`
+///    and `setns`, which the earlier steps use.
 pub(crate) fn confine(profile: &Profile, entered: &Entered) -> io::Result<()> {
     privileges::forgo_new(profile.limits).naming("no new privileges")?;
     enter(&entered.shared.user, LinkNameSpaceType::User)?;
@@ -216,9 +228,11 @@ pub(crate) fn confine(profile: &Profile, entered: &Entered) -> io::Result<()> {
     }
     enter(&entered.ipc, LinkNameSpaceType::InterProcessCommunication)?;
     enter(&entered.processes, LinkNameSpaceType::ProcessID)?;
-    // Of the old tree; the same path may be another directory, or none, in the new one.
+    // The working directory still belongs to the old file tree. The same path may be another directory in the new tree,
+    // or may not exist there.
     let directory = std::env::current_dir().naming("working directory")?;
     continue_in_copy().naming("first process of the sandbox")?;
+    // The command must end if the process that waits for it is killed: that process is the one that the agent knows.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     mount_own(profile, Some(&entered.temporary))?;
     std::env::set_current_dir(&directory).naming(directory.to_string_lossy())?;

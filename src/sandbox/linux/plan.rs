@@ -1,4 +1,5 @@
-//! The plan of the files that a command sees: what is put where, whatever puts it there.
+//! Plan of the file tree that a command sees: which files are mounted at which paths. It is the same for every
+//! mechanism that mounts.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,12 +7,12 @@ use std::path::{Path, PathBuf};
 use super::beneath::Guard;
 use crate::profile::{Home, KnownPath, Profile, RUN_DIRECTORIES, TEMPORARY_DIRECTORIES};
 
-/// Returns the real paths of directories for temporary files, which become the session's own.
+/// Returns the real paths of the directories for temporary files, which are replaced by the session's own.
 pub(super) fn temporary_directories() -> Vec<PathBuf> {
     real(&TEMPORARY_DIRECTORIES)
 }
 
-/// Returns the real paths of directories with sockets of the machine's and the user's services.
+/// Returns the real paths of the directories with sockets of the machine's and the user's services.
 pub(super) fn run_directories() -> Vec<PathBuf> {
     real(&RUN_DIRECTORIES)
 }
@@ -23,7 +24,7 @@ fn real(paths: &[&str]) -> Vec<PathBuf> {
     real
 }
 
-/// Returns the real paths of directories in which commands see other files than those of the machine.
+/// Returns the real paths of directories in which commands see other files than the machine's.
 fn replaced_directories(profile: &Profile) -> Vec<PathBuf> {
     let mut replaced = run_directories();
     replaced.push(PathBuf::from("/dev"));
@@ -33,7 +34,8 @@ fn replaced_directories(profile: &Profile) -> Vec<PathBuf> {
     replaced
 }
 
-/// Returns the home that an empty one takes the place of. In a directory that is replaced itself, there is none to see.
+/// Returns the home, if an empty directory replaces it. A home that lies in a directory that is replaced anyway is not
+/// replaced once more.
 pub(super) fn replaced_home(profile: &Profile) -> Option<&Home> {
     let home = profile.home.as_ref()?;
     let replaced = replaced_directories(profile);
@@ -41,11 +43,12 @@ pub(super) fn replaced_home(profile: &Profile) -> Option<&Home> {
     (is_there && !replaced.iter().any(|it| home.path.starts_with(it))).then_some(home)
 }
 
-/// Places that are put into the tree of files: not those inside another, which are [guarded](guards).
+/// Places that are mounted into the file tree. Places that lie inside another place are left out: they are
+/// [guarded](guards) instead.
 pub(super) struct Layout<'p> {
-    /// Places where commands see the files of the machine.
+    /// Places outside the replaced directories.
     pub(super) seen: Vec<&'p KnownPath>,
-    /// Places where commands see others.
+    /// Places inside the replaced directories; they are mounted after those have been replaced.
     pub(super) unseen: Vec<&'p KnownPath>,
 }
 
@@ -65,14 +68,14 @@ impl<'p> Layout<'p> {
     }
 }
 
-/// Returns what is guarded, outer directories first. What is not in a directory that commands can write needs
-/// no guard, and gets none: what is mounted here has the rights of the directory that it is in, or fewer.
+/// Returns the guarded paths with their guards, outer directories first. A path outside every directory that commands
+/// can write needs no guard: its mount already has the rights of the directory around it, or fewer.
 pub(super) fn guards(profile: &Profile) -> BTreeMap<PathBuf, Guard> {
     let roots = if profile.writes_roots { &profile.roots[..] } else { &[] };
     let writable: Vec<_> = roots.iter().chain(&profile.writable).map(KnownPath::path).collect();
     let is_below = |path: &&Path| writable.iter().any(|it| path != it && path.starts_with(it));
-    // The session's own directories are pinned as well: a command that renames one would have the next command mount
-    // another directory.
+    // Writable directories that lie inside others are pinned as well: if a command renamed one, the next command would
+    // mount another directory in its place.
     let own = profile
         .temporary_directory()
         .map(KnownPath::path)
@@ -93,7 +96,7 @@ pub(super) fn guards(profile: &Profile) -> BTreeMap<PathBuf, Guard> {
     guards
 }
 
-/// Takes out guards below a read-only guard, which holds for all that is below.
+/// Removes the guards below a read-only guard, which covers everything below it.
 pub(super) fn drop_held<T>(guards: &mut BTreeMap<PathBuf, T>, is_read_only: impl Fn(&T) -> bool) {
     let mut last: Option<PathBuf> = None;
     guards.retain(|path, guard| {
@@ -105,7 +108,7 @@ pub(super) fn drop_held<T>(guards: &mut BTreeMap<PathBuf, T>, is_read_only: impl
     });
 }
 
-/// Returns what is hidden, but for what lies below something else that is hidden.
+/// Returns the hidden paths and foreign sockets, without those that lie below another hidden path.
 pub(super) fn outermost_hidden(profile: &Profile) -> Vec<&PathBuf> {
     let mut hidden: Vec<_> = profile.hidden.iter().chain(&profile.foreign_sockets).collect();
     hidden.sort();

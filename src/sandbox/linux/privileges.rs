@@ -1,4 +1,4 @@
-//! What every command in the sandbox gives up, whatever its profile is.
+//! Privileges that every command in the sandbox gives up, regardless of its profile.
 
 use std::fs;
 use std::io;
@@ -12,45 +12,44 @@ use rustix::thread::{
 use super::sys;
 use crate::profile::Limits;
 
-/// Gives up that a program can have more rights than the one that starts it, and sets the limits of
-/// a profile.
+/// Sets `no_new_privs`, so that no program can gain more rights than its parent has, and sets the limits of a profile.
 pub(super) fn forgo_new(limits: Limits) -> io::Result<()> {
     set_no_new_privs(true)?;
     limit(limits)
 }
 
-/// Sets the limits of a profile, and forgoes files with a process's memory.
+/// Sets the limits of a profile, and disables core dumps.
 pub(super) fn limit(limits: Limits) -> io::Result<()> {
     sys::limit(Resource::Core, 0)?;
     if let Some(processes) = limits.processes {
         sys::limit(Resource::Nproc, processes)?;
     }
     if let Some(bytes) = limits.memory_bytes {
-        // Of the data alone: what a runtime only reserves does not count.
+        // The limit is on data and not on address space, as runtimes reserve far more addresses than they use.
         sys::limit(Resource::Data, bytes)?;
     }
     Ok(())
 }
 
-/// Returns the limits of a command whose processes the system counts with all others of its user: those
-/// that run now are not the command's.
+/// Raises the process limit of a command by the number of threads that run now. The kernel counts the command's
+/// processes together with all others of its user, and those that run already are not the command's.
 pub(super) fn beside_others(limits: Limits) -> Limits {
     let processes = limits.processes.map(|most| most.saturating_add(running_threads()));
     Limits { processes, ..limits }
 }
 
-/// Returns the number of threads that there are on the machine.
+/// Returns the number of threads on the machine; 0 if it cannot be read.
 fn running_threads() -> u64 {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let counts = load.split_whitespace().find_map(|field| field.split_once('/'));
     counts.and_then(|(_, all)| all.parse().ok()).unwrap_or_default()
 }
 
-/// Gives up all capabilities, also those that root would have again.
+/// Gives up all capabilities, and prevents root from regaining them when it runs a program.
 pub(super) fn drop_capabilities() -> io::Result<()> {
     for capability in CapabilitySet::all().iter() {
         match remove_capability_from_bounding_set(capability) {
-            // One that this kernel does not know, or that is not this process's to give up.
+            // This kernel does not know the capability, or this process may not drop it.
             Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::PERM) => {}
             Err(error) => return Err(error.into()),
         }
@@ -61,7 +60,7 @@ pub(super) fn drop_capabilities() -> io::Result<()> {
         | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED
         | CapabilitiesSecureBits::KEEP_CAPS_LOCKED;
     match set_capabilities_secure_bits(root_is_nobody) {
-        // An ordinary user without a namespace has no capabilities to lose.
+        // An ordinary user without a user namespace may not set these bits, but has no capabilities to lose either.
         Ok(()) | Err(rustix::io::Errno::PERM) => {}
         Err(error) => return Err(error.into()),
     }

@@ -1,4 +1,4 @@
-//! The filter of system calls.
+//! The seccomp filter of a command's system calls.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,41 +8,43 @@ use seccompiler::{
     SeccompRule, TargetArch, apply_filter, sock_filter,
 };
 
-/// Number of a system call, and what makes it denied; nothing: always.
+/// Numbers of system calls, each with the argument rules of which one must match for the call to be filtered. A call
+/// with no rules is always filtered.
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// The processes, memory and network that a command is among.
+/// The processes, shared memory and network that a command shares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Surroundings {
-    /// Those of namespaces of its own.
+    /// Processes, memory and network in namespaces of the session's own.
     Own,
-    /// The machine's.
+    /// The machine's processes, memory and network.
     Machine,
-    /// The machine's, but for its network.
+    /// The machine's processes and memory, but no network.
     MachineWithoutNetwork,
 }
 
-/// `open_tree_attr`, which the C library does not name yet. New calls have one number everywhere.
+/// Number of `open_tree_attr`, which the C library does not name yet. New system calls have the same number on every
+/// architecture.
 const OPEN_TREE_ATTR: i64 = 467;
 
-/// System calls that no command needs, and that have been ways out.
+/// System calls that are denied to every command: no command needs them, and they have been used to escape sandboxes.
 const DENIED: &[i64] = &[
-    // Makes sockets and opens files past this filter.
+    // io_uring makes sockets and opens files without the system calls that this filter sees.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
-    // Large parts of the kernel that unprivileged programs rarely enter.
+    // Entries to large parts of the kernel that unprivileged programs rarely use.
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
     libc::SYS_fanotify_init,
-    // Keys of the user, which namespaces do not keep apart.
+    // Kernel keyrings of the user, which namespaces do not isolate.
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_request_key,
-    // Files by number, whatever directory they are in.
+    // Opens files by handle, past the directories that the mounts hide.
     libc::SYS_open_by_handle_at,
-    // Other views of the files.
+    // Calls that change mounts, the root directory or namespaces, and so could undo the sandbox's view of the files.
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_pivot_root,
@@ -56,7 +58,7 @@ const DENIED: &[i64] = &[
     OPEN_TREE_ATTR,
     libc::SYS_mount_setattr,
     libc::SYS_setns,
-    // The machine itself.
+    // Calls that change the machine: kernel, modules, swap, clocks, names.
     libc::SYS_kexec_load,
     libc::SYS_kexec_file_load,
     libc::SYS_init_module,
@@ -78,7 +80,7 @@ const DENIED: &[i64] = &[
     libc::SYS_vhangup,
 ];
 
-/// More of them where the command is among the machine's processes.
+/// System calls that are also denied where the command shares the machine's processes.
 const DENIED_AMONG_OTHERS: &[i64] = &[
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
@@ -86,7 +88,8 @@ const DENIED_AMONG_OTHERS: &[i64] = &[
     libc::SYS_pidfd_getfd,
     libc::SYS_process_madvise,
     libc::SYS_kcmp,
-    // Memory and queues of other programs, which have no paths that Landlock could govern.
+    // System V memory, semaphores and queues, and POSIX queues of other programs. They have no paths that Landlock
+    // could restrict.
     libc::SYS_shmget,
     libc::SYS_shmat,
     libc::SYS_shmctl,
@@ -102,8 +105,9 @@ const DENIED_AMONG_OTHERS: &[i64] = &[
     libc::SYS_mq_unlink,
 ];
 
-/// Those of them that can be meant for the caller alone, each with its argument that is 0 then. How
-/// another program is run is no file and no signal, so Landlock does not hold it.
+/// System calls that are denied where the command shares the machine's processes, unless they act on the calling
+/// process. Each comes with the index of the argument that is 0 in that case. Landlock does not restrict these calls:
+/// the scheduling and limits of another program are neither files nor signals.
 const OWN_ONLY: &[(i64, u8)] = &[
     (libc::SYS_prlimit64, 0),
     (libc::SYS_setpriority, 1),
@@ -113,15 +117,16 @@ const OWN_ONLY: &[(i64, u8)] = &[
     (libc::SYS_sched_setattr, 0),
 ];
 
-/// More of them without a network: paths of sockets cannot be told apart here, so there is no
-/// connection at all, not to the sockets of docker, D-Bus, tmux and ssh-agent either.
+/// System calls that are also denied where there is no network and no network namespace. The filter cannot tell the
+/// paths of sockets apart, so it denies every connection, also to the sockets of docker, D-Bus, tmux and ssh-agent.
 const DENIED_WITHOUT_NETWORK: &[i64] =
     &[libc::SYS_connect, libc::SYS_bind, libc::SYS_listen, libc::SYS_accept, libc::SYS_accept4];
 
-/// `TIOCSTI` and `TIOCLINUX`, which type characters into a terminal as its user would.
+/// The `ioctl` requests `TIOCSTI` and `TIOCLINUX`, which put characters into a terminal's input as if its user had
+/// typed them.
 const PUSH_INPUT: [u64; 2] = [0x5412, 0x541c];
 
-/// Filters the system calls of this process and all that it starts.
+/// Filters the system calls of this process and of all processes that it starts.
 pub(super) fn apply(surroundings: Surroundings) -> io::Result<()> {
     for program in programs(surroundings)? {
         apply_filter(&program).map_err(io::Error::other)?;
@@ -129,7 +134,8 @@ pub(super) fn apply(surroundings: Surroundings) -> io::Result<()> {
     Ok(())
 }
 
-/// Filters all system calls but those of a process that only waits for the end of a descriptor.
+/// Allows only the system calls that a process needs to wait until a descriptor is closed. Any other call kills the
+/// process.
 pub(super) fn apply_waiting() -> io::Result<()> {
     let allowed = [
         libc::SYS_read,
@@ -143,7 +149,7 @@ pub(super) fn apply_waiting() -> io::Result<()> {
     apply_filter(&program).map_err(io::Error::other)
 }
 
-/// Returns the filter as other programs take it.
+/// Returns the two filter programs as bytes, in the form in which bubblewrap reads them from a descriptor.
 pub(super) fn exported(surroundings: Surroundings) -> io::Result<[Vec<u8>; 2]> {
     Ok(programs(surroundings)?.map(|program| program.iter().flat_map(bytes).collect()))
 }
@@ -155,10 +161,11 @@ fn bytes(line: &sock_filter) -> Vec<u8> {
     bytes
 }
 
-/// Returns the program for calls that are answered as if the kernel did not have them, and the one
-/// for those that are denied.
+/// Returns two filter programs: the first answers its calls with `ENOSYS`, as if the kernel did not have them; the
+/// second denies its calls with `EPERM`.
 fn programs(surroundings: Surroundings) -> io::Result<[BpfProgram; 2]> {
-    // Its flags are behind a pointer, where no filter can look; C libraries go back to `clone`.
+    // The flags of `clone3` are behind a pointer, which a filter cannot follow. After `ENOSYS`, C libraries fall back
+    // to `clone`, whose flags the filter sees.
     let hidden = Rules::from([(libc::SYS_clone3, Vec::new())]);
     let unknown = SeccompAction::Errno(libc::ENOSYS as u32);
     let mut programs = [
@@ -185,8 +192,8 @@ fn compile(
     filter.try_into().map_err(io::Error::other)
 }
 
-/// Returns the lines that answer x32's calls as unknown. It has the architecture of `x86_64` and other
-/// numbers, so a list of numbers would not see them.
+/// Returns the instructions that answer all system calls of x32 with `ENOSYS`. x32 shares the architecture of `x86_64`
+/// but has other call numbers, so a filter that lists the numbers of `x86_64` would let them through.
 fn other_numbers() -> Vec<sock_filter> {
     if !cfg!(target_arch = "x86_64") {
         return Vec::new();
@@ -196,19 +203,21 @@ fn other_numbers() -> Vec<sock_filter> {
     vec![line(LOAD, 0, 0), line(JUMP_UNLESS_AT_LEAST, 1, 0x4000_0000), line(RETURN, 0, unknown)]
 }
 
-/// Codes of the filter's language: loads the number of the call, compares it, answers.
+/// Instruction codes of BPF: load the call's number, compare it, return an answer.
 const LOAD: u16 = 0x20;
 const JUMP_UNLESS_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
 
 fn rules(surroundings: Surroundings) -> io::Result<Rules> {
     let mut rules: Rules = DENIED.iter().map(|number| (*number, Vec::new())).collect();
+    // A new user namespace would give the command all capabilities inside it, such as that to mount.
     let user_namespace = libc::CLONE_NEWUSER as u64;
     let new_user = rule([(0, SeccompCmpOp::MaskedEq(user_namespace), user_namespace)])?;
     rules.insert(libc::SYS_unshare, vec![new_user.clone()]);
     rules.insert(libc::SYS_clone, vec![new_user]);
     let input = PUSH_INPUT.iter().map(|request| rule([(1, SeccompCmpOp::Eq, *request)]));
     rules.insert(libc::SYS_ioctl, input.collect::<io::Result<_>>()?);
+    // Sockets of all other families are denied.
     let mut families = vec![libc::AF_UNIX, libc::AF_NETLINK];
     if surroundings != Surroundings::MachineWithoutNetwork {
         families.extend([libc::AF_INET, libc::AF_INET6]);
@@ -224,8 +233,9 @@ fn rules(surroundings: Surroundings) -> io::Result<Rules> {
     }
     if surroundings == Surroundings::MachineWithoutNetwork {
         rules.extend(DENIED_WITHOUT_NETWORK.iter().map(|number| (*number, Vec::new())));
-        // These need no connection, one of a pair neither, and `sendmsg` has its address behind a
-        // pointer. Unix sockets that are raw are for datagrams, too.
+        // Datagram sockets send without a connection, and so do the sockets of a datagram pair. `sendmsg` takes the
+        // address behind a pointer, which a filter cannot follow. So datagram sockets are denied when they are made; a
+        // raw Unix socket is a datagram socket, too.
         let mut pairs = Vec::new();
         for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
             let kind = (1, SeccompCmpOp::MaskedEq(0xf), u64::from(kind.unsigned_abs()));
@@ -238,7 +248,7 @@ fn rules(surroundings: Surroundings) -> io::Result<Rules> {
     Ok(rules)
 }
 
-/// Returns a rule on the low halves of arguments; the high halves of an `int` can be anything.
+/// Returns a rule that compares the low 32 bits of arguments: the high halves of `int` arguments can hold anything.
 fn rule(conditions: impl IntoIterator<Item = (u8, SeccompCmpOp, u64)>) -> io::Result<SeccompRule> {
     let conditions = conditions.into_iter().map(|(argument, operator, value)| {
         SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)

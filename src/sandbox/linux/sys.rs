@@ -1,4 +1,4 @@
-//! System calls for which there is no safe function elsewhere.
+//! System calls for which no dependency has a safe function.
 #![allow(unsafe_code, reason = "each function says why its call is sound")]
 
 use std::ffi::c_int;
@@ -21,9 +21,9 @@ pub(crate) enum Fork {
     Child,
 }
 
-/// Makes a copy of this process, which must have one thread.
+/// Forks this process, which must have one thread.
 pub(crate) fn fork() -> io::Result<Fork> {
-    // SAFETY: the helper has one thread, so no lock is held by another in the copy.
+    // SAFETY: the helper has one thread, so no other thread holds a lock in the copy.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Fork::Child),
@@ -31,21 +31,22 @@ pub(crate) fn fork() -> io::Result<Fork> {
     }
 }
 
-/// Signals that end a process, and that others send.
+/// Signals that end a process by default and that other processes send.
 const ENDING: [c_int; 6] =
     [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2];
 
-/// Returns in a copy of this process, which must have one thread. This process waits for it and ends as it
-/// does.
+/// Forks this process, which must have one thread, and returns in the copy. The original process waits for the copy and
+/// ends in the same way.
 pub(crate) fn continue_in_copy() -> io::Result<()> {
     continue_in_copies(|| false)
 }
 
-/// Does the same, and returns in another copy when one has ended by itself and `is_tried_again` says so.
+/// Does the same as `continue_in_copy`, but forks once more if the copy has exited by itself and `is_tried_again`
+/// returns `true`.
 pub(crate) fn continue_in_copies(mut is_tried_again: impl FnMut() -> bool) -> io::Result<()> {
     loop {
-        // Signals are held until this process ignores them: a signal that came earlier would end this process and not
-        // the copy.
+        // Signals are blocked until this process ignores them: a signal that came earlier would end this process and
+        // not the copy.
         hold_signals(true);
         let forked = fork();
         let Ok(Fork::Parent(child)) = forked else {
@@ -60,7 +61,7 @@ pub(crate) fn continue_in_copies(mut is_tried_again: impl FnMut() -> bool) -> io
     }
 }
 
-/// Has the signals that end a process wait, or lets them through again.
+/// Blocks the signals that end a process, or unblocks them.
 fn hold_signals(hold: bool) {
     let how = if hold { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
     // SAFETY: the set is filled before it is used, and each pointer lives during its call.
@@ -74,8 +75,8 @@ fn hold_signals(hold: bool) {
     }
 }
 
-/// Waits for a child. Signals that end a process are left to the child, which gets them too: it is in the same process
-/// group. Those that were held are let through.
+/// Waits for a child. Meanwhile this process ignores the signals that end a process: the child is in the same process
+/// group, gets them too, and decides. Signals that were blocked are let through.
 fn wait_for(child: Pid) -> WaitStatus {
     let before = ENDING.map(|signal| (signal, set_signal(signal, libc::SIG_IGN)));
     hold_signals(false);
@@ -92,54 +93,53 @@ fn wait_for(child: Pid) -> WaitStatus {
     status
 }
 
-/// Ends as a child did.
+/// Ends this process in the way its child has ended: by the same signal or with the same exit code.
 fn end_like(status: WaitStatus) -> ! {
     if let Some(signal) = status.terminating_signal() {
         set_signal(signal, libc::SIG_DFL);
-        // SAFETY: ends this process, or does nothing.
+        // SAFETY: the call takes a number, and ends this process or does nothing.
         unsafe { libc::raise(signal) };
         end(128 + signal);
     }
     end(status.exit_status().unwrap_or(NOT_SANDBOXED))
 }
 
-/// Returns the action before.
+/// Sets the action of a signal. Returns the previous action.
 fn set_signal(signal: c_int, action: libc::sighandler_t) -> libc::sighandler_t {
-    // SAFETY: the action is one of the two that are no functions.
+    // SAFETY: the action is `SIG_IGN` or `SIG_DFL`, which are no functions.
     unsafe { libc::signal(signal, action) }
 }
 
-/// Lets the kernel collect the children that end, and those of others that are left to this process.
+/// Lets the kernel reap the children of this process, and the orphans that the first process of a namespace inherits.
 pub(crate) fn ignore_children() {
     set_signal(libc::SIGCHLD, libc::SIG_IGN);
 }
 
-/// Ends the process.
+/// Exits with a code.
 #[allow(clippy::exit, reason = "a helper has nothing to give back")]
 pub(crate) fn end(code: i32) -> ! {
     exit(code)
 }
 
-/// Takes over a descriptor that the agent has left open for this process.
+/// Takes ownership of a descriptor that the agent has left open for this process.
 pub(crate) fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: the call only looks whether the descriptor is open.
     if fd < 3 || unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     }
-    // SAFETY: open, and nobody else in this program knows the number.
+    // SAFETY: the descriptor is open, and no other part of this program knows its number.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Closes all descriptors but the three standard ones when the process becomes another program.
+/// Marks all descriptors but the three standard ones as closed on `exec`.
 pub(crate) fn close_others_at_exec() -> io::Result<()> {
-    // SAFETY: changes flags only.
+    // SAFETY: the call changes flags of descriptors only.
     checked(unsafe {
         libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
     })
 }
 
-/// Keeps files of a mount, and of all mounts below it, from being devices or giving rights to who runs
-/// them; from being written too, if it is to be read-only.
+/// Forbids device files and set-user-id programs on a mount and on all mounts below it, and writes too if `read_only`.
 pub(crate) fn restrict(mount: impl AsFd, read_only: bool) -> io::Result<()> {
     let read_only = if read_only { libc::MOUNT_ATTR_RDONLY } else { 0 };
     set_attributes(
@@ -149,7 +149,7 @@ pub(crate) fn restrict(mount: impl AsFd, read_only: bool) -> io::Result<()> {
     )
 }
 
-/// Keeps files of a mount from being written, but not those of mounts below it.
+/// Makes a mount read-only, but not the mounts below it.
 pub(crate) fn make_read_only(mount: impl AsFd) -> io::Result<()> {
     set_attributes(mount, libc::MOUNT_ATTR_RDONLY, 0)
 }
@@ -185,33 +185,33 @@ pub(crate) fn raise_loopback() -> io::Result<()> {
     checked(result.into())
 }
 
-/// Gives up the controlling terminal, which is the agent's. It can't be had again: that takes the
-/// leader of the session, or another terminal.
+/// Gives up the controlling terminal, which is the agent's. The process cannot get it back: only the leader of a
+/// session acquires a terminal, and only one that no session has.
 pub(crate) fn leave_terminal() {
     if let Ok(terminal) = std::fs::File::open("/dev/tty") {
-        // SAFETY: takes no argument. It can only fail for one that is no controlling terminal.
+        // SAFETY: the request takes no argument. It fails only for a file that is not the controlling terminal.
         unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCNOTTY) };
     }
 }
 
-/// Sets both limits of a resource, unless the hard one is lower.
+/// Sets the soft and the hard limit of a resource to `value`, or to the present hard limit if that is lower.
 pub(crate) fn limit(resource: rustix::process::Resource, value: u64) -> io::Result<()> {
     use rustix::process::{Rlimit, getrlimit, setrlimit};
     let value = getrlimit(resource).maximum.map_or(value, |maximum| maximum.min(value));
     Ok(setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) })?)
 }
 
-/// Returns the size of a file system in memory that commands can fill: the limit, or half of the machine's memory
-/// if that is less.
+/// Returns the size of a file system in memory that commands can fill, in bytes: the limit, or half of the machine's
+/// memory if that is less.
 pub(crate) fn bounded_memory_bytes(limits: Limits) -> u64 {
-    // SAFETY: takes and returns numbers.
+    // SAFETY: the call takes and returns numbers.
     let pages = u64::try_from(unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) }).unwrap_or_default();
     let half = pages.saturating_mul(PAGE_BYTES) / 2;
-    // At least a page: to the system, a size of 0 means no limit.
+    // At least a page: a size of 0 means "no limit" to tmpfs.
     limits.temporary_bytes.unwrap_or(u64::MAX).min(half).max(PAGE_BYTES)
 }
 
-/// Returns Landlock's version in this kernel; 0 if it has none.
+/// Returns the version of Landlock in this kernel; 0 if it has none.
 pub(crate) fn landlock_version() -> i64 {
     const VERSION: u32 = 1;
     // SAFETY: with this flag the call takes no structure.
