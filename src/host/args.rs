@@ -1,4 +1,4 @@
-//! Arguments as models write them: a number may come as `3.0` or `"3"`, a list as one string.
+//! Parsing of arguments as models write them: a number may come as `3.0` or `"3"`, a list as one string.
 
 use serde::de::{Deserialize as _, DeserializeOwned, Deserializer, Error as _};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::output::ToolError;
 use super::workspace::Respect;
 
-/// Reads a call's arguments. The error names the field.
+/// Parses a call's arguments. The error names the field.
 pub fn parse<T: DeserializeOwned>(args: Value) -> Result<T, ToolError> {
     serde_path_to_error::deserialize(args).map_err(|err| match err.path().to_string().as_str() {
         "." => ToolError::invalid_args(err.inner()),
@@ -14,7 +14,7 @@ pub fn parse<T: DeserializeOwned>(args: Value) -> Result<T, ToolError> {
     })
 }
 
-/// A whole number that is not negative, if there is one.
+/// Parses a whole number that is not negative; `None` for `null` or an empty string.
 pub fn number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
     let value = Value::deserialize(from)?;
     let number = match &value {
@@ -34,7 +34,7 @@ fn whole(number: f64) -> Option<u64> {
     fits.then_some(number as u64)
 }
 
-/// Yes or no, if it is said.
+/// Parses a boolean; `None` for `null`.
 pub fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<Option<bool>, D::Error> {
     let value = Value::deserialize(from)?;
     match &value {
@@ -46,7 +46,7 @@ pub fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<Option<bool>, D::Error
     }
 }
 
-/// A list of strings; one string is a list of one.
+/// Parses a list of strings. A single string is a list of one.
 pub fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     match Value::deserialize(from)? {
         Value::Null => Ok(Vec::new()),
@@ -55,20 +55,20 @@ pub fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error>
     }
 }
 
-/// Kinds of ignore files that count, as a model says it.
+/// Kinds of ignore files that apply in a call, as a model names them.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
 pub struct FilterArgs {
-    /// `true` if what `.gitignore` names is left out.
+    /// `true` if files that `.gitignore` names are left out.
     #[serde(deserialize_with = "flag")]
     pub respect_git_ignore: Option<bool>,
-    /// `true` if what `.geminiignore` names is left out.
+    /// `true` if files that `.geminiignore` names are left out.
     #[serde(deserialize_with = "flag")]
     pub respect_gemini_ignore: Option<bool>,
 }
 
 impl FilterArgs {
-    /// Returns the kinds that count: all, unless the model says otherwise.
+    /// Returns the kinds that apply: all, unless the model says otherwise.
     pub fn respect(&self) -> Respect {
         Respect {
             git: self.respect_git_ignore.unwrap_or(true),

@@ -1,5 +1,5 @@
-//! Commands that run in the background of a session: their output is kept, as much of it as may
-//! be, and none outlives the session.
+//! Commands that run in the background of a session. Their output is stored up to a limit, and none outlives the
+//! session.
 
 use std::fmt;
 use std::io;
@@ -20,29 +20,31 @@ use super::shell_output::OutputBuffer;
 use super::terminals::RunningCommand;
 use parking_lot::Mutex;
 
-/// Time to wait for output when a command has ended and something that it started
-/// holds on to it.
+/// Time to wait for further output when a command has ended but a process that it started still holds the pipe open.
 const DRAIN: Duration = Duration::from_millis(100);
 
-/// Bytes of output that are shown at once.
+/// Maximum number of bytes of output that are shown at once.
 const SHOWN: usize = 64 << 10;
 
-/// The commands of one session that run in the background, and those that have ended not long ago.
+/// The commands of one session that run in the background, and those that have ended recently.
 pub struct Background {
-    /// Maximum number of commands that run at once; as many are remembered that have ended.
+    /// Maximum number of commands that run at once. The list has at most twice as many jobs, with those that have
+    /// ended.
     most: usize,
-    /// Bytes that are kept of what each writes.
+    /// Maximum number of bytes of each command's output that are stored.
     max_bytes: usize,
+    /// Running and ended commands, the oldest first. A start holds the lock until its job is in the list, so that no
+    /// two starts exceed the limit together.
     jobs: Mutex<Vec<Arc<Job>>>,
     ending: CancellationToken,
     _end_on_drop: DropGuard,
 }
 
-/// A command that runs in the background, or has.
+/// A command that runs in the background, or has ended there.
 pub struct Job {
-    /// Its process, which leads its group.
+    /// Process id of the command, which leads its process group.
     pub pid: i32,
-    /// For `bash -c`.
+    /// Command line for `bash -c`.
     pub command: String,
     /// Working directory; absolute.
     pub directory: PathBuf,
@@ -52,29 +54,29 @@ pub struct Job {
     stop: CancellationToken,
 }
 
-/// Reaction to the end of a command in the background, unless it ends with the session.
+/// Actions at the end of a background command, unless it ends with the session.
 pub struct JobEnd {
-    /// Looks at what the command has made.
+    /// Future that checks the files that the command has made.
     pub look: BoxFuture<'static, ()>,
-    /// Called when the command has ended by itself, or was stopped by somebody.
+    /// Callback for a command that has ended by itself or was stopped, if its end is to be announced.
     pub tell: Arc<dyn Fn(&Job) + Send + Sync>,
 }
 
-/// A command that was started, and waited for until now.
+/// A command that ran in the foreground until now.
 pub struct StartedCommand<'a> {
-    /// For `bash -c`.
+    /// Command line for `bash -c`.
     pub command: &'a str,
     /// Working directory; absolute.
     pub directory: &'a Path,
-    /// The command, which runs on.
+    /// The running command.
     pub running: RunningCommand,
     /// Output so far.
     pub written: OutputBuffer,
 }
 
-/// A command that could not be taken over.
+/// A command that could not be taken over into the background.
 pub struct NotAdopted {
-    /// The command, which runs on.
+    /// The running command.
     pub running: RunningCommand,
     /// The reason.
     pub why: io::Error,
@@ -83,11 +85,11 @@ pub struct NotAdopted {
 /// State of a command in the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobState {
-    /// Running, so far for this long.
+    /// The command is running; the time since it began.
     Running(Duration),
-    /// Ended; with this status, if it is known.
+    /// The command has ended by itself; its exit status, if it is known.
     Ended(Option<ExitStatus>),
-    /// Stopped by somebody.
+    /// The command was stopped on request, or ended with the session.
     Stopped,
 }
 
@@ -107,14 +109,15 @@ impl fmt::Display for JobState {
 
 #[derive(Default)]
 struct JobStatus {
-    /// Its final state, if it has ended.
+    /// Final state of the command, if it has ended.
     end: Option<JobState>,
-    /// `true` if its end is to be announced: whoever started it may still be waiting.
+    /// `true` if the end of the command is to be announced. It is `false` while the caller that started the command
+    /// still waits for it.
     tell: bool,
 }
 
 impl Background {
-    /// Nothing runs yet.
+    /// Returns a list without commands.
     pub fn new(limits: &ToolLimits) -> Self {
         let ending = CancellationToken::new();
         Self {
@@ -126,17 +129,17 @@ impl Background {
         }
     }
 
-    /// Returns all of them, the oldest first.
+    /// Returns all jobs in the list, the oldest first.
     pub fn jobs(&self) -> Vec<Arc<Job>> {
         self.jobs.lock().clone()
     }
 
-    /// The newest with this process id.
+    /// Returns the newest job with this process id. Process ids can repeat, as the list has ended commands, too.
     pub fn find(&self, pid: i32) -> Option<Arc<Job>> {
         self.jobs.lock().iter().rev().find(|job| job.pid == pid).cloned()
     }
 
-    /// Returns the newest with this process id, or an error for the model.
+    /// Returns the newest job with this process id, or an error for the model.
     pub fn named(&self, pid: usize) -> Result<Arc<Job>, ToolError> {
         let found = i32::try_from(pid).ok().and_then(|pid| self.find(pid));
         found.ok_or_else(|| {
@@ -148,12 +151,12 @@ impl Background {
         })
     }
 
-    /// Ends all of them; none starts any more.
+    /// Ends all commands. No command can be started afterwards.
     pub fn end(&self) {
         self.ending.cancel();
     }
 
-    /// Starts a command line by `start`.
+    /// Starts a command with `start`, and adds it to the list. Fails if too many run.
     pub fn start(
         &self,
         command: &str,
@@ -169,7 +172,7 @@ impl Background {
         Ok(job)
     }
 
-    /// Takes over a command that runs, with what it has written so far. Somebody is told when it ends. The error
+    /// Takes over a running command with its output so far. Its end is announced. If too many commands run, the error
     /// gives the command back, with the reason.
     pub fn adopt(&self, started: StartedCommand<'_>, end: JobEnd) -> Result<Arc<Job>, NotAdopted> {
         let StartedCommand { command, directory, running, written } = started;
@@ -218,7 +221,8 @@ impl Background {
         }
     }
 
-    /// Keeps a command among those of the session, and follows it to its end.
+    /// Adds a job to the list, in place of the oldest ended one if the list is full, and starts a task that follows the
+    /// command to its end.
     fn keep(&self, jobs: &mut Vec<Arc<Job>>, job: Arc<Job>, running: RunningCommand, end: JobEnd) {
         if jobs.len() >= 2 * self.most
             && let Some(oldest) = jobs.iter().position(|job| !job.runs())
@@ -249,19 +253,19 @@ impl Job {
         self.status.borrow().end.is_none()
     }
 
-    /// Ends it, with all that it has started, and waits until it has ended.
+    /// Ends the command with all processes that it has started, and waits until it has ended.
     pub async fn stop(&self) {
         self.stop.cancel();
         self.wait().await;
     }
 
-    /// The same, without telling anybody of it.
+    /// Ends the command as [`Self::stop`] does, without announcing its end.
     pub async fn stop_unannounced(&self) {
         self.status.send_modify(|status| status.tell = false);
         self.stop().await;
     }
 
-    /// Waits until it has ended.
+    /// Waits until the command has ended.
     pub async fn wait(&self) {
         let _ = self.status.subscribe().wait_for(|status| status.end.is_some()).await;
     }
@@ -275,15 +279,14 @@ impl Job {
         text[text.ceil_char_boundary(from)..].to_owned()
     }
 
-    /// Waits until it has ended, but no longer than this. If it has not, somebody is told when it
-    /// does.
+    /// Waits until the command has ended, at most for `time`. If it has not ended by then, its end will be announced.
     pub async fn settle(&self, time: Duration) -> JobState {
         let _ = timeout(time, self.wait()).await;
         self.status.send_modify(|status| status.tell = status.end.is_none());
         self.state()
     }
 
-    /// Notes how it ended, and whether somebody is to be told.
+    /// Sets the final state. Returns whether the end is to be announced.
     fn ended(&self, end: JobState) -> bool {
         let mut tell = false;
         self.status.send_modify(|status| {
@@ -293,7 +296,7 @@ impl Job {
         tell
     }
 
-    /// Keeps what it writes until it has ended.
+    /// Stores the output of the command until it has ended. Returns the final state.
     async fn follow(&self, mut running: RunningCommand) -> JobState {
         let mut buffer = vec![0; 16 * 1024];
         let mut exited = None;

@@ -1,4 +1,4 @@
-//! Terminals of a client, which commands of a session can run in.
+//! Terminals of a client, in which commands of a session can run.
 
 use std::path::PathBuf;
 use std::ptr::addr_eq;
@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 
 use super::command_end::CommandExit;
 
-/// Terminals of a client. Nothing that it answers is trusted.
+/// Terminals of a client. The client's answers are not trusted.
 pub trait ClientTerminals: Send + Sync {
-    /// Runs a command in a new terminal, and shows the terminal in the call. The error says why the
-    /// client has not.
+    /// Runs a command in a new terminal, which the client shows with the call. The error says why the client has not
+    /// run it.
     fn create(
         &self,
         call: &str,
@@ -20,16 +20,16 @@ pub trait ClientTerminals: Send + Sync {
     ) -> BoxFuture<'static, Result<Box<dyn ClientTerminal>, String>>;
 }
 
-/// A terminal of a client that a command runs in. The client is told to end the command and to free the
-/// terminal when this is dropped. Each error says why there is no answer.
+/// A terminal of a client in which a command runs. When this value is dropped, the client is told to end the command
+/// and to free the terminal. Each error says why there is no answer.
 pub trait ClientTerminal: Send + Sync {
     /// Waits until the command has ended.
     fn wait_for_exit(&self) -> BoxFuture<'static, Result<CommandExit, String>>;
 
-    /// Asks for what the command has written so far.
+    /// Asks for the output of the command so far.
     fn output(&self) -> BoxFuture<'static, Result<ClientOutput, String>>;
 
-    /// Ends the command. What it has written stays.
+    /// Ends the command. Its output stays available.
     fn kill(&self) -> BoxFuture<'static, Result<(), String>>;
 }
 
@@ -44,7 +44,7 @@ pub struct ClientCommand {
     pub variables: Vec<(String, String)>,
     /// Working directory; absolute.
     pub directory: PathBuf,
-    /// Bytes of output that the client keeps, the last ones.
+    /// Number of bytes of output that the client stores, counted from the end.
     pub output_bytes: usize,
 }
 
@@ -53,16 +53,16 @@ pub struct ClientCommand {
 pub struct ClientOutput {
     /// Text with control characters.
     pub text: String,
-    /// `true` if the beginning is missing.
+    /// `true` if the beginning of the output is missing.
     pub is_truncated: bool,
 }
 
-/// The clients that a session is open in and whose terminals commands can run in.
+/// The clients of a session in whose terminals commands can run.
 #[derive(Default)]
 pub struct OpenTerminals(Mutex<Vec<Arc<dyn ClientTerminals>>>);
 
 impl OpenTerminals {
-    /// Has commands run in the terminals of a client, before those of others, as long as the guard lives.
+    /// Adds a client. Commands run in its terminals, before those of other clients, until the guard is dropped.
     pub fn join(self: &Arc<Self>, terminals: Arc<dyn ClientTerminals>) -> TerminalsGuard {
         let open = Arc::downgrade(self);
         let guard = TerminalsGuard { open, terminals: Arc::downgrade(&terminals) };
@@ -76,7 +76,7 @@ impl OpenTerminals {
     }
 }
 
-/// Has commands run in the terminals of a client until this is dropped.
+/// Guard of a client's membership: commands run in the client's terminals until it is dropped.
 pub struct TerminalsGuard {
     open: Weak<OpenTerminals>,
     terminals: Weak<dyn ClientTerminals>,

@@ -1,26 +1,26 @@
-//! The end of a command that was waited for, wherever it ran.
+//! End of a command in the foreground, in a terminal of the agent or of a client.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
-/// End of a command that was waited for.
+/// End of a command in the foreground.
 pub enum CommandEnd {
-    /// It has ended by itself.
+    /// The command has ended by itself.
     Exited(CommandExit),
-    /// It has written nothing for too long.
+    /// The command has written nothing for too long.
     Silent,
-    /// It runs on when its time is over.
+    /// The command is still running at the end of its time.
     OutOfTime,
     /// The turn was cancelled.
     Cancelled,
 }
 
-/// Exit code of a command, or the signal that ended it. Neither is there if nobody knows.
+/// Exit code of a command, or the signal that ended it. Neither is set if it is not known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandExit {
     /// Exit code.
     pub code: Option<i64>,
-    /// Number or name of a signal.
+    /// Number or name of the signal.
     pub signal: Option<String>,
 }
 

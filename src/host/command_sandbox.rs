@@ -1,5 +1,7 @@
-//! The sandbox of one session's commands: which files they see and write, and what is looked at when
-//! one has ended.
+//! The sandbox of one session's commands: it decides which files a command sees and writes, and looks for new protected
+//! files when a command has ended.
+//!
+//! A file is protected if other programs (git, editors, shells) run it or read it by themselves, such as `.git`.
 
 mod looks;
 mod moving;
@@ -42,16 +44,16 @@ use super::root::{Root, RootedPath};
 use super::scratch::Scratch;
 use super::workspace::{FilesOutside, Workspace};
 
-/// Name of the directory for temporary files, in the session's own.
+/// Name of the directory for temporary files, inside the session's scratch directory.
 const TEMPORARY: &str = "tmp";
 
-/// The place of temporary files that are in memory, for people.
+/// Name of the place of temporary files in memory, in messages for people.
 const IN_MEMORY: &str = "/tmp (in memory)";
 
 /// Maximum number of files that a message names.
 const MAX_LISTED: usize = 20;
 
-/// Environment variables that lead to programs outside of the sandbox.
+/// Environment variables that lead to programs outside the sandbox. Commands do not get them.
 const LEADING_OUT: [&str; 11] = [
     "DBUS_SESSION_BUS_ADDRESS",
     "DISPLAY",
@@ -66,54 +68,57 @@ const LEADING_OUT: [&str; 11] = [
     "XDG_RUNTIME_DIR",
 ];
 
-/// Environment variables that name the proxy of programs, and those that name hosts without one.
+/// Environment variables in which programs look for their proxy, and those with the hosts to reach without a proxy.
 const PROXY_VARIABLES: [&str; 6] =
     ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 const NO_PROXY_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
-/// Choices about the sandbox of a session.
+/// Settings of a session's sandbox.
 pub struct SandboxSetup {
-    /// Mode of commands whose call names none. `None`: the approval mode decides.
+    /// Mode of commands whose call names no mode. `None`: the approval mode decides.
     pub mode: Option<SandboxMode>,
-    /// The user's demand for a sandbox. `None`: where no mechanism works, commands are asked about, and run
-    /// without one.
+    /// The user's demand for a sandbox. `None`: if no mechanism works, each command is asked about and runs without a
+    /// sandbox.
     pub demand: Option<SandboxDemand>,
-    /// The mechanism, or the best that works.
+    /// Mechanism to use. `None`: the best that works.
     pub mechanism: Option<Mechanism>,
     /// The program that is started as the sandbox's helper.
     pub helper: PathBuf,
-    /// The user's home directory, which is hidden but for the [tool chains](crate::home::tool_chains) and what is `readable`.
+    /// The user's home directory, which is hidden but for the [tool chains](crate::home::tool_chains) and the
+    /// `readable` paths.
     pub home: Option<PathBuf>,
-    /// Files and directories of the home that tools for building need. They need not exist.
+    /// Files and directories of the home that build tools need. They need not exist.
     pub tool_chains: Vec<PathBuf>,
-    /// Files and directories of the home that a person lets commands read.
+    /// Files and directories of the home that the user lets commands read.
     pub readable: Vec<PathBuf>,
-    /// Directories outside the workspace that commands which may write the workspace can write, too.
+    /// Directories outside the workspace that commands can write if they may write the workspace.
     pub writable: Vec<PathBuf>,
-    /// Sockets of programs outside that commands may connect to. They need not exist.
+    /// Sockets of programs outside the sandbox to which commands may connect. They need not exist.
     pub sockets: Vec<PathBuf>,
     /// `true` if commands can use the machine's network.
     pub network: bool,
-    /// Hosts that commands can connect to where they cannot use the machine's network.
+    /// Hosts to which commands can connect through the proxy when they cannot use the machine's network.
     pub hosts: NetworkSetup,
-    /// Names of files that cannot be written in the workspace: they take effect without a person
-    /// running them.
+    /// Names of protected files: commands cannot write them in the workspace, as other programs run or read them
+    /// without a person asking for it.
     pub protected: &'static LazyLock<NameList>,
-    /// Directory for files that were taken out of the workspace. `None`: one that ends with the session.
+    /// Directory to which protected files are moved that a command has made in the workspace. `None`: a directory that
+    /// is removed with the session.
     pub taken_back: Option<PathBuf>,
-    /// Directory below which the session has one for temporary files where they are not in memory. It goes with the
-    /// session, and the next removes that of a session which was killed. `None`: the system's.
+    /// Parent of the session's directory for temporary files, where these are not in memory. The session's directory is
+    /// removed with the session; if the session was killed, the next session removes it. `None`: the system's directory
+    /// for temporary files.
     pub temporary: Option<PathBuf>,
-    /// Bounds of what commands take.
+    /// Limits of the resources that commands use.
     pub limits: Limits,
 }
 
-/// Demand of the user for a sandbox: commands run in one, or not at all.
+/// The user's demand for a sandbox: commands run in one, or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxDemand {
-    /// Place of the choice, for people: a flag, a variable, or a line of a file.
+    /// Place where the user made the demand, for messages: a flag, a variable, or a line of a file.
     pub place: String,
-    /// `true` if the choice names a sandbox; else its value cannot be made out.
+    /// `true` if the demand's value was understood; `false` if it names no known sandbox.
     pub is_readable: bool,
 }
 
@@ -123,40 +128,42 @@ pub struct CommandSandbox {
     workspace: Arc<Workspace>,
     scratch: Scratch,
     probe: OnceCell<Arc<Probe>>,
-    /// The proxy of the commands, made for the first of them; `None` if there can be none.
+    /// The proxy of the commands, started for the first of them; `None` if the mechanism cannot have one.
     proxy: OnceLock<Option<NetworkProxy>>,
-    /// The roots, and the directories outside them that can be written, as they were when the session began:
-    /// what has their names later counts for nothing.
+    /// The roots and the writable directories outside them, as they were when the session began. A directory that takes
+    /// their path later has no effect.
     roots: Vec<KnownPath>,
     writable: Vec<KnownPath>,
-    /// Real paths, as they were when the session began, of sockets that commands may connect to.
+    /// Real paths, resolved when the session began, of sockets to which commands may connect.
     reachable_sockets: Vec<PathBuf>,
-    /// The directory for temporary files, once it is there.
+    /// The directory for temporary files, once it has been made.
     temporary: Mutex<Option<KnownPath>>,
-    /// The walk through the workspace. Held while it is made: not to be locked on the runtime's thread.
+    /// The walk through the workspace with its cache. Locked for the whole walk, which takes long: not to be locked on
+    /// a thread of the async runtime.
     walk: Mutex<WorkspaceWalk>,
-    /// Protected files, as they were found last.
+    /// Result of the last search for protected files.
     protected: Mutex<Arc<SearchResult>>,
-    /// Directories that could not be searched for the last command, and those that people know of.
+    /// Directories that could not be searched for the last command, and those of them that people have been told of.
     unclear: Mutex<BTreeSet<PathBuf>>,
     told_unclear: Mutex<BTreeSet<PathBuf>>,
-    /// Protected files as they were seen.
+    /// Protected files at the last comparison, and the programs that could have changed them since.
     looks: Arc<Looks>,
-    /// Files of the workspace with secrets, which are hidden.
+    /// Files of the workspace with secrets, which are hidden from commands.
     secret_files: SecretFiles,
-    /// Sockets of programs outside, which are out of reach.
+    /// Sockets of programs outside the sandbox, which commands cannot reach.
     foreign_sockets: ForeignSockets,
     /// The home, if the user has one.
     home: Option<HomeFiles>,
-    /// The walk through what is shown of the hidden home.
+    /// The walk through the directories of the hidden home that commands are shown. Locked for the whole walk, like
+    /// `walk`.
     shown_walk: Mutex<WorkspaceWalk>,
-    /// Tells people and the model.
+    /// Callback that sends a message to the people and the model of the session.
     news: OnceLock<Box<Tell>>,
-    /// `true` if people know that there is no sandbox.
+    /// `true` once people have been told that there is no sandbox.
     complained: AtomicBool,
 }
 
-/// Files that one command sees besides those that every command sees, real paths.
+/// Real paths of hidden files that one command may see after all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ShownFiles {
     /// Files with secrets.
@@ -167,15 +174,15 @@ pub struct ShownFiles {
 
 type Tell = dyn Fn(String) + Send + Sync;
 
-/// What a command is started with in the sandbox.
+/// The sandbox as prepared for one command, from which the command is started.
 #[derive(Clone)]
 pub struct Confinement {
     probe: Arc<Probe>,
     profile: Arc<Profile>,
     before: Arc<Before>,
-    /// The command's way to the network, if it has one of its own.
+    /// The command's registration at the proxy, if the command has no other network.
     network: Option<Arc<NetworkAccess>>,
-    /// The sandbox's report on the command that was made last.
+    /// The sandbox's report on the last command that was made.
     report: Arc<Mutex<Report>>,
 }
 
@@ -186,13 +193,14 @@ struct Before {
 }
 
 impl Before {
-    /// Returns whether a protected file was there, or may have been.
+    /// Returns whether the same protected file existed before the command, or may have existed in a directory that
+    /// could not be searched.
     fn has(&self, path: &Path, identity: &Identity) -> bool {
         self.files.get(path) == Some(identity) || self.found.is_unclear(path)
     }
 
-    /// Returns whether a file has come up in a directory that was there, or at the root in one whose name begins with
-    /// a dot: other programs look there.
+    /// Returns whether other programs are likely to find a new file by themselves: its directory existed before the
+    /// command, or is directly below a root and has a name that begins with a dot.
     fn is_looked_at(&self, path: &Path, roots: &[PathBuf]) -> bool {
         let Some(directory) = path.parent() else { return true };
         let is_at_root = || roots.iter().any(|root| directory.parent() == Some(root));
@@ -207,8 +215,8 @@ impl Confinement {
         self.probe.sandbox.as_ref()
     }
 
-    /// Returns a command that runs a program, the first of the words, with the other words as its
-    /// arguments. Its directory and standard streams are the caller's to set.
+    /// Returns a command that runs the first of the words as a program, with the other words as its arguments. The
+    /// caller sets the working directory and the standard streams.
     pub fn command(&self, words: &[OsString]) -> io::Result<Command> {
         let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let sandbox = self.sandbox().ok_or(io::ErrorKind::NotFound)?;
@@ -221,20 +229,20 @@ impl Confinement {
         if let Some(temporary) = self.temporary() {
             command.env("TMPDIR", temporary);
         }
-        // `git status` would else complain that it cannot write down what it has looked at.
+        // Without this, `git status` would warn that it cannot write the index that it has refreshed.
         command.env("GIT_OPTIONAL_LOCKS", "0");
         command.envs(self.network_variables());
         Ok(command)
     }
 
-    /// Returns the reason why the sandbox has failed, of a command that has ended by itself and with another exit
-    /// code than 0; `None`: it is the command that has failed.
+    /// Returns the reason why the sandbox has failed. To be called if a command has exited by itself with a nonzero
+    /// code. `None` means that the command itself has failed.
     pub fn failure(&self) -> Option<String> {
         self.report.lock().failure()
     }
 
-    /// Returns the mode in which a path could be written, if it is the sandbox that keeps the command from that.
-    /// Blocks.
+    /// Returns the mode in which the command could write a path, if it is the sandbox that prevents the write; else
+    /// `None`. Blocks.
     pub fn needs(&self, path: &Path) -> Option<SandboxMode> {
         let mut ancestors = path.ancestors();
         let (existing, real) =
@@ -252,7 +260,7 @@ impl Confinement {
             SandboxMode::DangerFullAccess
         };
         let is_written = *writes_roots && needed == SandboxMode::WorkspaceWrite;
-        // A path that the user could not write outside the sandbox either gets no advice to leave it.
+        // If the user could not write the path outside the sandbox either, leaving the sandbox would not help.
         let is_users = access(existing, Access::WRITE_OK).is_ok();
         (is_users && !is_written).then_some(needed)
     }
@@ -266,13 +274,13 @@ impl Confinement {
         }
     }
 
-    /// Returns the command's way to the network, if it has one of its own.
+    /// Returns the command's registration at the proxy, if it has one.
     pub fn network(&self) -> Option<&Arc<NetworkAccess>> {
         self.network.as_ref()
     }
 
-    /// Returns the environment variables by which programs find the proxy. They are among those of
-    /// [`Self::command`], and have to be set again where others are taken away afterwards.
+    /// Returns the environment variables by which programs find the proxy. [`Self::command`] sets them too; a caller
+    /// that removes variables afterwards has to set them again.
     pub fn network_variables(&self) -> Vec<(&'static str, String)> {
         let Some(network) = &self.network else { return Vec::new() };
         let proxy = format!("http://{}:{PROXY_PORT}", network.address());
@@ -282,13 +290,15 @@ impl Confinement {
         variables.chain(direct).collect()
     }
 
-    /// Returns a command that runs these words, and those of the program's own environment variables that are still to be set.
+    /// Returns a command that runs these words, and those of the program's environment variables that the caller still
+    /// has to set.
     pub(super) fn command_with<'v>(
         &self,
         words: impl Iterator<Item = &'v String>,
         variables: &'v [(String, String)],
     ) -> io::Result<(Command, Vec<&'v (String, String)>)> {
-        // The sandbox's helper is started with the variables, and must load nothing that they name.
+        // The helper of the sandbox gets the command's environment, but must not load code that it names. So variables
+        // that steer the loader are set by `env` inside the sandbox.
         let (steering, others): (Vec<_>, Vec<_>) =
             variables.iter().partition(|(name, _)| steers_loader(OsStr::new(name)));
         let mut all = Vec::new();
@@ -300,19 +310,19 @@ impl Confinement {
         Ok((self.command(&all)?, others))
     }
 
-    /// Returns the files of the workspace that the command does not see.
+    /// Returns the files of the workspace that are hidden from the command.
     pub fn hidden_in_workspace(&self) -> Vec<&Path> {
         let Profile { roots, hidden, .. } = &*self.profile;
         let inside = |path: &&PathBuf| roots.iter().any(|root| path.starts_with(root.path()));
         hidden.iter().filter(inside).map(PathBuf::as_path).collect()
     }
 
-    /// Returns what the command may do.
+    /// Returns the permissions of the command.
     pub fn profile(&self) -> &Profile {
         &self.profile
     }
 
-    /// Returns the directory for temporary files, as the command sees it.
+    /// Returns the path of the directory for temporary files, as the command sees it.
     fn temporary(&self) -> Option<&Path> {
         if has_own_temporary(self.sandbox()?.mechanism()) {
             Some(Path::new("/tmp"))
@@ -323,7 +333,8 @@ impl Confinement {
 }
 
 impl CommandSandbox {
-    /// Makes nothing yet, and looks up only the directories that commands will be able to write.
+    /// Returns a sandbox that is made with the first command. Only the directories that commands will be able to write
+    /// are looked up now.
     pub fn new(setup: SandboxSetup, workspace: Arc<Workspace>) -> Self {
         let places = |paths: &[PathBuf]| -> Vec<_> {
             paths.iter().filter_map(|path| KnownPath::at(path).ok()).collect()
@@ -366,13 +377,12 @@ impl CommandSandbox {
         }
     }
 
-    /// From now on, people and the model are told by `tell` what they should know of the workspace. Only
-    /// the first call counts.
+    /// Sets the callback for messages about the workspace to people and the model. Only the first call has an effect.
     pub fn on_news(&self, tell: impl Fn(String) + Send + Sync + 'static) {
         let _ = self.news.set(Box::new(tell));
     }
 
-    /// Returns the mode of commands whose call names none; `None`: the approval mode decides.
+    /// Returns the mode of commands whose call names no mode; `None` if the approval mode decides.
     pub fn mode(&self) -> Option<SandboxMode> {
         self.setup.mode
     }
@@ -382,7 +392,7 @@ impl CommandSandbox {
         self.setup.network
     }
 
-    /// Finds out what works, once.
+    /// Finds out which mechanism works. Later calls return the first result.
     pub async fn probe(&self) -> Arc<Probe> {
         let probe = self.probe.get_or_init(|| async {
             let SandboxSetup { mechanism, limits, .. } = self.setup;
@@ -394,7 +404,7 @@ impl CommandSandbox {
         Arc::clone(probe.await)
     }
 
-    /// Returns what the sandbox holds in a mode, for people.
+    /// Returns a description for people of the files and hosts that commands can use in a mode.
     pub async fn describe(self: &Arc<Self>, mode: SandboxMode) -> Result<String, ToolError> {
         let probe = self.probe().await;
         let mut text = match (self.refusal(&probe), &probe.sandbox) {
@@ -475,7 +485,8 @@ impl CommandSandbox {
         )
     }
 
-    /// Returns a message for people if no sandbox works here, or none is known that they demand, once.
+    /// Returns a message for people if no sandbox works here, or the one that they demand is unknown. Returns it only
+    /// once.
     pub fn first_complaint(&self, probe: &Probe) -> Option<String> {
         if self.complained.swap(true, Ordering::Relaxed) {
             return None;
@@ -494,8 +505,8 @@ impl CommandSandbox {
         Some(format!("Commands run without a sandbox, and are asked about as without one: {why}"))
     }
 
-    /// Returns the reason why commands and servers are refused, if they are: the user demands a sandbox, and
-    /// there is none.
+    /// Returns the reason why commands and servers are refused: the user demands a sandbox, and there is none. `None`
+    /// if they are not refused.
     pub fn refusal(&self, probe: &Probe) -> Option<String> {
         let SandboxDemand { place, is_readable } = self.setup.demand.as_ref()?;
         if !is_readable {
@@ -507,22 +518,23 @@ impl CommandSandbox {
         })
     }
 
-    /// Returns whether programs run in it, as far as that has been found out.
+    /// Returns whether a sandbox works here; `false` if that has not been found out yet.
     pub fn works(&self) -> bool {
         self.probe.get().is_some_and(|probe| probe.sandbox.is_some())
     }
 
-    /// Prepares the sandbox for a server that the agent talks to: in `workspace-write`, unless a mode was
-    /// chosen for all. The error says why there is none.
+    /// Prepares the sandbox for an MCP server or another program that the agent talks to. The mode is
+    /// `workspace-write`, unless the user chose one for all programs. The error says why there is no sandbox.
     pub async fn confine_server(self: &Arc<Self>) -> Result<Confinement, ToolError> {
         let mode = self.setup.mode.unwrap_or(SandboxMode::WorkspaceWrite);
         let confinement = self.confine(mode, &ShownFiles::default()).await?;
-        // Its environment may hold what commands must not see.
+        // The server is kept apart because its environment may hold secrets, which commands could read in `/proc`.
         let profile = Profile { apart: true, ..Profile::clone(&confinement.profile) };
         Ok(Confinement { profile: Arc::new(profile), ..confinement })
     }
 
-    /// Prepares the sandbox for a command that sees these files besides. The error says why there is none.
+    /// Prepares the sandbox for a command that may also see the files of `shown`. The error says why there is no
+    /// sandbox.
     pub async fn confine(
         self: &Arc<Self>,
         mode: SandboxMode,
@@ -556,13 +568,14 @@ impl CommandSandbox {
         Ok(confined)
     }
 
-    /// Takes note that what runs in a confinement runs on while others begin and end. It is named so.
+    /// Registers a program that keeps running while other commands begin and end, under a name for messages. `None` if
+    /// the program cannot write the workspace.
     pub fn runs_on(&self, confinement: &Confinement, name: String) -> Option<RunsOn> {
         confinement.profile.writes_roots.then(|| self.looks.runs_on(name))
     }
 
-    /// Looks at what has come up, now that what ran on has ended. Nothing is moved: a person, or a command
-    /// that was allowed to, may have made it meanwhile.
+    /// Reports protected files that have come up while a registered program ran, now that the program has ended. No
+    /// file is moved: a person, or a command that was allowed to, may have made it meanwhile.
     pub async fn has_ended(self: &Arc<Self>, ended: RunsOn) {
         drop(ended);
         let sandbox = Arc::clone(self);
@@ -574,10 +587,10 @@ impl CommandSandbox {
         }
     }
 
-    /// Returns whether something may be left of commands that can write the workspace. Blocks.
+    /// Returns whether processes that can write the workspace may still run. Blocks.
     fn has_left(&self) -> bool {
         let sandbox = self.probe.get().and_then(|probe| probe.sandbox.as_ref());
-        // With a mechanism that cannot tell, something may be left.
+        // A mechanism that cannot tell counts as "may still run".
         sandbox.is_some_and(|sandbox| sandbox.has_writers() != Some(false))
     }
 
@@ -589,7 +602,7 @@ impl CommandSandbox {
         }
     }
 
-    /// Says once of each directory that could not be searched that commands cannot write it.
+    /// Tells people, once for each directory, that it could not be searched and that commands cannot write it.
     fn tell_unclear(&self) {
         let Some(tell) = self.news.get() else { return };
         let unclear = self.unclear.lock().clone();
@@ -607,7 +620,7 @@ impl CommandSandbox {
         }
     }
 
-    /// Takes over a file that the agent has written itself: nobody has to be told that it came up.
+    /// Records the state of a file that the agent itself has written, so that people are not told of it as new.
     pub async fn accept(self: &Arc<Self>, path: &Path) {
         let (sandbox, path) = (Arc::clone(self), path.to_owned());
         let accept = move || {
@@ -625,14 +638,14 @@ impl CommandSandbox {
         let _ = off_thread(accept).await;
     }
 
-    /// Walks through the workspace, as a command may have changed it: the next need not list what it has changed
-    /// then, and nobody waits for this walk but the next command.
+    /// Starts a walk through the workspace after a command may have changed it. The next command then finds current
+    /// listings. Only a command that begins during this walk waits for it.
     pub fn search_again(self: &Arc<Self>) {
         let sandbox = Arc::clone(self);
         tokio::task::spawn_blocking(move || sandbox.search());
     }
 
-    /// Returns a way to the network for one more command. The first starts the proxy.
+    /// Registers one more command at the proxy. The first command starts the proxy.
     fn network(&self, probe: &Probe) -> Option<Arc<NetworkAccess>> {
         if self.setup.network {
             return None;
@@ -646,8 +659,8 @@ impl CommandSandbox {
         self.proxy.get_or_init(start).as_ref().map(NetworkProxy::register)
     }
 
-    /// Returns the files outside of the workspace, of which those are read without a question that commands read; `None`
-    /// if commands are asked about, as there is no sandbox.
+    /// Returns the rules for reading files outside the workspace: files that commands can read are read without a
+    /// question. `None` if there is no sandbox and commands are therefore asked about.
     pub(super) async fn files_outside(self: &Arc<Self>) -> Option<FilesOutside> {
         let probe = self.probe().await;
         if probe.sandbox.is_none() || self.refusal(&probe).is_some() {
@@ -661,13 +674,13 @@ impl CommandSandbox {
         found.await.ok()
     }
 
-    /// The same where commands have a sandbox. Blocks.
+    /// Returns the same rules as `files_outside`, for callers that know that commands have a sandbox. Blocks.
     pub(super) fn files_outside_now(&self) -> io::Result<FilesOutside> {
         let (home, named) = (self.setup.home.clone(), self.workspace.secrets().clone());
         FilesOutside::sandboxed(home, self.visible_home(), named, self.known_secrets())
     }
 
-    /// Returns the user's home, if there is one, whether it is hidden or not.
+    /// Returns the user's home directory, if there is one, also if it is not hidden.
     pub(super) fn home(&self) -> Option<&Path> {
         self.setup.home.as_deref()
     }
@@ -677,12 +690,13 @@ impl CommandSandbox {
         self.workspace.contains(real)
     }
 
-    /// Returns the part of the home that commands see, if the rest is hidden.
+    /// Returns the part of the home that commands see; `None` if the home is not hidden.
     fn visible_home(&self) -> Option<Home> {
         self.home.as_ref().and_then(HomeFiles::find)
     }
 
-    /// Opens the directory that commands know as `/tmp`, if that is the session's own and a command has run.
+    /// Opens the directory that commands see as `/tmp`. `None` if that is the machine's own, or if no command has made
+    /// it yet.
     pub(super) async fn own_temporary(self: &Arc<Self>) -> Option<Root> {
         let probe = self.probe().await;
         let sandbox = probe.sandbox.as_ref()?;
@@ -700,7 +714,7 @@ impl CommandSandbox {
         directory.await.ok()
     }
 
-    /// Returns the place of temporary files. A directory is made if it does not exist.
+    /// Returns the place of temporary files. If they are on the disk, the directory is made if it does not exist.
     fn temporary(&self) -> io::Result<Temporary> {
         let sandbox = self.probe.get().and_then(|probe| probe.sandbox.as_ref());
         if sandbox.is_some_and(|sandbox| sandbox.temporary().is_some()) {
@@ -720,7 +734,12 @@ impl CommandSandbox {
         Ok(Temporary::Directory(place))
     }
 
-    /// Returns what a command may do in a mode that sees these files besides.
+    /// Returns the permissions of a command in a mode, if it may also see the files of `shown`.
+    ///
+    /// 1. Checks that the roots are still the same, and walks through the workspace.
+    /// 2. Collects the protected paths, the secrets to hide and the sockets to mask.
+    /// 3. Takes out of the hidden paths the files that a person has named.
+    /// 4. Drops hidden paths that the hidden home covers already.
     fn profile(&self, mode: SandboxMode, shown: &ShownFiles) -> io::Result<Profile> {
         if let Some(root) = self.roots.iter().find(|root| !root.is_there()) {
             let why = "another directory has taken its place; begin a new session";
@@ -734,7 +753,8 @@ impl CommandSandbox {
         } else {
             Default::default()
         };
-        // Looked up anew: a store of secrets may have come up while a person was asked about the command.
+        // Secrets are looked up anew for each command: a file with secrets may have been made while a person was asked
+        // about the command.
         let (mut home, mut hidden) = (self.visible_home(), self.known_secrets());
         let mut sockets = found.sockets;
         if let Some(home) = &mut home {
@@ -744,8 +764,8 @@ impl CommandSandbox {
         }
         let roots = self.workspace.roots();
         hidden.extend(self.secret_files.hidden(roots, found.secrets, found.unsearched));
-        // A file that the settings let commands read or write was named by a person, who means it to be read. A link is
-        // not followed: a command may have made it.
+        // A file that the settings name as readable or writable stays visible even if it holds secrets, as a person has
+        // named it. A link is not followed: a command may have made it.
         let named = self.writable.iter().map(KnownPath::path);
         let asked = self.setup.writable.iter().chain(&self.setup.readable);
         let named = named.chain(asked.map(PathBuf::as_path));
@@ -779,8 +799,8 @@ impl CommandSandbox {
         Ok(profile)
     }
 
-    /// Adds files and directories of the home to those that can be read. Returns what a search of them has found. A
-    /// directory that cannot be searched for secrets is not added.
+    /// Adds files and directories of the home to its readable ones. Returns the secrets and sockets that a search of
+    /// them has found. A directory that cannot be searched for secrets is not added.
     fn show_of_home(&self, home: &mut Home, shown: &[PathBuf]) -> FoundInHome {
         let shown: Vec<_> = shown.iter().filter(|path| home.hides(path)).cloned().collect();
         let (directories, mut files): (Vec<_>, Vec<_>) =
@@ -798,11 +818,11 @@ impl CommandSandbox {
         in_home
     }
 
-    /// Returns the sockets to mask, and the sockets that settings let commands connect to. `walked`: sockets that the
-    /// walks through the workspace and the home have found. Blocks.
+    /// Returns the sockets to mask, and the sockets to which the settings let commands connect. `walked`: sockets that
+    /// the walks through the workspace and the home have found. Blocks.
     fn sockets(&self, walked: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<KnownPath>) {
         let sandbox = self.probe.get().and_then(|probe| probe.sandbox.as_ref());
-        // The others refuse all connections, or none.
+        // The other mechanisms refuse either all connections to sockets or none.
         if !sandbox.is_some_and(|sandbox| has_own_temporary(sandbox.mechanism())) {
             return Default::default();
         }
@@ -814,7 +834,7 @@ impl CommandSandbox {
             shares_network: self.setup.network,
         };
         let foreign = self.foreign_sockets.masked(walked, &scope);
-        // A link that has come up on the way leads wherever a command wants.
+        // The path must still be real: if a command has put a link on the way since, it could lead to any socket.
         let reachable = self.reachable_sockets.iter().filter_map(|path| {
             let known = KnownPath::at(path).ok().filter(|known| known.path() == path)?;
             let is_socket = path.symlink_metadata().ok()?.file_type().is_socket();
@@ -823,16 +843,17 @@ impl CommandSandbox {
         (foreign, reachable.collect())
     }
 
-    /// Returns the files and directories of the machine and of the home that are known to hold secrets, real paths.
+    /// Returns the real paths of files and directories, of the machine and of the home, that are known to hold secrets.
     fn known_secrets(&self) -> Vec<PathBuf> {
         let mut known = self.workspace.secrets().known(self.setup.home.as_deref());
-        // A workspace in a secret directory is shown. In a workspace that is the home, keys stay hidden.
+        // A workspace that lies in a secret directory is shown. In a workspace that is the home itself, keys stay
+        // hidden.
         known.retain(|path| !self.roots.iter().any(|root| root.path().starts_with(path)));
         known
     }
 
-    /// Moves protected files out of the workspace that have come up while a command ran. Returns each with its new
-    /// path. A file that came with a directory of its own stays, and people are told.
+    /// Moves protected files out of the workspace that were made while a command ran. Returns each with its new path. A
+    /// file in a directory that the command made with it stays, and people are told of it.
     pub async fn take_back(self: &Arc<Self>, confinement: &Confinement) -> Vec<(PathBuf, PathBuf)> {
         if !confinement.profile.writes_roots {
             return Vec::new();
@@ -849,6 +870,13 @@ impl CommandSandbox {
         taken.await.unwrap_or_default()
     }
 
+    /// Moves new protected files out of the workspace.
+    ///
+    /// 1. Lists the protected files, and selects the ones that are new or were replaced since `before`.
+    /// 2. Leaves a new file in a directory that is new as well.
+    /// 3. Moves each other file out; for a link that now leads to another file, moves that file if it is in the
+    ///    workspace.
+    /// 4. Makes a link again that was there before and was replaced.
     fn take(&self, before: &Before) -> TakenBack {
         let mut files = self.protected_files();
         let (mut taken, mut staying) = (Vec::new(), Vec::new());
@@ -860,7 +888,7 @@ impl CommandSandbox {
                 staying.push(path);
                 continue;
             }
-            // A link that is the same leads to something else: that is what has come up.
+            // If the link itself is the same but leads to another file, that file is the new one, and is moved instead.
             let same = known.filter(|known| known.is_same_link(&identity));
             let moved = match same.map(|_| path.canonicalize()) {
                 Some(Ok(real)) if self.is_in_workspace(&real) => real,
@@ -899,7 +927,7 @@ impl CommandSandbox {
         Ok(to)
     }
 
-    /// Returns what is held because of the protected files that were found last.
+    /// Returns the paths that must be read-only for commands because of the protected files that were found last.
     fn protected(&self) -> Vec<PathBuf> {
         let HeldFiles { files, unclear } = self.protected.lock().held(self.workspace.roots());
         let mut protected = with_targets(&files);
@@ -908,7 +936,7 @@ impl CommandSandbox {
         protected.into_iter().collect()
     }
 
-    /// Returns the protected files, after a search for them.
+    /// Searches for the protected files and returns them.
     fn protected_files(&self) -> ProtectedFiles {
         if let Err(error) = self.search() {
             tracing::warn!(%error, "protected files could not be searched for");
@@ -918,14 +946,14 @@ impl CommandSandbox {
     }
 
     fn is_protected(&self, root: &Path, path: &Path) -> bool {
-        // The name of a directory counts for a file, too: one can take the other's place.
+        // A name that is protected for a directory counts for a file, too, as a file can take the directory's place.
         self.setup.protected.names(path.strip_prefix(root).unwrap_or(path), false)
     }
 
-    /// Walks through the workspace, and takes over the protected files. Blocks.
+    /// Walks through the workspace, and stores the protected files that it finds. Blocks.
     fn search(&self) -> io::Result<WalkResult> {
         let roots = self.workspace.roots();
-        // One root may lie in another: a name is seen from each.
+        // One root may lie in another: a name is checked relative to each root above it.
         let is_protected = |path: &Path| {
             let mut above = roots.iter().filter(|root| path.starts_with(root));
             above.any(|root| self.is_protected(root, path))
@@ -938,6 +966,8 @@ impl CommandSandbox {
             directories: take(&mut found.directories),
             unclear: take(&mut found.unclear),
         };
+        // Lock order: `walk`, then `protected`. The walk stays locked, so that results are stored in the order of the
+        // walks.
         let mut protected = self.protected.lock();
         searched.keep(&protected);
         *protected = Arc::new(searched);
@@ -945,7 +975,7 @@ impl CommandSandbox {
     }
 }
 
-/// Returns the directory for temporary files in a session's own. A link in its place is an error.
+/// Returns the directory for temporary files inside the session's scratch directory. A link in its place is an error.
 fn temporary_in(directory: &Path) -> io::Result<KnownPath> {
     let path = directory.canonicalize()?.join(TEMPORARY);
     if !path.symlink_metadata()?.is_dir() {
@@ -957,22 +987,22 @@ fn temporary_in(directory: &Path) -> io::Result<KnownPath> {
 /// Secrets and sockets in the parts of the hidden home that a command is shown.
 #[derive(Default)]
 struct FoundInHome {
-    /// Files and directories that stay hidden, as they may hold secrets.
+    /// Files and directories that stay hidden because they may hold secrets.
     secrets: Vec<PathBuf>,
     sockets: Vec<PathBuf>,
 }
 
-/// Result of taking back.
+/// Result of moving new protected files out of the workspace.
 struct TakenBack {
     /// Files that were moved, each with its new path.
     taken: Vec<(PathBuf, PathBuf)>,
-    /// Files that have come up and stay.
+    /// New files that stay where they are.
     staying: Vec<PathBuf>,
     /// All protected files as they are now.
     files: ProtectedFiles,
 }
 
-/// Returns the message on files that came up with their directories, for people.
+/// Returns a message for people about new files that stay because their directory is new, too.
 fn about_staying(paths: &[PathBuf]) -> String {
     format!(
         "{} came up with a new directory. Other programs run such files by themselves: look at it before you work \
@@ -981,7 +1011,7 @@ fn about_staying(paths: &[PathBuf]) -> String {
     )
 }
 
-/// Returns paths for people, or some of them.
+/// Returns a list of paths for people, with at most `MAX_LISTED` paths.
 fn listed(paths: &[PathBuf]) -> String {
     let shown = paths.iter().take(MAX_LISTED).map(|path| format!("`{}`", path.display()));
     let shown = shown.collect::<Vec<_>>().join(", ");
@@ -991,7 +1021,7 @@ fn listed(paths: &[PathBuf]) -> String {
     }
 }
 
-/// Returns whether commands have a `/tmp` of their own with a mechanism.
+/// Returns whether a mechanism gives commands a `/tmp` of their own.
 fn has_own_temporary(mechanism: Mechanism) -> bool {
     match mechanism {
         Mechanism::Namespaces | Mechanism::Bubblewrap => true,
@@ -1013,7 +1043,7 @@ fn unavailable(why: &str) -> ToolError {
     )
 }
 
-/// Returns files as they are.
+/// Returns the present identities of files.
 fn identified(paths: &[PathBuf]) -> ProtectedFiles {
     let identity = |path: &PathBuf| {
         let data = path.symlink_metadata().ok()?;

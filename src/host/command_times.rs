@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 /// Maximum number of times that are remembered.
 const REMEMBERED: usize = 256;
 
-/// Time by which a file system's clock may be behind.
+/// Maximum time by which a file system's clock may be behind.
 const CLOCK_STEP: Duration = Duration::from_millis(10);
 
 /// Times at which commands of a session ran, the latest last.
@@ -21,18 +21,18 @@ struct CommandTime {
     end: OnceLock<SystemTime>,
 }
 
-/// A command that runs until this is dropped.
+/// Record of a running command, which ends when this value is dropped.
 pub struct CommandTimer(Arc<CommandTime>);
 
 impl Drop for CommandTimer {
     fn drop(&mut self) {
-        // Nobody else sets it.
+        // This is the only place that sets the end, so it cannot be set already.
         let _ = self.0.end.set(SystemTime::now());
     }
 }
 
 impl CommandTimes {
-    /// Notes that a command starts.
+    /// Records that a command starts.
     pub fn start(&self) -> CommandTimer {
         let time = Arc::new(CommandTime { start: SystemTime::now(), end: OnceLock::new() });
         let mut times = self.0.lock();
@@ -43,7 +43,7 @@ impl CommandTimes {
         CommandTimer(time)
     }
 
-    /// Returns whether a command ran at a time that a file system gives.
+    /// Returns whether a command ran at a time that was read from a file system.
     pub(super) fn cover(&self, at: SystemTime) -> bool {
         self.0.lock().iter().any(|time| {
             time.start <= at + CLOCK_STEP && time.end.get().is_none_or(|end| at <= *end)

@@ -1,4 +1,4 @@
-//! Changes between two texts: cut to the limits for a model, whole for a person to read.
+//! Changes between two texts: shortened for a model, complete for a person.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -10,20 +10,20 @@ use super::text::normalise;
 use tandem_content::shorten::first_chars;
 use tandem_content::visible::visible;
 
-/// Lines that are shown around each change.
+/// Number of unchanged lines that are shown around each change.
 const CONTEXT: usize = 5;
 
-/// Time to compare two texts before an approximation will do.
+/// Maximum time to compare two texts exactly; after it, the result is an approximation.
 const COMPARING: Duration = Duration::from_secs(2);
 
-/// A unified diff without file names, for a model: cut to the limits. Line endings do not count.
+/// Returns a unified diff without file names, for a model: cut to the limits. Different line endings count as equal.
 pub fn unified(old: &str, new: &str, limits: &ToolLimits) -> String {
     let (old, new) = (normalise(old), normalise(new));
     let (old, new) = (split(&old), split(&new));
     let diff = compare(COMPARING, &old, &new);
     let mut shown = String::new();
     for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
-        // What is written to a string is written.
+        // Writing to a string cannot fail.
         let _ = writeln!(shown, "{}", hunk.header());
         for change in hunk.iter_changes() {
             if shown.len() > limits.output_chars / 2 {
@@ -40,14 +40,14 @@ pub fn unified(old: &str, new: &str, limits: &ToolLimits) -> String {
     shown
 }
 
-/// A unified diff without file names, for people: all of it, with hidden characters written out;
-/// within `time` about, or else the difference is larger than it need be.
+/// Returns a complete unified diff without file names, for people, with hidden characters written out. After about
+/// `time`, the comparison is cut short, and the difference is larger than necessary.
 pub(super) fn whole(time: Duration, old: &str, new: &str) -> String {
     let crlf = is_crlf(old, new);
     let (old, new) = (split(old), split(new));
     let mut shown = String::new();
     for hunk in compare(time, &old, &new).unified_diff().context_radius(CONTEXT).iter_hunks() {
-        // What is written to a string is written.
+        // Writing to a string cannot fail.
         let _ = writeln!(shown, "{}", hunk.header());
         for change in hunk.iter_changes() {
             let line = change.value();
@@ -70,41 +70,41 @@ fn compare<'a>(time: Duration, old: &'a [&'a str], new: &'a [&'a str]) -> TextDi
     TextDiff::configure().timeout(time).newline_terminated(true).diff_slices(old, new)
 }
 
-/// Lines that are shown to people around each change.
+/// Number of unchanged lines that people are shown around each change.
 const AROUND: usize = 3;
 
-/// Time to look for changed words; lines after that are shown without such marks.
+/// Maximum time to look for changed words. Lines after that are shown without marked words.
 const MARKING: Duration = Duration::from_millis(200);
 
-/// A change of a text, line by line: all of it, and every character of its lines.
+/// A complete change of a text, line by line, with every character of its lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LineDiff {
-    /// Groups of changed lines that are near each other, and the lines around them.
+    /// Groups of changed lines that are near each other, with the lines around them.
     pub hunks: Vec<Vec<DiffLine>>,
-    /// Number of lines that are new.
+    /// Number of added lines.
     pub added: usize,
-    /// Number of lines that are gone.
+    /// Number of removed lines.
     pub removed: usize,
-    /// `true` if every line of both texts ends in `\r\n`. If not, each `\r` is left in its line, so
-    /// that a change of line endings is a change of lines.
+    /// `true` if every line of both texts ends in `\r\n`. Otherwise each `\r` stays in its line, so that a change of
+    /// line endings is a change of lines.
     pub crlf: bool,
 }
 
 /// A line of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiffLine {
-    /// The text that the line is of.
+    /// Text to which the line belongs.
     pub side: Side,
-    /// Line number in that text, from 1; of a line of both, in the new one.
+    /// Line number in that text, from 1. For a line of both texts, the number in the new one.
     pub number: usize,
-    /// The line without its ending, in pieces; `true` marks words that differ from those of the
-    /// line whose place it takes.
+    /// Line without its ending, in pieces. `true` marks words that differ from those of the line that this one
+    /// replaces.
     pub pieces: Vec<(bool, String)>,
     /// `true` if the line is a last line without a newline.
     pub unended: bool,
 }
 
-/// The text that a line of a change is of.
+/// Text to which a line of a change belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// Both: the line stays.
@@ -115,8 +115,8 @@ pub enum Side {
     New,
 }
 
-/// Compares two texts line by line; within `time` about, or else the difference is larger than it
-/// need be.
+/// Compares two texts line by line. After about `time`, the comparison is cut short, and the difference is larger than
+/// necessary.
 pub(super) fn lines(time: Duration, old: &str, new: &str) -> LineDiff {
     let crlf = is_crlf(old, new);
     let (old, new) = (split(old), split(new));
@@ -143,7 +143,7 @@ pub(super) fn lines(time: Duration, old: &str, new: &str) -> LineDiff {
     lines
 }
 
-/// Returns whether every line of both texts ends in `\r\n`, and there are any.
+/// Returns whether both texts have lines and every line ends in `\r\n`.
 fn is_crlf(old: &str, new: &str) -> bool {
     let all = |text: &str| text.matches('\n').count() == text.matches("\r\n").count();
     all(old) && all(new) && [old, new].iter().any(|text| text.contains('\n'))
@@ -158,20 +158,20 @@ fn pieces(values: &[(bool, &str)], crlf: bool) -> (Vec<(bool, String)>, bool) {
         pop_last(&mut pieces, '\r');
     }
     pieces.retain(|(_, text)| !text.is_empty());
-    // A line that is all new takes no other's place.
+    // A line of which every word is marked replaces no other line, so its marks are removed.
     if pieces.iter().all(|(marked, text)| *marked || text.trim().is_empty()) {
         pieces = vec![(false, pieces.into_iter().map(|(_, text)| text).collect())];
     }
     (pieces, !ended)
 }
 
-/// Removes a line's last character, if it is this one.
+/// Removes a line's last character if it is `c`. Returns whether it was.
 fn pop_last(pieces: &mut [(bool, String)], c: char) -> bool {
     let last = pieces.iter_mut().rev().find(|(_, text)| !text.is_empty());
     last.is_some_and(|(_, text)| text.ends_with(c) && text.pop().is_some())
 }
 
-/// A line of at most so many characters.
+/// Returns a line cut to at most `chars` characters.
 pub fn cut(line: &str, chars: usize) -> String {
     let first = first_chars(line, chars);
     if first.len() < line.len() { format!("{first}... [truncated]") } else { line.to_owned() }

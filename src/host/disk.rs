@@ -1,4 +1,4 @@
-//! Files on the disk of this machine. The only place that opens, writes and removes files of the workspace.
+//! Files on the disk of this machine. Only this module opens, writes and removes files of the workspace.
 
 mod pending_file;
 
@@ -23,7 +23,7 @@ use super::outputs::Outputs;
 use super::root::{Parent, Root, RootedPath, UNBLOCKED, is_moved};
 use super::workspace::Workspace;
 
-/// The disk of this machine, as far as a session reaches it: its workspace, and its kept output.
+/// Access to the disk of this machine, limited to a session's workspace and its stored outputs.
 #[derive(Clone)]
 pub struct Disk {
     workspace: Arc<Workspace>,
@@ -31,17 +31,17 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// The disk of a session.
+    /// Returns the disk of a session.
     pub(super) fn new(workspace: Arc<Workspace>, outputs: Arc<Outputs>) -> Self {
         Self { workspace, outputs }
     }
 
-    /// Opens a file to read it, at a real path. Blocks.
+    /// Opens a file at a real path for reading. Blocks.
     pub fn open(&self, path: &Path) -> io::Result<File> {
         self.rooted(path)?.open(OFlags::RDONLY)
     }
 
-    /// Creates a file that only its owner may read, at a real path where nothing is yet. Blocks.
+    /// Creates a file that only its owner may read, at a real path where no file is yet. Blocks.
     pub fn create_private(&self, path: &Path) -> io::Result<File> {
         self.rooted(path)?.parent()?.create_private()
     }
@@ -54,8 +54,7 @@ impl Disk {
         }
     }
 
-    /// Makes the directories that there are not yet on the way to a file, and returns them, those above the others
-    /// last.
+    /// Makes the missing directories above a file. Returns them, the innermost first.
     pub(super) async fn make_directories(&self, path: &Path) -> Result<Vec<PathBuf>, ToolError> {
         let (disk, path) = (self.clone(), path.to_owned());
         off_thread(move || {
@@ -68,10 +67,10 @@ impl Disk {
         .await
     }
 
-    /// Removes directories that are empty, those above the others last.
+    /// Removes directories, given the innermost first, up to the first that is not empty.
     pub(super) async fn remove_directories(&self, directories: Vec<PathBuf>) {
         for directory in directories {
-            // A directory that is not empty holds files of others and stays.
+            // A directory that is not empty holds files of other programs, and stays.
             if self.remove_directory(&directory).await.is_err() {
                 return;
             }
@@ -162,11 +161,11 @@ fn kind_of(found: &Metadata) -> FileKind {
     }
 }
 
-/// Returns all bytes of a regular file of at most `max` bytes, which the agent's own user has named: links are
-/// followed. Blocks.
+/// Returns the content of a regular file of at most `max` bytes, named by the agent's own user. Links are followed.
+/// Blocks.
 pub fn read(path: &Path, max: u64) -> Result<Vec<u8>, ToolError> {
     let unreadable = |err| unreadable(path, &err);
-    // Looked at before it is opened, because opening a device can do things.
+    // The kind is checked before the file is opened, because opening a device can have effects.
     let found = fs::metadata(path).map_err(unreadable)?;
     regular(path, kind_of(&found))?;
     let flags = UNBLOCKED.bits().cast_signed();
@@ -174,14 +173,14 @@ pub fn read(path: &Path, max: u64) -> Result<Vec<u8>, ToolError> {
     contents(&file, path, max)
 }
 
-/// Does the same with a file that a project has named: at a real path below a directory, through no link. What was
-/// judged by that path is read. Blocks.
+/// Returns the content of a regular file of at most `max` bytes, named by a project: at a real path below a directory.
+/// A link in the path is an error, so the file that is read is the file that was checked. Blocks.
 pub fn read_below(directory: &Path, real: &Path, max: u64) -> Result<Vec<u8>, ToolError> {
     let root = Root::open(directory).map_err(|err| unreadable(real, &err))?;
     read_at(&RootedPath::new(Arc::new(root), real), real, max)
 }
 
-/// Returns all bytes of a regular file of at most `max` bytes.
+/// Returns the content of a regular file of at most `max` bytes.
 fn read_at(place: &RootedPath, path: &Path, max: u64) -> Result<Vec<u8>, ToolError> {
     let parent = place.parent().map_err(|err| unreadable(path, &err))?;
     contents(&open(&parent, OFlags::RDONLY, path)?, path, max)
@@ -190,13 +189,13 @@ fn read_at(place: &RootedPath, path: &Path, max: u64) -> Result<Vec<u8>, ToolErr
 /// Opens a regular file.
 fn open(parent: &Parent<'_>, flags: OFlags, path: &Path) -> Result<File, ToolError> {
     let unreadable = |err| unreadable(path, &err);
-    // Looked at before it is opened, because opening a device can do things.
+    // The kind is checked before the file is opened, because opening a device can have effects.
     let found = parent.metadata().map_err(unreadable)?;
     regular(path, kind(found.kind()))?;
     parent.open(flags).map_err(unreadable)
 }
 
-/// Returns all bytes of an open file, if it is a regular one of at most `max` bytes.
+/// Returns the content of an open file, if it is a regular file of at most `max` bytes.
 fn contents(file: &File, path: &Path, max: u64) -> Result<Vec<u8>, ToolError> {
     bounded::contents(file, max).map_err(|unread| match unread {
         Unread::NoFile(found) => irregular(path, kind(found)),
@@ -229,12 +228,12 @@ pub(super) fn write(
     write_at(&place, old, new, cancel)
 }
 
-/// Writes `new` where `old` is (`None`: where no file is yet; directories on the way are made, and
-/// removed if the write fails).
+/// Replaces the content `old` of a file by `new`. With `None` for `old`, no file must exist yet; missing directories
+/// are made, and are removed again if the write fails.
 ///
-/// Nobody sees half of it: a new file is written and then takes the place of the old one. Only
-/// what a new file could not be (one of several hard links, somebody else's, one with an access
-/// list, in a directory that takes no new files) is written in place.
+/// No program sees half of the content: it is written to a new file, which then takes the place of the old one. A file
+/// is written in place only if a new file could not be equal to it: if it has several hard links, belongs to another
+/// user, has an access list, or is in a directory in which no files can be made.
 fn write_at(
     place: &RootedPath,
     old: Option<&[u8]>,
@@ -263,7 +262,7 @@ fn write_at(
     }
 }
 
-/// Makes a file where none is.
+/// Creates a file that must not exist yet.
 fn create(
     parent: &Parent<'_>,
     path: &Path,
@@ -273,7 +272,7 @@ fn create(
     let failed = |err: io::Error| unwritable(path, &err);
     let check_free = || if parent.is_free() { Ok(()) } else { Err(changed(path)) };
     check_free()?;
-    // The umask takes from these what the user wants taken.
+    // The umask removes permissions from these as the user wants.
     let file = PendingFile::new(&parent.directory, Mode::from_raw_mode(0o666))
         .and_then(|file| file.fill(new));
     let file = file.map_err(failed)?;
@@ -306,12 +305,12 @@ fn replace(
     if cancel.is_cancelled() {
         return Err(ToolError::cancelled());
     }
-    // The rename fails where the file itself is a mount point.
+    // The rename fails if the file itself is a mount point; then the file is written in place.
     let replaced = successor.is_some_and(|file| file.replace(parent.name).is_ok());
     if replaced { Ok(()) } else { overwrite(parent, path, old, new) }
 }
 
-/// Returns the error for a file that is not there.
+/// Returns the error for a file that does not exist.
 pub(super) fn not_found(path: &Path) -> ToolError {
     let message = format!("{} does not exist. Look for it with glob.", path.display());
     ToolError::new("file_not_found", message)
@@ -333,7 +332,7 @@ fn regular(path: &Path, found: FileKind) -> Result<(), ToolError> {
     if found == FileKind::File { Ok(()) } else { Err(irregular(path, found)) }
 }
 
-/// Returns the error for what is no regular file.
+/// Returns the error for a path that leads to no regular file.
 fn irregular(path: &Path, found: FileKind) -> ToolError {
     let path = path.display();
     if found == FileKind::Directory {
@@ -346,7 +345,8 @@ fn irregular(path: &Path, found: FileKind) -> ToolError {
     ToolError::new("not_a_regular_file", message)
 }
 
-/// A file with the new content that can take the place of the old one, if one can be made.
+/// Returns a file with the new content that can take the place of the old one; `None` if no new file could be equal to
+/// the old one.
 fn successor<'p>(parent: &'p Parent<'_>, new: &[u8]) -> io::Result<Option<PendingFile<'p>>> {
     let file = parent.open(OFlags::RDONLY)?;
     let old = file.metadata()?;
@@ -354,7 +354,7 @@ fn successor<'p>(parent: &'p Parent<'_>, new: &[u8]) -> io::Result<Option<Pendin
     if old.nlink() > 1 || has_access_list {
         return Ok(None);
     }
-    // Nobody else reads it before it has the owner and the permissions of the old one.
+    // No other user can read the new file before it has the owner and the permissions of the old one.
     let file = match PendingFile::new(&parent.directory, Mode::RUSR | Mode::WUSR) {
         Err(err) if err.kind() == ErrorKind::PermissionDenied => return Ok(None),
         file => file?,
@@ -366,7 +366,7 @@ fn successor<'p>(parent: &'p Parent<'_>, new: &[u8]) -> io::Result<Option<Pendin
     {
         return Ok(None);
     }
-    // After the owner: a change of that takes bits away.
+    // Permissions are set after the owner, because a change of the owner clears some of their bits.
     file.as_file().set_permissions(old.permissions())?;
     file.fill(new).map(Some)
 }
@@ -378,7 +378,7 @@ fn is_same(parent: &Parent<'_>, path: &Path, expected: &[u8]) -> bool {
     now.is_ok_and(|now| now == expected)
 }
 
-/// Writes in place, and puts the old content back should that fail.
+/// Writes a file in place. If that fails, the old content is written back.
 fn overwrite(parent: &Parent<'_>, path: &Path, old: &[u8], new: &[u8]) -> Result<(), ToolError> {
     let mut file = parent.open(OFlags::RDWR).map_err(|err| unwritable(path, &err))?;
     // Another file may have taken the name since the content was compared.

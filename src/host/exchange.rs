@@ -1,4 +1,4 @@
-//! Two paths that change places all the time, as a command can make them: for tests of this room and of `tests/it`.
+//! A helper for the tests of this directory and of `tests/it`: it exchanges two paths all the time, as a command could.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-/// A thread that exchanges two paths until this is dropped.
+/// A thread that exchanges two paths until this value is dropped.
 pub(crate) struct Exchange {
     one: PathBuf,
     other: PathBuf,
@@ -29,7 +29,7 @@ impl Exchange {
         Self { one, other, is_over, thread: Some(thread) }
     }
 
-    /// Ends the exchange, with the first of the paths being the directory.
+    /// Stops the exchange and puts the directory back at the first path.
     pub(crate) fn end(self) {
         let (one, other) = (self.one.clone(), self.other.clone());
         drop(self);

@@ -1,9 +1,8 @@
-//! Contents of files: read up to a limit, written whole or not at all.
+//! Contents of files: they are read up to a limit, and written completely or not at all.
 //!
-//! Tools reach them through [`Files`]: a session's are `SessionFiles`, which asks
-//! an editor with unsaved changes, and else the [`Disk`](super::disk::Disk). The tree that the files are in (names, links,
-//! ages, ignore files, the lines that a search hits) is always the disk's: see
-//! [`Workspace`](super::workspace::Workspace).
+//! Tools reach them through [`Files`]. A session's implementation is `SessionFiles`, which asks an editor with unsaved
+//! changes, and otherwise the [`Disk`](super::disk::Disk). The tree that the files are in (names, links, times, ignore
+//! files, the lines that a search finds) is always that of the disk: see [`Workspace`](super::workspace::Workspace).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,30 +12,29 @@ use tokio_util::sync::CancellationToken;
 
 use super::output::ToolError;
 
-/// Contents of files. Paths are real ones that the workspace has resolved, or those of kept output.
+/// Access to contents of files. Paths are real ones that the workspace has resolved, or those of stored outputs.
 ///
-/// An operation that has begun goes on to its end when its future is dropped.
+/// An operation that has begun continues to its end if its future is dropped.
 #[async_trait]
 pub trait Files: Send + Sync {
-    /// Returns what is at a path, links followed.
+    /// Returns the kind of the file at a path. Links are followed.
     async fn kind(&self, path: &Path) -> io::Result<FileKind>;
 
-    /// Returns all bytes of a regular file of at most `max` bytes. The error's kind is
-    /// `file_not_found` if there is none.
+    /// Returns the content of a regular file of at most `max` bytes. The error's kind is `file_not_found` if the file
+    /// does not exist.
     async fn read(&self, path: &Path, max: u64) -> Result<Vec<u8>, ToolError>;
 
-    /// Returns an error if a file that exists may not be written. It could be replaced in any case;
-    /// but who protects a file means its content.
+    /// Returns an error if an existing file is protected from writes. Its directory may still permit replacing it, but
+    /// a user who protects a file means its content.
     async fn check_writable(&self, path: &Path) -> Result<(), ToolError>;
 
-    /// Returns the directories that a write of a new file would make on the way, those above the
-    /// others last.
+    /// Returns the missing directories that a write of a new file would make, the innermost first.
     async fn missing_directories(&self, path: &Path) -> Result<Vec<PathBuf>, ToolError>;
 
-    /// Writes `new` where `old` is (`None`: where no file is yet; directories on the way are made).
-    /// What has changed meanwhile is left alone, and nobody sees half of it. Returns what is there
-    /// then, if that is not `new`: an editor may change a file as it saves it. After an error that is
-    /// not [`UNCONFIRMED`], the file is as it was.
+    /// Replaces the content `old` of a file by `new`. With `None` for `old`, no file must exist yet; missing
+    /// directories are made. A file that has changed meanwhile is not touched, and no program sees half of the content.
+    /// Returns the resulting content if it is not `new`: an editor may change a file as it saves it. After an error
+    /// other than [`UNCONFIRMED`], the file is unchanged.
     async fn write(
         &self,
         path: &Path,
@@ -45,15 +43,14 @@ pub trait Files: Send + Sync {
         cancel: &CancellationToken,
     ) -> Result<Option<Vec<u8>>, ToolError>;
 
-    /// Removes a file. Returns `false`, and leaves the file alone, if its content is not
-    /// `expected`.
+    /// Removes a file. Returns `false`, without removing it, if its content is not `expected`.
     async fn remove(&self, path: &Path, expected: &[u8]) -> io::Result<bool>;
 
-    /// Removes a directory that is empty.
+    /// Removes an empty directory.
     async fn remove_directory(&self, path: &Path) -> io::Result<()>;
 }
 
-/// Kind of what is at a path.
+/// Kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file.
@@ -64,7 +61,7 @@ pub enum FileKind {
     Other,
 }
 
-/// Kind of the error for a file of which is not known if it was written.
+/// Kind of the error for a file if it is not known whether it was written.
 pub const UNCONFIRMED: &str = "write_unconfirmed";
 
 /// Returns the error for a file of more than `max` bytes.
@@ -73,7 +70,7 @@ pub fn too_large(path: &Path, size: u64, max: u64) -> ToolError {
     ToolError::new("file_too_large", message)
 }
 
-/// Returns the error for a file that is somewhere else by now.
+/// Returns the error for a file that now lies behind a link.
 pub fn moved(path: &Path) -> ToolError {
     let message = format!(
         "{} is behind a link that was not there when this call began; it was left alone. Try again.",
@@ -82,7 +79,7 @@ pub fn moved(path: &Path) -> ToolError {
     ToolError::new("file_changed", message)
 }
 
-/// Returns the error for a file that is not what the change was made for.
+/// Returns the error for a file whose content is no longer the one that a change was made for.
 pub(super) fn changed(path: &Path) -> ToolError {
     let message = format!(
         "{} has changed since this change was worked out; nothing was written. Read it again \
@@ -92,8 +89,8 @@ pub(super) fn changed(path: &Path) -> ToolError {
     ToolError::new("file_changed", message)
 }
 
-/// Returns the error for a file with unsaved changes that an edit would lose; `why` goes on after "in the
-/// editor, ".
+/// Returns the error for a file with unsaved changes that an edit would lose. `why` continues the sentence after "in
+/// the editor, ".
 pub(super) fn unsaved(path: &Path, why: &str) -> ToolError {
     let message = format!(
         "{} has unsaved changes in the editor, {why}; nothing was written. Ask the user to save or \

@@ -1,4 +1,4 @@
-//! The hidden part of the home, as the policy asks about it.
+//! Files of the hidden home as the approval policy sees them: those that a person can be asked about.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use super::command_sandbox::CommandSandbox;
 use super::workspace::{FilesOutside, OutsideFile, Reading};
 
-/// The hidden part of a user's home while one command line is judged. It is looked at when the line names a file of the
-/// home.
+/// The hidden part of a user's home during the judgement of one command line. Files are looked up only if the line
+/// names a file of the home.
 pub struct HiddenHome {
     sandbox: Arc<CommandSandbox>,
     home: OnceLock<Option<PathBuf>>,
@@ -16,14 +16,14 @@ pub struct HiddenHome {
 }
 
 impl HiddenHome {
-    /// The home that is hidden from commands in a sandbox. Nothing is looked up yet.
+    /// Returns the home that the sandbox hides from commands. Looks nothing up yet.
     pub fn new(sandbox: Arc<CommandSandbox>) -> Self {
         Self { sandbox, home: OnceLock::new(), files: OnceLock::new() }
     }
 
-    /// Returns a file or directory, by its real path, as a person is asked about it; `None` if there is none, or if it is not
-    /// hidden. No "always" covers one that may hold secrets. The home as a whole is never asked about: commands see an
-    /// empty one. Blocks.
+    /// Returns the question to ask about a file or directory, given by its real path; `None` if the file does not exist
+    /// or is not hidden. No "always" covers a file that may hold secrets. The home as a whole is never asked about:
+    /// commands see an empty one. Blocks.
     pub fn asked_about(&self, real: &Path) -> Option<OutsideFile> {
         let home = || self.sandbox.home()?.canonicalize().ok();
         let home = self.home.get_or_init(home).as_deref()?;

@@ -1,4 +1,5 @@
-//! Files below the home directory that commands in the sandbox read: tool chains, and what package managers keep.
+//! Files of the home directory that commands in the sandbox can read: tool chains, and caches and settings of package
+//! managers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,30 +13,31 @@ use tandem_sandbox::{Home, HomeLink, KnownPath};
 
 use super::workspace::{ComponentKind, walk};
 
-/// The files, and the variables that name others.
+/// Table of the readable files, and of the environment variables that name other places.
 const TABLE: &str = include_str!("home.toml");
 
 static HOME_TABLE: LazyLock<HomeTable> = LazyLock::new(|| {
-    // A test parses the table: it cannot fail here.
+    // A test parses the table, so this cannot fail here.
     toml::from_str(TABLE).unwrap_or_default()
 });
 
-/// Maximum length of a file in which git says where a directory is, in bytes.
+/// Maximum size of a file in which git names a directory, in bytes.
 const MAX_POINTER_BYTES: u64 = 4096;
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HomeTable {
-    /// Paths from the home, each with the reason.
+    /// Paths relative to the home, each with the reason why commands need it.
     readable: BTreeMap<String, String>,
-    /// Variables, each with the directory whose place it names.
+    /// Environment variables, each with the directory of the home in whose place it names another.
     moved: BTreeMap<String, String>,
-    /// Variables that name directories of programs and libraries, each with the reason.
+    /// Environment variables that name directories of programs and libraries, each with the reason why commands need
+    /// them.
     named: BTreeMap<String, String>,
 }
 
-/// Returns the paths of tool chains and of package managers' files, for a person with this home and these
-/// variables. They need not exist.
+/// Returns the paths of tool chains and of package managers' files, for a user with this home and these environment
+/// variables. The paths need not exist.
 pub fn tool_chains<'v>(home: &Path, variable: impl Fn(&str) -> Option<&'v str>) -> Vec<PathBuf> {
     let HomeTable { readable, moved, named } = &*HOME_TABLE;
     let places = |name: &str| -> Vec<PathBuf> {
@@ -54,22 +56,22 @@ pub fn tool_chains<'v>(home: &Path, variable: impl Fn(&str) -> Option<&'v str>) 
     paths
 }
 
-/// The home of a session's user, as commands see it.
+/// The home of a session's user, of which commands see a part.
 pub(super) struct HomeFiles {
     home: PathBuf,
-    /// Files and directories that a person names, which may be the home itself.
+    /// Files and directories that the user lets commands read or write, which may be the home itself.
     named: Vec<PathBuf>,
     tool_chains: Vec<PathBuf>,
-    /// Directories that commands write, or may have written: a link in there may lead anywhere.
+    /// Directories that commands can write, or may have written before: a link in them may lead anywhere.
     changed: Vec<PathBuf>,
     roots: Vec<PathBuf>,
-    /// The repositories of the roots as they were before the first command, which could make others.
+    /// Repositories of the roots as they were before the first command: a command could make others.
     repositories: OnceLock<Vec<PathBuf>>,
 }
 
 impl HomeFiles {
-    /// Looks nothing up yet. `roots` and `writable`: real paths of the directories that are worked in, and of others
-    /// that commands write.
+    /// Returns the home. Looks nothing up yet. `roots`: the roots of the workspace; `writable`: other directories that
+    /// commands write. Both are real paths.
     pub(super) fn new(
         home: PathBuf,
         named: Vec<PathBuf>,
@@ -86,8 +88,8 @@ impl HomeFiles {
         Self { home, named, tool_chains, changed, roots, repositories: OnceLock::new() }
     }
 
-    /// Returns the home with what commands read of it. `None` if it is not hidden: it is a directory that is worked in,
-    /// or in one, or a person lets commands read all of it. Blocks.
+    /// Returns the home with the parts of it that commands can read. `None` if the home is not hidden: because it is a
+    /// root or lies in one, or because the user lets commands read all of it. Blocks.
     pub(super) fn find(&self) -> Option<Home> {
         let home = self.home.canonicalize().ok()?;
         let mut links = BTreeMap::new();
@@ -96,7 +98,8 @@ impl HomeFiles {
         };
         let named = real(&self.named);
         let is_seen = named.iter().chain(&self.roots).any(|path| home.starts_with(path));
-        // Who has no home of their own may have the root as one: all files of the machine are below it.
+        // A user without a home of their own may have `/` as home. All files of the machine are below `/`, so it is not
+        // hidden.
         if is_seen || home == Path::new("/") {
             return None;
         }
@@ -109,15 +112,15 @@ impl HomeFiles {
         Some(Home { path: home, readable, links })
     }
 
-    /// Returns the file that a path leads to, and adds links below the home to those that were followed. `None` if a
-    /// link is on the way that a command may have made.
+    /// Returns the real path of a file, and adds the links below the home that lead to it. `None` if the file does not
+    /// exist, or if a command may have made a link on the way.
     fn real_path(
         &self,
         path: &Path,
         home: &Path,
         links: &mut BTreeMap<PathBuf, PathBuf>,
     ) -> Option<PathBuf> {
-        // Most rows name files that are not there.
+        // A quick check first: most rows of the table name files that do not exist.
         path.symlink_metadata().ok()?;
         let mut followed = Vec::new();
         let real = follow(path, &self.changed, &mut followed).ok()?;
@@ -126,8 +129,8 @@ impl HomeFiles {
     }
 }
 
-/// Returns the file that a path leads to, which need not exist, and adds links that were followed, each with its target.
-/// A link below a directory that commands change is an error: a command may have made it.
+/// Returns the real path of a file, which need not exist, and adds the links that were followed, each with its target.
+/// A link below a directory in `changed` is an error: a command may have made it.
 pub(super) fn follow(
     path: &Path,
     changed: &[PathBuf],
@@ -148,8 +151,8 @@ pub(super) fn follow(
     })
 }
 
-/// Returns what git reads for directories that are worked in, outside of them: the repository that each is in, and
-/// where git keeps it. Blocks.
+/// Returns the paths outside the roots that git reads for them: the repository that each root is in, and its git
+/// directory. Blocks.
 fn repositories(roots: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for root in roots {
@@ -161,11 +164,11 @@ fn repositories(roots: &[PathBuf]) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the directory of git that a file named `.git` names, if git has made it for this file: whoever unpacked the
-/// workspace could have written any path into the file.
+/// Returns the git directory that a `.git` file names, if git itself has made that directory for this file. Otherwise
+/// the author of the workspace could have written any path into the file, and commands could read it.
 fn git_directory(pointer: &Path) -> Option<PathBuf> {
     let target = pointed_to(pointer, "gitdir:")?;
-    // The git directory of a submodule is in that of the repository around it.
+    // The git directory of a submodule lies in that of the repository around it.
     let is_module = |above: &Path| target.starts_with(above.join(".git/modules"));
     if pointer.ancestors().skip(2).any(is_module) {
         return Some(target);
@@ -176,7 +179,7 @@ fn git_directory(pointer: &Path) -> Option<PathBuf> {
     (is_worktree && is_kept_there).then_some(common)
 }
 
-/// Returns the real path that a file of git names, behind a word.
+/// Returns the real path that a file of git names after a prefix.
 fn pointed_to(file: &Path, word: &str) -> Option<PathBuf> {
     if file.is_symlink() {
         return None;

@@ -22,57 +22,57 @@ use super::session_files::{OpenEditors, SessionFiles};
 use super::terminals::Terminals;
 use super::workspace::{FilesOutside, OUTSIDE, PathToRead, Workspace};
 
-/// Files, commands and limits of one session. Two sessions in two folders share nothing of them:
-/// each host is made from the settings of its own folder.
+/// Files, commands and limits of one session. Each host is made from the settings of its own folder, so two sessions in
+/// two folders share none of these.
 pub struct Host {
-    /// The directories that tools may touch, and the rules for what is in them.
+    /// Directories that tools may touch, and the rules for the files in them.
     pub workspace: Arc<Workspace>,
-    /// The workspace's files as they are on the disk, whatever editors have of them.
+    /// The workspace's files as they are on the disk, without the unsaved texts of editors.
     pub disk: Disk,
-    /// The contents of files.
+    /// Contents of files, with the unsaved texts of editors.
     pub files: Arc<dyn Files>,
-    /// The editors whose unsaved texts count.
+    /// Editors that the session is open in, whose unsaved texts are used.
     pub editors: Arc<OpenEditors>,
-    /// The place where commands start.
+    /// Starter of commands.
     pub terminals: Arc<Terminals>,
-    /// The clients whose terminals commands run in; `None` if they run in none.
+    /// Clients in whose terminals commands run; `None` if commands run in no client's terminals.
     pub client_terminals: Option<Arc<OpenTerminals>>,
-    /// The commands that go on when their call has ended.
+    /// Commands that run in the background, after their call has ended.
     pub background: Background,
-    /// The times at which commands ran that were waited for.
+    /// Times at which commands ran in the foreground.
     pub commands: Arc<CommandTimes>,
-    /// A directory on the disk for what the session keeps beside its log.
+    /// Directory on the disk for files that the session stores beside its log.
     pub scratch: Arc<Scratch>,
-    /// Output that was too long for the model.
+    /// Files with output that was too long for the model.
     pub outputs: Arc<Outputs>,
     /// Contents of files that the model has been shown.
     pub seen: SeenFiles,
     /// Contents of files before they were changed.
     pub preimages: Preimages,
-    /// The sandbox of commands, if they have one.
+    /// Sandbox of commands, if they have one.
     pub sandbox: Option<Arc<CommandSandbox>>,
-    /// `true` if the sandbox gives way to a client whose terminals commands run in.
+    /// `true` if commands run without the sandbox while a client is connected that runs them in its terminals.
     pub sandbox_gives_way: bool,
-    /// The user's home, which `~` stands for and which no answer to a question opens as a whole.
+    /// The user's home, for which `~` stands. No answer to a question permits reading all of it.
     pub home: Option<PathBuf>,
-    /// Files outside of the workspace that the user lets the session read without a question.
+    /// Files outside the workspace that the user lets the session read without a question.
     pub readable: Vec<PathBuf>,
-    /// Bounds of what tools do.
+    /// Limits of tools.
     pub limits: ToolLimits,
 }
 
-/// A path that may be read, with a person's consent or without.
+/// A resolved path that may be read, with a person's consent or without.
 pub struct ReadablePath {
     /// Real path.
     pub real: PathBuf,
-    /// Kind of what is there, if anything is.
+    /// Kind of the file at the path, if there is one.
     pub kind: Option<FileKind>,
-    /// `true` if a person has to agree.
+    /// `true` if a person has to agree first.
     pub is_asked: bool,
 }
 
 impl Host {
-    /// A host on the disk of this machine. Nothing is read or made yet.
+    /// Returns a host on the disk of this machine, without a sandbox. Nothing is read or made yet.
     pub fn new(
         workspace: Workspace,
         terminals: Arc<Terminals>,
@@ -110,38 +110,38 @@ impl Host {
         }
     }
 
-    /// The same with a sandbox for commands, if there is to be one.
+    /// Adds a sandbox for commands, or removes it with `None`.
     #[must_use]
     pub fn sandboxed(self, setup: Option<SandboxSetup>) -> Self {
         Self { sandbox: setup.map(|setup| self.sandbox_of(setup)), ..self }
     }
 
-    /// The same for a user with this home, who lets the session read some files outside of the workspace.
+    /// Sets the user's home, and the files outside the workspace that the user lets the session read.
     #[must_use]
     pub fn of_user(self, home: Option<PathBuf>, readable: Vec<PathBuf>) -> Self {
         Self { home, readable, ..self }
     }
 
-    /// Returns a sandbox for programs that work on this host.
+    /// Returns a sandbox for programs that work on this host's workspace.
     pub fn sandbox_of(&self, mut setup: SandboxSetup) -> Arc<CommandSandbox> {
         setup.hosts.limits.clone_from(&self.limits.proxy);
         Arc::new(CommandSandbox::new(setup, Arc::clone(&self.workspace)))
     }
 
-    /// The same with commands in terminals of clients.
+    /// Lets commands run in terminals of clients.
     #[must_use]
     pub fn with_client_terminals(self) -> Self {
         Self { client_terminals: Some(Arc::default()), ..self }
     }
 
-    /// The same with a sandbox that gives way to a client whose terminals commands run in: there is no
-    /// sandbox there, so one of both must.
+    /// Lets the sandbox give way to a client in whose terminals commands run. Such commands have no sandbox, so a
+    /// session cannot use both at the same time.
     #[must_use]
     pub fn with_sandbox_that_gives_way(self) -> Self {
         Self { sandbox_gives_way: true, ..self }
     }
 
-    /// Returns whether commands have no sandbox for now, because they run in terminals of a client.
+    /// Returns whether commands have no sandbox at the moment, because they run in terminals of a client.
     pub fn sandbox_has_given_way(&self) -> bool {
         self.sandbox_gives_way
             && self.client_terminals.as_ref().is_some_and(|terminals| terminals.last().is_some())
@@ -154,7 +154,8 @@ impl Host {
         off_thread(move || workspace.resolve(&path)).await
     }
 
-    /// The same for a path that is only read, which may be one in the session's own `/tmp`, or one outside.
+    /// Resolves a path that is only read. Unlike with [`Self::resolve`], it may also lie in the session's own `/tmp` or
+    /// outside the workspace.
     pub async fn resolve_to_read(&self, path: &str) -> Result<PathToRead, ToolError> {
         let path = &*self.with_home(path);
         if Workspace::may_be_temporary(path)
@@ -168,7 +169,8 @@ impl Host {
             off_thread(move || workspace.resolve_to_read(&path))
         };
         let resolved = resolve().await;
-        // The list of files outside may be out of date: a path that it does not open is looked up with a new list.
+        // The rules for files outside may be out of date. If they do not permit the path without a question, the path
+        // is resolved again with new rules.
         let is_open = match &resolved {
             Ok(path) => !path.is_asked,
             Err(error) => error.kind != OUTSIDE,
@@ -180,10 +182,11 @@ impl Host {
         resolve().await
     }
 
-    /// Looks up on the disk what a path that is only read leads to.
+    /// Resolves a path that is only read, and looks up the kind of the file on the disk.
     pub async fn look_up_to_read(&self, path: &str) -> Result<ReadablePath, ToolError> {
         let PathToRead { real, is_asked } = self.resolve_to_read(path).await?;
-        // The disk refuses paths outside without a permit; a person has not agreed yet, so the permit ends with the look-up.
+        // The disk refuses paths outside without a permit. A person has not agreed yet, so the permit ends with the
+        // look-up.
         let permit = is_asked.then(|| self.workspace.permit(vec![real.clone()]));
         let kind = match self.disk.kind(&real).await {
             Ok(kind) => Some(kind),
@@ -195,7 +198,7 @@ impl Host {
         Ok(ReadablePath { real, kind, is_asked })
     }
 
-    /// Puts the user's home in the place of a `~` that a path begins with, as a shell does.
+    /// Replaces a leading `~` by the user's home, as a shell does.
     pub fn with_home<'p>(&self, path: &'p str) -> Cow<'p, str> {
         let Some(home) = self.home.as_ref().and_then(|home| home.to_str()) else {
             return path.into();
@@ -207,7 +210,7 @@ impl Host {
         }
     }
 
-    /// Returns the files outside of the workspace.
+    /// Returns the rules for files outside the workspace.
     async fn files_outside(&self) -> Result<FilesOutside, ToolError> {
         if let Some(sandbox) = self.sandbox.as_ref().filter(|_| !self.sandbox_has_given_way())
             && let Some(files) = sandbox.files_outside().await

@@ -1,4 +1,4 @@
-//! A call that is ready to run: what it would do, and the doing of it.
+//! A call that is ready to run: a description of its effects, and the function that carries it out.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use super::workspace::OutsideFile;
 pub struct Invocation {
     /// Summary for people.
     pub summary: Summary,
-    /// Access that it needs.
+    /// Access that the call needs.
     pub access: Access,
     run: RunCall,
 }
@@ -26,7 +26,7 @@ type RunCall = Box<
 >;
 
 impl Invocation {
-    /// A call that `run` carries out.
+    /// Returns a call that `run` carries out.
     pub fn new<F>(
         summary: Summary,
         access: Access,
@@ -38,8 +38,8 @@ impl Invocation {
         Self { summary, access, run: Box::new(|cx, _| run(cx).boxed()) }
     }
 
-    /// A change of a file: `run` also takes the content that the user put in place of what was
-    /// proposed, if so.
+    /// Returns a call that changes a file. `run` also gets the content that the user has put in place of the proposed
+    /// one, if any.
     pub fn edit<F>(
         summary: Summary,
         path: PathBuf,
@@ -55,12 +55,12 @@ impl Invocation {
         }
     }
 
-    /// A call that can be shown and cannot be done.
+    /// Returns a call that can be shown to people but always fails.
     pub fn failing(summary: Summary, error: ToolError) -> Self {
         Self::new(summary, Access::Nothing, |_| std::future::ready(Err(error)))
     }
 
-    /// Does it. To be dropped if it does not end soon after `cx.cancel`.
+    /// Carries out the call. The future is to be dropped if it does not end soon after `cx.cancel`.
     pub async fn run(
         self,
         cx: ToolContext,
@@ -75,14 +75,14 @@ impl Invocation {
 pub struct Summary {
     /// Title on one line: a verb in the imperative, and its object. Logs of older versions may have the object alone.
     pub label: String,
-    /// The places it is about; the last is the one to look at.
+    /// Places that the call is about. The last one is the one to show.
     pub locations: Vec<FileLocation>,
-    /// The change it proposes.
+    /// Change that the call proposes.
     pub diff: Option<FileDiff>,
 }
 
 impl Summary {
-    /// A label alone.
+    /// Returns a summary with a label alone.
     pub fn new(label: impl Into<String>) -> Self {
         Self { label: label.into(), ..Self::default() }
     }
@@ -98,40 +98,40 @@ impl Summary {
 /// A place in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileLocation {
-    /// Absolute.
+    /// Absolute path.
     pub path: String,
-    /// From 1.
+    /// Line number, from 1.
     pub line: Option<u32>,
 }
 
 /// Access that a call needs, for the policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Access {
-    /// Nothing outside the conversation.
+    /// No access to anything outside the conversation.
     Nothing,
-    /// Reads what anybody may know: what a search engine says, or files of the workspace that
-    /// it found and that have no secrets in them.
+    /// Reads data that is not confidential: results of a search engine, or files of the workspace that the call has
+    /// found and that hold no secrets.
     Read,
-    /// Reads these files, or what is in these directories.
+    /// Reads these files, or files in these directories.
     ReadFiles {
-        /// Those that are named one by one; absolute.
+        /// Absolute paths of the files and directories that are named one by one.
         paths: Vec<PathBuf>,
-        /// Those of them outside of the workspace that are read if a person agrees.
+        /// Those of the files that lie outside the workspace and are read only if a person agrees.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         outside: Vec<OutsideFile>,
     },
     /// Changes a file of the workspace.
     Edit {
-        /// Absolute.
+        /// Absolute path of the file.
         path: PathBuf,
     },
     /// Runs a command line.
     Execute {
-        /// For `bash -c`.
+        /// Command line for `bash -c`.
         command: String,
         /// Working directory; absolute.
         directory: PathBuf,
-        /// What the call asks of the sandbox, if it does.
+        /// Sandbox that the call asks for, if it names one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sandbox: Option<SandboxRequest>,
     },
@@ -139,20 +139,20 @@ pub enum Access {
     Fetch {
         /// Addresses.
         urls: Vec<String>,
-        /// The hosts of those that the settings allow.
+        /// Hosts of these addresses that the settings allow.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         allowed: Vec<String>,
     },
     /// Lets a command in the sandbox connect to a host.
     Connect {
-        /// A name, or an address.
+        /// Name or address of the host.
         host: String,
         /// Port.
         port: u16,
-        /// More hosts with their ports, which the same answer is for.
+        /// Further hosts with their ports, for which the same answer counts.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         others: Vec<String>,
-        /// The command that connects, or the addresses that are read; on one line, for people.
+        /// Command that connects, or addresses that are read; on one line, for people.
         command: String,
         /// `true` if the settings allow the host.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -164,13 +164,13 @@ pub enum Access {
         server: String,
         /// The server's name of the tool.
         tool: String,
-        /// For people.
+        /// Name of the tool for people.
         display_name: String,
         /// Properties of the tool.
         #[serde(default)]
         hints: Hints,
     },
-    /// Sends something to another agent.
+    /// Sends a message to another agent.
     Agent {
         /// The agent's name in the settings.
         agent: String,
@@ -188,26 +188,26 @@ pub enum Access {
         tool: String,
         /// The agent's question, for people.
         description: String,
-        /// `true` if the agent says that this may do harm: it is asked about every time.
+        /// `true` if the agent says that the action may do harm. Such a question is asked every time.
         #[serde(default)]
         danger: bool,
     },
-    /// Something else that the user should know of.
+    /// Another action that the user should know of.
     Other {
-        /// A sentence.
+        /// Description in a sentence.
         description: String,
     },
 }
 
 impl Access {
-    /// Returns the hosts, with their ports, that a command wants to connect to; none where it is no connection.
+    /// Returns the hosts, with their ports, to which a command wants to connect; empty for any other access.
     pub fn hosts(&self) -> Vec<String> {
         let Self::Connect { host, port, others, .. } = self else { return Vec::new() };
         [format!("{host}:{port}")].into_iter().chain(others.iter().cloned()).collect()
     }
 }
 
-/// What a call asks of the sandbox.
+/// Request of a call about the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxRequest {
     /// Mode that the command is to run in.
@@ -217,19 +217,19 @@ pub struct SandboxRequest {
     pub justification: Option<String>,
 }
 
-/// Properties of a tool of an MCP server. But for the first, the server says so, which need not
-/// be true; `None`: it does not say.
+/// Properties of a tool of an MCP server. All but the first are claims of the server, which need not be true. `None`:
+/// the server makes no claim.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hints {
-    /// The user trusts the server.
+    /// `true` if the user trusts the server.
     pub trusted: bool,
-    /// Changes nothing.
+    /// `true` if the tool changes nothing.
     pub read_only: Option<bool>,
-    /// May take away what was there.
+    /// `true` if the tool may delete or overwrite data.
     pub destructive: Option<bool>,
-    /// Twice does no more than once.
+    /// `true` if a repeated call has no further effect.
     pub idempotent: Option<bool>,
-    /// Reaches out into the world.
+    /// `true` if the tool reaches systems outside.
     pub open_world: Option<bool>,
 }

@@ -1,9 +1,9 @@
-//! The host of a session: its workspace, files, terminals, sandbox for commands, network proxy and outputs; and the traits
-//! that a tool is written against.
+//! The host of a session: its workspace, files, terminals, sandbox for commands, network proxy and outputs; and the
+//! traits that tools are written against.
 //!
-//! A call has two steps. [`Tool::prepare`] reads the arguments and says what would happen, for
-//! the policy and for people; [`Invocation::run`] does it. Tools reach files and start commands
-//! through the session's [`Host`], never directly.
+//! A call has two steps. [`Tool::prepare`] parses the arguments and describes the effects of the call, for the policy
+//! and for people. [`Invocation::run`] carries it out. Tools reach files and start commands only through the session's
+//! [`Host`].
 
 pub mod args;
 pub mod background;

@@ -1,62 +1,62 @@
-//! Bounds of what tools do.
+//! Limits of tools.
 
 use std::time::Duration;
 
 use super::network::ProxyLimits;
 
-/// Bounds of what tools do.
+/// Limits of the tools of one session. Each number is a maximum.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolLimits {
-    /// Bytes of a file that is read or edited.
+    /// Size of a file that is read or edited, in bytes.
     pub file_bytes: u64,
-    /// Bytes of a file whose text an editor is asked for.
+    /// Size of a file whose text an editor is asked for, in bytes.
     pub editor_bytes: u64,
-    /// Time for an editor to answer.
+    /// Time for an editor to answer a request.
     pub editor_time: Duration,
     /// Time for a client to begin, end or describe one of its terminals.
     pub client_terminal_time: Duration,
-    /// Lines of a file that are read at once.
+    /// Number of lines of a file that are read at once.
     pub read_lines: usize,
-    /// Characters of a line before it is cut.
+    /// Number of characters of a line that are shown before the line is cut.
     pub line_chars: usize,
-    /// Characters of files that the model is given of one call that reads them.
+    /// Number of characters of files that the model gets from one call that reads files.
     pub read_chars: usize,
-    /// Characters of output that the model is given of any other call.
+    /// Number of characters of output that the model gets from any other call.
     pub output_chars: usize,
-    /// Bytes of such output that are kept in files, for the model to read.
+    /// Size of the files with such output, for the model to read, in bytes.
     pub kept_output_bytes: u64,
-    /// Files that one `glob`, `list_directory` or `read_many_files` names.
+    /// Number of files that one `glob`, `list_directory` or `read_many_files` names.
     pub files: usize,
-    /// Bytes that one call reads of the web.
+    /// Number of bytes that one call reads from the web.
     pub web_bytes: usize,
     /// Time to read from one address, redirections included.
     pub web_time: Duration,
-    /// Requests to one host of the web within a minute.
+    /// Number of requests to one host of the web within a minute.
     pub web_requests: usize,
     /// Time for a search.
     pub search_time: Duration,
-    /// Time of a command, unless the model names another, before it goes to the background.
+    /// Time after which a command goes to the background, unless the model names another.
     pub shell_time: Duration,
-    /// Time for which a command may be silent.
+    /// Time for which a command may write no output.
     pub shell_idle: Duration,
-    /// Bytes of a command's output that are kept in memory.
+    /// Number of bytes of a command's output that are held in memory.
     pub shell_bytes: usize,
-    /// The proxy of commands in the sandbox.
+    /// Limits of the proxy of commands in the sandbox.
     pub proxy: ProxyLimits,
-    /// Commands that may run in the background at once.
+    /// Number of commands that may run in the background at once.
     pub background_commands: usize,
-    /// Bytes of each one's output that are kept in memory.
+    /// Number of bytes of each background command's output that are held in memory.
     pub background_bytes: usize,
-    /// Processes and threads of a session's commands in the sandbox.
+    /// Number of processes and threads of a session's commands in the sandbox.
     pub sandbox_processes: u64,
-    /// Bytes of memory of a command in the sandbox, with all that it has started, and of each process; `u64::MAX` for
-    /// three quarters of the machine's, and as much as there is for each process.
+    /// Memory of a command in the sandbox with all processes that it has started, and of each process, in bytes.
+    /// `u64::MAX`: three quarters of the machine's memory for the command, and no limit for each process.
     pub sandbox_memory_bytes: u64,
-    /// Bytes of a session's temporary files where they are in memory, and of a command's `/dev/shm`.
+    /// Size of a session's temporary files if they are in memory, and of a command's `/dev/shm`, in bytes.
     pub sandbox_temporary_bytes: u64,
-    /// Bytes of files that are kept as they were before changes; 0 keeps none.
+    /// Size of the stored contents of files from before changes, in bytes; 0 stores none.
     pub undo_bytes: u64,
-    /// Files and directories of the workspace that the model is told of at first; 0 for none.
+    /// Number of files and directories of the workspace that the model is told of at the start; 0 for none.
     pub tree_entries: usize,
 }
 
@@ -84,7 +84,7 @@ impl Default for ToolLimits {
             background_commands: 16,
             background_bytes: 1 << 20,
             sandbox_processes: 4096,
-            // Sanitizers of C and of Go reserve terabytes.
+            // No limit for a process: sanitizers of C and of Go reserve terabytes.
             sandbox_memory_bytes: u64::MAX,
             sandbox_temporary_bytes: 2 << 30,
             undo_bytes: 512 << 20,

@@ -1,4 +1,4 @@
-//! The user's own memory file: facts that every session is told.
+//! The user's own memory file, with facts that every session is told.
 
 use std::path::Path;
 
@@ -13,10 +13,10 @@ const MAX_BYTES: u64 = 256 * 1024;
 /// Maximum length of a fact, in characters.
 const MAX_CHARS: usize = 4000;
 
-/// Heading of the section for what is added; other programs know it too.
+/// Heading of the section for added facts, which other programs also use.
 const HEADING: &str = "## Gemini Added Memories";
 
-/// Adds a fact to the user's own file. What it says otherwise is kept.
+/// Adds a fact to the user's own file. The rest of the file is unchanged.
 pub fn add(file: &Path, fact: &str) -> Result<(), ToolError> {
     let fact = one_fact(fact)?;
     let (old, new) = proposed(file, &fact)?;
@@ -26,7 +26,7 @@ pub fn add(file: &Path, fact: &str) -> Result<(), ToolError> {
     disk::write(&real, old.as_ref().map(String::as_bytes), new.as_bytes(), &cancel)
 }
 
-/// Returns the text of the user's own file, if there is one, and the text with a fact added.
+/// Returns the present text of the user's own file, if it exists, and the text with a fact added.
 pub fn proposed(file: &Path, fact: &str) -> Result<(Option<String>, String), ToolError> {
     let wrong = |why: String| ToolError::new("memory_not_saved", why);
     let old = match disk::read(file, MAX_BYTES) {
@@ -73,7 +73,7 @@ fn with(before: &str, fact: &str) -> String {
     format!("{}{end}{line}{gap}{below}", above.trim_end())
 }
 
-/// Returns the offset at which the section of what was added ends.
+/// Returns the byte offset at which the section of added facts ends.
 fn section(text: &str) -> Option<usize> {
     let mut inside = false;
     let mut at = 0;

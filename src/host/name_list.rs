@@ -1,23 +1,23 @@
-//! Lists of file names, kept as data: each name with the reason why it is on the list.
+//! Lists of file names, stored as data: each name with the reason why it is on the list.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A list of file names. A row names a file, or with `/` at its end a directory and all below it,
-/// by its last names: `.git/`, `.config/gh/hosts.yml`. `*` stands for any part of one name. Above
-/// the names may be anything.
+/// A list of file names. A row names a file by its last names, such as `.config/gh/hosts.yml`. With `/` at its end,
+/// such as `.git/`, it names a directory and all files below it. `*` stands for any part of one name. The names may be
+/// below any directory.
 #[derive(Debug, Default)]
 pub struct NameList {
-    /// The rows whose last name has no `*`, by that name.
+    /// Rows whose last name has no `*`, by that name.
     by_name: HashMap<String, Vec<NameRow>>,
-    /// The others.
+    /// Rows whose last name has a `*`.
     patterns: Vec<NameRow>,
 }
 
 #[derive(Debug)]
 struct NameRow {
-    /// The names before the last, the innermost first.
+    /// Names before the last one, the innermost first.
     above: Vec<String>,
     last: String,
     is_directory: bool,
@@ -25,7 +25,7 @@ struct NameRow {
 }
 
 impl NameList {
-    /// Reads rows: a name, and the reason.
+    /// Returns a list of rows, each a name with its reason. Fails if a row is not valid.
     pub fn new(rows: BTreeMap<String, String>) -> Result<Self, String> {
         let mut list = Self::default();
         for (name, why) in rows {
@@ -39,8 +39,7 @@ impl NameList {
         Ok(list)
     }
 
-    /// Returns the reason for which a path is on the list: it is named there, or a directory above
-    /// it is.
+    /// Returns the reason why a path is on the list: because of its own name, or because of a directory above it.
     pub fn why(&self, path: &Path) -> Option<&str> {
         let own = self.rows(path).next();
         let mut above = path.ancestors().skip(1);
@@ -48,13 +47,13 @@ impl NameList {
         row.map(|row| row.why.as_str())
     }
 
-    /// Returns whether the list names a file, or, of a directory, all below it. The directories
-    /// above do not count.
+    /// Returns whether the list names a file, or a directory with all files below it, by the path's own names. Rows
+    /// that name only a directory above do not count.
     pub fn names(&self, path: &Path, is_directory: bool) -> bool {
         if is_directory { self.directory(path).is_some() } else { self.rows(path).next().is_some() }
     }
 
-    /// Returns the files and directories below a directory that the rows name as paths from there.
+    /// Returns the existing files and directories that the rows name when they are read as paths from a directory.
     pub(super) fn existing_in(&self, directory: &Path) -> Vec<PathBuf> {
         let rows = self.by_name.values().flatten().chain(&self.patterns);
         let paths = rows.map(|row| row.above.iter().rev().chain([&row.last]).collect());
@@ -70,7 +69,7 @@ impl NameList {
         self.rows(path).find(|row| row.is_directory)
     }
 
-    /// The rows that a path itself is named by.
+    /// Returns the rows that name the path itself.
     fn rows(&self, path: &Path) -> impl Iterator<Item = &NameRow> {
         let name = path.file_name().map(|name| folded(&name.to_string_lossy())).unwrap_or_default();
         let plain = self.by_name.get(&name).into_iter().flatten();
@@ -98,9 +97,10 @@ impl NameRow {
     }
 }
 
-/// Collects what is at the end of paths, given as patterns of names, that begin in a directory.
+/// Collects the existing files and directories at the ends of paths that begin in a directory. Each path is a list of
+/// patterns of names.
 fn collect(directory: &Path, paths: &[Vec<&String>], existing: &mut Vec<PathBuf>) {
-    // Processes come and go, and each has its own.
+    // `/proc` is left out: it has a directory for each process, and these come and go.
     if directory == Path::new("/proc") {
         return;
     }
@@ -120,7 +120,7 @@ fn collect(directory: &Path, paths: &[Vec<&String>], existing: &mut Vec<PathBuf>
     }
 }
 
-/// Returns whether a name is one that `pattern` stands for.
+/// Returns whether a pattern with `*` matches a name.
 fn matches(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut left) = name.strip_prefix(start) else { return false };
@@ -132,7 +132,8 @@ fn matches(pattern: &str, name: &str) -> bool {
     left.ends_with(end)
 }
 
-/// A file's name, the same for every spelling that some file system takes for it.
+/// Returns a file's name in a normal form, which is the same for every spelling that some file system accepts for the
+/// file.
 fn folded(name: &str) -> String {
     let name = name.split(':').next().unwrap_or(name).trim_end_matches(['.', ' ']);
     if name.eq_ignore_ascii_case("git~1") {
@@ -209,7 +210,7 @@ mod tests {
         let list = list(&[".ssh/", ".env"]);
         assert!(list.names(Path::new("/home/.ssh"), true));
         assert!(list.names(Path::new("/a/.env"), false));
-        // A Python environment may be called so.
+        // A Python environment may have the name `.env`.
         assert!(!list.names(Path::new("/a/.env"), true));
         assert!(!list.names(Path::new("/home/.ssh/config"), false));
     }

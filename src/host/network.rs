@@ -1,5 +1,5 @@
-//! The network of commands in the sandbox: a proxy in the agent, which is their only way out, and
-//! connects to hosts that the settings or the user allow.
+//! The network of commands in the sandbox: a proxy in the agent is their only way out. It connects to hosts that the
+//! settings or the user allow.
 
 mod access;
 mod dial;

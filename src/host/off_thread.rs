@@ -1,4 +1,4 @@
-//! Work that is done to its end, whether or not somebody still waits for it.
+//! Work that continues to its end even if its caller stops waiting.
 
 use std::{io, panic};
 
@@ -6,21 +6,21 @@ use tokio::task::JoinHandle;
 
 use super::output::ToolError;
 
-/// Runs work that must not be left half done: it goes on when this future is dropped.
+/// Runs work that must not be left half done: it continues if this future is dropped.
 pub async fn to_the_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, ToolError>> + Send + 'static,
 ) -> Result<T, ToolError> {
     ended(tokio::spawn(work)).await
 }
 
-/// Runs work that blocks, all of it, also when this future is dropped.
+/// Runs blocking work on a blocking thread: it continues to its end if this future is dropped.
 pub async fn off_thread<T: Send + 'static, E: From<RuntimeEnded> + Send + 'static>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E> {
     ended(tokio::task::spawn_blocking(work)).await
 }
 
-/// Error of work that was not done because the runtime ends.
+/// Error of work that was not done because the async runtime was shut down.
 pub struct RuntimeEnded;
 
 impl From<RuntimeEnded> for ToolError {

@@ -1,4 +1,4 @@
-//! The result of a call: for the model to read, and for people to see.
+//! Results of calls, in one form for the model and one for people.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::diff::{self, LineDiff};
 use tandem_content::media::Media;
 use tandem_content::visible::visible_line;
 
-/// Time to compare two texts while somebody waits to be shown the difference.
+/// Maximum time to compare two texts while a person waits for the difference.
 const SHOWING: Duration = Duration::from_millis(20);
 
 /// First line of the report to the model if no file of several could be read.
@@ -20,16 +20,16 @@ pub const NO_FILES_READ: &str = "No files were read.";
 /// Result of a call that worked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolOutput {
-    /// For the model to read.
+    /// Text for the model.
     pub text: String,
-    /// For the model to look at.
+    /// Images and other media for the model.
     pub media: Vec<Media>,
-    /// For people; `None` when the label says it all.
+    /// Result for people; `None` if the label of the call says enough.
     pub shown: Option<ResultContent>,
 }
 
 impl ToolOutput {
-    /// Text for the model, and Markdown for people.
+    /// Returns a result with text for the model and Markdown for people.
     pub fn new(text: impl Into<String>, shown: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -50,18 +50,18 @@ pub enum ResultContent {
     Diff(Box<FileDiff>),
     /// The todo list as it is now.
     Todos(Vec<Todo>),
-    /// The pages that an answer is from, by numbers.
+    /// Numbered pages that an answer is based on.
     Sources(Vec<WebSource>),
     /// The answer of an MCP server.
     Server(Box<ServerAnswer>),
 }
 
-/// A page of the web that an answer is from.
+/// A page of the web that an answer is based on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebSource {
-    /// One line; may be empty.
+    /// Title on one line; may be empty.
     pub title: String,
-    /// One line; may be empty.
+    /// Address on one line; may be empty.
     pub url: String,
 }
 
@@ -76,12 +76,12 @@ impl WebSource {
     }
 }
 
-/// Answer of an MCP server, without what the model is told around it.
+/// Answer of an MCP server, without the text that is added for the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ServerAnswer {
-    /// For people: Markdown, or JSON. Cut, if it is very long.
+    /// Text for people: Markdown, or JSON. A very long text is cut.
     pub text: String,
-    /// For programs: `structuredContent`.
+    /// Data for programs: the answer's `structuredContent`.
     pub structured: Option<Value>,
 }
 
@@ -92,10 +92,10 @@ impl ServerAnswer {
     }
 }
 
-/// A change of one file. The log keeps it for as long as it lives, so what is the same is shared.
+/// A change of one file. The log holds it for as long as the log is in memory, so equal texts are shared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileDiff {
-    /// Absolute.
+    /// Absolute path.
     pub path: String,
     /// The text before; `None` if the file is new.
     pub old: Option<Arc<str>>,
@@ -104,9 +104,9 @@ pub struct FileDiff {
 }
 
 impl FileDiff {
-    /// Returns the change as `diff -u` shows it, with its file names: all of it, with hidden
-    /// characters written out. Whoever shows it waits for it: of large texts it shows more lines as
-    /// changed than need be.
+    /// Returns the whole change as `diff -u` shows it, with file names and with hidden characters written out. The
+    /// comparison is cut short, as a person waits for it: of large texts, more lines than necessary are shown as
+    /// changed.
     pub fn unified(&self) -> String {
         let path = visible_line(&self.path);
         let old = if self.old.is_some() { &path } else { "/dev/null" };
@@ -114,8 +114,8 @@ impl FileDiff {
         format!("--- {old}\n+++ {path}\n{}", diff::whole(SHOWING, before, &self.new))
     }
 
-    /// Returns the whole change line by line, for a person to approve. Whoever shows it waits for
-    /// it: of large texts it shows more lines as changed than need be.
+    /// Returns the whole change line by line, for a person to approve. The comparison is cut short, as a person waits
+    /// for it: of large texts, more lines than necessary are shown as changed.
     pub fn lines(&self) -> LineDiff {
         diff::lines(SHOWING, self.old.as_deref().unwrap_or_default(), &self.new)
     }
@@ -126,7 +126,7 @@ impl FileDiff {
 pub struct Todo {
     /// The task, in a sentence.
     pub description: String,
-    /// Its progress.
+    /// Progress of the task.
     pub status: TodoStatus,
 }
 
@@ -145,38 +145,38 @@ pub enum TodoStatus {
 /// Error of a call, for the model and for people.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolError {
-    /// A name for programs, such as `file_not_found`.
+    /// Name of the error for programs, such as `file_not_found`.
     pub kind: String,
-    /// The reason, and what to do instead.
+    /// Reason of the error, and advice to the model.
     pub message: String,
-    /// For people, where it is not the message.
+    /// Text for people, if it is not the message.
     pub shown: Option<ResultContent>,
     /// Name of the rule that denies the call, if one does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<Box<str>>,
-    /// Status with which a command has ended, if it is the error of one.
+    /// Exit status of the command, if the error is that of a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<i32>,
 }
 
 impl ToolError {
-    /// An error of a kind.
+    /// Returns an error of a kind.
     pub fn new(kind: &str, message: impl Into<String>) -> Self {
         let (kind, message) = (kind.to_owned(), message.into());
         Self { kind, message, shown: None, rule: None, status: None }
     }
 
-    /// The policy denies the call, by the rule of this name if it is one rule.
+    /// Returns the error of a call that the policy denies. `rule`: name of the rule, if a single rule denies it.
     pub fn denied(why: impl Into<String>, rule: Option<String>) -> Self {
         Self { rule: rule.map(Into::into), ..Self::new("policy_denied", why) }
     }
 
-    /// The arguments do not fit the tool's schema.
+    /// Returns the error of a call whose arguments do not fit the tool's schema.
     pub fn invalid_args(message: impl fmt::Display) -> Self {
         Self::new("invalid_tool_params", message.to_string())
     }
 
-    /// The turn was cancelled.
+    /// Returns the error of a call whose turn was cancelled.
     pub fn cancelled() -> Self {
         Self::new("cancelled", "The user cancelled this call.")
     }

@@ -1,5 +1,5 @@
-//! Output that is too long for the model: it is given the beginning and the end, and the rest is in
-//! a file that it can read.
+//! Output that is too long for the model. The model gets the beginning and the end; the whole is written to a file that
+//! the model can read.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -15,17 +15,18 @@ use super::stored_files::{OUTPUTS, StoredFile, write_whole};
 use parking_lot::Mutex;
 use tandem_content::shorten::{shorten, shorten_with};
 
-/// Beginning of the names of files that came with prompts.
+/// Prefix of the names of files that came with prompts.
 const ATTACHMENT: &str = "attachment.";
 
-/// Maximum size of all files of a session that came with prompts.
+/// Maximum size of all files of a session that came with prompts, in bytes.
 const MAX_ATTACHED_BYTES: u64 = 64 << 20;
 
-/// Maximum length of what is kept of the name of such a file, and of its ending.
+/// Maximum length of the part of such a file's name, and of its extension, that is used in the new name.
 const MAX_STEM: usize = 40;
 const MAX_ENDING: usize = 12;
 
-/// Returns the name in a session's directory of a file that comes with a prompt: the same for the same name and content.
+/// Returns the name, relative to a session's directory, for a file that came with a prompt. The same name and content
+/// give the same result.
 pub fn attachment_name(name: &str, content: &[u8]) -> String {
     let plain = |text: &str, most: usize| -> String {
         text.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').take(most).collect()
@@ -39,20 +40,21 @@ pub fn attachment_name(name: &str, content: &[u8]) -> String {
     format!("{OUTPUTS}/{ATTACHMENT}{stem}.{hash}.{ending}")
 }
 
-/// The outputs of one session.
+/// The stored outputs of one session.
 pub struct Outputs {
     scratch: Arc<Scratch>,
-    /// Bytes that are kept; of more, the oldest files go.
+    /// Maximum number of bytes that are stored. Beyond it, the oldest files are removed.
     max_bytes: u64,
-    /// The files. Those of an earlier process of the session are found at first use.
+    /// The files of the session. Files from an earlier process of the session are looked up at first use. The lock is
+    /// also held while a file is written.
     kept: Mutex<Option<OutputFiles>>,
 }
 
 #[derive(Default)]
 struct OutputFiles {
-    /// Number of files that there have been.
+    /// Number in the name of the newest file; numbers are not reused.
     count: u64,
-    /// The oldest first.
+    /// Files, the oldest first.
     files: VecDeque<OutputFile>,
     bytes: u64,
 }
@@ -60,12 +62,13 @@ struct OutputFiles {
 struct OutputFile {
     path: PathBuf,
     size: u64,
-    /// Of a file that an earlier process wrote, nothing is known.
+    /// Identity of the content; `None` for a file that an earlier process wrote.
     content: Option<ContentId>,
 }
 
 impl OutputFiles {
-    /// Finds the files of a session: those that a store has, or those of the directory, which need not exist.
+    /// Lists the output files of a session: those of the store if there is one, else those of the directory, which need
+    /// not exist.
     fn find(scratch: &Scratch, directory: &Path) -> Self {
         let files = match scratch.stored_files() {
             Some(stored) => stored.in_directory(OUTPUTS),
@@ -99,15 +102,15 @@ fn in_directory(directory: &Path) -> Vec<StoredFile> {
 }
 
 impl Outputs {
-    /// Keeps at most `max_bytes` bytes.
+    /// Returns a store of at most `max_bytes` bytes.
     pub fn new(scratch: Arc<Scratch>, max_bytes: u64) -> Self {
         Self { scratch, max_bytes, kept: Mutex::default() }
     }
 
-    /// At most about `max_chars` characters of what a tool has to say; if that is not all, all of
-    /// it is written into a file, and the text says where.
+    /// Returns a text of at most about `max_chars` characters. A longer text is shortened, the whole is written to a
+    /// file, and the text says where.
     pub async fn fit(self: &Arc<Self>, tool: &str, text: String, max_chars: usize) -> String {
-        // A character is at least a byte.
+        // The number of bytes is compared first, as a character has at least one byte.
         if text.len() <= max_chars || text.chars().count() <= max_chars {
             return text;
         }
@@ -125,8 +128,8 @@ impl Outputs {
         tokio::task::spawn_blocking(fit).await.unwrap_or_default()
     }
 
-    /// Writes a text into a file that the model can read; none if it is too long for any, or cannot
-    /// be written. The same text is in one file, however often it comes.
+    /// Writes a text to a file that the model can read; `None` if the text is too long or cannot be written. Equal
+    /// texts share one file.
     pub fn keep(&self, tool: &str, text: &str) -> Option<PathBuf> {
         self.save(tool, text).unwrap_or_else(|err| {
             tracing::warn!(%err, "a long output is not kept");
@@ -134,25 +137,25 @@ impl Outputs {
         })
     }
 
-    /// Names a file as one of the session's own directory: what is written down for long must not
-    /// depend on where that is.
+    /// Returns the name of a file relative to the session's directory, for records that must not depend on the place of
+    /// that directory. `None` for a file that is not in it.
     pub fn name(&self, path: &Path) -> Option<String> {
         let path = path.strip_prefix(self.scratch.dir().ok()?).ok()?;
         path.to_str().map(ToOwned::to_owned)
     }
 
-    /// Returns whether a path is one of the directory of these files.
+    /// Returns whether a path is in the directory of these files.
     pub(super) fn holds(&self, path: &Path) -> bool {
         self.scratch.existing().is_some_and(|directory| path.starts_with(directory.join(OUTPUTS)))
     }
 
-    /// Returns the path of the file of that name.
+    /// Returns the path of the file with a name relative to the session's directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.scratch.dir().map_or_else(|_| name.into(), |directory| directory.join(name))
     }
 
-    /// The file that a path from the model leads to, if it is one of these. It may be the path that the file had
-    /// at another node.
+    /// Returns the file that a path from the model leads to, if it is one of these. The path may also be the one that
+    /// the file has on another node.
     pub fn find(&self, path: &str) -> Option<PathBuf> {
         let directory = self.scratch.existing()?;
         let stored = self.scratch.stored_files().and_then(|stored| stored.name_of(path.as_ref()));
@@ -169,7 +172,7 @@ impl Outputs {
         found.map(|file| file.path.clone())
     }
 
-    /// Writes a file that comes with a prompt, under its [name](attachment_name). The error says why it is not there.
+    /// Writes a file that came with a prompt, under its [name](attachment_name). The error says why it was not written.
     pub fn attach(&self, name: &str, content: &[u8]) -> Result<(), String> {
         let failed = |err: io::Error| format!("it cannot be written: {err}");
         let directory = self.scratch.dir().map_err(failed)?;
@@ -199,7 +202,7 @@ impl Outputs {
         Ok(())
     }
 
-    /// Has one of these files in the session's directory, if only the store has it.
+    /// Copies one of these files from the store into the session's directory, if it is not there.
     pub async fn fetch(&self, file: &Path) -> io::Result<()> {
         match self.name(file) {
             Some(name) => self.scratch.fetch(&name).await.map(drop),
@@ -240,7 +243,7 @@ impl Outputs {
         Ok(Some(path))
     }
 
-    /// Removes a file, here and where it is stored. It may not be here.
+    /// Removes a file from the session's directory, where it may be missing, and from the store.
     fn remove(&self, path: &Path) -> io::Result<()> {
         if let (Some(stored), Some(name)) = (self.scratch.stored_files(), self.name(path)) {
             stored.removed(name);
@@ -252,7 +255,7 @@ impl Outputs {
     }
 }
 
-/// Clause for the model on how to read such a file.
+/// Clause that tells the model how to read such a file.
 pub const CAN_READ: &str = "read_file (start_line, end_line) and grep_search (dir_path) can read";
 
 #[cfg(test)]
@@ -341,7 +344,7 @@ mod tests {
         let path = outputs.path(&name);
         assert_eq!(fs::read(&path).unwrap(), b"one");
         assert_eq!(outputs.find(path.to_str().unwrap()), Some(path));
-        // New outputs push out the oldest ones; an attachment is none of them and stays.
+        // New outputs replace the oldest outputs. An attachment is not an output and stays.
         let long = "x".repeat(900);
         assert!(
             outputs.keep("t", &long).is_some() && outputs.keep("u", &"y".repeat(900)).is_some()

@@ -1,5 +1,4 @@
-//! Contents of files before tools changed them, kept under their hashes, so that a change
-//! can be taken back.
+//! Contents of files before tools changed them, stored under their hashes, so that a change can be undone.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -17,23 +16,23 @@ use super::scratch::Scratch;
 use super::stored_files::{PREIMAGES, write_whole};
 use parking_lot::Mutex;
 
-/// A change of a file by a tool, and what it takes to take that back.
+/// A change of a file by a tool, with the data to undo it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileChange {
-    /// Absolute.
+    /// Absolute path of the file.
     pub path: PathBuf,
-    /// The content before.
+    /// Content before the change.
     pub before: Preimage,
-    /// The content that the tool writes.
+    /// Content after the change.
     pub after: ContentId,
-    /// The directories that it makes on the way.
+    /// Directories that the tool makes for the file.
     #[serde(default)]
     pub directories: Vec<PathBuf>,
 }
 
 impl FileChange {
-    /// Returns whether the file's content is the one before the change: the change was never made,
-    /// or somebody has taken it back. `false` if that content is not known.
+    /// Returns whether the file has the content from before the change: the change was never made, or was undone.
+    /// Returns `false` if that content is not known.
     pub async fn is_absent(&self, files: &dyn Files) -> bool {
         let most = match &self.before {
             Preimage::Nothing => 0,
@@ -51,15 +50,15 @@ impl FileChange {
 /// Content before a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Preimage {
-    /// No file.
+    /// The file did not exist.
     Nothing,
-    /// A file; its content is kept.
+    /// The file existed; its content is stored.
     Kept(ContentId),
-    /// A file; why its content could not be kept.
+    /// The file existed; the reason why its content could not be stored.
     Lost(String),
 }
 
-/// Names a content: two that have the same name are the same.
+/// Identity of a content: contents with the same identity are equal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ContentId {
     /// SHA-256, in hexadecimal.
@@ -69,15 +68,15 @@ pub struct ContentId {
 }
 
 impl ContentId {
-    /// Returns the beginning of the name, which tells a few contents apart.
+    /// Returns the beginning of the hash, which distinguishes a few contents.
     pub(super) fn short(&self) -> &str {
         self.sha256.get(..16).unwrap_or(&self.sha256)
     }
 
-    /// The name of this content.
+    /// Returns the identity of a content.
     pub fn of(content: &[u8]) -> Self {
         let hash = digest(&SHA256, content);
-        // The file's name in the store.
+        // In hexadecimal, as the hash is also the file's name in the store.
         let hex = |hex: String, byte: &u8| hex + &format!("{byte:02x}");
         let sha256 = hash.as_ref().iter().fold(String::new(), hex);
         Self { sha256, bytes: content.len() as u64 }
@@ -95,26 +94,26 @@ impl ContentId {
     }
 }
 
-/// Reasons to leave a file alone: what follows its name in a sentence.
+/// Reasons not to undo a change, as clauses that follow the file's name.
 const REMOVED: &str = "has been removed since";
 const CHANGED: &str = "has been changed since, by somebody else";
 
-/// The contents of one session.
+/// The stored contents of one session.
 pub struct Preimages {
     scratch: Arc<Scratch>,
-    /// Bytes that may still be kept. What an earlier process has kept for the session is counted at
-    /// first use.
+    /// Number of bytes that may still be stored. The bytes that an earlier process has stored are counted at first use.
+    /// The lock is also held while a content is written, so that two writes do not exceed the limit together.
     left: Mutex<Option<u64>>,
     max: u64,
 }
 
 impl Preimages {
-    /// Keeps at most `max` bytes.
+    /// Returns a store of at most `max` bytes.
     pub fn new(scratch: Arc<Scratch>, max: u64) -> Self {
         Self { scratch, left: Mutex::default(), max }
     }
 
-    /// Keeps the content that is there before a change, if it can be kept.
+    /// Stores the content from before a change, if there is room.
     pub fn keep(&self, content: Option<&[u8]>) -> Preimage {
         let Some(content) = content else { return Preimage::Nothing };
         let id = ContentId::of(content);
@@ -161,8 +160,8 @@ impl Preimages {
         if ContentId::of(&content) == *id { Ok(content) } else { Err("it is damaged".to_owned()) }
     }
 
-    /// Puts back what was there before a change, if the file is exactly as the change left it. The
-    /// error says why it was left alone: what follows the file's name in a sentence.
+    /// Undoes a change, if the file is exactly as the change left it. The error says why the file was not touched, as a
+    /// clause that follows the file's name.
     pub async fn restore(&self, change: &FileChange, files: &dyn Files) -> Result<(), String> {
         let FileChange { path, before, after, .. } = change;
         let now = match files.read(path, after.bytes).await {
@@ -212,7 +211,7 @@ mod tests {
     use crate::terminals::{EnvironmentFilter, Supervisor, Terminals};
     use crate::workspace::Workspace;
 
-    /// Number of changes that are taken back: without the repair, some of so few are outside.
+    /// Number of rounds. If the code followed links, some of this number of rounds would write outside.
     const ROUNDS: usize = 500;
 
     #[tokio::test]

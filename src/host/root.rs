@@ -1,5 +1,6 @@
-//! Directories that are opened once. What is below one is reached from its descriptor and through no link, so
-//! that a path which was judged leads to the same file when it is used, whatever names lead to by then.
+//! Directories that are opened once. Files below such a directory are opened from its descriptor and through no link.
+//! So a path that was checked still leads to the same file when it is used, even if another program replaces
+//! directories by links meanwhile.
 
 use std::ffi::{CStr, OsStr, OsString};
 use std::fs::{self, File};
@@ -18,30 +19,30 @@ use rustix::fs::{ResolveFlags, openat2};
 use rustix::io::Errno;
 use tandem_sandbox::KnownPath;
 
-/// Flags of a directory in which names are looked up. Where there are such descriptors, no permission to list
-/// it is needed.
+/// Flags for opening a directory to look up names in it. `O_PATH`, where it exists, does not need the permission to
+/// list the directory.
 #[cfg(target_os = "linux")]
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Flags of a directory that is listed.
+/// Flags for opening a directory to list it.
 const LISTED: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Flags of a file that is opened whatever it has become: opening a FIFO must not wait for a writer, and a
-/// terminal must not become this process's.
+/// Flags for opening a file of unknown kind: opening a FIFO must not wait for a writer, and opening a terminal must not
+/// make it this process's controlling terminal.
 pub(super) const UNBLOCKED: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 /// A directory that was opened once.
 #[derive(Debug)]
 pub(super) struct Root {
-    /// The real path that it had when it was opened.
+    /// Real path of the directory when it was opened.
     path: PathBuf,
     directory: OwnedFd,
 }
 
 impl Root {
-    /// Opens a directory. Links on the way are followed this once.
+    /// Opens a directory. Links in the path are followed, this once.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let path = fs::canonicalize(path)?;
         let top = rustix::fs::open("/", DIRECTORY, Mode::empty())?;
@@ -50,23 +51,25 @@ impl Root {
         Ok(Self { path, directory })
     }
 
-    /// A directory that is open, and that no path of this process leads to. Its path is that of the descriptor.
+    /// Returns a root for an open directory that has no path in this process. The root's path is that of the descriptor
+    /// in `/proc`.
     pub(super) fn of(directory: OwnedFd) -> Self {
         let path = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
         Self { path, directory }
     }
 
-    /// Returns the real path that it had when it was opened.
+    /// Returns the real path of the directory when it was opened.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns whether it is a directory that was looked up before.
+    /// Returns whether this is the directory that was looked up as `known`.
     pub(super) fn is(&self, known: &KnownPath) -> bool {
         fstat(&self.directory).is_ok_and(|opened| known.is(opened.st_dev, opened.st_ino))
     }
 
-    /// Returns whether its path still leads to it. For what has to use the path: the directory of a command.
+    /// Returns whether the path still leads to this directory, for code that has to use the path, such as for the
+    /// working directory of a command.
     pub(super) fn is_in_place(&self) -> bool {
         let named = statat(CWD, &self.path, AtFlags::SYMLINK_NOFOLLOW);
         let opened = fstat(&self.directory);
@@ -83,23 +86,23 @@ impl Root {
     }
 }
 
-/// A real path below a root. Whatever is done to it is an error that [`is_moved`] tells if a link has come up
-/// on the way, or it has become one.
+/// A real path below a root. If a link has come up on the way, or the file has become one, every operation fails with
+/// an error for which [`is_moved`] returns `true`.
 #[derive(Debug, Clone)]
 pub struct RootedPath {
     root: Arc<Root>,
-    /// Absolute.
+    /// Absolute path.
     path: PathBuf,
 }
 
 impl RootedPath {
-    /// A real path below a root.
+    /// Returns a real path below a root.
     pub(super) fn new(root: Arc<Root>, path: &Path) -> Self {
         Self { root, path: path.to_owned() }
     }
 
-    /// A path that no project and no model has named, and that need not exist: links on the way to it are
-    /// followed this once, but for one at its end.
+    /// Returns the path of a file of the agent's own, which no project or model has named. The file need not exist.
+    /// Links are followed, this once, except for a link at the end.
     pub(super) fn of_own(path: &Path) -> io::Result<Self> {
         for above in path.ancestors().skip(1) {
             match Root::open(above) {
@@ -120,7 +123,7 @@ impl RootedPath {
         Self::new(Arc::clone(&self.root), path)
     }
 
-    /// Returns the path, absolute.
+    /// Returns the absolute path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -138,7 +141,7 @@ impl RootedPath {
         Ok(Root { path: self.path.clone(), directory })
     }
 
-    /// Opens the directory that the path is in.
+    /// Opens the parent directory of the path.
     pub(super) fn parent(&self) -> io::Result<Parent<'_>> {
         let below = self.root.relative(&self.path)?;
         let name = below.file_name().unwrap_or(OsStr::new("."));
@@ -147,8 +150,8 @@ impl RootedPath {
         Ok(Parent { directory, name })
     }
 
-    /// Does the same, and makes the directories on the way that there are not. Returns those that it has made, those
-    /// above the others last.
+    /// Opens the parent directory, and makes missing directories above the path. Returns also the directories that were
+    /// made, the innermost first. If this fails, the made directories are removed again.
     pub(super) fn make_parent(&self) -> io::Result<(Parent<'_>, Vec<Self>)> {
         let mut made = Vec::new();
         let parent = self.make_parent_into(&mut made);
@@ -171,7 +174,7 @@ impl RootedPath {
         self.parent()
     }
 
-    /// Returns the directories that there are not on the way to the path, those above the others last.
+    /// Returns the missing directories above the path, the innermost first.
     pub(super) fn missing(&self) -> io::Result<Vec<PathBuf>> {
         let mut missing = Vec::new();
         for above in self.path.ancestors().skip(1).take_while(|above| *above != self.root.path) {
@@ -186,7 +189,7 @@ impl RootedPath {
         Ok(missing)
     }
 
-    /// Returns what is known of the file.
+    /// Returns the metadata of the file.
     pub fn metadata(&self) -> io::Result<Metadata> {
         self.parent()?.metadata()
     }
@@ -211,49 +214,49 @@ pub(super) struct Parent<'p> {
 }
 
 impl Parent<'_> {
-    /// Opens the file of that name with these flags, if it is no link.
+    /// Opens the file, if it is no link.
     pub(super) fn open(&self, flags: OFlags) -> io::Result<File> {
         let flags = flags | UNBLOCKED | OFlags::NOFOLLOW;
         Ok(openat(&self.directory, self.name, flags, Mode::empty())?.into())
     }
 
-    /// Creates a file of that name that only its owner may read; fails if there is something already.
+    /// Creates a file that only its owner may read. Fails if the name is taken.
     pub(super) fn create_private(&self) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         Ok(openat(&self.directory, self.name, flags, Mode::RUSR | Mode::WUSR)?.into())
     }
 
-    /// Returns what is known of the file of that name, if it is no link.
+    /// Returns the metadata of the file, if it is no link.
     pub(super) fn metadata(&self) -> io::Result<Metadata> {
         metadata(self.directory.as_fd(), self.name)
     }
 
-    /// Returns whether nothing has that name.
+    /// Returns whether the name is free.
     pub(super) fn is_free(&self) -> bool {
         statat(&self.directory, self.name, AtFlags::SYMLINK_NOFOLLOW).is_err()
     }
 
-    /// Removes the file of that name.
+    /// Removes the file.
     pub(super) fn remove(&self) -> io::Result<()> {
         Ok(unlinkat(&self.directory, self.name, AtFlags::empty())?)
     }
 }
 
-/// Facts about a file.
+/// Metadata of a file.
 pub struct Metadata(Stat);
 
 impl Metadata {
-    /// Returns the kind.
+    /// Returns the kind of the file.
     pub fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.0.st_mode)
     }
 
-    /// Returns the number of bytes.
+    /// Returns the size in bytes.
     pub fn size(&self) -> u64 {
         self.0.st_size.try_into().unwrap_or_default()
     }
 
-    /// Returns whether nobody may write the file, by its permissions.
+    /// Returns whether no user has the permission to write the file (root can still write it).
     pub(super) fn is_read_only(&self) -> bool {
         self.0.st_mode & 0o222 == 0
     }
@@ -266,7 +269,7 @@ impl Metadata {
     }
 }
 
-/// Entries of a directory, as they come.
+/// Iterator over the entries of a directory, in no order, without `.` and `..`.
 pub struct Entries(Dir);
 
 impl Iterator for Entries {
@@ -297,31 +300,31 @@ impl Entries {
         Ok(Self(Dir::new(directory)?))
     }
 
-    /// Lists the directory of a real path, through no link.
+    /// Lists the directory at a real path. A link on the way is an error.
     pub(super) fn at(path: &Path) -> io::Result<Self> {
         let top = rustix::fs::open("/", DIRECTORY, Mode::empty())?;
         let below = path.strip_prefix("/").unwrap_or(path);
         Self::new(open_below(top.as_fd(), below, LISTED)?)
     }
 
-    /// Returns the directory.
+    /// Returns the descriptor of the directory.
     pub(super) fn directory(&self) -> io::Result<BorrowedFd<'_>> {
         Ok(self.0.fd()?)
     }
 
-    /// Returns facts about an entry, if it is no link.
+    /// Returns the metadata of an entry, if it is no link.
     pub(super) fn metadata(&self, name: &OsStr) -> io::Result<Metadata> {
         metadata(self.0.fd()?, name)
     }
 
-    /// Returns the kind of an entry on a file system whose directories do not have it.
+    /// Returns the kind of an entry, on a file system whose directories do not record kinds.
     fn look_up(&self, name: &CStr) -> io::Result<FileType> {
         let found = statat(self.0.fd()?, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(FileType::from_raw_mode(found.st_mode))
     }
 }
 
-/// Returns facts about the file of a name, if it is no link.
+/// Returns the metadata of a file, if it is no link; for a link, the error `ELOOP`.
 fn metadata(directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<Metadata> {
     match Metadata(statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?) {
         found if found.kind() == FileType::Symlink => Err(Errno::LOOP.into()),
@@ -329,20 +332,21 @@ fn metadata(directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<Metadata> {
     }
 }
 
-/// Returns whether an error says that a link has come up, or that a directory was moved away meanwhile.
+/// Returns whether an error says that a link has come up in a path, or that a directory was moved away meanwhile.
 pub fn is_moved(error: &io::Error) -> bool {
     let moved = [Errno::LOOP, Errno::XDEV].map(|it| Some(it.raw_os_error()));
     moved.contains(&error.raw_os_error())
 }
 
-/// Opens what is below a directory, through no link. An empty path is the directory itself.
+/// Opens a file below a directory. A link in the path is an error. An empty path opens the directory itself.
 fn open_below(directory: BorrowedFd<'_>, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     #[cfg(target_os = "linux")]
     {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         match openat2(directory, path, flags, Mode::empty(), resolve) {
-            // Older kernels lack the call, and some filters of system calls refuse it: the names are walked one by one.
+            // Older kernels lack `openat2`, and some filters of system calls deny it. In that case the names are opened
+            // one by one.
             Err(Errno::NOSYS | Errno::PERM) => {}
             opened => return Ok(opened?),
         }
@@ -350,11 +354,12 @@ fn open_below(directory: BorrowedFd<'_>, path: &Path, flags: OFlags) -> io::Resu
     open_step_by_step(directory, path, flags)
 }
 
-/// Does the same with a call for each name of the path.
+/// Opens a file below a directory with one `openat` for each name of the path.
 fn open_step_by_step(directory: BorrowedFd<'_>, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     let open = |directory: BorrowedFd<'_>, name: &OsStr, flags: OFlags| {
         let opened = openat(directory, name, flags | OFlags::NOFOLLOW, Mode::empty());
-        // A link where a directory is wanted is `NOTDIR` to the system. Callers tell a link by `LOOP`, as `openat2` does.
+        // The system reports a link in place of a directory as `NOTDIR`. Callers recognize a link by `LOOP`, which
+        // `openat2` reports.
         let is_link = || {
             statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
                 .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Symlink)
@@ -382,7 +387,7 @@ mod tests {
 
     type Open = fn(BorrowedFd<'_>, &Path, OFlags) -> io::Result<OwnedFd>;
 
-    /// Both ways to open what is below a directory.
+    /// Both implementations of opening a file below a directory.
     const WAYS: [Open; 2] = [open_below, open_step_by_step];
 
     fn check(path: &str, flags: OFlags, expected: Result<(), Errno>) {

@@ -1,5 +1,5 @@
-//! A directory of a session's own, made when something is first put into it. It is gone with the
-//! session, or stays where the session is stored.
+//! A session's own directory, made when the first file is put into it. It is removed with the session, or stays if the
+//! session is stored.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
@@ -12,17 +12,17 @@ use tempfile::TempDir;
 use super::stored_files::StoredFiles;
 use parking_lot::Mutex;
 
-/// Prefix of the names of such directories, before a random part.
+/// Prefix of the names of these directories, before a random part.
 const PREFIX: &str = "session-";
 
-/// In each of them; locked as long as the session lives.
+/// Name of a file in each directory that is locked as long as the session lives.
 const LOCK: &str = "lock";
 
-/// Minimum age of one before looking whether its session still lives: making the directory
-/// and locking it are two steps.
+/// Minimum age of a directory before it is checked for a living session: a directory is made and locked in two steps,
+/// and must not be removed between them.
 const SETTLED: Duration = Duration::from_secs(10);
 
-/// A directory that only this user can read.
+/// A session's directory, which only this user can read. The lock guards the making of the directory.
 pub struct Scratch {
     place: ScratchPlace,
     made: Mutex<Option<Made>>,
@@ -31,45 +31,47 @@ pub struct Scratch {
 
 /// The place of the directory.
 enum ScratchPlace {
-    /// In this one, under a name of its own, until the session ends; in the system's directory for
-    /// temporary files if there is none.
+    /// In this parent directory, under a unique name, until the session ends. `None`: the system's directory for
+    /// temporary files.
     In(Option<PathBuf>),
-    /// This one, which outlives the session.
+    /// This directory, which outlives the session.
     At(PathBuf),
 }
 
-/// Fields are dropped in order: the lock is the last to go.
+/// A directory that was made. Fields are dropped in order, so the lock is released after the directory is removed.
 struct Made {
-    /// Path of the session's own directory: this one, or one in it.
+    /// Path of the session's own directory: the made directory, or one in it.
     path: PathBuf,
     _dir: TempDir,
     _lock: File,
 }
 
 impl Scratch {
-    /// Nothing is made yet. `parent` need not exist.
+    /// Returns a directory below `parent` that is removed with the session. Nothing is made yet; `parent` need not
+    /// exist.
     pub fn new(parent: Option<PathBuf>) -> Self {
         Self { place: ScratchPlace::In(parent), made: Mutex::default(), stored_files: None }
     }
 
-    /// A directory that stays when the session ends. Nothing is made yet.
+    /// Returns a directory that stays when the session ends. Nothing is made yet.
     pub fn stored(dir: PathBuf) -> Self {
         Self { place: ScratchPlace::At(dir), made: Mutex::default(), stored_files: None }
     }
 
-    /// The same with files that a store has beside the session's log. If it is gone with the session, its name
-    /// is the session's id: by that a path is known that another node has told the model.
+    /// Sets the files that a store has beside the session's log. If the directory is removed with the session, its name
+    /// is the session's id. So paths can be recognized that the model was told on another node.
     #[must_use]
     pub fn with_stored_files(self, stored_files: Option<StoredFiles>) -> Self {
         Self { stored_files, ..self }
     }
 
-    /// Returns the files that a store has beside the session's log, if it has any for other nodes.
+    /// Returns the list of files that a store has beside the session's log, if the session has such a store.
     pub fn stored_files(&self) -> Option<&StoredFiles> {
         self.stored_files.as_ref()
     }
 
-    /// Returns the path of a file in it, which is fetched if only the store has it. It need not exist.
+    /// Returns the path of a file in the directory, after copying it from the store if only the store has it. The file
+    /// need not exist.
     pub(super) async fn fetch(&self, name: &str) -> io::Result<PathBuf> {
         let directory = self.dir()?;
         if let Some(stored_files) = &self.stored_files {
@@ -78,7 +80,7 @@ impl Scratch {
         Ok(directory.join(name))
     }
 
-    /// Returns its path if there may be something in it.
+    /// Returns the path of the directory if there may be files in it.
     pub(super) fn existing(&self) -> Option<PathBuf> {
         match &self.place {
             ScratchPlace::At(dir) => Some(dir.clone()),
@@ -89,7 +91,8 @@ impl Scratch {
         }
     }
 
-    /// Returns its path. The first call makes it, and removes those of sessions that were killed.
+    /// Returns the path of the directory. The first call makes it, and removes the directories of sessions that were
+    /// killed.
     pub fn dir(&self) -> io::Result<PathBuf> {
         let parent = match &self.place {
             ScratchPlace::In(parent) => parent.clone(),
@@ -105,7 +108,7 @@ impl Scratch {
         let parent = parent.unwrap_or_else(std::env::temp_dir);
         fs::create_dir_all(&parent)?;
         sweep(&parent);
-        // Mode 0700, whatever the umask.
+        // The directory has mode 0700, regardless of the umask.
         let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&parent)?;
         let lock = File::create_new(dir.path().join(LOCK))?;
         lock.try_lock()?;
@@ -122,7 +125,7 @@ impl Scratch {
     }
 }
 
-/// Removes what sessions left behind that could not do it themselves.
+/// Removes the directories of sessions that were killed.
 fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
@@ -133,7 +136,7 @@ fn sweep(parent: &Path) {
     }
 }
 
-/// Returns whether nobody holds the lock any more.
+/// Returns whether the lock of a directory is free, because its session has ended without removing the directory.
 fn abandoned(dir: &Path) -> io::Result<bool> {
     let lock = match File::open(dir.join(LOCK)) {
         Err(err) if err.kind() == ErrorKind::NotFound => return Ok(false),

@@ -1,4 +1,4 @@
-//! Files with secrets in them: known by their names, and those of the agent itself.
+//! Files that hold secrets: files with well-known names, and the agent's own.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,11 +7,11 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use super::name_list::NameList;
 
-/// The names of files that hold secrets, and of those that only look so.
+/// Table of names of files that hold secrets, and of names that only look like them.
 const NAMES: &str = include_str!("secrets.toml");
 
 static LISTS: LazyLock<SecretNames> = LazyLock::new(|| {
-    // A test reads it: it cannot be wrong here.
+    // A test parses the table, so this cannot fail here.
     SecretNames::parse(NAMES).unwrap_or_default()
 });
 
@@ -30,33 +30,32 @@ impl SecretNames {
     }
 }
 
-/// The files with secrets in them.
+/// Rules that say which files hold secrets.
 #[derive(Debug, Clone, Default)]
 pub struct Secrets(Arc<AgentDirectories>);
 
-/// The directories of the agent itself.
+/// Directories in which the agent keeps its keys and its state.
 #[derive(Debug, Default)]
 struct AgentDirectories {
     named: Vec<PathBuf>,
-    /// Real paths, looked up when first needed.
+    /// Real paths of the directories, resolved when first needed.
     real: OnceLock<Vec<PathBuf>>,
-    /// A directory in them that is not the agent's; a real path.
+    /// Real path of a directory inside them that counts like any other directory.
     except: OnceLock<PathBuf>,
 }
 
 impl Secrets {
-    /// Directories below which everything is secret, too.
+    /// Returns the rules with these directories added as the agent's own, in which every file is secret.
     pub fn with(directories: Vec<PathBuf>) -> Self {
         Self(Arc::new(AgentDirectories { named: directories, ..AgentDirectories::default() }))
     }
 
-    /// Takes a directory, a real path, out of those of the agent: what is in it counts like other files.
+    /// Excludes a directory, given by its real path, from the agent's own: files in it are judged like other files.
     pub(super) fn except(&self, directory: &Path) {
         let _ = self.0.except.set(directory.to_owned());
     }
 
-    /// Returns the reason for which a file (a real path), or a directory with all below it, is
-    /// secret.
+    /// Returns the reason why a file, given by its real path, is secret. A directory is secret with all files below it.
     pub fn why(&self, path: &Path) -> Option<&'static str> {
         let is_except = self.0.except.get().is_some_and(|dir| path.starts_with(dir));
         if !is_except && self.own().iter().any(|dir| path.starts_with(dir)) {
@@ -66,8 +65,8 @@ impl Secrets {
         lists.secret.why(path).filter(|_| !lists.public.names(path, false))
     }
 
-    /// Returns whether something that a walk meets is secret: a file, or a directory with all below
-    /// it. The directories above do not count.
+    /// Returns whether a file or directory that a walk meets is secret, judged without the directories above it. A
+    /// directory is secret with all files below it.
     pub fn hides(&self, path: &Path, is_directory: bool) -> bool {
         let own = || is_directory && self.own().iter().any(|dir| path == dir);
         let lists = &*LISTS;
@@ -75,8 +74,8 @@ impl Secrets {
         named && !lists.public.names(path, is_directory) || own()
     }
 
-    /// Returns the secret files and directories of the machine and of this home that are listed by their paths, and the
-    /// agent's own: real paths, in order. Blocks.
+    /// Returns the real paths, sorted, of existing secret files and directories: those whose rows begin at the root or
+    /// at this home, and the agent's own. Blocks.
     pub(super) fn known(&self, home: Option<&Path>) -> Vec<PathBuf> {
         let mut known = self.existing_in(Path::new("/"));
         known.extend(home.into_iter().flat_map(|home| self.existing_in(home)));
@@ -86,8 +85,8 @@ impl Secrets {
         known
     }
 
-    /// Returns the secret files and directories that are listed by their path from a directory, such as
-    /// the user's home, and the agent's own.
+    /// Returns the existing secret files and directories whose rows begin at a directory, such as the user's home, and
+    /// the agent's own.
     fn existing_in(&self, directory: &Path) -> Vec<PathBuf> {
         let lists = &*LISTS;
         let mut existing = lists.secret.existing_in(directory);
@@ -114,7 +113,7 @@ mod tests {
         for row in tables["secret"].keys() {
             let path = Path::new("/home/me").join(row.replace('*', "x"));
             assert!(Secrets::default().why(&path).is_some(), "{row}");
-            // Else each directory of the root and of the home would be searched.
+            // Such a row would make the search visit each directory of the root and of the home.
             let begins_anywhere = row.starts_with('*') && row.trim_end_matches('/').contains('/');
             assert!(!begins_anywhere, "{row}");
             if row.ends_with('/') {

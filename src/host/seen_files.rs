@@ -1,4 +1,4 @@
-//! Contents of files that the model has been shown, so that it replaces no content that it does not know.
+//! Contents of files that the model has been shown, so that the model does not replace a content that it does not know.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -16,13 +16,14 @@ const MAX_PARTS: usize = 100;
 
 /// The latest content of each file that the model has read or written.
 ///
-/// Kept in memory alone: after a restart of the process the model reads a file again before it replaces it.
+/// The contents are held in memory alone: after a restart of the process, the model reads a file again before it
+/// replaces the file.
 #[derive(Default)]
 pub struct SeenFiles(Mutex<HashMap<PathBuf, SeenFile>>);
 
 struct SeenFile {
     content: ContentId,
-    /// The lines that the model has been shown, in order and apart from each other; `None` for all.
+    /// Ranges of lines that the model has been shown, in order and not adjacent; `None` if it knows all lines.
     parts: Option<Vec<RangeInclusive<usize>>>,
 }
 
@@ -40,12 +41,13 @@ pub enum Seen {
 }
 
 impl SeenFiles {
-    /// Notes that the model knows the content of the file at this real path.
+    /// Records that the model knows the content of the file at this real path.
     pub fn note(&self, path: &Path, content: ContentId) {
         put(&mut self.0.lock(), path, SeenFile { content, parts: None });
     }
 
-    /// Notes that the model has been shown lines of the file at this real path, counted from 1, of so many.
+    /// Records that the model has been shown lines of the file at this real path. `lines` are counted from 1; `total`
+    /// is the number of lines of the file.
     pub fn note_lines(
         &self,
         path: &Path,
@@ -53,7 +55,7 @@ impl SeenFiles {
         lines: RangeInclusive<usize>,
         total: usize,
     ) {
-        // Locked to the end, so that of two reads beside each other both count.
+        // The lock is held to the end, so that no lines are lost when two reads of a file run at the same time.
         let mut files = self.0.lock();
         let known = files.get(path).filter(|seen| seen.content == content);
         let mut parts = match known.map(|seen| &seen.parts) {

@@ -1,8 +1,9 @@
-//! Files of a session: those on the disk, and over them the texts that an editor has and has not saved.
+//! Files of a session: those on the disk, overlaid with the unsaved texts of an editor.
 //!
-//! An editor's text that is not saved counts as what is in the file: it is read, and edits start from it.
-//! Edits are written by the editor, if it takes writes. What the editor does not have, does not answer in
-//! time, or cannot have (what is no UTF-8, is large, or is outside of its directories) is on the disk.
+//! An unsaved text of an editor counts as the content of the file: it is read, and edits start from it. The editor
+//! writes the edits, if it takes writes. The disk is used for files that the editor does not have or for which it does
+//! not answer in time, and for files that it cannot have: because they are not UTF-8, too large, or outside its
+//! directories.
 
 mod buffer_state;
 mod open_editor;
@@ -35,7 +36,7 @@ pub(super) struct SessionFiles {
     editors: Arc<OpenEditors>,
 }
 
-/// Bounds of what an editor is asked.
+/// Limits of requests to an editor.
 #[derive(Clone, Copy)]
 struct EditorLimits {
     file_bytes: u64,
@@ -44,7 +45,7 @@ struct EditorLimits {
 }
 
 impl SessionFiles {
-    /// Files of a session.
+    /// Returns the files of a session.
     pub(super) fn new(
         workspace: Arc<Workspace>,
         disk: Disk,
@@ -64,14 +65,14 @@ impl SessionFiles {
         (is_inside && !editor.is_silent()).then_some(editor)
     }
 
-    /// Looks at a file of at most `max` bytes, on the disk and in an editor.
+    /// Reads a file of at most `max` bytes from the disk and from an editor.
     async fn look(
         &self,
         editor: &Arc<OpenEditor>,
         path: &Path,
         max: u64,
     ) -> Result<FileView, ToolError> {
-        // Which of the two texts counts is not known yet, and that one alone must fit.
+        // Only the text that counts must fit into `max`, and it is not known yet which one counts.
         let most = max.max(self.limits.file_bytes);
         let saved = match self.disk.read(path, most).await {
             Err(error) if error.kind == "file_not_found" => None,
@@ -84,7 +85,7 @@ impl SessionFiles {
         }
     }
 
-    /// Compares a file's content on the disk with what an editor has.
+    /// Asks an editor for a file's text, and compares it with the content on the disk.
     async fn compare(
         &self,
         editor: &Arc<OpenEditor>,
@@ -102,14 +103,14 @@ impl SessionFiles {
         off_thread(move || Ok(editor.view(&path, saved, buffer, &commands))).await
     }
 
-    /// Returns whether an editor may have the file that these bytes are of.
+    /// Returns whether an editor may have a file with this content open.
     fn may_be_edited(&self, bytes: &[u8]) -> bool {
         bytes.len() as u64 <= self.limits.editor_bytes
             && memchr::memchr(0, bytes).is_none()
             && str::from_utf8(bytes).is_ok()
     }
 
-    /// Has the editor write a file, whose directory exists.
+    /// Asks the editor to write a file, whose directory exists.
     async fn write_there(
         &self,
         editor: &Arc<OpenEditor>,
@@ -122,7 +123,7 @@ impl SessionFiles {
         written.ok_or_else(|| unconfirmed(path, "has not answered in time"))
     }
 
-    /// Looks at a file that an editor has written; returns its content if that is another.
+    /// Checks a file after an editor has written it. Returns the content if it is not `new`.
     async fn written(
         &self,
         editor: &Arc<OpenEditor>,
@@ -189,6 +190,10 @@ impl Files for SessionFiles {
         let Some(editor) = self.editor(path) else {
             return self.disk.write(path, old, new, cancel).await;
         };
+        // 1. Checks that the file, as the editor or the disk has it, still is `old`.
+        // 2. Lets the disk write a content that the editor cannot have, or if the editor takes no writes.
+        // 3. Makes the missing directories, asks the editor to write, and checks the result.
+        // 4. Removes the made directories if that has failed.
         let look = self.look(&editor, path, self.limits.file_bytes);
         let view = cancel.run_until_cancelled(look).await;
         let view = view.ok_or_else(ToolError::cancelled)?.map_err(|_| changed(path))?;
@@ -212,7 +217,7 @@ impl Files for SessionFiles {
         let text = without_mark(text, view.buffer.as_deref());
         let written = match self.write_there(&editor, (path, text), cancel).await {
             Ok(Ok(())) => self.written(&editor, path, old, new).await,
-            // The user may have said no there.
+            // The user may have refused the change in the editor.
             Ok(Err(why)) => Err(refused(path, &why)),
             Err(error) => Err(error),
         };
@@ -231,7 +236,7 @@ impl Files for SessionFiles {
         if view.is_on_disk {
             return self.disk.remove(path, expected).await;
         }
-        // A file that only the editor has is no file when it is empty.
+        // A file that only the editor has is saved as an empty file first, and that file is removed.
         let emptied = self.write_there(&editor, (path, ""), &CancellationToken::new()).await;
         emptied.map_err(io::Error::other)?.map_err(io::Error::other)?;
         self.disk.remove(path, b"").await
@@ -242,7 +247,7 @@ impl Files for SessionFiles {
     }
 }
 
-/// Returns the error for a file of which is not known if the editor has written it.
+/// Returns the error for a file if it is not known whether the editor has written it.
 fn unconfirmed(path: &Path, what: &str) -> ToolError {
     let message = format!(
         "The editor was asked to write {} and {what}. Read the file to see what is in it.",
@@ -251,7 +256,7 @@ fn unconfirmed(path: &Path, what: &str) -> ToolError {
     ToolError::new(UNCONFIRMED, message)
 }
 
-/// Returns the error for a file that the editor does not write.
+/// Returns the error for a file that the editor has refused to write.
 fn refused(path: &Path, why: &str) -> ToolError {
     let path = path.display();
     let message = format!("The editor refused to write {path}: {why}. Nothing was written.");

@@ -1,10 +1,10 @@
-//! Output of a command in bounded memory: the beginning and the end are kept.
+//! Output of a command in bounded memory: its beginning and its end are stored.
 
 use std::collections::VecDeque;
 
 use tandem_content::plain::plain;
 
-/// Number of bytes to look at to tell text from anything else.
+/// Number of bytes that are examined to distinguish text from binary output.
 const SNIFF: usize = 4096;
 
 /// Number of bytes of the end to show while a command runs.
@@ -15,7 +15,7 @@ pub struct OutputBuffer {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     total: u64,
-    /// Number of bytes to keep of each.
+    /// Maximum size of each of the two parts, in bytes.
     half: usize,
 }
 
@@ -34,7 +34,7 @@ impl OutputBuffer {
         shrunk
     }
 
-    /// Adds further output.
+    /// Appends output. Bytes in the middle are dropped when the buffer is full.
     pub fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let (head, rest) = bytes.split_at(bytes.len().min(self.half - self.head.len()));
@@ -45,7 +45,7 @@ impl OutputBuffer {
         self.tail.extend(rest);
     }
 
-    /// Returns the output as plain text, with a line in place of what is left out.
+    /// Returns the output as plain text, with a line that says how many bytes were left out.
     pub fn text(&self) -> String {
         if self.is_binary() {
             return format!("[binary output, {} bytes]", self.total);

@@ -1,8 +1,8 @@
-//! The first few of many, in an order that does not depend on how they come.
+//! A collection of the smallest items of many, independent of the order in which they come.
 
 use std::collections::BinaryHeap;
 
-/// Keeps the smallest `max` of all that it is given, and counts the rest.
+/// Collection that holds the smallest `max` items that it was given, and counts all.
 pub struct Smallest<T> {
     max: usize,
     kept: BinaryHeap<T>,
@@ -15,7 +15,7 @@ impl<T: Ord> Smallest<T> {
         Self { max, kept: BinaryHeap::new(), given: 0 }
     }
 
-    /// Adds an item, and drops the largest if more than `max` are kept.
+    /// Adds an item, and removes the largest one if there are more than `max`.
     pub fn push(&mut self, item: T) {
         self.given += 1;
         self.kept.push(item);
@@ -29,7 +29,7 @@ impl<T: Ord> Smallest<T> {
         self.given
     }
 
-    /// Returns the items that were kept, in order.
+    /// Returns the items in ascending order.
     pub fn into_sorted(self) -> Vec<T> {
         self.kept.into_sorted_vec()
     }

@@ -1,6 +1,7 @@
-//! Files of a session that a store has beside the session's log, for whichever node goes on with it.
+//! Files that a store has beside a session's log, for other nodes that go on with the session.
 //!
-//! The session's directory has those that were written or wanted on this machine; the store is to have all.
+//! The session's directory on this machine has the files that were written or read here; the store is to have all
+//! files.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::DirBuilder;
@@ -14,16 +15,16 @@ use tempfile::NamedTempFile;
 
 use super::off_thread::off_thread;
 
-/// Name of the directory of contents before changes, in the session's own.
+/// Name of the subdirectory for contents of files before changes.
 pub(super) const PREIMAGES: &str = "blobs";
 
-/// Name of the directory of long outputs, in the session's own.
+/// Name of the subdirectory for long outputs.
 pub(super) const OUTPUTS: &str = "outputs";
 
 /// Maximum length of a file's name, without its directory.
 const LONGEST_NAME: usize = 100;
 
-/// The files of one session, as the store has them.
+/// Access to the files of one session in a store.
 #[async_trait]
 pub trait StoredFileSource: Send + Sync {
     /// Reads a file of at most `max` bytes.
@@ -33,7 +34,7 @@ pub trait StoredFileSource: Send + Sync {
 /// Name and size of a file that a store has beside a session's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredFile {
-    /// Its path in the session's directory.
+    /// Path of the file relative to the session's directory.
     pub name: String,
     /// Number of bytes.
     pub bytes: u64,
@@ -42,33 +43,34 @@ pub struct StoredFile {
 /// A change in the session's directory that the store does not have yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoredFileChange {
-    /// A file was written; its name.
+    /// A file of this name was written.
     Written(String),
-    /// A file was removed; its name.
+    /// A file of this name was removed.
     Removed(String),
 }
 
-/// The files of a session in a store, and what the store does not have yet.
+/// The files of a session in a store, and the changes that the store does not have yet.
 pub struct StoredFiles {
     session: String,
     source: Box<dyn StoredFileSource>,
     max_bytes: u64,
+    /// Files of the store with the pending ones, and the pending changes.
     state: Mutex<StoredFilesState>,
 }
 
 #[derive(Default)]
 struct StoredFilesState {
-    /// Sizes of the files that the store has, or is about to have.
+    /// Sizes of the files that the store has or has pending.
     sizes: BTreeMap<String, u64>,
-    /// Oldest first.
+    /// Pending changes, the oldest first.
     changes: VecDeque<StoredFileChange>,
-    /// `true` if a file has been left out since somebody asked, because there would be too many bytes.
+    /// `true` if a file was not stored because of the size limit since the last call of [`StoredFiles::take_left_out`].
     has_left_out: bool,
 }
 
 impl StoredFiles {
-    /// Begins with the files that the store has. Of a session, at most `max_bytes` bytes are kept there. Files
-    /// are left out whose names or sizes cannot be.
+    /// Returns the list of files that the store has. The store keeps at most `max_bytes` bytes for the session. Files
+    /// with impossible names or sizes are left out.
     pub fn new(
         session: &str,
         source: Box<dyn StoredFileSource>,
@@ -91,22 +93,23 @@ impl StoredFiles {
         &self.session
     }
 
-    /// Returns the maximum number of bytes.
+    /// Returns the maximum number of bytes that the store keeps for the session.
     pub fn max_bytes(&self) -> u64 {
         self.max_bytes
     }
 
-    /// Returns whether the store has no file, and is not about to have one.
+    /// Returns whether the store has no file of the session, and none is pending.
     pub(super) fn is_empty(&self) -> bool {
         self.state.lock().sizes.is_empty()
     }
 
-    /// Returns whether the store has a file, or is about to have it.
+    /// Returns whether the store has a file, or has it pending.
     pub(super) fn contains(&self, name: &str) -> bool {
         self.state.lock().sizes.contains_key(name)
     }
 
-    /// Returns the name of the file of the store that a path leads to in the session's directory of any node.
+    /// Returns the stored name of the file that a path leads to. The path may be in the session's directory on any
+    /// node.
     pub(super) fn name_of(&self, path: &Path) -> Option<String> {
         let directory = path.ancestors().nth(2)?;
         let name = path.strip_prefix(directory).ok()?.to_str()?;
@@ -114,7 +117,7 @@ impl StoredFiles {
         (is_ours && self.contains(name)).then(|| name.to_owned())
     }
 
-    /// Returns the files of one directory, under their names there.
+    /// Returns the files in one subdirectory, with names relative to it.
     pub(super) fn in_directory(&self, directory: &str) -> Vec<StoredFile> {
         let state = self.state.lock();
         let name = |name: &str| Some(name.strip_prefix(directory)?.strip_prefix('/')?.to_owned());
@@ -124,7 +127,7 @@ impl StoredFiles {
             .collect()
     }
 
-    /// Notes that a file is in the session's directory, so that the store gets it, unless it has enough.
+    /// Records that a file was written into the session's directory, so that it is stored, unless the limit is reached.
     pub(super) fn written(&self, name: String, bytes: u64) {
         let mut state = self.state.lock();
         if state.sizes.contains_key(&name) {
@@ -139,7 +142,7 @@ impl StoredFiles {
         state.changes.push_back(StoredFileChange::Written(name));
     }
 
-    /// Notes that a file is wanted no more.
+    /// Records that a file is no longer needed.
     pub fn removed(&self, name: String) {
         let mut state = self.state.lock();
         if state.sizes.remove(&name).is_some() {
@@ -149,12 +152,12 @@ impl StoredFiles {
         }
     }
 
-    /// Returns the oldest change that the store does not have yet.
+    /// Returns the oldest pending change.
     pub fn next_change(&self) -> Option<StoredFileChange> {
         self.state.lock().changes.front().cloned()
     }
 
-    /// Notes that the store has a change.
+    /// Records that the store has a change, which is then no longer pending.
     pub fn is_stored(&self, change: &StoredFileChange) {
         let mut state = self.state.lock();
         if let Some(at) = state.changes.iter().position(|it| it == change) {
@@ -162,7 +165,7 @@ impl StoredFiles {
         }
     }
 
-    /// Has all files of the session's directory stored again, because the store may have lost some.
+    /// Marks all files as pending, because the store may have lost some.
     pub fn store_again(&self) {
         let mut state = self.state.lock();
         let written: Vec<_> = state.sizes.keys().cloned().map(StoredFileChange::Written).collect();
@@ -170,12 +173,12 @@ impl StoredFiles {
         state.changes.extend(written);
     }
 
-    /// Returns whether a file was left out since this was called last, because the store has enough.
+    /// Returns whether a file was not stored because of the size limit since the last call.
     pub fn take_left_out(&self) -> bool {
         std::mem::take(&mut self.state.lock().has_left_out)
     }
 
-    /// Writes a file that the store has into the session's directory, unless it is there.
+    /// Copies a file from the store into the session's directory, unless it is there.
     pub(super) async fn fetch(&self, name: &str, directory: &Path) -> io::Result<()> {
         let path = directory.join(name);
         let there = path.clone();
@@ -189,7 +192,7 @@ impl StoredFiles {
     }
 }
 
-/// Returns whether this can be the name of a file of a session: one that leads nowhere else.
+/// Returns whether a name can be that of a stored file: a plain name in a known subdirectory.
 fn is_name(name: &str) -> bool {
     let Some((directory, file)) = name.split_once('/') else { return false };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -199,7 +202,7 @@ fn is_name(name: &str) -> bool {
         && file.chars().all(is_plain)
 }
 
-/// Writes a file that only this user can read, whole or not at all, with the directories above it.
+/// Writes a file that only this user can read, atomically, and makes the directories above it.
 pub(super) fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
     let directory = path.parent().unwrap_or(path);
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
@@ -271,7 +274,7 @@ mod tests {
         let written = |name: &str| StoredFileChange::Written(name.to_owned());
         let removed = StoredFileChange::Removed("outputs/a-1.txt".to_owned());
         assert!(changes().eq([written("outputs/a-2.txt"), removed]));
-        // There is room again.
+        // The removed files leave room for another.
         files.written("outputs/a-4.txt".to_owned(), 10);
         assert!(changes().eq([written("outputs/a-4.txt")]) && !files.take_left_out());
         files.store_again();

@@ -1,6 +1,5 @@
-//! The one place where commands of a session start: the model's, the user's, those in the
-//! background and MCP servers. What a command is given of the environment is decided here, and so
-//! is whatever fences it in.
+//! The one place where commands of a session start: the model's, the user's, background commands and MCP servers. It
+//! decides which environment variables a command gets, and applies the sandbox.
 
 mod guard;
 mod login_shell;
@@ -33,58 +32,58 @@ use self::login_shell::LoginVariables;
 pub use self::supervisor::{Exit, Supervisor, left_alone};
 use self::supervisor::{MARK, Spawned, test_group};
 
-/// Time for the group of a command between SIGTERM and SIGKILL.
+/// Time between SIGTERM and SIGKILL for the process group of a command.
 const COMMAND_GRACE: Duration = Duration::from_millis(200);
 
-/// The same for a program that is talked to: it may have work to put down.
+/// Time between SIGTERM and SIGKILL for a program that the agent talks to: the program may have to save its state.
 const PROGRAM_GRACE: Duration = Duration::from_secs(1);
 
-/// Environment variables of every command. A pager would wait for keys.
+/// Environment variables of every command. Output goes to `cat` because a pager would wait for keys.
 pub const COMMAND_VARIABLES: [(&str, &str); 3] =
     [("GEMINI_CLI", "1"), ("PAGER", "cat"), ("GIT_PAGER", "cat")];
 
-/// Starts the commands of one session.
+/// Starter of the commands of one session.
 pub struct Terminals {
     supervisor: Arc<Supervisor>,
     environment: EnvironmentFilter,
 }
 
-/// Environment variables of this process that commands do not get.
+/// Filter of this process's environment variables that commands do not get.
 pub struct EnvironmentFilter(Box<IsHidden>);
 
 type IsHidden = dyn Fn(&str, &str) -> bool + Send + Sync;
 
 impl EnvironmentFilter {
-    /// Takes away the variables (name, value) that `hides` returns `true` for.
+    /// Returns a filter that removes each variable (name, value) for which `hides` returns `true`.
     pub fn new(hides: impl Fn(&str, &str) -> bool + Send + Sync + 'static) -> Self {
         Self(Box::new(hides))
     }
 
-    /// Returns whether commands do not get a variable.
+    /// Returns whether a variable is withheld from commands.
     pub fn hides(&self, name: &str, value: &str) -> bool {
         (self.0)(name, value)
     }
 }
 
 impl Default for EnvironmentFilter {
-    /// Takes nothing away.
+    /// Returns a filter that removes nothing.
     fn default() -> Self {
         Self::new(|_, _| false)
     }
 }
 
-/// A command that runs. It is ended when this is dropped.
+/// A running command. The command is ended when this value is dropped.
 pub struct RunningCommand {
-    /// Its process group.
+    /// Number of the command's process group.
     pub group: i32,
-    /// Standard output and error, in the order written.
+    /// Standard output and standard error, in the order written.
     pub output: CommandOutput,
-    /// End of the command itself; what it left in its group may still run.
+    /// End of the command itself. Processes that it left in its group may still run.
     pub exit: Exit,
     end: CancellationToken,
-    /// The limit of memory for which it was ended, in bytes.
+    /// Memory limit in bytes, set when the command was ended for exceeding it.
     exceeded: Arc<OnceLock<u64>>,
-    /// Its way to the network, which ends with it.
+    /// Registration of the command at the proxy, which ends with the command.
     _network: Option<Arc<NetworkAccess>>,
     _end_on_drop: DropGuard,
 }
@@ -96,7 +95,7 @@ impl RunningCommand {
         self.exit.of_group().await;
     }
 
-    /// Returns a message for the model if it was ended because it took too much memory.
+    /// Returns a message for the model if the command was ended because it used too much memory.
     pub fn exceeded_memory(&self) -> Option<String> {
         let limit = self.exceeded.get()?;
         Some(format!(
@@ -105,18 +104,18 @@ impl RunningCommand {
         ))
     }
 
-    /// Returns the processes left in the group, the command itself not counted.
+    /// Returns the processes that are left in the group, without the command itself.
     pub fn left_behind(&self) -> Vec<i32> {
         if test_group(self.group) { table::members(self.group) } else { Vec::new() }
     }
 }
 
-/// Output of a command. When it is dropped it is read all the same: what runs on in the background
-/// would else end when it next writes a line.
+/// Output of a command. After a drop, a task goes on reading and discards the bytes: a process that is left running in
+/// the background would otherwise be killed when it next writes to the closed pipe.
 pub struct CommandOutput(Option<pipe::Receiver>);
 
 impl CommandOutput {
-    /// Reads the bytes that there are; 0 at the end.
+    /// Reads the bytes that are available, and waits if there are none. Returns 0 at the end of the output.
     pub async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut self.0 {
             Some(output) => output.read(buffer).await,
@@ -127,7 +126,7 @@ impl CommandOutput {
 
 impl Drop for CommandOutput {
     fn drop(&mut self) {
-        // Without a runtime nothing is left running either.
+        // Without a runtime, no command is left running either.
         if let (Some(mut output), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
             runtime.spawn(async move {
                 let _ = tokio::io::copy(&mut output, &mut tokio::io::sink()).await;
@@ -136,20 +135,20 @@ impl Drop for CommandOutput {
     }
 }
 
-/// A program to talk to for as long as it lives, over standard input and output.
+/// A program that the agent starts and talks to over standard input and output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// A path, or a name that is looked for in `PATH`.
+    /// Path of the program, or a name that is looked for in `PATH`.
     pub command: String,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<String>,
-    /// Variables put into its environment, which otherwise is that of every command.
+    /// Environment variables of the program, in addition to those of every command.
     pub env: Vec<(String, String)>,
     /// Working directory; absolute.
     pub directory: PathBuf,
 }
 
-/// A program that runs. It is ended, with all that it started, when this is dropped.
+/// A running program. The program, and all processes that it started, are ended when this value is dropped.
 pub struct RunningProgram {
     /// Standard input.
     pub input: ChildStdin,
@@ -157,11 +156,11 @@ pub struct RunningProgram {
     pub output: ChildStdout,
     /// Standard error.
     pub errors: ChildStderr,
-    /// Its end.
+    /// Handle to the program's end.
     pub life: Life,
 }
 
-/// Tells when a program has ended, and ends it when dropped.
+/// Handle that says when a program has ended, and that ends the program when it is dropped.
 pub struct Life {
     /// End of the program itself.
     pub exit: Exit,
@@ -169,7 +168,7 @@ pub struct Life {
 }
 
 impl Life {
-    /// Ends the program, with all that it started, and waits until that has ended.
+    /// Ends the program and all processes that it started, and waits until they have ended.
     pub async fn end(self) {
         let Self { mut exit, end_on_drop } = self;
         drop(end_on_drop);
@@ -178,13 +177,13 @@ impl Life {
 }
 
 impl Terminals {
-    /// Starts nothing yet. Every variable that `environment` lets through reaches every command.
+    /// Returns a starter of commands. Each command gets every environment variable that `environment` lets through.
     pub fn new(supervisor: &Arc<Supervisor>, environment: EnvironmentFilter) -> Arc<Self> {
         Arc::new(Self { supervisor: Arc::clone(supervisor), environment })
     }
 
-    /// Starts `bash -c command` (`sh` where there is no bash) with these environment variables
-    /// besides, without standard input; in the sandbox, if there is a confinement.
+    /// Starts `bash -c command` (`sh` where there is no bash), without standard input and with these additional
+    /// environment variables. The command runs in the sandbox if there is a confinement.
     pub fn start(
         &self,
         command: &str,
@@ -197,7 +196,8 @@ impl Terminals {
         shell.envs(variables.iter().map(|(name, value)| (name, value)));
         shell.stdout(writer.try_clone()?).stderr(writer);
         let Spawned { group, exit, end, .. } = self.supervisor.spawn(&mut shell, COMMAND_GRACE)?;
-        // The shell holds the ends of the pipe, and so would `shell`: output would never end.
+        // `shell` holds the write ends of the pipe, and is dropped so that the output ends when the last process has
+        // closed them.
         drop(shell);
         let exceeded = Arc::<OnceLock<_>>::default();
         if let Some(confinement) = confinement {
@@ -224,7 +224,7 @@ impl Terminals {
         })
     }
 
-    /// Starts a program to talk to; in the sandbox, if there is a confinement.
+    /// Starts a program that the agent talks to. The program runs in the sandbox if there is a confinement.
     pub fn serve(
         &self,
         program: &Program,
@@ -242,7 +242,7 @@ impl Terminals {
         command.current_dir(&program.directory);
         self.set_environment(&mut command);
         command.envs(confinement.map(Confinement::network_variables).into_iter().flatten());
-        // What the user puts in is meant for it, secret or not.
+        // Variables that the user has set for this program are passed on even if they hold secrets.
         command.envs(variables.into_iter().map(|(name, value)| (name, value)));
         command.env("GEMINI_CLI", "1");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -255,26 +255,26 @@ impl Terminals {
         Ok(RunningProgram { input, output, errors, life })
     }
 
-    /// Waits until something can be started: while others may take this process's sessions over, nothing can.
+    /// Waits until commands may be started. They may not while other nodes may take over the sessions of this process.
     pub async fn may_start(&self) {
         self.supervisor.may_start().await;
     }
 
-    /// Finds out where programs are, if that is not known: to be waited for before one is started.
-    /// Takes a bounded time, and only once; mostly none at all.
+    /// Asks the user's login shell for `PATH` if this process was started without the user's. To be awaited before a
+    /// program is started. Takes a bounded time and happens only once; mostly it is not needed at all.
     pub async fn find_programs(&self) {
         if login_shell::has_bare_path() {
             self.ask_login_shell().await;
         }
     }
 
-    /// Returns whether there is a login shell with variables that this process may lack.
+    /// Returns whether there is a login shell that may have variables which this process lacks.
     pub fn has_login_shell(&self) -> bool {
         login_shell::login_shell().is_some()
     }
 
-    /// Returns the values that the supervisor's [`login_variables`](Supervisor::of_agent) have in the
-    /// user's login shell. Takes a bounded time, and only once.
+    /// Asks the user's login shell for the variables that were given to [`Supervisor::of_agent`]. Returns the values of
+    /// those that are set. Takes a bounded time, and asks only once.
     pub async fn login_variables(&self) -> HashMap<String, String> {
         self.ask_login_shell().await.map(|login| login.values.clone()).unwrap_or_default()
     }
@@ -293,30 +293,30 @@ impl Terminals {
         login_shell::read(&written.ok()?, &self.supervisor.login_shell.names)
     }
 
-    /// Returns the first bytes that a shell writes which is asked for its variables.
+    /// Starts a login shell that prints its variables, and returns the first bytes of its output.
     async fn output_of(&self, shell: &Path) -> io::Result<Vec<u8>> {
         let RunningProgram { input, output, mut errors, life: _ended_when_dropped } = self.serve(
             &Program {
                 command: shell.display().to_string(),
                 args: login_shell::arguments(&self.supervisor.login_shell.names),
-                // People's files start things that a terminal is for.
+                // The start-up files of a shell may start programs that need a real terminal; `dumb` says that there is
+                // none.
                 env: vec![("TERM".to_owned(), "dumb".to_owned())],
                 directory: PathBuf::from("/"),
             },
             None,
         )?;
         drop(input);
-        // Nobody reads what it complains about, and it must not wait for that.
+        // Standard error is read and discarded, as the shell would otherwise wait when the pipe is full.
         tokio::spawn(async move { tokio::io::copy(&mut errors, &mut tokio::io::sink()).await });
         let mut written = Vec::new();
         output.take(login_shell::MOST).read_to_end(&mut written).await?;
         Ok(written)
     }
 
-    /// Returns the environment that commands are started with, as far as it is known now: see
-    /// [`Self::find_programs`].
+    /// Returns the environment with which commands are started, as far as it is known now: see [`Self::find_programs`].
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
-        // Nothing can go wrong without a sandbox.
+        // Building the command cannot fail without a sandbox.
         let Ok(mut command) = self.shell("", Path::new("/"), None) else { return Vec::new() };
         command.env(MARK, "");
         let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
@@ -347,15 +347,17 @@ impl Terminals {
         };
         shell.current_dir(directory).stdin(Stdio::null());
         shell.envs(COMMAND_VARIABLES);
-        // The policy has judged where a `cd` leads; this would lead it elsewhere.
+        // `CDPATH` is removed because the policy has judged where a `cd` leads without it.
         shell.env_remove("CDPATH");
         self.set_environment(&mut shell);
-        // One of the agent's own may be hidden, as it has a password in it.
+        // The proxy variables are set again: the filter may have removed them, because the agent's own variables of
+        // these names may contain a password.
         shell.envs(confinement.into_iter().flat_map(Confinement::network_variables));
         Ok(shell)
     }
 
-    /// Sets this process's own environment, without secrets, and with the `PATH` that the user has.
+    /// Gives a command this process's environment without the hidden variables, and with the user's `PATH` if the login
+    /// shell was asked for it.
     fn set_environment(&self, command: &mut Command) {
         let login = self.supervisor.login_shell.answer.get().and_then(Option::as_ref);
         if let Some(path) = login.and_then(|login| login.path.as_ref()) {

@@ -1,4 +1,4 @@
-//! A file's bytes as text, and text as the bytes of a file that had this encoding.
+//! Conversion of a file's bytes to text, and of text back to bytes of the same encoding.
 
 mod endings;
 
@@ -10,13 +10,13 @@ use encoding_rs::{EncoderResult, Encoding, UTF_16BE, UTF_16LE};
 
 pub use self::endings::{TextEdit, like, normalise, splice};
 
-/// Number of bytes of a file to look at to tell text from the rest.
+/// Number of bytes of a file that are examined to distinguish text from binary content.
 const SNIFFED: usize = 8192;
 
 /// Text of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileText {
-    /// Without the byte order mark, with the line endings of the file.
+    /// Text without the byte order mark, with the line endings of the file.
     pub text: String,
     /// Format of the file.
     pub format: TextFormat,
@@ -28,13 +28,12 @@ pub struct TextFormat {
     charset: Charset,
     /// `true` if the file begins with a byte order mark.
     bom: bool,
-    /// `true` if the text encodes to the very bytes it was decoded from. If not, the text is good
-    /// for reading only.
+    /// `true` if the text encodes to the very bytes from which it was decoded. Otherwise the text may only be read.
     pub lossless: bool,
 }
 
 impl Default for TextFormat {
-    /// Of new files.
+    /// Returns the format of new files.
     fn default() -> Self {
         Self { charset: Charset::Utf8, bom: false, lossless: true }
     }
@@ -56,7 +55,7 @@ enum Charset {
     Other(&'static Encoding),
 }
 
-/// The byte order marks. UTF-32 first: one of its marks begins like one of UTF-16.
+/// Byte order marks. UTF-32 comes first, as one of its marks begins like one of UTF-16.
 const MARKS: [(Charset, &[u8]); 5] = [
     (Charset::Utf32Le, &[0xFF, 0xFE, 0, 0]),
     (Charset::Utf32Be, &[0, 0, 0xFE, 0xFF]),
@@ -65,11 +64,11 @@ const MARKS: [(Charset, &[u8]); 5] = [
     (Charset::Utf8, &[0xEF, 0xBB, 0xBF]),
 ];
 
-/// Text that has no place in an encoding.
+/// Error for a character that an encoding does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unencodable {
     character: char,
-    /// From 1.
+    /// Line of the character, from 1.
     line: usize,
     charset: &'static str,
 }
@@ -86,7 +85,7 @@ impl fmt::Display for Unencodable {
     }
 }
 
-/// Reads bytes as text, leniently; `None` if they are not text.
+/// Decodes bytes as text, replacing damaged parts. `None` if the bytes are not text.
 pub fn decode(bytes: &[u8]) -> Option<FileText> {
     let mark = MARKS.iter().find(|(_, mark)| bytes.starts_with(mark));
     let (charset, rest) = match mark {
@@ -103,19 +102,19 @@ pub fn decode(bytes: &[u8]) -> Option<FileText> {
     Some(FileText { text, format: TextFormat { charset, bom: mark.is_some(), lossless } })
 }
 
-/// The bytes of a file of this format that says `text`.
+/// Returns the bytes of a file of this format with this text.
 pub fn encode(text: &str, format: &TextFormat) -> Result<Vec<u8>, Unencodable> {
     let TextFormat { charset, bom, .. } = format;
     if !bom {
         return charset.encode(text);
     }
     let mark = MARKS.iter().find(|(marked, _)| marked == charset).map_or(&[][..], |(_, mark)| mark);
-    // A text that brings its own mark must not have two.
+    // A mark at the beginning of the text is removed, so that the file does not have two.
     let bytes = charset.encode(text.strip_prefix('\u{FEFF}').unwrap_or(text))?;
     Ok([mark, &bytes].concat())
 }
 
-/// The charset of bytes without a mark; `None` if they are not text.
+/// Guesses the charset of bytes without a mark; `None` if they are not text.
 fn guess(bytes: &[u8]) -> Option<Charset> {
     if has_nul(bytes) {
         return None;
@@ -138,7 +137,7 @@ fn has_nul(bytes: &[u8]) -> bool {
     memchr::memchr(0, &bytes[..bytes.len().min(SNIFFED)]).is_some()
 }
 
-/// Returns whether bytes are UTF-8, or so much like it that only a few of them can be damaged.
+/// Returns whether bytes are UTF-8, or contain more valid characters outside ASCII than damaged places.
 fn mostly_utf8(bytes: &[u8]) -> bool {
     if std::str::from_utf8(bytes).is_ok() {
         return true;
@@ -210,7 +209,7 @@ fn encode_other(text: &str, encoding: &'static Encoding) -> Result<Vec<u8>, Unen
             }
         }
     }
-    // Some encoders put a look-alike in place of what they lack.
+    // Some encoders replace a character that they lack by a similar one, so the result is decoded and compared.
     let (again, _) = encoding.decode_without_bom_handling(&bytes);
     let differs = text.char_indices().zip(again.chars()).find(|((_, c), again)| c != again);
     match differs {

@@ -1,4 +1,4 @@
-//! A tool: its name and schema, and the reading of a call's arguments.
+//! Tools: their names and schemas, and the parsing of a call's arguments.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -14,36 +14,36 @@ pub trait Tool: Send + Sync {
     /// Returns the name, the schema and the kind of the tool.
     fn spec(&self) -> ToolSpec;
 
-    /// Returns what every call of it would touch, if that is known before there is one: so it is of
-    /// tools of MCP servers.
+    /// Returns the access that every call of the tool needs, if that is known without a call, as for tools of MCP
+    /// servers.
     fn access(&self) -> Option<Access> {
         None
     }
 
-    /// Returns whether there is what it needs. Asked anew whenever models are told of the tools.
+    /// Returns whether the tool can be used at the moment. Called each time when a model is told of the tools.
     fn is_offered(&self) -> bool {
         true
     }
 
-    /// Reads the arguments and says what would happen. Changes nothing.
+    /// Parses the arguments and describes the effects of the call. Changes nothing.
     ///
-    /// An error here means that the arguments make no sense; a call that makes sense and cannot
-    /// be done is an [`Invocation::failing`], which can be shown.
+    /// An error means that the arguments make no sense. A call that makes sense but cannot be done is an
+    /// [`Invocation::failing`], which can be shown to people.
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError>;
 }
 
 /// Name, schema and kind of a tool.
 #[derive(Debug, Clone)]
 pub struct ToolSpec {
-    /// Name by which the model calls it.
+    /// Name by which the model calls the tool.
     pub name: String,
     /// Older names that models still use.
     pub aliases: &'static [&'static str],
-    /// For the model: when to call it, and what comes of it.
+    /// Description for the model: when to call the tool, and what it returns.
     pub description: String,
-    /// JSON Schema of its arguments, an object.
+    /// JSON Schema of the arguments, an object.
     pub parameters: Value,
-    /// Kind of thing that it does.
+    /// Kind of the tool.
     pub kind: ToolKind,
 }
 
@@ -54,7 +54,7 @@ impl ToolSpec {
     }
 }
 
-/// Kind of thing that a tool does.
+/// Kind of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToolKind {
     /// Reads files.
@@ -78,7 +78,7 @@ pub enum ToolKind {
 }
 
 impl ToolKind {
-    /// Returns whether it leaves everything as it is, so that several may run at once.
+    /// Returns whether tools of this kind only read, so that several may run at once.
     pub fn only_reads(self) -> bool {
         matches!(self, Self::Read | Self::List | Self::Find | Self::Search)
     }

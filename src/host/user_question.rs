@@ -1,35 +1,34 @@
-//! Questions to the user that come up while a call runs.
+//! Questions to the user that arise while a call runs.
 
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-/// A question that another agent asks while a call runs: it wants to use a tool where it runs.
+/// A question that another agent asks while a call runs: the agent wants to use a tool on its own machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserQuestion {
     /// The agent's name in the settings.
     pub agent: String,
     /// Name of the tool that the agent would use.
     pub tool: String,
-    /// One line for people.
+    /// Summary for people, on one line.
     pub label: String,
     /// The agent's question, for people.
     pub description: String,
-    /// `true` if the agent says that this may do harm.
+    /// `true` if the agent says that the action may do harm.
     pub danger: bool,
 }
 
 /// Answer of the user, or of the policy in place of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UserAnswer {
-    /// Yes.
+    /// The action is allowed.
     Allowed,
-    /// No; and why, if that was said.
+    /// The action is rejected; the reason, if one was given.
     Rejected(Option<String>),
-    /// The turn or the call has ended first.
+    /// The turn or the call ended before there was an answer.
     Withdrawn,
 }
 
-/// Asks the user, if the policy does not know the answer. The question is withdrawn when the future is
-/// dropped.
+/// Callback that asks the user, if the policy does not decide. Dropping the future withdraws the question.
 pub type AskUser = Arc<dyn Fn(UserQuestion) -> BoxFuture<'static, UserAnswer> + Send + Sync>;

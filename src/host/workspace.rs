@@ -1,4 +1,5 @@
-//! Paths that stay inside: every path from a model or a peer goes through here first.
+//! The workspace: it checks that paths stay inside the directories that tools may touch. Every path from a model or a
+//! peer goes through it first.
 
 mod ignores;
 mod outside;
@@ -24,46 +25,46 @@ use super::output::ToolError;
 use super::root::{Metadata, Root, RootedPath, is_moved};
 use super::secrets::Secrets;
 
-/// Bytes of a path at most; as many as Linux takes.
+/// Maximum length of a path, in bytes: the limit of Linux.
 const MAX_PATH: usize = 4096;
 
-/// Symbolic links that are followed in one path, at most; as many as Linux does.
+/// Maximum number of symbolic links that are followed in one path: the limit of Linux.
 const MAX_LINKS: usize = 40;
 
-/// Kind of the error of a path that leads out of the workspace.
+/// Kind of the error for a path that leads out of the workspace.
 pub const OUTSIDE: &str = "path_not_in_workspace";
 
-/// Directories whose place the session's own one takes in the sandbox.
+/// Directories in whose place commands in the sandbox see the session's own directory for temporary files.
 const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
 
-/// The directories that tools may touch.
+/// Directories that tools may touch.
 #[derive(Debug)]
 pub struct Workspace {
-    /// Real paths; the first is where relative paths begin.
+    /// Real paths of the roots. Relative paths begin at the first.
     roots: Vec<PathBuf>,
-    /// The same, opened when the session began.
+    /// The roots, opened when the session began.
     opened: Vec<Arc<Root>>,
     filtering: IgnoreSettings,
     secrets: Secrets,
-    /// The directory that the session's commands know as `/tmp`, if that is their own.
+    /// The directory that the session's commands see as `/tmp`, if it is not the machine's.
     temporary: OnceLock<Arc<Root>>,
-    /// The files outside, as they were when one was last asked for.
+    /// Rules for files outside the workspace, as of the last request for such a file.
     outside: RwLock<Option<Arc<FilesOutside>>>,
-    /// Permits to read some of these.
+    /// Permits of running calls to read files outside the workspace.
     permits: ReadPermits,
 }
 
-/// A path that is to be read.
+/// A resolved path that is to be read.
 pub struct PathToRead {
     /// Real path.
     pub real: PathBuf,
-    /// `true` if a person has to agree.
+    /// `true` if a person has to agree first.
     pub is_asked: bool,
 }
 
 impl Workspace {
-    /// `root` and `more` must be directories. They are opened once: whatever their names lead to later, the tools
-    /// work in these.
+    /// Opens a workspace with the directories `root` and `more`. They are opened once, so tools keep working in them
+    /// even if their paths lead elsewhere later.
     pub fn new(root: &Path, more: &[PathBuf]) -> io::Result<Self> {
         let open = |dir: &Path| {
             Root::open(dir)
@@ -79,7 +80,7 @@ impl Workspace {
         Ok(Self::of(opened))
     }
 
-    /// A workspace of directories that are open; the first is where relative paths begin.
+    /// Returns a workspace of open directories. Relative paths begin at the first.
     fn of(opened: Vec<Root>) -> Self {
         let roots = opened.iter().map(|root| root.path().to_owned()).collect();
         let opened = opened.into_iter().map(Arc::new).collect();
@@ -87,8 +88,8 @@ impl Workspace {
         Self { roots, opened, filtering, secrets, temporary, outside, permits }
     }
 
-    /// Returns a workspace of a directory that a peer names: one of the roots, or one below. It is the directory that
-    /// was checked, whatever its name leads to later.
+    /// Returns a workspace of one directory, named by a peer, which must be a root or below one. The workspace uses the
+    /// directory that was checked, even if its path leads elsewhere later.
     pub fn narrowed(&self, directory: &Path) -> Result<Self, String> {
         let real = self.holds(directory)?;
         let opened = self.rooted(&real).and_then(|place| place.open_root());
@@ -96,51 +97,51 @@ impl Workspace {
         Ok(Self::of(vec![opened]))
     }
 
-    /// The same directories, with other ignore files.
+    /// Replaces the settings of ignore files.
     #[must_use]
     pub fn filtered(self, filtering: IgnoreSettings) -> Self {
         Self { filtering, ..self }
     }
 
-    /// The same directories, where other files are secret.
+    /// Replaces the rules for secret files.
     #[must_use]
     pub fn with_secrets(self, secrets: Secrets) -> Self {
         Self { secrets, ..self }
     }
 
-    /// The files that are found by nobody who searches, and read only when a person says so.
+    /// Returns the rules for secret files: searches leave them out, and they are read only if a person agrees.
     pub fn secrets(&self) -> &Secrets {
         &self.secrets
     }
 
-    /// Returns the directory in which relative paths begin.
+    /// Returns the root at which relative paths begin.
     pub fn root(&self) -> &Path {
         &self.roots[0]
     }
 
-    /// Returns all directories, as real paths.
+    /// Returns all roots, as real paths.
     pub fn roots(&self) -> &[PathBuf] {
         &self.roots
     }
 
-    /// The roots without those that lie in another: walking these meets everything once.
+    /// Returns the roots that lie in no other root: a walk through them meets every file once.
     pub fn trees(&self) -> impl Iterator<Item = &PathBuf> {
         let nested =
             |dir: &PathBuf| self.roots.iter().any(|root| root != dir && dir.starts_with(root));
         self.roots.iter().filter(move |dir| !nested(dir))
     }
 
-    /// The real path that `path` (absolute, or relative to the root) leads to, if that is inside.
-    /// It need not exist. Everything on the way, symbolic links included, counts.
+    /// Returns the real path that `path` (absolute, or relative to the first root) leads to, if it is inside. The file
+    /// need not exist. Every component counts, symbolic links included.
     pub fn resolve(&self, path: &str) -> Result<PathBuf, ToolError> {
         let asked = self.asked(path)?;
         let real = real_path(&asked).map_err(|err| not_looked_up(&asked, &err))?;
         if self.contains(&real) { Ok(real) } else { Err(self.outside(&asked, &real)) }
     }
 
-    /// The same for a path that is only read: it may be one in the session's own `/tmp`, where links lead
-    /// as the session's commands see them, or one outside that is read, with a question or without. What links lead to
-    /// elsewhere is judged like any other path.
+    /// Resolves a path that is only read. Unlike with [`Self::resolve`], the path may also lie in the session's own
+    /// `/tmp`, where links lead to the places that the session's commands see, or outside the workspace, if the file
+    /// may be read with or without a question. Targets of links elsewhere are judged like any other path.
     pub(super) fn resolve_to_read(&self, path: &str) -> Result<PathToRead, ToolError> {
         let asked = self.asked(path)?;
         let own = self.in_temporary(&asked);
@@ -163,17 +164,18 @@ impl Workspace {
         }
     }
 
-    /// Returns a file or directory outside, by its real path, as a person is asked about it.
+    /// Returns the question to ask about a file or directory outside, given by its real path.
     pub fn asked_about(&self, real: &Path, is_directory: bool) -> Option<OutsideFile> {
         Some(self.files_outside()?.asked(real, is_directory))
     }
 
-    /// Permits that these files outside, real paths, and what is below them, are read until the permit is dropped.
+    /// Permits reading these files outside, given by their real paths, and all files below them, until the permit is
+    /// dropped.
     pub fn permit(&self, paths: Vec<PathBuf>) -> ReadPermit {
         self.permits.permit(paths)
     }
 
-    /// Takes note of the files outside.
+    /// Sets the rules for files outside the workspace.
     pub(super) fn set_files_outside(&self, files: FilesOutside) {
         *self.outside.write() = Some(Arc::new(files));
     }
@@ -182,22 +184,22 @@ impl Workspace {
         self.outside.read().clone()
     }
 
-    /// Takes note of the directory that the session's commands know as `/tmp`.
+    /// Sets the directory that the session's commands see as `/tmp`. Only the first call has an effect.
     pub(super) fn set_temporary(&self, directory: Root) {
         self.secrets.except(directory.path());
         let _ = self.temporary.set(Arc::new(directory));
     }
 
-    /// Returns whether a path may be one in the session's own `/tmp`.
+    /// Returns whether a path may lie in the session's own `/tmp`.
     pub(super) fn may_be_temporary(path: &str) -> bool {
         TEMPORARY.iter().any(|temporary| Path::new(path).starts_with(temporary))
     }
 
-    /// Returns the place of a path of the session's own `/tmp`.
+    /// Returns the real path of a path as named by commands, if it lies in the session's own `/tmp`.
     fn in_temporary(&self, path: &Path) -> Option<PathBuf> {
         let directory = self.temporary_path()?;
         let goes_up = path.components().any(|part| part == Component::ParentDir);
-        // Commands see the workspace where it is, be it below `/tmp`.
+        // Commands see the workspace at its real path, even if that is below `/tmp`.
         if goes_up || self.contains(path) {
             return None;
         }
@@ -216,7 +218,7 @@ impl Workspace {
         self.temporary_path().is_some_and(|directory| real.starts_with(directory))
     }
 
-    /// Returns a real path as the session's commands name it.
+    /// Returns a real path as the session's commands name it: below `/tmp` if it is in the session's own `/tmp`.
     pub fn shown(&self, real: &Path) -> PathBuf {
         let inside = self.temporary_path();
         let inside = inside.and_then(|directory| real.strip_prefix(directory).ok());
@@ -227,7 +229,7 @@ impl Workspace {
         }
     }
 
-    /// Returns a path as it was asked for, absolute.
+    /// Returns a path as an absolute one, with the first root put before a relative path. Links are not followed.
     fn asked(&self, path: &str) -> Result<PathBuf, ToolError> {
         if path.contains('\0') {
             return Err(ToolError::new("invalid_path", format!("{path:?} has a NUL byte in it")));
@@ -250,7 +252,7 @@ impl Workspace {
         )
     }
 
-    /// Checks that a directory that a peer names is one of the roots, or below one. Returns its real path.
+    /// Checks that a directory, named by a peer, is a root or below one. Returns its real path.
     pub fn holds(&self, directory: &Path) -> Result<PathBuf, String> {
         let shown = directory.display();
         let real = fs::canonicalize(directory).map_err(|err| format!("{shown}: {err}"))?;
@@ -261,10 +263,11 @@ impl Workspace {
         Err(format!("{shown} is not a directory in {}", roots.join(", ")))
     }
 
-    /// Returns the place of a real path below the descriptor of its root, or of the session's own `/tmp`.
+    /// Returns a real path, to be opened below the descriptor of its root, of the session's own `/tmp`, or of `/` for
+    /// files outside that may be read.
     pub fn rooted(&self, real: &Path) -> io::Result<RootedPath> {
         let all = self.opened.iter().chain(self.temporary.get());
-        // Where one root lies in another, the innermost counts.
+        // If one root lies in another, the inner one is used.
         let root = all.filter(|root| real.starts_with(root.path()));
         let root = root.max_by_key(|root| root.path().as_os_str().len());
         if let Some(root) = root {
@@ -274,15 +277,14 @@ impl Workspace {
         outside.ok_or_else(|| io::Error::other("it is outside the workspace"))
     }
 
-    /// Checks that the path of a directory, a real one, still leads to it: whatever uses the path next must not end up
-    /// elsewhere.
+    /// Checks that the real path of a directory still leads to it, for a caller that has to use the path itself.
     pub fn check_in_place(&self, directory: &Path) -> Result<(), ToolError> {
         let opened = self.rooted(directory).and_then(|place| place.open_root());
         if opened.is_ok_and(|root| root.is_in_place()) { Ok(()) } else { Err(moved(directory)) }
     }
 
-    /// Returns facts about the file at a path that has at most one link in it, at its end: about the link's target,
-    /// if that is inside.
+    /// Returns the metadata of the file at a path that may be a link itself, but has no link before its end. For a
+    /// link, returns the metadata of its target, if that is inside.
     pub fn metadata(&self, path: &Path) -> io::Result<Metadata> {
         match self.rooted(path)?.metadata() {
             Err(error) if is_moved(&error) => {
@@ -293,13 +295,12 @@ impl Workspace {
         }
     }
 
-    /// Returns whether a real path is inside.
+    /// Returns whether a real path is in a root.
     pub fn contains(&self, real: &Path) -> bool {
         contains(&self.roots, real)
     }
 
-    /// A path as people are shown it: relative to the first root (`.` for itself), absolute in
-    /// the others.
+    /// Returns a path for people: relative to the first root (`.` for the root itself), absolute in the other roots.
     pub fn relative(&self, real: &Path) -> String {
         match real.strip_prefix(self.root()) {
             Ok(path) if path.as_os_str().is_empty() => ".".to_owned(),
@@ -308,13 +309,14 @@ impl Workspace {
         }
     }
 
-    /// Walks below `dir` (a real path), skipping what is ignored, `.git`, directories of secrets
-    /// (unless `dir` is one), and links that lead elsewhere. Other links are met, and not followed.
+    /// Walks through the files below `dir` (a real path). The walk leaves out ignored files, `.git`, directories of
+    /// secrets (unless `dir` is one), and links that lead out of the workspace. It yields other links, and does not
+    /// follow them.
     pub fn walk(&self, dir: &Path, respect: Respect) -> Walk {
         self.walk_where(dir, respect, |_| true)
     }
 
-    /// The same, and also skips what `keep` says no to: a file, or all of a directory.
+    /// Walks as [`Self::walk`] does, and also leaves out each file or whole directory for which `keep` returns `false`.
     pub fn walk_where(
         &self,
         dir: &Path,
@@ -340,7 +342,7 @@ impl Workspace {
         })
     }
 
-    /// Returns the target of a symbolic link, if that exists and is inside.
+    /// Returns the target of a symbolic link, if it exists and is inside.
     pub fn link_target(&self, link: &Path) -> Option<PathBuf> {
         link_target(&self.roots, self.temporary_path(), link)
     }
@@ -350,14 +352,14 @@ impl Workspace {
         existing(path, self.temporary_path())
     }
 
-    /// The rules for what is below `dir`: for many paths, better than [`Self::ignored_by`].
+    /// Returns the ignore rules for paths below `dir`: for many paths, faster than [`Self::ignored_by`].
     pub fn ignores(&self, dir: &Path, respect: Respect) -> Ignores {
         let mut roots: Vec<_> = self.roots.iter().filter(|root| dir.starts_with(root)).collect();
         roots.sort_by_key(|root| root.as_os_str().len());
         let mut roots = roots.into_iter();
         let new = |root| Ignores::new(root, respect, &self.filtering);
         let mut ignores = new(roots.next().map_or(dir, PathBuf::as_path));
-        // A root inside another was asked for by name: it is not ignored itself.
+        // A root inside another was named by the user, so the outer rules do not hide it.
         for nested in roots {
             if ignores.cover(nested, true).is_some() {
                 ignores = new(nested);
@@ -366,7 +368,7 @@ impl Workspace {
         ignores
     }
 
-    /// The ignore file that covers a real path inside the workspace.
+    /// Returns the name of the ignore file that covers a real path inside the workspace.
     pub fn ignored_by(&self, real: &Path, respect: Respect) -> Option<&'static str> {
         self.ignores(real, respect).cover(real, real.is_dir())
     }
@@ -380,14 +382,15 @@ fn contains(roots: &[PathBuf], real: &Path) -> bool {
     roots.iter().any(|root| real.starts_with(root))
 }
 
-/// `temporary`: the path of the session's own `/tmp`.
+/// Returns the real path of a link's target, if it exists and is in a root. `temporary`: the path of the session's own
+/// `/tmp`.
 fn link_target(roots: &[PathBuf], temporary: Option<&Path>, link: &Path) -> Option<PathBuf> {
     existing(link, temporary).ok().filter(|real| contains(roots, real))
 }
 
 fn existing(path: &Path, temporary: Option<&Path>) -> io::Result<PathBuf> {
     match temporary.filter(|temporary| path.starts_with(temporary)) {
-        // Where it is in memory, no path of this process leads there that the system would find again.
+        // If `/tmp` is in memory, its path is that of a descriptor in `/proc`, which `canonicalize` cannot resolve.
         Some(_) => {
             let real = real_path_with(path, temporary, |target| target)?;
             real.symlink_metadata().map(|_| real)
@@ -396,22 +399,23 @@ fn existing(path: &Path, temporary: Option<&Path>) -> io::Result<PathBuf> {
     }
 }
 
-/// A path's component, looked up.
+/// Result of the look-up of one component of a path.
 pub(super) enum ComponentKind {
-    /// A symbolic link, and its target.
+    /// A symbolic link; its target.
     Link(PathBuf),
-    /// Anything else that exists.
+    /// A file or directory.
     Present,
     Missing,
 }
 
-/// Returns where an absolute path leads, whether or not it exists: links on the way are followed,
-/// and what follows the deepest part that exists must be plain names.
+/// Returns the real path of an absolute path, whether or not it exists. Links on the way are followed. Below the
+/// deepest component that exists, only plain names are allowed.
 fn real_path(path: &Path) -> io::Result<PathBuf> {
     real_path_with(path, None, |target| target)
 }
 
-/// The same where the targets of links have another place, and where the path of a directory is taken for real.
+/// Resolves a path as `real_path` does. `known`: path of a directory that counts as real without a look-up, as do the
+/// directories above it. `place` maps the target of each link to another path.
 fn real_path_with(
     path: &Path,
     known: Option<&Path>,
@@ -428,13 +432,13 @@ fn real_path_with(
     })
 }
 
-/// Resolves an absolute path component by component, so that each is looked up once.
+/// Resolves an absolute path component by component, with one look-up for each.
 pub(super) fn walk(
     path: &Path,
     mut look_up: impl FnMut(&Path) -> io::Result<ComponentKind>,
 ) -> io::Result<PathBuf> {
     let mut real = PathBuf::from("/");
-    // The components still to come, the next one last.
+    // Components that are still to be resolved, the next one last.
     let mut ahead = reversed(path);
     let mut links = 0;
     let mut is_missing = false;
@@ -446,7 +450,7 @@ pub(super) fn walk(
                     "`..` after a directory that does not exist",
                 ));
             }
-            // A regular file has no parent to go to by `..`.
+            // `..` after a regular file is an error, as it is to the system.
             if !real.is_dir() {
                 return Err(io::ErrorKind::NotADirectory.into());
             }
@@ -460,7 +464,7 @@ pub(super) fn walk(
         match look_up(&real)? {
             ComponentKind::Present => {}
             ComponentKind::Missing => is_missing = true,
-            // A link that leads nowhere would be followed when written to.
+            // Links are followed even if their target does not exist, as a write would follow them, too.
             ComponentKind::Link(target) => {
                 links += 1;
                 if links > MAX_LINKS {
@@ -477,7 +481,7 @@ pub(super) fn walk(
     Ok(real)
 }
 
-/// Returns the names and `..` in a path, the last first.
+/// Returns the names and `..` of a path, the last first.
 fn reversed(path: &Path) -> Vec<OsString> {
     let names = path.components().rev().filter_map(|component| match component {
         Component::Normal(name) => Some(name.to_owned()),

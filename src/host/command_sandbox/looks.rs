@@ -1,5 +1,5 @@
-//! Looks at the protected files of a workspace while programs of the sandbox run on: nobody can tell then
-//! who has made a file that has come up.
+//! Comparison of the protected files of a workspace over time, while programs of the sandbox run in the background.
+//! During that time it cannot be known which program has made a new file, so people are told.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -9,47 +9,48 @@ use parking_lot::Mutex;
 
 use super::listed;
 
-/// A file as it was: another one at the same path has another number.
+/// Identity of a file: another file at the same path has another inode number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Identity {
     pub(super) device: u64,
     pub(super) number: u64,
     /// Target of a link.
     pub(super) target: Option<PathBuf>,
-    /// Device and number of what a link leads to.
+    /// Device and inode number of the file that a link leads to.
     pub(super) end: Option<(u64, u64)>,
 }
 
 impl Identity {
-    /// Returns whether both are one link, whatever it leads to.
+    /// Returns whether both are the same link, even if it leads to another file by now.
     pub(super) fn is_same_link(&self, other: &Self) -> bool {
         self.target.is_some()
             && Self { end: None, ..self.clone() } == Self { end: None, ..other.clone() }
     }
 }
 
-/// Protected files, each as it is.
+/// Protected files with their identities.
 pub(super) type ProtectedFiles = BTreeMap<PathBuf, Identity>;
 
-/// Results of the looks at one workspace.
+/// State of the comparisons of one workspace. The lock guards the files and the list of running programs.
 #[derive(Default)]
 pub(super) struct Looks(Mutex<LooksState>);
 
 #[derive(Default)]
 struct LooksState {
-    /// Files at the last look, if there was one.
+    /// Files at the last comparison, if there was one.
     last: Option<ProtectedFiles>,
-    /// Names of the programs that run on, each by its number.
+    /// Names of the registered programs that are running, by number.
     running: BTreeMap<u64, String>,
-    /// Number of programs that there have been.
+    /// Number of programs that were registered so far.
     count: u64,
-    /// Names of those that have ended since the last look.
+    /// Names of registered programs that have ended since the last comparison.
     ended: BTreeSet<String>,
-    /// `true` if processes were left at the last look that can make files.
+    /// `true` if processes that can make files were still running after the last command.
     has_left: bool,
 }
 
-/// A program that runs on while others begin and end. It has ended when this is dropped.
+/// Registration of a program that keeps running while other commands begin and end. Dropping it marks the program as
+/// ended.
 pub struct RunsOn {
     looks: Arc<Looks>,
     number: u64,
@@ -64,7 +65,7 @@ impl Drop for RunsOn {
 }
 
 impl Looks {
-    /// Takes note of a program that can make files, and runs on.
+    /// Registers a program that can make files and keeps running.
     pub(super) fn runs_on(self: &Arc<Self>, name: String) -> RunsOn {
         let mut state = self.0.lock();
         state.count += 1;
@@ -73,8 +74,8 @@ impl Looks {
         RunsOn { looks: Arc::clone(self), number }
     }
 
-    /// Compares the files with those of the last look. Returns a message for people on those that have
-    /// come up while a program could make them.
+    /// Compares the files with those of the last comparison. Returns a message for people about new files, if a program
+    /// was running that could have made them.
     pub(super) fn compare(&self, now: ProtectedFiles) -> Option<String> {
         let mut state = self.0.lock();
         let mut makers = std::mem::take(&mut state.ended);
@@ -98,19 +99,19 @@ impl Looks {
         ))
     }
 
-    /// Takes the files over as they are, and whether processes are left that can make more.
+    /// Records the files as known, and whether processes are left that can make more.
     pub(super) fn settle(&self, now: ProtectedFiles, has_left: bool) {
         let mut state = self.0.lock();
         state.last = Some(now);
         state.has_left = has_left;
     }
 
-    /// Takes note of whether processes are left that can make files.
+    /// Records whether processes are left that can make files.
     pub(super) fn set_left(&self, has_left: bool) {
         self.0.lock().has_left = has_left;
     }
 
-    /// Takes over files that the agent has made itself.
+    /// Records files that the agent itself has made as known.
     pub(super) fn accept(&self, files: impl IntoIterator<Item = (PathBuf, Identity)>) {
         if let Some(last) = &mut self.0.lock().last {
             last.extend(files);

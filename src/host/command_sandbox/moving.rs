@@ -1,5 +1,5 @@
-//! Moving files out of a workspace, from the descriptor of its root: whatever a name leads to by then, nothing outside
-//! of the workspace is moved.
+//! Moving of files out of a workspace. Paths are opened from the descriptor of the workspace's root, so that no file
+//! outside the workspace is moved even if a directory is replaced by a link meanwhile.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -20,7 +20,7 @@ use crate::root::{Entries, Parent, RootedPath, UNBLOCKED};
 pub(super) fn move_out(place: &RootedPath, to: &Path) -> io::Result<()> {
     let Parent { directory, name } = place.parent()?;
     match renameat(&directory, name, CWD, to) {
-        // On another file system nothing can be renamed into place: there it is only put aside.
+        // Files cannot be renamed to another file system, so they are copied there and removed here.
         Err(Errno::XDEV) => {
             copy(directory.as_fd(), name, to)?;
             remove(directory.as_fd(), name)
@@ -29,7 +29,7 @@ pub(super) fn move_out(place: &RootedPath, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a link.
+/// Makes a symbolic link at a place in the workspace.
 pub(super) fn link(place: &RootedPath, target: &Path) -> io::Result<()> {
     let Parent { directory, name } = place.parent()?;
     Ok(symlinkat(target, directory, name)?)
@@ -40,13 +40,13 @@ fn kind(directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<FileType> {
     Ok(FileType::from_raw_mode(found.st_mode))
 }
 
-/// Lists a directory, if it is no link.
+/// Lists a directory. A link is an error.
 fn entries(directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<Entries> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Entries::new(openat(directory, name, flags, Mode::empty())?)
 }
 
-/// Copies a file, a link or a directory. Of a pipe, a socket or a device there is nothing to copy.
+/// Copies a file, a link or a directory. Pipes, sockets and devices have no content and are left out.
 fn copy(directory: BorrowedFd<'_>, name: &OsStr, to: &Path) -> io::Result<()> {
     match kind(directory, name)? {
         FileType::Symlink => {
@@ -127,7 +127,7 @@ mod tests {
         NameList::new([row].into()).unwrap()
     });
 
-    /// Number of times that files are taken back: without the repair, some of so few are outside.
+    /// Number of rounds. If the code followed links, some of this number of rounds would move the file outside.
     const ROUNDS: usize = 3000;
 
     #[test]

@@ -1,4 +1,4 @@
-//! The protected files of a workspace: what cannot be searched for them counts as protected itself.
+//! The protected files of a workspace. A directory that cannot be searched for them counts as protected itself.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
@@ -9,16 +9,16 @@ use tandem_content::bounded;
 
 use super::walk::is_gone;
 
-/// Maximum number of protected files that are each held by themselves: each costs a command a little time.
+/// Maximum number of protected files that a profile lists one by one: each costs a command a little time.
 const MAX_HELD: usize = 500;
 
-/// Maximum number of directories that are held because of what is in them.
+/// Maximum number of directories that are made read-only as a whole in place of the files in them.
 const MAX_HELD_DIRECTORIES: usize = 200;
 
-/// Maximum number of links that one path leads through; as many as Linux follows.
+/// Maximum number of links that are followed for one path: the limit of Linux.
 const MAX_LINKS: usize = 40;
 
-/// Bytes of a file in which git says where a directory is.
+/// Maximum size of a file in which git names a directory, in bytes.
 const MAX_POINTER_BYTES: u64 = 4096;
 
 /// Result of a search.
@@ -32,16 +32,17 @@ pub(super) struct SearchResult {
     pub(super) unclear: BTreeSet<PathBuf>,
 }
 
-/// Protected files that are held in their place, each by itself or with the directory that it is in.
+/// Protected paths for a command's profile: single files, and whole directories.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct HeldFiles {
     pub(super) files: BTreeSet<PathBuf>,
-    /// Directories that hold more protected files, or may: they could not be searched.
+    /// Directories that are protected as a whole: they contain more protected files, or could not be searched.
     pub(super) unclear: BTreeSet<PathBuf>,
 }
 
 impl SearchResult {
-    /// Adds what an earlier search has found and is still there. Where it lies may not be listed any more.
+    /// Adds files that an earlier search has found and that still exist. Their directories may not be searchable any
+    /// more.
     pub(super) fn keep(&mut self, earlier: &Self) {
         let is_there =
             |path: &&PathBuf| !path.symlink_metadata().is_err_and(|error| is_gone(&error));
@@ -51,7 +52,7 @@ impl SearchResult {
         self.files.extend(kept);
     }
 
-    /// Returns few files and directories with which all protected files are held.
+    /// Returns a limited number of files and directories that together cover all protected files.
     pub(super) fn held(&self, roots: &[PathBuf]) -> HeldFiles {
         let (each, beyond) = self.files.split_at(self.files.len().min(MAX_HELD));
         let beyond = beyond.iter().filter_map(|path| path.parent().map(Path::to_owned));
@@ -59,13 +60,14 @@ impl SearchResult {
         HeldFiles { files: each.iter().cloned().collect(), unclear: gathered(unclear, roots) }
     }
 
-    /// Returns whether nobody knows what was in the directory of a file.
+    /// Returns whether a path lies in a directory that could not be searched.
     pub(super) fn is_unclear(&self, path: &Path) -> bool {
         path.ancestors().any(|above| self.unclear.contains(above))
     }
 }
 
-/// Returns few directories that all of these are in.
+/// Replaces the deepest directories by their parents until at most `MAX_HELD_DIRECTORIES` are left. Roots are never
+/// replaced.
 fn gathered(mut directories: BTreeSet<PathBuf>, roots: &[PathBuf]) -> BTreeSet<PathBuf> {
     while directories.len() > MAX_HELD_DIRECTORIES {
         let depth =
@@ -83,8 +85,8 @@ fn gathered(mut directories: BTreeSet<PathBuf>, roots: &[PathBuf]) -> BTreeSet<P
     directories
 }
 
-/// Returns what else is protected with some files: what their links lead through and to, and the directories
-/// of git that they name.
+/// Returns the files and everything that is protected with them: the links that they lead through, the targets of those
+/// links, and the git directories that a `.git` file names.
 pub(super) fn with_targets(files: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     let mut all = files.clone();
     for path in files {
@@ -98,7 +100,7 @@ pub(super) fn with_targets(files: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     all
 }
 
-/// Returns every link that a path leads through, and what it leads to at last.
+/// Returns every link that a path leads through, followed by its final target. Gives up after `MAX_LINKS` links.
 fn led_through(path: &Path) -> Vec<PathBuf> {
     let (mut found, mut at) = (Vec::new(), PathBuf::from("/"));
     let names =
@@ -130,8 +132,8 @@ fn led_through(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the directory of a repository whose `.git` is a file, as in a worktree, and the one that all
-/// worktrees share.
+/// Returns the git directory of a repository whose `.git` is a file, as in a worktree, and the common directory that
+/// all its worktrees share.
 fn git_directories(path: &Path) -> Vec<PathBuf> {
     let pointed_to = |file: &Path, prefix: &str| {
         let text = String::from_utf8(bounded::read(file, MAX_POINTER_BYTES).ok()?).ok()?;
@@ -144,7 +146,7 @@ fn git_directories(path: &Path) -> Vec<PathBuf> {
     common.into_iter().chain([directory]).collect()
 }
 
-/// Returns whether git may take a directory for one of its own.
+/// Returns whether git would accept a directory as a git directory.
 fn is_git_directory(path: &Path) -> bool {
     let has = |name: &str| path.join(name).symlink_metadata().is_ok();
     has("HEAD") && (has("objects") || has("commondir"))

@@ -1,4 +1,4 @@
-//! Files of the workspace that hold secrets: hidden from commands, but for those that git tracks.
+//! Files of the workspace that hold secrets. They are hidden from commands, unless git tracks them.
 
 mod git_index;
 mod tracked;
@@ -14,19 +14,20 @@ use tandem_sandbox::{RUN_DIRECTORIES, TEMPORARY_DIRECTORIES};
 use self::tracked::Repositories;
 use super::walk::{Candidate, is_system};
 
-/// Maximum number of files that are hidden one by one: each costs a command a little time. Of more, the
-/// directories are hidden.
+/// Maximum number of files that are hidden one by one: each costs a command a little time. In place of further files,
+/// their directories are hidden.
 const MAX_HIDDEN: usize = 500;
 
-/// The files with secrets of one workspace, found anew for every command.
+/// The files with secrets of one workspace, determined anew for every command.
 #[derive(Default)]
 pub(super) struct SecretFiles {
-    /// Repositories of the workspace as they were before the first command, which could make others.
+    /// Repositories of the workspace as they were before the first command: a command could make others.
     repositories: Mutex<Option<Repositories>>,
 }
 
 impl SecretFiles {
-    /// Returns the files and directories to hide, real paths, of what a walk has found. Blocks.
+    /// Returns the real paths of the files and directories to hide, from the results of a walk through the workspace.
+    /// Blocks.
     pub(super) fn hidden(
         &self,
         roots: &[PathBuf],
@@ -41,8 +42,8 @@ impl SecretFiles {
     }
 }
 
-/// Returns the files and directories to hide, selected from the result of a walk through directories. Files that git
-/// tracks are among them. Blocks.
+/// Returns the files and directories to hide, from the results of a walk through other directories. Files that git
+/// tracks are hidden, too. Blocks.
 pub(super) fn named(
     directories: &[PathBuf],
     candidates: Vec<Candidate>,
@@ -51,7 +52,7 @@ pub(super) fn named(
     hidden_of(directories, candidates, unsearched, &BTreeSet::new())
 }
 
-/// Returns what to hide of what a walk has found, but for files that git tracks.
+/// Returns the files and directories to hide, from the results of a walk, without the tracked files.
 fn hidden_of(
     roots: &[PathBuf],
     candidates: Vec<Candidate>,
@@ -76,7 +77,7 @@ fn hidden_of(
     hidden
 }
 
-/// Returns what of a hidden file or directory stays hidden if these are shown.
+/// Returns the parts of a hidden file or directory that stay hidden if the files of `shown` become visible.
 pub(super) fn hidden_but(path: PathBuf, shown: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     // A directory that a person has agreed to show is shown with all of its files.
     if path.ancestors().any(|above| shown.contains(above)) {
@@ -96,10 +97,11 @@ pub(super) fn hidden_but(path: PathBuf, shown: &BTreeSet<PathBuf>) -> Vec<PathBu
     }
 }
 
-/// Returns what is hidden in the place of a link: the file, wherever it is, or the directory that it leads to.
+/// Returns the path to hide in place of a link: the file or directory that it leads to, which may be outside the
+/// workspace. `None` if commands need that directory.
 fn target(link: &Path, roots: &[PathBuf]) -> Option<PathBuf> {
     let target = link.canonicalize().ok()?;
-    // A command could make a link named `.env` to `/usr`: hiding its target would leave later commands without
+    // Without this check, a command could make a link named `.env` to `/usr`, and later commands would find no
     // programs.
     let mut replaced = RUN_DIRECTORIES.iter().chain(&TEMPORARY_DIRECTORIES);
     let mut is_replaced = || replaced.any(|path| Path::new(path).starts_with(&target));
@@ -119,7 +121,7 @@ mod tests {
     use super::*;
     use crate::secrets::Secrets;
 
-    /// A workspace with these files; a name that ends with `/` is a directory.
+    /// Makes a workspace with these files. A name that ends with `/` is a directory.
     fn workspace(files: &[&str]) -> (tempfile::TempDir, PathBuf) {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap().join("work");

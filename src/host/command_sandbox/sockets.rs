@@ -1,13 +1,15 @@
-//! Sockets of programs outside that commands would see: neither a network of their own nor a read-only mount keeps
-//! commands from connecting to them.
+//! Unix sockets of programs outside the sandbox. Commands would see them, and neither a network namespace nor a
+//! read-only mount keeps a command from connecting to a socket that has a path. So such sockets are masked.
 //!
-//! In the workspace the walk finds them, whatever their paths were when they were bound. Elsewhere there are too many
-//! files to look through before each command: there the kernel's lists of bound sockets say which directories to look
-//! at. The lists of other network namespaces, the directories that programs work in and what else lies beside a socket
-//! are looked at as well, as a socket can be bound in one, by a relative path, and be renamed.
+//! In the workspace, the walk finds all sockets, whatever their paths were when they were bound. Elsewhere there are
+//! too many files to walk through before each command. There the kernel's lists of bound sockets say which directories
+//! to list. A socket can also be bound in another network namespace, by a relative path, or be renamed afterwards. So
+//! the lists of all network namespaces are read, relative names are resolved against the working directories of
+//! processes, and all sockets of a listed directory are masked.
 //!
-//! A session's own sockets keep working. A socket is the session's own if it lies where commands write, has come up
-//! since the first command that could have made it, and is on no list of the machine's own network.
+//! A session's own sockets keep working. A socket is the session's own if all of this is true: it lies where commands
+//! can write, it has come up since the first command that could have made it, and it is on no list of the machine's own
+//! network.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
@@ -22,15 +24,15 @@ use tandem_sandbox::{RUN_DIRECTORIES, TEMPORARY_DIRECTORIES};
 
 use crate::root::Entries;
 
-/// Maximum number of sockets that are masked one by one: each costs a command a little time. Of more, the directories
-/// are.
+/// Maximum number of sockets that are masked one by one: each costs a command a little time. In place of further
+/// sockets, their directories are masked.
 const MAX_MASKED: usize = 500;
 
-/// Directories in which commands see other files than those of the machine, besides those for temporary files and
-/// for services.
+/// Further directories in which commands see other files than the machine's, besides those for temporary files and for
+/// services.
 const OTHERS_REPLACED: [&str; 2] = ["/dev", "/proc"];
 
-/// A socket as it came up: another one at the same path has another number, or was made at another time.
+/// Identity of a socket: another socket at the same path has another inode number or another time of creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct SocketId {
     device: u64,
@@ -38,18 +40,18 @@ struct SocketId {
     made: Option<SystemTime>,
 }
 
-/// Files that matter to a search for sockets.
+/// Input to a search for sockets.
 pub(super) struct SocketScope<'s> {
     /// Real paths of the directories that commands may write.
     pub(super) written: &'s [&'s Path],
     /// Sockets that commands may connect to.
     pub(super) reachable: &'s [PathBuf],
-    /// `true` if commands use the machine's network: its list has their sockets, too.
+    /// `true` if commands use the machine's network; the list of that network then has the commands' own sockets, too.
     pub(super) shares_network: bool,
 }
 
 impl SocketScope<'_> {
-    /// Returns `true` if commands see the machine's files in a directory.
+    /// Returns whether commands see the machine's files in a directory.
     fn sees(&self, directory: &Path) -> bool {
         let mut replaced =
             RUN_DIRECTORIES.iter().chain(&TEMPORARY_DIRECTORIES).chain(&OTHERS_REPLACED);
@@ -57,32 +59,38 @@ impl SocketScope<'_> {
     }
 }
 
-/// The sockets that one session has seen.
+/// The sockets that one session has seen. The lock guards the record of them.
 #[derive(Default)]
 pub(super) struct ForeignSockets(Mutex<SocketsSeen>);
 
 #[derive(Default)]
 struct SocketsSeen {
-    /// `true` for the session's own.
+    /// Sockets seen so far, each with `true` if it is the session's own.
     known: HashMap<SocketId, bool>,
-    /// `true` if a command that may write has begun.
+    /// `true` once a command has begun that may write the workspace.
     has_begun: bool,
 }
 
 impl ForeignSockets {
-    /// Takes note that a command begins that can make sockets where others look for them.
+    /// Records that a command begins that can make sockets in the workspace or in another writable directory.
     pub(super) fn begin(&self) {
         self.0.lock().has_begun = true;
     }
 
-    /// Returns the sockets, and directories, to mask: real paths. `walked`: the sockets that walks through the workspace
-    /// and through what is shown of the home have found. Blocks.
+    /// Returns the real paths of sockets, and of directories with sockets, to mask. `walked`: the sockets that walks
+    /// through the workspace and through the shown parts of the home have found. Blocks.
     pub(super) fn masked(&self, walked: Vec<PathBuf>, scope: &SocketScope<'_>) -> Vec<PathBuf> {
+        // 1. Collects the sockets that the walks have found and those in the directories of all bound sockets that
+        //    commands see.
+        // 2. Leaves out sockets that settings let commands connect to, the session's own, and sockets without a
+        //    listener.
+        // 3. Replaces the sockets beyond the limit by their directories, but not by one of `written` or a directory
+        //    above it.
         let bound = BoundNames::read();
         let mut found: BTreeSet<_> = walked.into_iter().collect();
         let directories = bound.directories().into_iter().filter(|it| scope.sees(it));
         found.extend(directories.flat_map(|it| sockets_in(&it)));
-        // A directory that cannot be listed has no other sockets that are known.
+        // The names themselves are added as well: they are the only known sockets of a directory that cannot be listed.
         let is_seen = |path: &&PathBuf| path.parent().is_some_and(|it| scope.sees(it));
         found.extend(bound.machine.iter().chain(&bound.others).filter(is_seen).cloned());
         let mut seen = self.0.lock();
@@ -95,7 +103,8 @@ impl ForeignSockets {
                 && is_below_any(&path, scope.written)
                 && (scope.shares_network || !bound.machine.contains(&path));
             if !is_listened_at(&path) {
-                // A server that starts again removes the file of its last run, which it could not if the file were masked.
+                // A socket without a listener is not masked: a server that starts again removes the socket file of its
+                // last run, and could not remove a masked file.
                 seen.known.remove(&id);
             } else if !*seen.known.entry(id).or_insert(may_be_own) {
                 masked.push(path);
@@ -116,7 +125,7 @@ fn is_below_any(path: &Path, directories: &[&Path]) -> bool {
     directories.iter().any(|directory| path.starts_with(directory))
 }
 
-/// Returns the sockets in a directory; none if it cannot be listed.
+/// Returns the sockets in a directory; an empty list if the directory cannot be listed.
 fn sockets_in(directory: &Path) -> Vec<PathBuf> {
     let entries = Entries::at(directory).into_iter().flatten().flatten();
     let sockets = entries.filter(|(_, kind)| kind.is_socket());
@@ -128,8 +137,8 @@ fn socket_id(path: &Path) -> Option<SocketId> {
     Some(SocketId { device: data.dev(), number: data.ino(), made: data.created().ok() })
 }
 
-/// Returns whether a program listens at a socket. The program does not notice: a datagram socket that is connected sends
-/// nothing, and a socket of another kind refuses it.
+/// Returns whether a program listens at a socket. The test does not disturb the program: it connects a datagram socket,
+/// which sends nothing if the program's socket is one too, and is refused with another error if it is not.
 #[cfg(target_os = "linux")]
 fn is_listened_at(path: &Path) -> bool {
     use std::os::fd::AsRawFd as _;
@@ -145,30 +154,30 @@ fn is_listened_at(path: &Path) -> bool {
         let file = open(path, flags, Mode::empty())?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
-        // The path itself may be longer than the address of a socket.
+        // The socket is named through its descriptor, as its path may be longer than a socket address can be.
         let address = SocketAddrUnix::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
         connect(&socket, &address)
     };
-    // A socket that the agent may not connect to is closed to its commands, too.
+    // If the agent itself may not connect, its commands may not either, so the socket counts as having no listener.
     !matches!(connected(), Err(Errno::CONNREFUSED | Errno::NOENT | Errno::NOTDIR | Errno::ACCESS))
 }
 
-/// Other systems cannot tell.
+/// Returns `true`: other systems cannot tell.
 #[cfg(not(target_os = "linux"))]
 fn is_listened_at(_path: &Path) -> bool {
     true
 }
 
-/// Paths at which programs have bound sockets, as far as the kernel says.
+/// Paths at which programs have bound sockets, according to the kernel.
 #[derive(Default)]
 struct BoundNames {
-    /// Those in the machine's own network.
+    /// Paths of sockets in this process's own network namespace.
     machine: BTreeSet<PathBuf>,
-    /// Those in others.
+    /// Paths of sockets in other network namespaces.
     others: BTreeSet<PathBuf>,
 }
 
-/// Names of one network namespace.
+/// Names of the sockets of one network namespace, and the processes in it.
 #[derive(Default)]
 struct NamespaceNames {
     absolute: BTreeSet<PathBuf>,
@@ -184,7 +193,7 @@ impl BoundNames {
         let is_number = |name: &OsStr| name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
         let processes = processes.filter(|entry| is_number(&entry.file_name()));
         for process in processes.map(|entry| entry.path()).chain([PathBuf::from("/proc/self")]) {
-            // Processes of other users cannot be looked at.
+            // The namespaces of other users' processes cannot be read.
             let Ok(namespace) = fs::read_link(process.join("ns/net")) else { continue };
             let names = namespaces.entry(namespace).or_insert_with(|| NamespaceNames::of(&process));
             names.processes.push(process);
@@ -197,7 +206,8 @@ impl BoundNames {
         bound
     }
 
-    /// Returns the directories of the names: a socket that was renamed may still be in its own.
+    /// Returns the directories of the bound paths: a socket that was renamed may still be in the directory where it was
+    /// bound.
     fn directories(&self) -> BTreeSet<PathBuf> {
         let all = self.machine.iter().chain(&self.others);
         all.filter_map(|path| path.parent().map(Path::to_owned)).collect()
@@ -232,7 +242,8 @@ impl NamespaceNames {
     }
 }
 
-/// Returns the name in a line of the list, which follows seven columns. An abstract one begins with `@`.
+/// Returns the socket name in a line of `/proc/net/unix`, which follows seven columns; `None` for an abstract name,
+/// which begins with `@`.
 fn name(line: &[u8]) -> Option<&[u8]> {
     let mut rest = line;
     for _ in 0..7 {
@@ -248,7 +259,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory that is short enough for the address of a socket.
+    /// Makes a directory whose path is short enough for the address of a socket.
     fn directory() -> (tempfile::TempDir, PathBuf) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().canonicalize().unwrap();
@@ -279,7 +290,8 @@ mod tests {
         for name in ["a", "b", "c"] {
             fs::create_dir(root.join(name)).unwrap();
         }
-        // Sockets are masked in the order of their paths: first the 502 in `a` and `b`, then `c/0`, then `d` in the root.
+        // Sockets are masked in the order of their paths: first the 502 in `a` and `b`, then `c/0`, then `d` in the
+        // root.
         let many = (0..MAX_MASKED + 2).map(|number| {
             let directory = if number < MAX_MASKED - 1 { "a" } else { "b" };
             format!("{directory}/{number:03}")
@@ -289,10 +301,11 @@ mod tests {
             names.iter().map(|name| UnixDatagram::bind(root.join(name)).unwrap()).collect();
         let names: Vec<_> = names.iter().map(String::as_str).collect();
         let mut expected: Vec<_> = names[..MAX_MASKED].iter().map(|name| root.join(name)).collect();
-        // The root of the workspace is not masked as a whole, or commands could not work in it: the socket `d` is.
+        // The root of the workspace is not masked as a whole, or commands could not work in it. Instead the socket `d`
+        // itself is masked.
         expected.extend(["b", "c", "d"].map(|name| root.join(name)));
         assert_eq!(masked(&sockets, &root, &names), expected);
-        // What was there before the first command is foreign for good, also where only the directory was masked.
+        // Sockets from before the first command stay foreign, also those of which only the directory was masked.
         sockets.begin();
         assert_eq!(masked(&sockets, &root, &names), expected);
         drop(bound);

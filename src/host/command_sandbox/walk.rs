@@ -1,4 +1,4 @@
-//! The walk through a workspace before a command: one for what is protected and what is secret.
+//! The walk through a workspace before a command. One walk finds protected files, secrets and sockets.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -11,59 +11,60 @@ use rustix::fs::{Stat, fstat, lstat};
 use crate::root::{Entries, is_moved};
 use crate::secrets::Secrets;
 
-/// Maximum number of entries of the workspace that are looked at, and maximum depth.
+/// Maximum number of entries that a walk looks at, and its maximum depth.
 const MAX_ENTRIES: usize = 1_000_000;
 const MAX_DEPTH: usize = 64;
 
-/// Time that a file system may take to notice a change: a listing is kept only if the last change was longer
-/// before.
+/// Granularity of a file system's clock: a listing is reused only if the directory had last changed longer than this
+/// before it was listed. A later change would otherwise have the same time and go unnoticed.
 const CLOCK_STEP: Duration = Duration::from_millis(100);
 
-/// Directories that package managers and builds fill and empty again: files in them are neither protected nor
-/// hidden.
+/// Directories that package managers and builds fill and empty again. Files in them are neither protected nor hidden.
 const INSTALLED_DIRECTORIES: [&str; 4] = ["node_modules", "target", ".venv", "venv"];
 
-/// Directory of installed Python packages, which have certificates among their files.
+/// Directory of installed Python packages. Secrets are not looked for in it, as certificates of packages look like
+/// them.
 const PYTHON_PACKAGES: &str = "site-packages";
 
-/// Directories of the system, in which no person keeps secrets of a project.
+/// Directories of the operating system, in which no person keeps secrets of a project.
 const SYSTEM_DIRECTORIES: [&str; 9] =
     ["/bin", "/dev", "/lib", "/lib64", "/nix/store", "/proc", "/sbin", "/sys", "/usr"];
 
-/// Names that a walk looks for.
+/// Rules for the names that a walk looks for.
 pub(super) struct NameRules<'w> {
-    /// Tells the paths of protected files.
+    /// Test of whether a path is that of a protected file.
     pub(super) is_protected: &'w dyn Fn(&Path) -> bool,
     pub(super) secrets: &'w Secrets,
 }
 
-/// Results of a walk, each with what is nearest to the roots first.
+/// Results of a walk. Each list begins with the paths that are nearest to the roots.
 #[derive(Default)]
 pub(super) struct WalkResult {
     /// Protected files.
     pub(super) protected: Vec<PathBuf>,
-    /// Directories in which protected files were looked for, and those in which they could not be.
+    /// Directories that were searched for protected files, and directories that could not be searched for them.
     pub(super) directories: HashSet<PathBuf>,
     pub(super) unclear: BTreeSet<PathBuf>,
-    /// Files with secrets, by their names.
+    /// Files that have names of secrets.
     pub(super) secrets: Vec<Candidate>,
-    /// Directories in which files with secrets could not be looked for.
+    /// Directories that could not be searched for secrets.
     pub(super) unsearched: Vec<PathBuf>,
-    /// Sockets.
+    /// Unix sockets.
     pub(super) sockets: Vec<PathBuf>,
 }
 
-/// A file with secrets, by its name.
+/// A file or directory that has the name of a secret.
 pub(super) struct Candidate {
     pub(super) path: PathBuf,
     pub(super) is_link: bool,
 }
 
-/// The walk through one workspace. Directories that have not changed since the last one are not listed again.
+/// The walk through one workspace, with the listings of the last walk. A directory that has not changed since then is
+/// not listed again.
 #[derive(Default)]
 pub(super) struct WorkspaceWalk(HashMap<PathBuf, Listing>);
 
-/// Files that are looked for in a directory, and below it.
+/// Kinds of files that are looked for in a directory and below it.
 #[derive(Clone, Copy)]
 struct Sought {
     protected: bool,
@@ -81,7 +82,7 @@ impl Sought {
 }
 
 impl WorkspaceWalk {
-    /// Walks through directories. Blocks. The error is that of a root that cannot be listed.
+    /// Walks through directories, breadth first. Blocks. Fails only if a root cannot be listed.
     pub(super) fn walk(
         &mut self,
         roots: &[PathBuf],
@@ -135,12 +136,12 @@ impl WorkspaceWalk {
     }
 }
 
-/// Returns whether a path is in a directory of the system.
+/// Returns whether a path is in a directory of the operating system.
 pub(super) fn is_system(path: &Path) -> bool {
     SYSTEM_DIRECTORIES.iter().any(|directory| path.starts_with(directory))
 }
 
-/// Returns whether an error says that there is no such directory any more, or that a link has taken its place.
+/// Returns whether an error says that a directory no longer exists, or that a link has taken its place.
 pub(super) fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         || is_moved(error)
@@ -150,12 +151,12 @@ fn too_much() -> io::Error {
     io::Error::other("there are too many files")
 }
 
-/// State of a directory: another one, or a change of its entries, makes another.
+/// State of a directory. It differs if another directory has taken the path or if the entries have changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct DirectoryState {
     device: u64,
     number: u64,
-    /// Time of the last change, which no program can set.
+    /// Time of the last change of status (`ctime`), which no program can set.
     changed: (i64, i64),
 }
 
@@ -170,7 +171,7 @@ impl DirectoryState {
         Self { device: data.st_dev as u64, number: data.st_ino as u64, changed }
     }
 
-    /// Returns whether a change after `now` has another time.
+    /// Returns whether a change after `now` would get another time than the last change.
     fn is_settled(&self, now: SystemTime) -> bool {
         let (seconds, nanoseconds) = self.changed;
         let changed = u64::try_from(seconds).ok().zip(u32::try_from(nanoseconds).ok());
@@ -182,7 +183,7 @@ impl DirectoryState {
 
 /// Entries of a directory that matter to a walk.
 struct Listing {
-    /// State in which the directory was listed, unless it may have changed meanwhile.
+    /// State of the directory when it was listed; `None` if it may have changed meanwhile.
     state: Option<DirectoryState>,
     /// Number of entries.
     count: usize,
@@ -190,15 +191,15 @@ struct Listing {
     directories: Vec<(OsString, Sought)>,
     /// Names of protected files.
     protected: Vec<OsString>,
-    /// Names of secrets, and whether each is a link.
+    /// Names of secrets, each with `true` if it is a link.
     secrets: Vec<(OsString, bool)>,
     /// Names of sockets.
     sockets: Vec<OsString>,
 }
 
 impl Listing {
-    /// Returns the listing of a directory of at most `most` entries: an earlier one, unless the directory has
-    /// changed.
+    /// Returns the listing of a directory, or `earlier` if the directory has not changed. Fails if it has more than
+    /// `most` entries.
     fn of(
         directory: &Path,
         earlier: Option<Self>,
@@ -219,7 +220,8 @@ impl Listing {
     }
 
     fn read(directory: &Path, most: usize, wanted: &NameRules<'_>) -> io::Result<Self> {
-        // Another name may take the directory's place: what is listed is no directory that a link leads to.
+        // The state is read from the open descriptor, so that it belongs to the directory that is listed. `Entries::at`
+        // follows no link that may have taken the directory's place.
         let entries = Entries::at(directory)?;
         let mut listing = Self {
             state: Some(DirectoryState::of(&fstat(entries.directory()?)?)),

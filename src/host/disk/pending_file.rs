@@ -1,4 +1,4 @@
-//! A file that has no name until it is whole: a process that is killed meanwhile leaves nothing.
+//! Files that get their name only when they are complete, so that a process that is killed leaves no partial file.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -8,20 +8,20 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, openat, renameat, renameat_with, unlinkat};
 use rustix::io::Errno;
 
-/// Attempts to find a temporary name that is not taken.
+/// Maximum number of attempts to find a free temporary name.
 const MAX_NAMES: usize = 100;
 
-/// A file that is being written in a directory.
+/// A file that is being written, and has no final name yet.
 pub(super) enum PendingFile<'d> {
-    /// Without a name (Linux, on most file systems).
+    /// A file without a name (on Linux, with most file systems).
     #[cfg(target_os = "linux")]
     Unnamed(&'d OwnedFd, File),
-    /// Under a temporary name, which it keeps should the process be killed.
+    /// A file with a temporary name, which stays behind if the process is killed.
     Named(TemporaryName<'d>, File),
 }
 
 impl<'d> PendingFile<'d> {
-    /// Creates an empty file that can be given a name in `directory`; the umask counts.
+    /// Creates an empty file in `directory`. The umask applies to `mode`.
     pub(super) fn new(directory: &'d OwnedFd, mode: Mode) -> io::Result<Self> {
         #[cfg(target_os = "linux")]
         if let Some(file) = unnamed::create(directory, mode)? {
@@ -41,14 +41,14 @@ impl<'d> PendingFile<'d> {
         }
     }
 
-    /// Writes the content and waits until the disk has it.
+    /// Writes the content and waits until it is on the disk.
     pub(super) fn fill(self, content: &[u8]) -> io::Result<Self> {
         self.as_file().write_all(content)?;
         self.as_file().sync_all()?;
         Ok(self)
     }
 
-    /// Gives the file a name in its directory; fails if there is something already.
+    /// Gives the file its name. Fails if the name is taken.
     pub(super) fn create(self, name: &OsStr) -> io::Result<()> {
         match self {
             #[cfg(target_os = "linux")]
@@ -57,11 +57,11 @@ impl<'d> PendingFile<'d> {
         }
     }
 
-    /// Puts the file in the place of the one of that name.
+    /// Gives the file a name in place of the file that has it.
     pub(super) fn replace(self, name: &OsStr) -> io::Result<()> {
         let temporary = match self {
-            // A link cannot take a file's place, a rename can. Between the two the file has a
-            // temporary name, for as long as two system calls take.
+            // `linkat` cannot replace a file, but a rename can. So the file has a temporary name in between, for as
+            // long as two system calls take.
             #[cfg(target_os = "linux")]
             Self::Unnamed(directory, file) => {
                 let link = |name: &str| unnamed::link(&file, directory, name.as_ref());
@@ -73,7 +73,7 @@ impl<'d> PendingFile<'d> {
     }
 }
 
-/// A temporary name in a directory, which is removed when this is dropped.
+/// A temporary name of a file in a directory. The name is removed when this value is dropped.
 pub(super) struct TemporaryName<'d> {
     directory: &'d OwnedFd,
     name: String,
@@ -81,7 +81,7 @@ pub(super) struct TemporaryName<'d> {
 }
 
 impl<'d> TemporaryName<'d> {
-    /// Has a file made under a name that is not taken.
+    /// Calls `create` with random names until one is free.
     fn find<T>(
         directory: &'d OwnedFd,
         create: impl Fn(&str) -> rustix::io::Result<T>,
@@ -99,7 +99,7 @@ impl<'d> TemporaryName<'d> {
     fn create(mut self, name: &OsStr) -> io::Result<()> {
         let (directory, flags) = (self.directory, RenameFlags::NOREPLACE);
         match renameat_with(directory, &*self.name, directory, name, flags) {
-            // Some file systems do not know `NOREPLACE`. Making a hard link fails on a name that is taken as well.
+            // Some file systems do not support `NOREPLACE`. Making a hard link fails on a taken name as well.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
                 let empty = AtFlags::empty();
                 Ok(rustix::fs::linkat(directory, &*self.name, directory, name, empty)?)
@@ -138,9 +138,9 @@ mod unnamed {
     use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
     use rustix::io::Errno;
 
-    /// Creates a file without a name; `None` where the file system or the system cannot.
+    /// Creates a file without a name; `None` if the file system or the kernel cannot.
     pub(super) fn create(directory: &OwnedFd, mode: Mode) -> io::Result<Option<File>> {
-        // Without it the file could not be given a name.
+        // `/proc` is needed to give the file a name later.
         if !Path::new("/proc/self/fd").exists() {
             return Ok(None);
         }
@@ -152,7 +152,7 @@ mod unnamed {
         }
     }
 
-    /// Gives the file a name that is not taken.
+    /// Gives the file a name. Fails if the name is taken.
     pub(super) fn link(file: &File, directory: &OwnedFd, name: &OsStr) -> rustix::io::Result<()> {
         let unnamed = format!("/proc/self/fd/{}", file.as_raw_fd());
         linkat(CWD, unnamed, directory, name, AtFlags::SYMLINK_FOLLOW)

@@ -1,4 +1,4 @@
-//! What one command may connect to: each host is decided on once.
+//! Decisions on the hosts that one command may connect to. Each host is decided on once.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,24 +14,25 @@ use tokio::task::JoinSet;
 use super::hosts::Destination;
 use super::setup::NetworkSetup;
 
-/// Maximum number of hosts that are remembered as blocked.
+/// Maximum number of blocked hosts that are remembered.
 const BLOCKED: usize = 20;
 
 /// Decision on a connection that a command wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Admission {
-    /// It is made, and so are others of the command to this host.
+    /// The connection is made, and so are other connections of the command to this host.
     Admitted,
-    /// It is not made, nor are others of the command to this host; why, for the model.
+    /// The connection is refused, and so are other connections of the command to this host; the reason, for the model.
     Refused(String),
-    /// It is not made now; why, for the model.
+    /// The connection is refused, but a later one to this host is decided on anew; the reason, for the model.
     NotNow(String),
 }
 
-/// Decides on a connection to a host that the settings do not deny; `true`: they allow it.
+/// Callback that decides on a connection to a host that the settings do not deny. The flag is `true` if the settings
+/// allow the host.
 pub type Connect = Arc<dyn Fn(Destination, bool) -> BoxFuture<'static, Admission> + Send + Sync>;
 
-/// A host that a command was kept from.
+/// A host to which a connection was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockedHost {
     /// The host, with the port.
@@ -41,29 +42,32 @@ pub struct BlockedHost {
 }
 
 impl fmt::Display for BlockedHost {
-    /// Writes the words by which a program is told.
+    /// Writes the message for the program that wanted to connect.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host = self.host.rsplit_once(':').map_or(&*self.host, |(host, _)| host);
         write!(f, "blocked by the sandbox: {host} ({})", self.why)
     }
 }
 
-/// The network of one command: its address of the proxy, and what was decided on the hosts it wanted.
+/// The network of one command: the address at which it finds the proxy, and the decisions on hosts so far.
 pub struct NetworkAccess {
     address: Ipv4Addr,
     setup: Arc<NetworkSetup>,
-    /// Decides on what the settings leave open. Without it, that is refused.
+    /// Callback for hosts that the settings do not deny. Without it, only hosts that the settings allow are connected
+    /// to.
     connect: OnceLock<Connect>,
+    /// Decisions on hosts. A decision is begun under the lock, so that each host is decided on once.
     decisions: Mutex<Decisions>,
+    /// Refused connections, without repetitions.
     blocked: Mutex<Vec<BlockedHost>>,
-    /// Number of decisions that are being made.
+    /// Number of pending decisions.
     pending: Arc<AtomicUsize>,
 }
 
 #[derive(Default)]
 struct Decisions {
     by_destination: HashMap<Destination, watch::Receiver<Option<Admission>>>,
-    /// Those that are being made. They go on when the connection that wanted to know has been given up.
+    /// Tasks of the pending decisions. They go on even if the connection that waits for one has been closed.
     deciding: JoinSet<()>,
 }
 
@@ -78,22 +82,22 @@ impl NetworkAccess {
         self.address
     }
 
-    /// Lets `connect` decide on what the settings leave open; the first that is given counts.
+    /// Sets the callback that decides on hosts. Only the first call has an effect.
     pub fn decide_by(&self, connect: Connect) {
         let _ = self.connect.set(connect);
     }
 
-    /// Returns whether a decision is being made, for which somebody may have to be asked.
+    /// Returns whether a decision is pending, for which a person may have to answer a question.
     pub fn is_pending(&self) -> bool {
         self.pending.load(Ordering::Relaxed) > 0
     }
 
-    /// Returns the hosts that the command was kept from.
+    /// Returns the hosts to which connections were refused.
     pub fn blocked(&self) -> Vec<BlockedHost> {
         self.blocked.lock().clone()
     }
 
-    /// Decides on a connection. The error is for the program that wants it.
+    /// Decides on a connection. The error is a message for the program that wants to connect.
     pub(super) async fn admit(&self, destination: &Destination) -> Result<(), String> {
         let admission = match self.setup.judge(destination) {
             Ok(()) => self.decided(destination).await,
@@ -105,8 +109,8 @@ impl NetworkAccess {
         }
     }
 
-    /// Remembers that a connection was not made. Returns the words for the program: the host and the reason
-    /// once, as the model reads each attempt.
+    /// Records a refused connection. Returns the message for the program. Host and reason are in the first message
+    /// only, as the model reads the output of each attempt.
     pub(super) fn block(&self, destination: &Destination, why: &str) -> String {
         let blocked = BlockedHost { host: destination.to_string(), why: why.to_owned() };
         let mut all = self.blocked.lock();
@@ -120,7 +124,7 @@ impl NetworkAccess {
         told
     }
 
-    /// Waits for the decision on a host, which is begun if it has not been.
+    /// Waits for the decision on a host, which is begun if it is not pending.
     async fn decided(&self, destination: &Destination) -> Admission {
         let is_allowed = self.setup.allows(destination);
         let Some(connect) = self.connect.get() else {
@@ -155,6 +159,7 @@ impl NetworkAccess {
             Ok(admission) => admission.clone().unwrap_or_else(unasked),
             Err(_) => unasked(),
         };
+        // The decision is forgotten, so that a later connection is decided on anew.
         if matches!(admission, Admission::NotNow(_)) {
             self.decisions.lock().by_destination.remove(destination);
         }
@@ -162,12 +167,12 @@ impl NetworkAccess {
     }
 }
 
-/// Returns the decision where nobody decides.
+/// Returns the decision for a host that the settings do not allow, if there is no callback or it has ended.
 fn unasked() -> Admission {
     Admission::NotNow("`sandbox.network.allowedDomains` does not name it".to_owned())
 }
 
-/// Counts one more decision that is being made, as long as it lives.
+/// Guard that counts one pending decision until it is dropped.
 struct Pending(Arc<AtomicUsize>);
 
 impl Pending {

@@ -1,5 +1,5 @@
-//! Connections to hosts: a name is resolved once, its addresses are checked, and one of those is
-//! connected to.
+//! Connections to hosts. A name is resolved once, its addresses are checked, and only a checked address is connected
+//! to.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -12,26 +12,26 @@ use super::hosts::Destination;
 use super::setup::NetworkSetup;
 use super::upstream;
 
-/// Maximum number of addresses that are tried.
+/// Maximum number of addresses that are tried for one connection.
 const ADDRESSES: usize = 8;
 
-/// Reason why there is no connection.
+/// Reason why a connection could not be made.
 #[derive(Debug)]
 pub(super) enum DialError {
-    /// The addresses are not for commands in the sandbox; what they are.
+    /// All addresses of the host are forbidden to commands in the sandbox; the kind of address, in words.
     OutOfReach(String),
-    /// The host cannot be reached; why.
+    /// The host cannot be reached; the reason.
     Failed(String),
 }
 
-/// Connects to a host that is allowed.
+/// Connects to a host that is allowed, through the agent's own upstream proxy if there is one.
 pub(super) async fn dial(
     setup: &NetworkSetup,
     destination: &Destination,
 ) -> Result<TcpStream, DialError> {
     if let Some(proxy) = setup.proxies.of(destination) {
-        // It finds the addresses by itself: what is known here of a name that leads inside is all that can
-        // be said.
+        // The upstream proxy resolves the name itself, so the addresses that it uses cannot be checked here. A name
+        // that is known here to lead to a forbidden address is refused.
         if let Err(DialError::OutOfReach(why)) = addresses(setup, destination).await {
             return Err(DialError::OutOfReach(why));
         }
@@ -55,7 +55,7 @@ pub(super) async fn dial(
     Err(DialError::Failed(last.map_or_else(|| "it has no address".to_owned(), |it| it.to_string())))
 }
 
-/// Returns the addresses of a host that may be connected to.
+/// Returns the addresses of a host, without the forbidden ones.
 async fn addresses(
     setup: &NetworkSetup,
     destination: &Destination,

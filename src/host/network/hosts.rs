@@ -1,4 +1,4 @@
-//! Names of hosts: those that commands want, and patterns of those that are allowed or denied.
+//! Names of hosts that commands want, and patterns of hosts that are allowed or denied.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,41 +11,41 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tandem_net::{Reach, judge_host};
 
-/// Longest name that the domain name system has.
+/// Maximum length of a name in the domain name system, in bytes.
 const LONGEST: usize = 253;
 
-/// Word for the hosts of well-known package registries.
+/// Pattern that stands for the hosts of well-known package registries.
 const REGISTRIES: &str = "registries";
 
 /// Hosts of well-known package registries, by registry.
 static REGISTRY_HOSTS: LazyLock<BTreeMap<String, Vec<String>>> = LazyLock::new(|| {
-    // A unit test reads it.
+    // A unit test parses the table, so this cannot fail here.
     toml::from_str(include_str!("registries.toml")).unwrap_or_default()
 });
 
 /// A host and a port that a command wants to connect to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Destination {
-    /// A name in lower case and ASCII without a dot at its end, or an address, in brackets if it is of
-    /// version 6.
+    /// Name in lower case and ASCII, without a dot at its end; or an address, in brackets if it is of version 6.
     pub host: String,
-    /// Port.
+    /// Port number.
     pub port: u16,
 }
 
 impl Destination {
-    /// Reads a host as a URL has it, and a port; `None` if there is no such host.
+    /// Parses a host as it is written in a URL. `None` if the host or the port is not valid.
     pub fn new(host: &str, port: u16) -> Option<Self> {
         (port > 0).then_some(())?;
         Some(Self { host: normalized(host)?, port })
     }
 
-    /// Returns the address, if it is one and no name.
+    /// Returns the address, if the host is an address and not a name.
     pub(super) fn address(&self) -> Option<IpAddr> {
         self.host.trim_start_matches('[').trim_end_matches(']').parse().ok()
     }
 
-    /// Checks the host as far as possible without resolving it. The error says what it is.
+    /// Checks the host as far as possible without resolving its name. The error says which kind of forbidden host it
+    /// is.
     pub(super) fn judge(&self, reach: Reach) -> Result<(), String> {
         let url = Url::parse(&format!("http://{}/", self.host)).map_err(|err| err.to_string())?;
         judge_host(&url, reach)
@@ -58,9 +58,9 @@ impl fmt::Display for Destination {
     }
 }
 
-/// Returns a host as every spelling of it is compared: HTTP clients read it in the same way.
+/// Normalizes a host, so that all of its spellings compare as equal. HTTP clients parse hosts in the same way.
 fn normalized(host: &str) -> Option<String> {
-    // What ends a host would else leave the rest unread.
+    // A character that ends the host of a URL would make the parser ignore the rest.
     if host.is_empty() || host.contains(|c: char| "/?#@\\%".contains(c) || c.is_whitespace()) {
         return None;
     }
@@ -74,14 +74,14 @@ fn normalized(host: &str) -> Option<String> {
     (!host.is_empty() && host.len() <= LONGEST).then(|| host.to_owned())
 }
 
-/// The hosts that the settings allow and deny, for commands in the sandbox and for `web_fetch`.
+/// Hosts that the settings allow and deny, for commands in the sandbox and for `web_fetch`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostLists {
     /// Hosts that are connected to without a question.
     pub allowed: Vec<HostPattern>,
     /// Hosts that are never connected to.
     pub denied: Vec<HostPattern>,
-    /// `true` if the list of denied hosts is not known: then every host is denied.
+    /// `true` if the list of denied hosts could not be read. In that case every host is denied.
     pub denied_unknown: bool,
 }
 
@@ -91,7 +91,7 @@ impl HostLists {
         self.allowed.iter().any(|pattern| pattern.covers(&destination.host))
     }
 
-    /// Returns whether a host is denied. The error says so.
+    /// Checks that a host is not denied. The error says why it is.
     pub fn judge(&self, destination: &Destination) -> Result<(), String> {
         if self.denied_unknown {
             let why = "no host is connected to until `sandbox.network.deniedDomains` is corrected";
@@ -107,16 +107,16 @@ impl HostLists {
 /// A pattern of hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostPattern {
-    /// This host.
+    /// One host.
     Host(String),
-    /// All hosts below this one, but not itself.
+    /// All hosts below a domain, but not the domain itself.
     Below(String),
     /// Hosts of well-known package registries.
     Registries,
 }
 
 impl HostPattern {
-    /// Returns whether it stands for a host, written as in a [`Destination`].
+    /// Returns whether the pattern matches a host, written as in a [`Destination`].
     pub(super) fn covers(&self, host: &str) -> bool {
         match self {
             Self::Host(name) => name == host,

@@ -1,5 +1,4 @@
-//! The proxy: an HTTP server for the commands of one session, which makes the connections that they are
-//! allowed.
+//! The proxy: an HTTP server for the commands of one session, which connects to the hosts that they may reach.
 
 use std::collections::HashMap;
 use std::io;
@@ -24,34 +23,35 @@ use super::relay::{exchange, tunnel};
 use super::request::{self, ProxyRequest};
 use super::setup::NetworkSetup;
 
-/// End of a request's head.
+/// Bytes at the end of a request's head.
 const END: &[u8] = b"\r\n\r\n";
 
-/// Time before the next attempt where no connection can be accepted.
+/// Delay before the next attempt after an error of `accept`.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Time, and bytes, for what a client still sends that has been answered.
+/// Maximum time, and number of bytes, for reading the rest of a request that was answered with an error.
 const FAREWELL: Duration = Duration::from_secs(1);
 const FAREWELL_BYTES: u64 = 256 << 10;
 
-/// The loopback addresses of commands: `127.1.0.0` and those that follow. Programs know others.
+/// First loopback address for commands, `127.1.0.0`, and number of addresses from there on. Programs use other loopback
+/// addresses, such as `127.0.0.1`.
 const FIRST: u32 = 0x7f01_0000;
 const ADDRESSES: u32 = 0x00f0_0000;
 
-/// The proxy of one session. All its connections end when it is dropped.
+/// The proxy of one session. All its connections are closed when it is dropped.
 pub struct NetworkProxy {
     setup: Arc<NetworkSetup>,
     commands: Arc<Commands>,
-    /// Number of commands that have been given an address.
+    /// Number of commands that were registered.
     count: AtomicU32,
     _accepting: AbortOnDropHandle<()>,
 }
 
-/// The commands that run, by their address of the proxy.
+/// Running commands, by the address at which each finds the proxy.
 type Commands = Mutex<HashMap<Ipv4Addr, Weak<NetworkAccess>>>;
 
 impl NetworkProxy {
-    /// Serves on a socket that listens on all loopback addresses.
+    /// Starts serving on a socket that listens on all loopback addresses.
     pub fn start(listener: StdListener, setup: Arc<NetworkSetup>) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
@@ -61,7 +61,7 @@ impl NetworkProxy {
         Ok(Self { setup, commands, count: AtomicU32::new(0), _accepting: accepting })
     }
 
-    /// Gives a command an address of its own.
+    /// Registers a command, at a loopback address of its own.
     pub fn register(&self) -> Arc<NetworkAccess> {
         let number = self.count.fetch_add(1, Ordering::Relaxed) % ADDRESSES;
         let address = Ipv4Addr::from_bits(FIRST + number);
@@ -74,11 +74,12 @@ impl NetworkProxy {
 }
 
 async fn accept(listener: TcpListener, setup: Arc<NetworkSetup>, commands: Arc<Commands>) {
-    // What has no command any more, or never had one.
+    // Stands in for the command of a connection whose address has no running command.
     let nobody = Arc::new(NetworkAccess::new(Ipv4Addr::LOCALHOST, Arc::clone(&setup)));
     let permits = Arc::new(Semaphore::new(setup.limits.connections));
     let mut connections = JoinSet::new();
     loop {
+        // A permit is taken before a connection is accepted: connections beyond the limit wait in the kernel's queue.
         let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -104,7 +105,7 @@ async fn accept(listener: TcpListener, setup: Arc<NetworkSetup>, commands: Arc<C
     }
 }
 
-/// Serves one connection, which is for one request.
+/// Serves one connection, which carries one request.
 async fn serve(
     mut client: TcpStream,
     setup: &NetworkSetup,
@@ -126,7 +127,7 @@ async fn serve(
         Err(why) => return refuse(client, "400 Bad Request", why).await,
     };
     let connected = connect(setup, &access, request.destination()).await;
-    // It may end now: the connection has been decided on.
+    // The command's registration may end now, as the connection has been decided on.
     drop(access);
     let mut server = match connected {
         Ok(server) => server,
@@ -148,7 +149,7 @@ async fn serve(
     }
 }
 
-/// Connects to a host if that is allowed. The error is a status and a text for the client.
+/// Connects to a host if that is allowed. The error is an HTTP status and a text for the client.
 async fn connect(
     setup: &NetworkSetup,
     access: &NetworkAccess,
@@ -163,9 +164,9 @@ async fn connect(
     })
 }
 
-/// Beginning of a connection.
+/// First bytes of a connection.
 enum Head {
-    /// The head of a request with its end, and what came after it.
+    /// The head of a request with its end, and the bytes that were read after it.
     Whole(Vec<u8>, io::Cursor<Vec<u8>>),
     TooLong,
 }
@@ -187,7 +188,7 @@ async fn read_head(client: &mut TcpStream, most: usize) -> io::Result<Head> {
     }
 }
 
-/// Answers with an error, and ends the connection.
+/// Answers with an error, and closes the connection.
 async fn refuse(mut client: TcpStream, status: &str, why: &str) -> io::Result<()> {
     let length = why.len() + 1;
     let answer = format!(
@@ -196,7 +197,8 @@ async fn refuse(mut client: TcpStream, status: &str, why: &str) -> io::Result<()
     );
     client.write_all(answer.as_bytes()).await?;
     client.shutdown().await?;
-    // A client that still sends would lose the answer with the connection.
+    // The rest of the request is read first: if the connection were closed while the client sends, the client would
+    // lose the answer.
     let (mut rest, mut sink) = (client.take(FAREWELL_BYTES), tokio::io::sink());
     let _ = timeout(FAREWELL, tokio::io::copy(&mut rest, &mut sink)).await;
     Ok(())

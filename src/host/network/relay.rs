@@ -1,4 +1,4 @@
-//! Bytes from one connection to another.
+//! Copying of bytes between two connections.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,10 +9,10 @@ use tokio::time::sleep;
 
 use super::request::BodyLength;
 
-/// Bytes that are read at once.
+/// Maximum number of bytes that are read at once.
 const BUFFER: usize = 16 << 10;
 
-/// Passes bytes on in both directions until both have ended, or neither has had any for `idle`.
+/// Copies bytes in both directions until both have ended, or until no bytes have come in either for `idle`.
 pub(super) async fn tunnel(
     client: (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
     server: (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
@@ -27,8 +27,8 @@ pub(super) async fn tunnel(
     }
 }
 
-/// Passes one request on, which is as long as `body` says, and all that the server answers, until the server has ended or
-/// nothing has come for `idle`.
+/// Copies one request, whose length is `body`, to the server, and the server's whole answer back. Ends when the server
+/// has closed its connection, or when no bytes have come for `idle`.
 pub(super) async fn exchange(
     client: (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
     server: (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
@@ -43,7 +43,7 @@ pub(super) async fn exchange(
     let (reader, mut writer) = server;
     let there = async {
         let copied = copy(client.0, &mut writer, length, &passed).await;
-        // The server may answer all the same.
+        // The server may still answer when the request has ended.
         if copied.is_ok() { std::future::pending().await } else { copied }
     };
     tokio::select! {
@@ -53,7 +53,7 @@ pub(super) async fn exchange(
     }
 }
 
-/// Copies at most `most` bytes; the end of the reader is passed on as the end of the writer.
+/// Copies at most `most` bytes. The end of the reader is passed on as the end of the writer.
 async fn copy(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
@@ -75,7 +75,7 @@ async fn copy(
     Ok(())
 }
 
-/// Waits until nothing has been passed on for a time, or up to twice as long.
+/// Waits until no bytes were copied for at least `time`, and at most twice as long.
 async fn silence(passed: &AtomicU64, time: Duration) {
     let mut before = None;
     loop {

@@ -1,14 +1,14 @@
-//! Heads of requests to the proxy.
+//! Parser for the heads of requests to the proxy.
 
 use super::hosts::Destination;
 
 /// Maximum number of header lines.
 const HEADERS: usize = 100;
 
-/// Port of `http:` without one.
+/// Port of `http:` addresses that name none.
 const HTTP: u16 = 80;
 
-/// Headers that are for the next hop alone.
+/// Names of headers that are for the next hop alone.
 const HOP_BY_HOP: [&str; 8] = [
     "connection",
     "keep-alive",
@@ -20,15 +20,15 @@ const HOP_BY_HOP: [&str; 8] = [
     "upgrade",
 ];
 
-/// Headers that say where a body ends. They are passed on whatever `Connection` says.
+/// Names of headers that say where a body ends. They are passed on even if `Connection` names them.
 const FRAMING: [&str; 2] = ["content-length", "transfer-encoding"];
 
 /// A request to the proxy.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ProxyRequest {
-    /// Pass on whatever comes.
+    /// Tunnel all bytes to a destination.
     Tunnel(Destination),
-    /// Send one request there, with this head.
+    /// Send one request, with a new head, to a destination.
     Forward { destination: Destination, head: Vec<u8>, body: BodyLength },
 }
 
@@ -44,14 +44,14 @@ impl ProxyRequest {
 /// Length of a request's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyLength {
-    /// So many bytes.
+    /// Number of bytes.
     Bytes(u64),
-    /// It says itself where it ends.
+    /// Chunked encoding, in which the body marks its own end.
     Chunked,
 }
 
 impl BodyLength {
-    /// Returns the length of the body and so many bytes before it.
+    /// Returns the length of the body and the `head` bytes before it.
     pub(super) fn after(self, head: usize) -> Self {
         match self {
             Self::Bytes(length) => Self::Bytes(length.saturating_add(head as u64)),
@@ -60,7 +60,7 @@ impl BodyLength {
     }
 }
 
-/// Reads the head of a request, of which nothing is missing. The error says what is wrong with it.
+/// Parses the complete head of a request. The error says what is wrong with it.
 pub(super) fn read(bytes: &[u8]) -> Result<ProxyRequest, &'static str> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS];
     let mut request = httparse::Request::new(&mut headers);
@@ -92,7 +92,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<ProxyRequest, &'static str> {
     }
     let path = path.split('#').next().unwrap_or_default();
     head.extend_from_slice(path.as_bytes());
-    // The host that was judged is the one that the server is told.
+    // The `Host` header is set to the host that was judged, so that the server cannot be told another one.
     let port =
         if destination.port == HTTP { String::new() } else { format!(":{}", destination.port) };
     let host = &destination.host;
@@ -103,12 +103,12 @@ pub(super) fn read(bytes: &[u8]) -> Result<ProxyRequest, &'static str> {
         head.extend_from_slice(header.value);
         head.extend_from_slice(b"\r\n");
     }
-    // The next request may be for another host.
+    // The connection ends after this request, as the next one may be for another host.
     head.extend_from_slice(b"Connection: close\r\n\r\n");
     Ok(ProxyRequest::Forward { destination, head, body })
 }
 
-/// Reads a host with a port.
+/// Parses a host with a port; `port` is the default.
 fn authority(text: &str, port: Option<u16>) -> Option<Destination> {
     let (host, port) = match text.rsplit_once(':') {
         Some((host, digits)) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -120,7 +120,7 @@ fn authority(text: &str, port: Option<u16>) -> Option<Destination> {
     Destination::new(host, port?)
 }
 
-/// Returns whether the server gets a header as it is.
+/// Returns whether a header is passed on to the server.
 fn is_passed_on(name: &str, headers: &[httparse::Header<'_>]) -> bool {
     let is_named = || {
         let connection = headers.iter().filter(|it| it.name.eq_ignore_ascii_case("connection"));
@@ -131,7 +131,8 @@ fn is_passed_on(name: &str, headers: &[httparse::Header<'_>]) -> bool {
     is_among(&FRAMING) || !(is_among(&["host"]) || is_among(&HOP_BY_HOP) || is_named())
 }
 
-/// Returns where the body ends. What two readers could understand differently is refused.
+/// Returns the length of the body. A head that two parsers could understand differently is refused, to prevent request
+/// smuggling.
 fn body(headers: &[httparse::Header<'_>]) -> Result<BodyLength, &'static str> {
     let of = |name: &'static str| {
         headers.iter().filter(move |header| header.name.eq_ignore_ascii_case(name))

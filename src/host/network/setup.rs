@@ -1,4 +1,4 @@
-//! What the settings say of the network of commands in the sandbox.
+//! Settings of the network of commands in the sandbox.
 
 use std::time::Duration;
 
@@ -7,30 +7,30 @@ use tandem_net::{Lookup, Reach, system_lookup};
 use super::hosts::{Destination, HostLists};
 use super::upstream::UpstreamProxies;
 
-/// Ports that can be connected to without a setting.
+/// Ports that commands can connect to without a setting.
 const PORTS: [u16; 2] = [80, 443];
 
-/// Choices about the network of commands in the sandbox.
+/// Settings of the network of commands in the sandbox.
 #[derive(Clone)]
 pub struct NetworkSetup {
     /// Hosts that the settings allow and deny.
     pub lists: HostLists,
-    /// Ports besides those of HTTP and HTTPS.
+    /// Further allowed ports, besides those of HTTP and HTTPS.
     pub ports: Vec<u16>,
-    /// Addresses that hosts may lead to.
+    /// Range of addresses to which hosts may resolve.
     pub reach: Reach,
-    /// Addresses that allowed hosts may lead to.
+    /// Range of addresses to which allowed hosts may resolve.
     pub reach_of_allowed: Reach,
     /// Resolver of names.
     pub lookup: Lookup,
-    /// Proxies by which the agent itself reaches the network.
+    /// Upstream proxies by which the agent itself reaches the network.
     pub proxies: UpstreamProxies,
-    /// Bounds of what the proxy does.
+    /// Limits of the proxy.
     pub limits: ProxyLimits,
 }
 
 impl Default for NetworkSetup {
-    /// No host is allowed or denied, and names are resolved by the system.
+    /// Returns settings in which no host is allowed or denied. Names are resolved by the system.
     fn default() -> Self {
         Self {
             lists: HostLists::default(),
@@ -44,20 +44,20 @@ impl Default for NetworkSetup {
     }
 }
 
-/// Bounds of what the proxy does for one session.
+/// Limits of the proxy of one session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxyLimits {
-    /// Connections at once; more wait.
+    /// Maximum number of connections at once. Further ones wait.
     pub connections: usize,
-    /// Bytes of a request's head.
+    /// Maximum size of a request's head, in bytes.
     pub head_bytes: usize,
-    /// Time for a request's head.
+    /// Maximum time until a request's head is complete.
     pub head_time: Duration,
-    /// Time to resolve a name, and to connect to one of its addresses.
+    /// Maximum time to resolve a name, and to connect to each of its addresses.
     pub connect_time: Duration,
-    /// Time for which a connection may be silent.
+    /// Maximum time for which a connection may be silent.
     pub idle: Duration,
-    /// Hosts that one command can ask for which are not allowed.
+    /// Maximum number of hosts that are decided on for one command.
     pub hosts: usize,
 }
 
@@ -80,12 +80,12 @@ impl NetworkSetup {
         self.lists.allow(destination)
     }
 
-    /// Returns the addresses that a host may lead to.
+    /// Returns the range of addresses to which a host may resolve.
     pub(super) fn reach_of(&self, destination: &Destination) -> Reach {
         if self.allows(destination) { self.reach_of_allowed } else { self.reach }
     }
 
-    /// Checks a destination as far as possible without asking anybody. The error says why it is refused.
+    /// Checks a destination against the settings, without a question to a person. The error says why it is refused.
     pub(super) fn judge(&self, destination: &Destination) -> Result<(), String> {
         let port = &destination.port;
         if !PORTS.contains(port) && !self.ports.contains(port) {

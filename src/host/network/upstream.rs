@@ -1,4 +1,4 @@
-//! Proxies that the agent's own environment names, for machines that reach the network by them only.
+//! Upstream proxies from the agent's own environment, for machines that reach the network only through them.
 
 use std::fmt;
 use std::io;
@@ -10,10 +10,10 @@ use tokio::net::TcpStream;
 
 use super::hosts::Destination;
 
-/// Bytes of the head of a proxy's answer.
+/// Maximum size of the head of a proxy's answer, in bytes.
 const HEAD: usize = 16 << 10;
 
-/// Port of a proxy that names none.
+/// Port of a proxy whose address names none, and of `http:`.
 const PORT: u16 = 80;
 
 /// Choice of a proxy by the destination.
@@ -21,7 +21,7 @@ const PORT: u16 = 80;
 pub struct UpstreamProxies(Arc<Matcher>);
 
 impl UpstreamProxies {
-    /// There is none.
+    /// Returns a choice without proxies.
     pub fn none() -> Self {
         Self(Arc::new(Matcher::builder().build()))
     }
@@ -31,7 +31,7 @@ impl UpstreamProxies {
         Self(Arc::new(Matcher::from_env()))
     }
 
-    /// Takes this one for every destination.
+    /// Returns a choice of one proxy for every destination.
     pub fn all(url: &str) -> Self {
         Self(Arc::new(Matcher::builder().all(url).build()))
     }
@@ -45,7 +45,7 @@ impl UpstreamProxies {
 
 impl fmt::Debug for UpstreamProxies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Addresses of proxies have passwords in them.
+        // The addresses of proxies may contain passwords, so they are not shown.
         f.write_str("UpstreamProxies")
     }
 }
@@ -72,7 +72,7 @@ pub(super) async fn connect(proxy: &Intercept, destination: &Destination) -> io:
         if head.len() == HEAD {
             return Err(io::Error::other("the answer of the environment's proxy is too long"));
         }
-        // One by one: what follows the head is the server's.
+        // Bytes are read one by one, as the bytes after the head belong to the server.
         head.push(stream.read_u8().await?);
     }
     let status = head.split(|byte| *byte == b' ').nth(1).unwrap_or_default();

@@ -1,39 +1,39 @@
-//! A file's text on the disk beside the text that an editor has of it: which of them counts.
+//! Comparison of a file's text on the disk with an editor's text of it, to decide which of them counts.
 
 use std::borrow::Cow;
 
 use crate::text::{like, normalise};
 
-/// Byte order mark, which many editors keep to themselves.
+/// Byte order mark, which many editors leave out of the texts that they give.
 const MARK: char = '\u{FEFF}';
 
 /// State of an editor's text of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BufferState {
-    /// It says what the file says, or there is none.
+    /// The editor's text equals the file, or the editor has none.
     Saved,
-    /// It has changes that are not saved, and counts.
+    /// The editor's text has unsaved changes. The editor's text counts.
     Unsaved,
-    /// It says what the file said before; the file counts.
+    /// The editor's text equals an earlier content of the file. The file counts.
     Outdated,
-    /// It has changes that are not saved, and a command has changed the file. The file counts, and
-    /// must not be edited.
+    /// The editor's text has unsaved changes, and a command has changed the file. The file counts, and must not be
+    /// edited.
     Conflicting,
 }
 
-/// A file as it was when an editor was last asked about it.
+/// State of a file when an editor was last asked about it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LastLook {
-    /// Hash of the text that the file and the editor had at the same time; `None` if they never had.
+    /// Hash of the last text that the file and the editor had in common; `None` if there was none.
     pub(super) synced: Option<u64>,
-    /// Hash of the file's text; `None` if there was no file.
+    /// Hash of the text on the disk; `None` if there was no file.
     pub(super) saved: Option<u64>,
     /// State of the editor's text.
     pub(super) state: BufferState,
 }
 
-/// Compares hashes of texts, each without what editors leave out. `by_command` tells whether a
-/// command may have been the last to change the file.
+/// Compares the hashes of a file's text and of an editor's text, both taken after `plain`. `by_command` returns whether
+/// a command may have been the last to change the file.
 pub(super) fn compare(
     saved: Option<u64>,
     buffer: u64,
@@ -43,7 +43,7 @@ pub(super) fn compare(
     if saved == Some(buffer) {
         return BufferState::Saved;
     }
-    // The file has moved on, and the editor has not: nothing in there is a person's.
+    // The file has changed since both were equal, and the editor's text has not: it has no changes of a person.
     if last.is_some_and(|last| last.synced == Some(buffer)) {
         return BufferState::Outdated;
     }
@@ -55,8 +55,8 @@ pub(super) fn compare(
     }
 }
 
-/// Returns a text without what editors leave out or write otherwise: the mark at its beginning, the kind
-/// of its line endings, the end of its last line.
+/// Returns a text without the parts that editors leave out or write differently: the byte order mark, the kind of line
+/// endings, and the end of the last line.
 pub(super) fn plain(text: &str) -> Cow<'_, str> {
     match normalise(text.strip_prefix(MARK).unwrap_or(text)) {
         Cow::Borrowed(text) => text.strip_suffix('\n').unwrap_or(text).into(),
@@ -67,8 +67,8 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns an editor's text of a file as it would be saved there: with the file's mark, line endings,
-/// and end of the last line.
+/// Returns an editor's text as it would be saved: with the file's byte order mark, line endings, and end of the last
+/// line.
 pub(super) fn as_saved(saved: &str, buffer: &str) -> String {
     let body = saved.strip_prefix(MARK);
     let mut text = like(body.unwrap_or(saved), buffer.strip_prefix(MARK).unwrap_or(buffer));
@@ -78,7 +78,8 @@ pub(super) fn as_saved(saved: &str, buffer: &str) -> String {
     if body.is_some() { format!("{MARK}{text}") } else { text }
 }
 
-/// Returns a text as an editor takes it that has read `buffer` where the file has a mark.
+/// Returns a text in the form that an editor takes: without the byte order mark, if the editor left the mark out of
+/// `buffer`.
 pub(super) fn without_mark<'a>(text: &'a str, buffer: Option<&str>) -> &'a str {
     let hides = buffer.is_some_and(|buffer| !buffer.starts_with(MARK));
     text.strip_prefix(MARK).filter(|_| hides).unwrap_or(text)
@@ -107,7 +108,7 @@ mod tests {
         assert_eq!(without_mark("\u{feff}a", None), "\u{feff}a");
     }
 
-    /// The state where the file says 2.
+    /// Compares an editor's text with a file whose hash is 2.
     fn check(buffer: u64, last: Option<(Option<u64>, u64)>, by_command: bool) -> BufferState {
         let state = BufferState::Saved;
         let last = last.map(|(synced, saved)| LastLook { synced, saved: Some(saved), state });

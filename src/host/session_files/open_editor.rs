@@ -1,4 +1,4 @@
-//! An editor that a session is open in: what it has of files, and what it was last seen to have.
+//! An editor that a session is open in, with the last known states of its files.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -20,15 +20,15 @@ use crate::command_times::CommandTimes;
 use crate::files::unsaved;
 use crate::output::ToolError;
 
-/// Maximum number of files of which is remembered what an editor had of them.
+/// Maximum number of files whose last known states are remembered.
 const REMEMBERED: usize = 4096;
 
-/// The editors that a session is open in; the texts of the last one count.
+/// The editors that a session is open in. The texts of the one that joined last are used.
 #[derive(Default)]
 pub struct OpenEditors(Mutex<Vec<Arc<OpenEditor>>>);
 
 impl OpenEditors {
-    /// Lets the texts of an editor count, before those of others, as long as the guard lives.
+    /// Adds an editor, whose texts are used before those of others until the guard is dropped.
     pub fn join(self: &Arc<Self>, buffers: Arc<dyn TextBuffers>) -> BuffersGuard {
         let editor = Arc::new(OpenEditor {
             buffers,
@@ -41,7 +41,7 @@ impl OpenEditors {
         guard
     }
 
-    /// Returns the editor whose texts count.
+    /// Returns the editor whose texts are used.
     pub(super) fn last(&self) -> Option<Arc<OpenEditor>> {
         self.0.lock().last().cloned()
     }
@@ -50,14 +50,15 @@ impl OpenEditors {
 /// An editor that the session is open in.
 pub(super) struct OpenEditor {
     pub(super) buffers: Arc<dyn TextBuffers>,
+    /// Last known states of files, by path. The lock is held while a file's texts are compared.
     looks: Mutex<HashMap<PathBuf, LastLook>>,
     hasher: RandomState,
-    /// Number of requests that it has not answered in time. As long as there are any, it is not asked
-    /// anything else.
+    /// Number of requests that the editor has not answered in time and that are still open. While there are any, it
+    /// gets no others.
     overdue: AtomicUsize,
 }
 
-/// Lets an editor's texts count until this is dropped.
+/// Guard of an editor's membership: the editor's texts are used until it is dropped.
 pub struct BuffersGuard {
     editors: Weak<OpenEditors>,
     editor: Weak<OpenEditor>,
@@ -71,9 +72,9 @@ impl Drop for BuffersGuard {
     }
 }
 
-/// A file as it counts now.
+/// State and content of a file, as decided from the disk and the editor.
 pub(super) struct FileView {
-    /// `None` if there is no such file.
+    /// Content that counts; `None` if there is no such file.
     pub(super) bytes: Option<Vec<u8>>,
     pub(super) state: BufferState,
     /// `true` if there is a file on the disk.
@@ -83,7 +84,7 @@ pub(super) struct FileView {
 }
 
 impl FileView {
-    /// Returns a file of which no editor has anything.
+    /// Returns the view of a file that no editor has.
     pub(super) fn of_disk(bytes: Option<Vec<u8>>) -> Self {
         let (state, is_on_disk) = (BufferState::Saved, bytes.is_some());
         Self { bytes, state, is_on_disk, buffer: None }
@@ -91,17 +92,18 @@ impl FileView {
 }
 
 impl OpenEditor {
-    /// Returns `true` if it is not to be asked now.
+    /// Returns `true` if the editor must not be asked now, as it owes an answer.
     pub(super) fn is_silent(&self) -> bool {
         self.overdue.load(Ordering::Relaxed) > 0
     }
 
-    /// Asks for a file's text.
+    /// Asks the editor for a file's text.
     pub(super) async fn read(self: &Arc<Self>, path: &Path, limit: Duration) -> Option<String> {
         self.in_time(limit, self.buffers.read(path)).await.flatten()
     }
 
-    /// Waits for an answer; `None` if it does not come in time.
+    /// Waits for an answer; `None` if it does not come in time. The request then stays open and counts as overdue until
+    /// it is answered.
     pub(super) async fn in_time<T: Send + 'static>(
         self: &Arc<Self>,
         limit: Duration,
@@ -124,7 +126,7 @@ impl OpenEditor {
         self.hasher.hash_one(&*plain(text))
     }
 
-    /// Returns a file as it counts, and remembers it. Blocks.
+    /// Decides which text of a file counts, and remembers the state. Blocks.
     pub(super) fn view(
         &self,
         path: &Path,
@@ -133,7 +135,7 @@ impl OpenEditor {
         commands: &CommandTimes,
     ) -> FileView {
         let text = bytes.as_deref().map(|bytes| str::from_utf8(bytes).unwrap_or_default());
-        // Some editors answer so for a file that there is not.
+        // Some editors answer with an empty text for a file that does not exist.
         if text.is_none() && buffer.is_empty() {
             return FileView::of_disk(bytes);
         }
@@ -144,7 +146,7 @@ impl OpenEditor {
         let state = compare(saved, hash, last.as_ref(), by_command);
         let look = match state {
             BufferState::Saved => LastLook { synced: saved, saved, state },
-            // It stays a conflict until both say the same.
+            // A conflict lasts until the file and the editor's text are equal.
             BufferState::Conflicting => {
                 LastLook { state, ..last.unwrap_or(LastLook { synced: None, saved: None, state }) }
             }
@@ -163,7 +165,7 @@ impl OpenEditor {
         FileView { bytes, state, is_on_disk, buffer: Some(buffer) }
     }
 
-    /// Remembers that a file on the disk was written for the session.
+    /// Records that a file on the disk was written for the session.
     pub(super) fn note_written(&self, path: &Path, new: &[u8]) {
         let saved = str::from_utf8(new).ok().map(|new| self.hash(new));
         if let Some(look) = self.looks.lock().get_mut(path) {
@@ -171,12 +173,12 @@ impl OpenEditor {
         }
     }
 
-    /// Returns the state of a file when it was last looked at.
+    /// Returns the last known state of a file.
     pub(super) fn state(&self, path: &Path) -> BufferState {
         self.looks.lock().get(path).map_or(BufferState::Saved, |look| look.state)
     }
 
-    /// Returns an error if an edit would lose what a person has not saved.
+    /// Returns an error if an edit would lose a person's unsaved changes.
     pub(super) fn check_writable(&self, path: &Path, state: BufferState) -> Result<(), ToolError> {
         match state {
             BufferState::Conflicting => Err(unsaved(path, "and a command has changed the file")),
@@ -188,8 +190,8 @@ impl OpenEditor {
     }
 }
 
-/// Returns the time of the last change of a file, of whichever kind. A program cannot set it, unlike
-/// that of the last change of its content.
+/// Returns the time of the last change of a file's status (`ctime`). Unlike the time of the last change of the content,
+/// a program cannot set it.
 fn status_change(path: &Path) -> Option<SystemTime> {
     let metadata = fs::metadata(path).ok()?;
     let seconds = Duration::from_secs(metadata.ctime().try_into().ok()?);

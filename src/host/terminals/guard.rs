@@ -1,11 +1,11 @@
-//! A few lines of shell that outlive the agent, to end what it started should it be killed.
+//! The guard: a small shell script that outlives the agent, and ends the agent's programs if the agent is killed.
 //!
-//! They wait on a pipe which only the agent holds. `+ group` and `- group` say which process
-//! groups there are; the end of the pipe without a `.` says that the agent was killed. What has
-//! left its group is found by the mark in its environment, where `/proc` tells.
+//! The script reads from a pipe whose other end only the agent holds. The lines `+ group` and `- group` add and remove
+//! process groups. If the pipe ends without a line `.`, the agent was killed. Processes that have left their group are
+//! found by the mark in their environment, where there is a `/proc`.
 //!
-//! After a `b`, the agent says so again and again; if it is silent for longer than it may be, it is
-//! frozen, and what it started is ended, too: others may go on with its sessions.
+//! After a first line `b`, the agent sends `b` again and again as a heartbeat. If none comes for too long, the agent is
+//! frozen. The script then ends the programs, too, as other nodes may go on with the sessions.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use tokio::process::{Child, Command};
 
-/// Time for the guard to end.
+/// Maximum time to wait for the guard to end.
 const GOING: Duration = Duration::from_millis(200);
 
-/// Script of the guard. `$1` is the beginning of the mark, `$2` the seconds for which an agent that gives
-/// signs of life may be silent.
+/// Script of the guard. `$1` is the beginning of the mark. `$2` is the number of seconds for which an agent that sends
+/// heartbeats may be silent.
 const SCRIPT: &str = r#"trap '' TERM INT HUP
 groups=
 end() {
@@ -60,22 +60,22 @@ end "$1""#;
 
 pub(super) struct Guard {
     child: Child,
-    /// Closed when the agent ends, however it ends.
+    /// Write end of the pipe to the guard. The kernel closes it when the agent ends in any way.
     pipe: io::PipeWriter,
 }
 
 impl Guard {
-    /// Begins to wait. `mark` is what begins the mark of all that is to be ended; `patience`: time for
-    /// which an agent that gives signs of life may be silent.
+    /// Starts the guard. `mark`: beginning of the marks of all processes to end. `patience`: time for which an agent
+    /// that sends heartbeats may be silent.
     pub(super) fn start(mark: &str, patience: Option<Duration>) -> io::Result<Self> {
         let (reader, pipe) = io::pipe()?;
-        // It can wait for some time only; a small shell may not.
+        // Only bash is known to read with a timeout; a smaller `sh` may not be able to.
         let bash = Some("/bin/bash").filter(|bash| patience.is_some() && Path::new(bash).exists());
         let seconds = patience.map(|patience| patience.as_secs().max(1).to_string());
         let child = Command::new(bash.unwrap_or("/bin/sh"))
             .args(["-c", SCRIPT, "guard", mark])
             .args(seconds)
-            // Every command can read its environment.
+            // The environment is cleared because every command can read it.
             .env_clear()
             .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
             .stdin(reader)
@@ -86,25 +86,25 @@ impl Guard {
         Ok(Self { child, pipe })
     }
 
-    /// Its process.
+    /// Returns the process id of the guard; `None` if it has ended.
     pub(super) fn pid(&self) -> Option<i32> {
         self.child.id().and_then(|id| i32::try_from(id).ok())
     }
 
-    /// Keeps its list true: `+` and `-`.
+    /// Tells the guard that a group was added (`+`) or removed (`-`).
     pub(super) fn tell(&mut self, op: char, group: i32) -> io::Result<()> {
-        // In one piece: a frozen agent must not leave half a line.
+        // The line is written in one call, so that a frozen agent leaves no half line.
         self.pipe.write_all(format!("{op} {group}\n").as_bytes())
     }
 
-    /// Tells it that the agent lives, and may.
+    /// Sends a heartbeat.
     pub(super) fn beat(&mut self) -> io::Result<()> {
         self.pipe.write_all(b"b\n")
     }
 
-    /// Lets it go: nothing is left to be ended.
+    /// Ends the guard: no program is left for it to end.
     pub(super) async fn dismiss(mut self) {
-        // It may have been killed.
+        // An error is ignored, as the guard may have been killed.
         let _ = writeln!(self.pipe, ".");
         drop(self.pipe);
         let _ = tokio::time::timeout(GOING, self.child.wait()).await;

@@ -1,9 +1,8 @@
-//! Variables of the user's login shell, when this program was started without them.
+//! Variables of the user's login shell, for an agent that was started without them.
 //!
-//! An editor that was opened from a menu has the system's own `PATH` and none of the user's variables,
-//! and so has what it starts. The user's own directories and keys are known to their login shell alone,
-//! which is asked then: once, when the first program is to be started or a key is missing, and for a
-//! bounded time.
+//! An editor that was opened from a menu has the system's own `PATH` and none of the user's variables, and so have the
+//! programs that it starts. Only the user's login shell knows the user's own directories and keys. So the login shell
+//! is asked: once, when the first program is started or a key is missing, and for a bounded time.
 
 use std::collections::HashMap;
 use std::env;
@@ -15,16 +14,16 @@ use std::time::Duration;
 
 use tokio::sync::OnceCell;
 
-/// Time for the shell to answer: what people put into its files takes a while.
+/// Maximum time for the shell to answer: the user's start-up files may take a while.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Maximum number of bytes to read of what the shell writes.
+/// Maximum number of bytes that are read of the shell's output.
 pub(super) const MOST: u64 = 256 * 1024;
 
-/// Marker around the values in the output: the files of the shell may write things too.
+/// Marker around the values in the output: start-up files of the shell may print other text.
 const FENCE: &str = "--tandem-login-shell--";
 
-/// Directories in which every system has its own programs.
+/// Directories in which systems have their own programs.
 const SYSTEM: [&str; 9] = [
     "/bin",
     "/sbin",
@@ -37,30 +36,30 @@ const SYSTEM: [&str; 9] = [
     "/snap/bin",
 ];
 
-/// Shells that take `-i`, `-l` and `-c`.
+/// Names of shells that accept `-i`, `-l` and `-c`.
 const SHELLS: [&str; 6] = ["bash", "zsh", "fish", "ksh", "dash", "sh"];
 
-/// The login shell's variables, which it is asked for once.
+/// The login shell's variables, for which it is asked once.
 #[derive(Default)]
 pub(super) struct LoginShell {
-    /// Names of the variables that it is asked for beside `PATH`.
+    /// Names of the variables for which the shell is asked, besides `PATH`.
     pub names: Vec<&'static str>,
-    /// Its answer, once it has been asked; `None` if it has none, or cannot be asked.
+    /// Answer of the shell, once it has been asked; `None` if there is no shell to ask or it did not answer.
     pub answer: OnceCell<Option<LoginVariables>>,
 }
 
 /// Variables of the login shell.
-// Without `Debug`: there are keys in it.
+// No `Debug`, as the values may be keys.
 pub(super) struct LoginVariables {
-    /// `PATH` for programs, unless this process's own counts.
+    /// `PATH` for programs; `None` if this process's own is used.
     pub path: Option<OsString>,
     /// Values of the other variables that are set.
     pub values: HashMap<String, String>,
 }
 
-/// Returns the shell to ask; none if this process was started by a shell or from a terminal.
+/// Returns the shell to ask; `None` if this process was started by a shell or from a terminal.
 pub(super) fn login_shell() -> Option<PathBuf> {
-    // Every shell counts how deep it is: what it has started has its variables.
+    // Shells set `SHLVL`. A process that was started by a shell has the shell's variables already.
     if env::var_os("SHLVL").is_some() || io::stdin().is_terminal() {
         return None;
     }
@@ -69,7 +68,7 @@ pub(super) fn login_shell() -> Option<PathBuf> {
     (known && shell.is_absolute()).then_some(shell)
 }
 
-/// Returns whether nobody has set up a `PATH` for this process.
+/// Returns whether this process's `PATH` has only the system's directories.
 pub(super) fn has_bare_path() -> bool {
     is_bare(&env::var_os("PATH").unwrap_or_default())
 }
@@ -80,23 +79,22 @@ fn is_bare(path: &OsStr) -> bool {
         .all(|dir| dir.as_os_str().is_empty() || SYSTEM.iter().any(|known| dir == Path::new(known)))
 }
 
-/// Returns the arguments with which a shell writes its `PATH` and these variables.
+/// Returns the arguments with which a shell prints its `PATH` and these variables.
 pub(super) fn arguments(names: &[&str]) -> Vec<String> {
     let values: String = names.iter().flat_map(|name| [" \"$", name, "\""]).collect();
-    // The inner shell says it the same way, whatever the outer one is.
+    // The values are printed by an inner `sh`, so that the format is the same for every login shell.
     let print = format!("/bin/sh -c 'printf \"%s\\0\" \"{FENCE}\" \"$PATH\"{values} \"{FENCE}\"'");
     ["-i", "-l", "-c", &print].map(str::to_owned).to_vec()
 }
 
-/// Returns the variables that a shell has written; behind its `PATH` is what this process has of its
-/// own.
+/// Returns the variables that a shell has printed. This process's own directories are appended to the shell's `PATH`.
 pub(super) fn read(written: &[u8], names: &[&str]) -> Option<LoginVariables> {
     let (path, values) = fenced(written, names)?;
     let path = path.filter(|_| has_bare_path()).map(|path| with_own(&path));
     Some(LoginVariables { path, values })
 }
 
-/// The login shell's, and behind it what this process has of its own.
+/// Returns the login shell's `PATH`, followed by the directories that only this process's own `PATH` has.
 fn with_own(path: &OsStr) -> OsString {
     let own = env::var_os("PATH").unwrap_or_default();
     let mut dirs: Vec<PathBuf> = env::split_paths(path).collect();
@@ -108,8 +106,8 @@ fn with_own(path: &OsStr) -> OsString {
     env::join_paths(dirs).unwrap_or_else(|_| path.to_owned())
 }
 
-/// Returns the `PATH` and the other variables between the fences, if all of them are there. An empty
-/// one is not set.
+/// Returns the `PATH` and the other variables between the markers; `None` if the output is not complete. An empty
+/// variable counts as not set.
 fn fenced(said: &[u8], names: &[&str]) -> Option<(Option<OsString>, HashMap<String, String>)> {
     let fence = format!("{FENCE}\0");
     let begin = memchr::memmem::find(said, fence.as_bytes())? + fence.len();
@@ -145,7 +143,7 @@ mod tests {
         check_bare("/opt/homebrew/bin:/usr/bin:/bin", false);
     }
 
-    /// `expected`: the `PATH`, and the value of `KEY`.
+    /// Checks the parsed output. `expected`: the `PATH`, and the value of `KEY`.
     #[track_caller]
     fn check_fenced(said: &str, expected: Option<(Option<&str>, Option<&str>)>) {
         let said = said.replace('#', "--tandem-login-shell--").replace('|', "\0");

@@ -1,5 +1,5 @@
-//! The watch over the memory of a command and of all that it has started: the system bounds each process by itself
-//! only, where a user may not make control groups.
+//! Supervision of the memory of a command and of all processes that it has started. The kernel limits only single
+//! processes where the user may not make control groups.
 
 use std::fs;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use tokio::time::sleep;
 
 use super::table;
 
-/// Time between two looks.
+/// Time between two measurements.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Share of the machine's memory that a command may take if no limit was chosen, in quarters.
+/// Share of the machine's memory that a command may use if no limit was chosen, in quarters.
 const DEFAULT_QUARTERS: u64 = 3;
 
-/// Waits until a command takes more memory than it may: the processes of its group, and those below it. Returns the
-/// limit, in bytes.
+/// Waits until a command uses more memory than it may: its group and its descendants together. Returns the limit, in
+/// bytes.
 pub(super) async fn wait_until_exceeded(group: i32, limit: Option<u64>) -> u64 {
     loop {
         sleep(LOOK_INTERVAL).await;
@@ -35,16 +35,17 @@ fn exceeds(group: i32, limit: u64) -> bool {
     let sum = |bytes: fn(i32) -> Option<u64>| {
         processes.iter().filter_map(|pid| bytes(*pid)).fold(0, u64::saturating_add)
     };
-    // What several processes share counts once. To find that out takes long, so it is asked last.
+    // Memory that several processes share counts once in the proportional sum. That sum takes long to compute, so it is
+    // computed only if the other one is above the limit.
     sum(resident) > limit && sum(proportional) > limit
 }
 
-/// Returns the memory that a process has, shared or not, in bytes.
+/// Returns the resident memory of a process, including shared memory in full, in bytes.
 fn resident(pid: i32) -> Option<u64> {
     kib(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?, "VmRSS:")
 }
 
-/// Returns the same where of shared memory only a process's share counts.
+/// Returns the resident memory of a process, including only its share of shared memory, in bytes.
 fn proportional(pid: i32) -> Option<u64> {
     kib(&fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?, "Pss:")
 }
@@ -54,7 +55,7 @@ fn default_limit() -> Option<u64> {
     Some(all / 4 * DEFAULT_QUARTERS)
 }
 
-/// Returns the number of bytes in a line of a table in KiB.
+/// Returns the value of a line, in bytes, from a table with values in KiB.
 fn kib(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.split_whitespace().next()?.parse().ok()?;

@@ -1,8 +1,8 @@
-//! Programs that lose their parent become children of the agent, so that none can hide: not in a
-//! session of its own with an empty environment either. Only Linux has this.
+//! Adoption of orphans: descendants that lose their parent become children of the agent. So they cannot hide from it,
+//! not even in a session of their own with an empty environment. Only Linux has this.
 //!
-//! Somebody must then wait for them when they end. Here that is who finds them dead at two looks:
-//! who else starts a program in this process waits for it at once.
+//! The agent must then reap adopted children when they end. Other code of this process reaps a program that it has
+//! started as soon as the program ends. So a child is reaped here only if it is found dead at two checks in a row.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::table;
 
-/// Between two looks at what has ended.
+/// Time between two checks for dead children.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// From now on, what loses its parent is ours.
+/// Makes this process the subreaper: descendants that lose their parent become its children.
 pub(super) fn adopt() {
     #[cfg(target_os = "linux")]
     if let Err(err) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
@@ -23,7 +23,7 @@ pub(super) fn adopt() {
     }
 }
 
-/// Waits for those that end. `looked` is called now and then while something ends.
+/// Reaps adopted children when they end. `looked` is called after each check.
 pub(super) async fn wait_for(looked: impl Fn()) {
     let Ok(mut ended) = signal(SignalKind::child()) else { return };
     let mut seen = HashSet::new();
@@ -39,7 +39,7 @@ pub(super) async fn wait_for(looked: impl Fn()) {
     }
 }
 
-/// Takes notice that a child has ended, if it has.
+/// Reaps a child if it has ended.
 pub(super) fn wait(pid: i32) {
     if let Some(pid) = Pid::from_raw(pid) {
         let _ = waitpid(Some(pid), WaitOptions::NOHANG);

@@ -1,9 +1,9 @@
-//! The programs that this process has started, for all of its sessions: each in a process group of
+//! Supervision of the programs that this process has started, for all of its sessions. Each runs in a process group of
 //! its own, and none outlives the agent.
 //!
-//! A group is ended by SIGTERM, then SIGKILL. On Linux what has left its group is also found: by a
-//! mark in its environment, and because it is below the agent. Should the agent itself be killed, a
-//! guard ends the groups that are left and what has the mark.
+//! A group is ended by SIGTERM, then SIGKILL. On Linux, processes that have left their group are also found: by a mark
+//! in their environment, and because they are descendants of the agent. If the agent itself is killed, a guard process
+//! ends the groups that are left and the processes with the mark.
 
 use std::collections::HashSet;
 use std::io;
@@ -25,44 +25,46 @@ use super::orphans;
 use super::table::{self, Process};
 use parking_lot::{Mutex, RwLock};
 
-/// Time for everything to end.
+/// Maximum time to wait for all programs to end when the agent ends.
 const END: Duration = Duration::from_secs(5);
 
-/// Interval between two looks at an ending group.
+/// Interval between two checks of a group that is ending.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Time for a killed process to end: nothing helps with one that waits for a disk.
+/// Maximum time to wait for a killed process: SIGKILL does not end a process that waits for a disk.
 const KILLED: Duration = Duration::from_secs(3);
 
-/// Environment variable that marks what a command started.
+/// Environment variable that marks all processes that a command has started.
 pub(super) const MARK: &str = "TANDEM_COMMAND";
 
-/// Returns the environment variable, and its value, of a program that is not to be ended with the
-/// agent. No command knows the value.
+/// Returns the name and value of the environment variable that exempts a program from being ended with the agent. The
+/// value is random, so that no command knows it.
 pub fn left_alone() -> (&'static str, &'static str) {
     static VALUE: LazyLock<String> = LazyLock::new(|| format!("none-{:016x}", fastrand::u64(..)));
     (MARK, &VALUE)
 }
 
-/// The programs that run, whichever session has started them.
+/// The running programs of all sessions.
 pub struct Supervisor {
-    /// Names this agent's commands among all that run on the machine.
+    /// Beginning of the marks of this agent's commands, which no other agent on the machine has.
     mark: String,
     started: AtomicU64,
-    /// The user's `PATH`, if this process was started without it.
+    /// Variables of the user's login shell, for a process that was started without them.
     pub(super) login_shell: LoginShell,
-    /// `true` if all that loses its parent below this process is to be found here.
+    /// `true` if orphaned descendants become children of this process, so that they can be found.
     adopts: bool,
-    /// The groups that may have members, by leader.
+    /// Process groups that may have members, by the process id of the leader.
     groups: Mutex<HashSet<i32>>,
-    /// Started with the first command.
+    /// The guard process, started with the first command. The lock is held while the guard starts, so that there is
+    /// only one.
     guard: Mutex<Option<Guard>>,
-    /// Held for reading while a program is started, and for writing when none may start any more: what is
-    /// started is ended.
+    /// Guards the decision that no more programs start. It is held for reading while a program is started, and for
+    /// writing while `ending` is cancelled: so every program either is registered before the end and is ended, or does
+    /// not start.
     starting: RwLock<()>,
-    /// Signs of life without which commands are ended, if they need any.
+    /// Heartbeats without which commands are ended, if this process needs any.
     pulse: OnceLock<Pulse>,
-    /// One task a command: it waits for it, or ends it.
+    /// Tasks, one for each command, which wait for the command or end it.
     tasks: TaskTracker,
     ending: CancellationToken,
 }
@@ -70,42 +72,42 @@ pub struct Supervisor {
 /// A program that has been started, in a process group of its own.
 pub(super) struct Spawned {
     pub(super) group: i32,
-    /// As far as the command has asked for pipes.
+    /// Ends of the pipes that the command has asked for.
     pub(super) pipes: (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>),
     pub(super) exit: Exit,
-    /// Ends the whole group.
+    /// Token that ends the whole group when it is cancelled.
     pub(super) end: CancellationToken,
 }
 
-/// End of a command, to be waited for.
+/// Receiver of a command's end.
 #[derive(Clone)]
 pub struct Exit(watch::Receiver<Option<ExitStatus>>);
 
 impl Exit {
-    /// Waits until the command itself has ended; `None` if how it ended is not known.
+    /// Waits until the command itself has ended; `None` if its exit status is not known.
     pub async fn wait(&mut self) -> Option<ExitStatus> {
-        // An error says that the watching task was dropped with its runtime.
+        // An error means that the watching task was dropped with its runtime.
         self.0.wait_for(Option::is_some).await.ok().and_then(|status| *status)
     }
 
-    /// Waits until the whole group has ended, after it was told to.
+    /// Waits until the whole group has ended, after it was told to end.
     pub(super) async fn of_group(&mut self) {
-        // The sender goes when the group has ended.
+        // The sender is dropped when the group has ended.
         while self.0.changed().await.is_ok() {}
     }
 }
 
 impl Supervisor {
-    /// Nothing runs yet.
+    /// Returns a supervisor without programs.
     pub fn new() -> Arc<Self> {
         Arc::new(Self::with(false, Vec::new()))
     }
 
-    /// The same for a process that is an agent and nothing else: all that there is below it in the
-    /// end was started here, and is ended, but for what is [`left_alone`].
+    /// Returns a supervisor for a process that is an agent and nothing else. When the agent ends, all descendants of
+    /// the process are ended, except programs that are [`left_alone`].
     ///
-    /// `login_variables`: names of the variables that the user's login shell can be asked for. None of
-    /// them is for commands.
+    /// `login_variables`: names of the variables for which the user's login shell can be asked. Commands get none of
+    /// them.
     pub fn of_agent(login_variables: Vec<&'static str>) -> Arc<Self> {
         Arc::new(Self::with(true, login_variables))
     }
@@ -125,8 +127,8 @@ impl Supervisor {
         }
     }
 
-    /// From now on, what was started is ended when there was no [sign of life](Self::beat) for this long,
-    /// also while this process is frozen. Needs the runtime.
+    /// Requires heartbeats: from now on, all programs are ended if [`Self::beat`] was not called for the time
+    /// `patience`, also while this process is frozen. Must be called within the async runtime.
     pub fn need_beats(self: &Arc<Self>, patience: Duration) {
         let pulse = Pulse { patience, last: watch::Sender::new(Instant::now()) };
         let last = pulse.last.subscribe();
@@ -135,23 +137,23 @@ impl Supervisor {
         }
     }
 
-    /// Notes that what was started may go on.
+    /// Records a heartbeat: programs may go on.
     pub fn beat(&self) {
         let Some(pulse) = self.pulse.get() else { return };
         pulse.last.send_replace(Instant::now());
         self.beat_guard();
     }
 
-    /// Waits for a sign of life, if the last one is so long ago that nothing can be started.
+    /// Waits for a heartbeat, if the last one is so old that no program can be started.
     pub(super) async fn may_start(&self) {
         let Some(pulse) = self.pulse.get() else { return };
         let mut last = pulse.last.subscribe();
-        // It cannot fail: the sender is here.
+        // This cannot fail: `pulse` holds the sender.
         let _ = last.wait_for(|beat| !pulse.is_late_after(*beat)).await;
     }
 
-    /// Starts a program in a process group of its own. It is waited for, or ended when the token
-    /// fires; `grace` is the time between SIGTERM and SIGKILL then.
+    /// Starts a program in a process group of its own. A task waits for the program, or ends it when the returned token
+    /// is cancelled; `grace` is then the time between SIGTERM and SIGKILL.
     pub(super) fn spawn(
         self: &Arc<Self>,
         command: &mut Command,
@@ -160,7 +162,8 @@ impl Supervisor {
         let _starting = self.starting.read();
         let mark = self.next_mark()?;
         command.env(MARK, &mark).process_group(0);
-        // Before the program, or nobody would end that if the agent were killed right after.
+        // The guard starts first: if the agent were killed right after starting the program, no process would end the
+        // program.
         self.start_guard();
         let mut child = command.spawn()?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -178,7 +181,7 @@ impl Supervisor {
         Ok(Spawned { group, pipes, exit: Exit(exit), end })
     }
 
-    /// Returns the mark of the next program; none starts any more when the agent ends.
+    /// Returns the mark of the next program. Fails if the agent is ending or a heartbeat is overdue.
     fn next_mark(self: &Arc<Self>) -> io::Result<String> {
         if self.ending.is_cancelled() {
             return Err(io::Error::other("the agent is ending"));
@@ -195,7 +198,8 @@ impl Supervisor {
         Ok(format!("{}-{number}", self.mark))
     }
 
-    /// Takes over what loses its parent from now on; when something has ended, groups may have too.
+    /// Makes orphaned descendants children of this process from now on. When one of them has ended, its group may have
+    /// become empty, too.
     fn adopt(self: &Arc<Self>) {
         orphans::adopt();
         let supervisor = Arc::downgrade(self);
@@ -206,7 +210,7 @@ impl Supervisor {
         }));
     }
 
-    /// Forgets the groups that have gone: their numbers may soon be those of others.
+    /// Removes the groups that have no members any more: the kernel may soon reuse their numbers for other processes.
     fn prune(&self) {
         let gone: Vec<_> = self.groups.lock().extract_if(|group| !test_group(*group)).collect();
         for group in gone {
@@ -214,9 +218,11 @@ impl Supervisor {
         }
     }
 
-    /// Ends everything that was started, in all sessions. Nothing can be started afterwards.
+    /// Ends all programs of all sessions. No program can be started afterwards.
     pub async fn end_all(&self) {
         {
+            // Waits for starts that have begun: their tasks exist then, and end the programs when `ending` is
+            // cancelled.
             let _no_other = self.starting.write();
             self.ending.cancel();
         }
@@ -239,13 +245,14 @@ impl Supervisor {
         for group in self.groups.lock().drain() {
             signal_group(group, Signal::KILL);
         }
-        // One that is killed may have started another meanwhile.
+        // A killed process may have started another one meanwhile, so the search is repeated until it finds none.
         while self.kill_what_is_left().await {
             sleep(LOOK).await;
         }
     }
 
-    /// Kills what has left its group, and says whether there was anything.
+    /// Kills the marked processes and, if orphans are adopted, all descendants of this process. Returns whether there
+    /// were any.
     async fn kill_what_is_left(&self) -> bool {
         let mark = format!("{MARK}={}-", self.mark);
         let guard = self.guard.lock().as_ref().and_then(Guard::pid);
@@ -268,7 +275,7 @@ impl Supervisor {
         tokio::task::spawn_blocking(kill).await.unwrap_or(false)
     }
 
-    /// Starts the guard, if there is none. Without a guard commands run all the same.
+    /// Starts the guard, if there is none. If that fails, commands run without a guard.
     fn start_guard(&self) {
         let mut guard = self.guard.lock();
         if guard.is_none() {
@@ -284,11 +291,11 @@ impl Supervisor {
     }
 
     fn beat_guard(&self) {
-        // That it has gone is noticed with the next command.
+        // An error is ignored: if the guard has ended, that is logged with the next command.
         let _ = self.guard.lock().as_mut().map(Guard::beat);
     }
 
-    /// Ends what runs; more may be started.
+    /// Ends all running programs. More may be started afterwards.
     async fn end_what_runs(&self) {
         for group in self.groups.lock().iter() {
             signal_group(*group, Signal::KILL);
@@ -298,7 +305,7 @@ impl Supervisor {
         }
     }
 
-    /// Keeps the guard's list true.
+    /// Tells the guard that a group was added (`+`) or removed (`-`).
     fn tell_guard(&self, op: char, group: i32) {
         let told = self.guard.lock().as_mut().map(|guard| guard.tell(op, group));
         if let Some(Err(err)) = told {
@@ -307,26 +314,26 @@ impl Supervisor {
     }
 }
 
-/// Signs of life of a process whose sessions others may take over.
+/// Heartbeats of a process whose sessions other nodes may take over when the heartbeats stop.
 struct Pulse {
-    /// Time without one after which what was started is ended.
+    /// Time without a heartbeat after which the programs are ended.
     patience: Duration,
     last: watch::Sender<Instant>,
 }
 
 impl Pulse {
-    /// Returns whether the last sign of life is so long ago that nothing is to be started.
+    /// Returns whether the last heartbeat is so old that no program may be started.
     fn is_late(&self) -> bool {
         self.is_late_after(*self.last.borrow())
     }
 
-    /// Returns the same of a sign of life that is the last one.
+    /// Returns whether `beat`, as the last heartbeat, is older than half of the patience.
     fn is_late_after(&self, beat: Instant) -> bool {
         beat.elapsed() >= self.patience / 2
     }
 }
 
-/// Ends what runs whenever there was no sign of life for some time.
+/// Ends all running programs whenever there was no heartbeat for the time `patience`.
 async fn end_without_beats(
     supervisor: Weak<Supervisor>,
     mut last: watch::Receiver<Instant>,
@@ -351,7 +358,7 @@ async fn end_without_beats(
     }
 }
 
-/// A command as the task that waits for it sees it.
+/// State of the task that waits for a command.
 struct Watched {
     supervisor: Arc<Supervisor>,
     child: Child,
@@ -362,7 +369,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// Waits until it has ended, or ends it.
+    /// Waits until the command has ended, or ends its group.
     async fn watch(mut self, end: CancellationToken, status: watch::Sender<Option<ExitStatus>>) {
         let ending = self.supervisor.ending.clone();
         tokio::select! {
@@ -373,7 +380,7 @@ impl Watched {
         if end.is_cancelled() || ending.is_cancelled() {
             self.end(&status).await;
         } else if test_group(self.group) {
-            // Left running in the background, until the agent ends.
+            // Processes of the group are left running in the background until the agent ends.
             return;
         }
         self.supervisor.groups.lock().remove(&self.group);
@@ -382,7 +389,8 @@ impl Watched {
 
     async fn end(&mut self, status: &watch::Sender<Option<ExitStatus>>) {
         let group = self.group;
-        // One that leaves both its group and its environment behind is found below the command.
+        // A process may have left its group and cleared its environment. It is still found as a descendant of the
+        // command, but only before the command has ended.
         let family = search(move || table::below(group, |_| false)).await;
         signal_group(group, Signal::TERM);
         let child = &mut self.child;
@@ -412,7 +420,7 @@ impl Watched {
     }
 }
 
-/// Looks through `/proc`, which takes a while on a busy machine.
+/// Runs a search through `/proc` on a blocking thread: it takes a while on a busy machine.
 async fn search<T: Send + 'static>(look: impl FnOnce() -> Vec<T> + Send + 'static) -> Vec<T> {
     tokio::task::spawn_blocking(look).await.unwrap_or_default()
 }
@@ -423,12 +431,12 @@ fn own_pid() -> i32 {
 
 fn signal_group(group: i32, signal: Signal) {
     if let Some(group) = Pid::from_raw(group) {
-        // It may have ended by itself.
+        // An error is ignored, as the group may have ended by itself.
         let _ = kill_process_group(group, signal);
     }
 }
 
-/// Returns whether a group has members.
+/// Returns whether a process group has members.
 pub(super) fn test_group(group: i32) -> bool {
     Pid::from_raw(group).is_some_and(|group| test_kill_process_group(group).is_ok())
 }
@@ -446,7 +454,7 @@ mod tests {
     use super::Supervisor;
     use crate::terminals::{EnvironmentFilter, Terminals};
 
-    /// Starts commands as long as that is possible; returns their groups.
+    /// Starts commands until a start fails. Returns their groups.
     async fn start(terminals: Arc<Terminals>) -> Vec<i32> {
         let mut groups = Vec::new();
         while let Ok(it) = terminals.start("exec sleep 1000", Path::new("/"), &[], None) {

@@ -1,4 +1,4 @@
-//! The processes of the machine, where `/proc` tells of them; elsewhere there are none.
+//! The table of the machine's processes, as read from `/proc`. Where there is no `/proc`, the table is empty.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,17 +11,18 @@ pub(super) struct Process {
     pub(super) pid: i32,
     parent: i32,
     pub(super) group: i32,
-    /// Its number and this are never those of another.
+    /// Time of the start, in clock ticks since boot. No two processes have the same number and the same time.
     started: u64,
-    /// `true` if it has ended, and nobody has waited for it.
+    /// `true` if the process has ended but was not reaped yet.
     pub(super) dead: bool,
 }
 
 impl Process {
-    /// Returns what is known of a process that there is.
+    /// Reads a process; `None` if it does not exist.
     pub(super) fn read(pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // After the name, which is in parentheses and may hold anything.
+        // The fields are read after the last parenthesis: the name in parentheses before them may contain any
+        // character.
         let fields: Vec<_> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         Some(Self {
             pid,
@@ -32,7 +33,7 @@ impl Process {
         })
     }
 
-    /// Kills it, if the number is still its own.
+    /// Kills the process, unless its number now belongs to another process.
     pub(super) fn kill(&self) {
         let now = Self::read(self.pid);
         if now.is_some_and(|now| now.started == self.started && !now.dead) {
@@ -41,20 +42,20 @@ impl Process {
     }
 }
 
-/// Every one in a group that is not dead.
+/// Returns the processes of a group that have not ended.
 pub(super) fn members(group: i32) -> Vec<i32> {
     let members = all().filter(|it| it.group == group && !it.dead);
     members.map(|it| it.pid).collect()
 }
 
-/// Every one that is the leader of a group, in it, or below the leader, and not dead.
+/// Returns the processes that have not ended and are in a group or descendants of its leader.
 pub(super) fn family(group: i32) -> HashSet<i32> {
     let below = below(group, |_| false).into_iter().map(|it| it.pid);
     below.chain(members(group)).collect()
 }
 
-/// Every one below `root` that is not dead. What `spared` says yes to is passed over, with all
-/// below it.
+/// Returns the descendants of `root` that have not ended. Processes for which `spared` returns `true` are left out,
+/// with all of their descendants.
 pub(super) fn below(root: i32, spared: impl Fn(i32) -> bool) -> Vec<Process> {
     let all: Vec<_> = all().collect();
     let mut found = Vec::new();
@@ -70,7 +71,7 @@ pub(super) fn below(root: i32, spared: impl Fn(i32) -> bool) -> Vec<Process> {
     }
 }
 
-/// Every one that has `wanted` in its environment, wherever it has gone.
+/// Returns the processes that have `wanted` in their environment, whatever their parent and group are.
 pub(super) fn marked(wanted: &str) -> Vec<i32> {
     pids().filter(|pid| has_mark(*pid, wanted)).collect()
 }
@@ -81,7 +82,7 @@ pub(super) fn has_mark(pid: i32, wanted: &str) -> bool {
     memchr::memmem::find(&environ, wanted.as_bytes()).is_some()
 }
 
-/// The children of this process that are dead and not waited for.
+/// Returns the children of this process that have ended but were not reaped yet.
 pub(super) fn dead_children() -> Vec<i32> {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
@@ -91,7 +92,7 @@ pub(super) fn dead_children() -> Vec<i32> {
     children.into_iter().filter(|pid| Process::read(*pid).is_some_and(|it| it.dead)).collect()
 }
 
-/// Kills a process. It may have ended by itself.
+/// Kills a process. An error is ignored, as the process may have ended by itself.
 pub(super) fn kill(pid: i32) {
     if let Some(pid) = Pid::from_raw(pid) {
         let _ = kill_process(pid, Signal::KILL);

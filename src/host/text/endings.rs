@@ -1,4 +1,4 @@
-//! Line endings: changes are worked out on `\n` alone, and leave the file's own as they are.
+//! Line endings. Changes are made on text with `\n` alone, and leave the endings of the file's other lines unchanged.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -6,24 +6,24 @@ use std::time::{Duration, Instant};
 
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
-/// Time to compare the lines of a file with mixed endings.
+/// Maximum time to compare the lines of a file with mixed endings.
 const COMPARING: Duration = Duration::from_secs(1);
 
-/// A piece of text that is replaced.
+/// A replacement of a part of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextEdit<'a> {
     /// Range in the normalised text.
     pub range: Range<usize>,
-    /// Replacement, normalised.
+    /// Replacement, with `\n` endings.
     pub new: Cow<'a, str>,
 }
 
-/// The text with `\n` alone at the end of lines.
+/// Returns the text with `\n` alone as line ending.
 pub fn normalise(text: &str) -> Cow<'_, str> {
     if text.contains("\r\n") { text.replace("\r\n", "\n").into() } else { text.into() }
 }
 
-/// The whole text `new`, with the endings that `old` has: lines that stay keep theirs.
+/// Returns the text `new` with the line endings of `old`. Lines that stay keep their own endings.
 pub fn like(old: &str, new: &str) -> String {
     match Endings::of(old) {
         Endings { crlf: 0, lf: 0 } => new.to_owned(),
@@ -31,11 +31,11 @@ pub fn like(old: &str, new: &str) -> String {
     }
 }
 
-/// Carries out edits that were worked out on the normalised text, in its order and apart from
-/// each other. All else stays, byte for byte.
+/// Applies edits that were made on the normalised text, sorted and without overlaps. The rest of the text stays, byte
+/// for byte.
 pub fn splice(old: &str, edits: &[TextEdit<'_>]) -> String {
     let endings = Endings::of(old);
-    // Where, in the normalised text, the line ends are that lost their `\r`.
+    // Positions, in the normalised text, of the line ends that have lost their `\r`.
     let lost: Vec<usize> =
         old.match_indices("\r\n").enumerate().map(|(before, (at, _))| at - before).collect();
     let place = |at: usize| at + lost.partition_point(|lost| *lost < at);
@@ -51,7 +51,7 @@ pub fn splice(old: &str, edits: &[TextEdit<'_>]) -> String {
     spliced
 }
 
-/// Numbers of lines of a text, by their endings.
+/// Numbers of lines of a text, by the kind of their endings.
 #[derive(Debug, Clone, Copy)]
 struct Endings {
     crlf: usize,
@@ -68,7 +68,8 @@ impl Endings {
         if self.crlf > self.lf { "\r\n" } else { "\n" }
     }
 
-    /// `new`, which is normalised, in place of a part `old` of the text that has these endings.
+    /// Returns `new`, which is normalised, with endings for the place of `old`, a part of the text that has these
+    /// endings.
     fn apply(self, old: &str, new: &str) -> String {
         if self.crlf == 0 {
             return new.to_owned();
@@ -98,7 +99,7 @@ impl Endings {
         new: &[LineAndEnding<'_>],
         applied: &mut String,
     ) {
-        // A changed line takes the ending of the line whose place it takes.
+        // A changed line takes the ending of the line that it replaces.
         let mut known = old[op.old_range()].iter();
         for (line, ending) in &new[op.new_range()] {
             let known = known.next().map_or("", |(_, ending)| *ending);
@@ -123,7 +124,7 @@ fn lines(text: &str) -> Vec<LineAndEnding<'_>> {
     text.split_inclusive('\n').map(split).collect()
 }
 
-/// The lines without their endings.
+/// Returns the lines without their endings.
 fn contents<'a>(lines: &[LineAndEnding<'a>]) -> Vec<&'a str> {
     lines.iter().map(|(line, _)| *line).collect()
 }

@@ -1,8 +1,8 @@
-//! Ignore files: `.gitignore`, git's own list of exclusions, and this agent's.
+//! Ignore files: `.gitignore`, git's `info/exclude`, and this agent's `.geminiignore`.
 //!
-//! One set of rules serves walks and single paths, so that they cannot disagree. A file is
-//! covered if it, or a directory above it, is. The innermost rule that says anything of a path
-//! decides; this agent's rules go before git's; git's end at the top of a repository.
+//! The same rules serve walks and single paths, so that both agree. A file is ignored if a rule covers the file or a
+//! directory above it. The innermost rule that matches a path decides. This agent's rules go before git's. Git's rules
+//! do not reach beyond the top of a repository.
 
 use std::collections::HashMap;
 use std::iter;
@@ -20,21 +20,21 @@ const GIT: &str = ".gitignore";
 const EXCLUDE: &str = ".git/info/exclude";
 const NAMED: &str = "an ignore file that is named in the settings";
 
-/// Bytes of an ignore file that are read; what is larger has no rules in it.
+/// Maximum size of an ignore file, in bytes. A larger file counts as empty.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Directories whose rules are remembered at once.
+/// Maximum number of directories whose rules are cached.
 const REMEMBERED: usize = 8192;
 
-/// Ignore files that the user has set up, whatever a call asks for.
+/// Ignore files that the user has chosen, which apply to every call.
 #[derive(Debug, Clone)]
 pub struct IgnoreSettings {
-    /// `true` if `.gitignore` and git's own list count.
+    /// `true` if `.gitignore` and git's `info/exclude` apply.
     pub git: bool,
-    /// `true` if `.geminiignore` counts.
+    /// `true` if `.geminiignore` applies.
     pub own: bool,
-    /// More ignore files, by their paths in each root. They count before all others, an earlier one
-    /// before a later one.
+    /// Further ignore files, by their paths in each root. They go before all other rules, an earlier file before a
+    /// later one.
     pub more: Vec<PathBuf>,
 }
 
@@ -44,12 +44,12 @@ impl Default for IgnoreSettings {
     }
 }
 
-/// Kinds of ignore files that count in a call.
+/// Kinds of ignore files that apply in a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Respect {
     /// `.gitignore` and `.git/info/exclude`.
     pub git: bool,
-    /// `.geminiignore`, and what else the user has named.
+    /// `.geminiignore`, and further files that the user has named.
     pub own: bool,
 }
 
@@ -58,7 +58,7 @@ impl Respect {
     pub const ALL: Self = Self { git: true, own: true };
 }
 
-/// The rules for what is below one directory, as they were when each was first asked for.
+/// The rules for paths below one directory. Rules are read when first needed, and are not read again.
 pub struct Ignores {
     root: PathBuf,
     respect: Respect,
@@ -66,7 +66,8 @@ pub struct Ignores {
     named: Vec<Gitignore>,
     /// Rules of the directories above the root, if they are in the same repository.
     above: Arc<Level>,
-    /// By directory. Files are read under the lock; those who wait want the same ones.
+    /// Cache of the rules by directory. The lock is held while ignore files are read, as tasks that wait for it mostly
+    /// need the same files.
     levels: Mutex<HashMap<PathBuf, Arc<Level>>>,
 }
 
@@ -77,7 +78,7 @@ struct Level {
     own: Option<Gitignore>,
     git: Option<Gitignore>,
     exclude: Option<Gitignore>,
-    /// Git's rules from above do not count here.
+    /// `true` if the directory is the top of a repository: git's rules from above do not apply in it.
     is_repository: bool,
 }
 
@@ -91,7 +92,7 @@ impl Ignores {
         Self { root: root.to_owned(), respect, named, above, levels: Mutex::default() }
     }
 
-    /// The ignore file that covers a real path, or a directory above it.
+    /// Returns the name of the ignore file that covers a real path or a directory above it.
     pub(crate) fn cover(&self, real: &Path, is_dir: bool) -> Option<&'static str> {
         let mut above: Vec<&Path> =
             real.ancestors().skip(1).take_while(|dir| self.is_below(dir)).collect();
@@ -100,7 +101,8 @@ impl Ignores {
         above.or_else(|| self.cover_entry(real, is_dir))
     }
 
-    /// The ignore file that covers a real path, if none covers a directory above it.
+    /// Returns the name of the ignore file that covers a real path, for a caller that has checked the directories above
+    /// it.
     pub fn cover_entry(&self, real: &Path, is_dir: bool) -> Option<&'static str> {
         if !self.is_below(real) {
             return None;
@@ -122,7 +124,7 @@ impl Ignores {
         path != self.root && path.starts_with(&self.root)
     }
 
-    /// The rules for what is in a directory.
+    /// Returns the rules for the entries of a directory.
     fn level(&self, dir: &Path) -> Arc<Level> {
         let mut levels = self.levels.lock();
         let mut level = Arc::clone(&self.above);
@@ -173,8 +175,8 @@ fn say<'a>(rules: Option<&'a Gitignore>, path: &Path, is_dir: bool) -> Match<&'a
     rules.map_or(Match::None, |rules| rules.matched(path, is_dir))
 }
 
-/// Git's rules between the top of the repository and `root`. Who works in a directory that is
-/// itself ignored wants to see what is in it, so then there are none.
+/// Returns git's rules from the top of the repository down to `root`. Returns none if `root` itself is ignored: a user
+/// who works in an ignored directory wants to see the files in it.
 fn rules_above(root: &Path) -> Arc<Level> {
     let mut level = Arc::default();
     let Some(top) = root.ancestors().find(|dir| is_repository(dir)) else { return level };
@@ -193,7 +195,7 @@ fn is_repository(dir: &Path) -> bool {
     dir.join(".git").exists()
 }
 
-/// The rules for what is in `dir`; those from above, if it adds none.
+/// Returns the rules for the entries of `dir`; the rules from above if `dir` adds none.
 fn read_level(dir: &Path, above: Arc<Level>, respect: Respect) -> Arc<Level> {
     let mut level = Level::default();
     if respect.own {
@@ -213,7 +215,7 @@ fn read_level(dir: &Path, above: Arc<Level>, respect: Respect) -> Arc<Level> {
     Arc::new(level)
 }
 
-/// The rules in an ignore file, for what is in `dir`.
+/// Returns the rules in an ignore file, for the entries of `dir`.
 fn rules(dir: &Path, file: &Path) -> Option<Gitignore> {
     let text = read(file)?;
     let mut rules = GitignoreBuilder::new(dir);
@@ -226,8 +228,8 @@ fn rules(dir: &Path, file: &Path) -> Option<Gitignore> {
     rules.build().map_err(failed).ok().filter(|rules| !rules.is_empty())
 }
 
-/// Returns the file in which git keeps the exclusions of the repository at `dir`; a worktree has
-/// them elsewhere.
+/// Returns the path of git's `info/exclude` for the repository at `dir`. In a worktree it lies in the common git
+/// directory.
 fn exclude_file(dir: &Path) -> PathBuf {
     let git = dir.join(".git");
     if git.is_dir() {

@@ -1,5 +1,5 @@
-//! Files outside of the workspace: those that are read without a question, those that a person is asked about, and those
-//! that stay closed.
+//! Rules for reading files outside the workspace. Some are read without a question, some if a person agrees, some
+//! never.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,31 +12,31 @@ use tandem_sandbox::{Home, RUN_DIRECTORIES, TEMPORARY_DIRECTORIES};
 use crate::root::{Root, RootedPath};
 use crate::secrets::Secrets;
 
-/// Directories that are no files of the machine's: commands have others in their place.
+/// Directories whose files are not on the machine's disks. Commands in the sandbox have others in their place.
 const OTHERS: [&str; 3] = ["/dev", "/proc", "/sys"];
 
-/// A file or directory outside of the workspace that is read if a person agrees.
+/// A file or directory outside the workspace that is read if a person agrees.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutsideFile {
     /// Real path.
     pub path: PathBuf,
-    /// Place that an "always" covers: the folder, or the file alone if the folder is the home or above it. `None` if
-    /// that place would be the home, or if the file may hold secrets: it is asked about every time.
+    /// Path that an "always" covers: the folder, or the file alone if the folder is the home or above it. `None` if
+    /// that path would be the home, or if the file may hold secrets; such a file is asked about every time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
 }
 
-/// Files outside of the workspace.
+/// Rules for files outside the workspace.
 #[derive(Debug)]
 pub struct FilesOutside {
     root: Arc<Root>,
-    /// Real path of the user's home, which no "always" covers as a whole.
+    /// Real path of the user's home. No "always" covers the home as a whole.
     home: Option<PathBuf>,
     unasked: UnaskedFiles,
-    /// Real paths of known stores of secrets, which are read in no case.
+    /// Real paths of files and directories known to hold secrets, which are never read.
     stores: Vec<PathBuf>,
-    /// Real paths of directories in whose place commands in the sandbox have others (`/tmp`, `/run`, `/proc`), which are
-    /// read in no case.
+    /// Real paths of directories in whose place commands in the sandbox have others (`/tmp`, `/run`, `/proc`). Files in
+    /// them are never read.
     replaced: Vec<PathBuf>,
     secrets: Secrets,
 }
@@ -44,26 +44,27 @@ pub struct FilesOutside {
 /// Files that are read without a question.
 #[derive(Debug)]
 enum UnaskedFiles {
-    /// Those that commands in the sandbox read: all but the hidden part of the home, if that is hidden.
+    /// Files that commands in the sandbox can read: all files but the hidden part of the home, if the home is hidden.
     Sandboxed(Option<Home>),
-    /// Those that a person has named, by their real paths.
+    /// Files that the user has named, by their real paths.
     Named(Vec<PathBuf>),
 }
 
-/// Condition on which a file outside of the workspace is read.
+/// Condition on which a file outside the workspace is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// Without a question.
+    /// The file is read without a question.
     Unasked,
-    /// If a person agrees.
+    /// The file is read if a person agrees.
     Asked,
-    /// In no case.
+    /// The file is never read.
     Never,
 }
 
 impl FilesOutside {
-    /// The files where commands run in a sandbox that hides this home but for a part. `known`: real paths of stores of
-    /// secrets. Opens the root of the machine's files, from which they are reached through no link. Blocks.
+    /// Returns the rules for a session whose commands run in a sandbox. `seen`: the visible part of the home, if the
+    /// rest is hidden. `known`: real paths of files known to hold secrets. Opens the root of the machine's files, from
+    /// which files are reached without following a link. Blocks.
     pub(crate) fn sandboxed(
         home: Option<PathBuf>,
         seen: Option<Home>,
@@ -74,7 +75,8 @@ impl FilesOutside {
         Self::new(home, UnaskedFiles::Sandboxed(seen), secrets, known, replaced)
     }
 
-    /// The files where commands run without a sandbox. `readable`: those that a person lets the session read. Blocks.
+    /// Returns the rules for a session whose commands run without a sandbox. `readable`: files that the user lets the
+    /// session read. Blocks.
     pub(crate) fn unsandboxed(
         home: Option<PathBuf>,
         readable: &[PathBuf],
@@ -99,7 +101,7 @@ impl FilesOutside {
         Ok(Self { root, home, unasked, stores, replaced, secrets })
     }
 
-    /// Returns the condition on which a file or directory, by its real path, is read.
+    /// Returns the condition on which a file or directory, given by its real path, is read.
     pub(crate) fn reading(&self, real: &Path) -> Reading {
         if self.is_replaced(real) || self.stores.iter().any(|path| real.starts_with(path)) {
             return Reading::Never;
@@ -115,7 +117,8 @@ impl FilesOutside {
         }
     }
 
-    /// Returns whether a file or directory, by its real path, may hold secrets and is in the hidden part of the home.
+    /// Returns whether a file or directory, given by its real path, may hold secrets and lies in the hidden part of the
+    /// home.
     pub(crate) fn is_hidden_secret(&self, real: &Path) -> bool {
         let is_in_hidden_home = match &self.unasked {
             UnaskedFiles::Sandboxed(Some(home)) => home.hides(real),
@@ -132,7 +135,7 @@ impl FilesOutside {
         self.replaced.iter().any(|path| real.starts_with(path))
     }
 
-    /// Returns a file or directory, by its real path, as a person is asked about it.
+    /// Returns the question to ask about a file or directory, given by its real path.
     pub(crate) fn asked(&self, real: &Path, is_directory: bool) -> OutsideFile {
         let is_narrow = |path: &&Path| {
             let has_home = |home: &PathBuf| home.starts_with(path);
@@ -143,13 +146,13 @@ impl FilesOutside {
         OutsideFile { path: real.to_owned(), folder: folder.map(Path::to_owned) }
     }
 
-    /// Returns the place of a real path below the descriptor of the root, if it can be read with these permits.
+    /// Returns a real path, to be opened below the descriptor of the root, if these permits allow reading it.
     pub(super) fn rooted(&self, real: &Path, permits: &ReadPermits) -> Option<RootedPath> {
         let is_read = self.is_read(real, |real| permits.cover(real));
         is_read.then(|| RootedPath::new(Arc::clone(&self.root), real))
     }
 
-    /// Returns whether a file can be read, of those that are asked about if `permits` says so.
+    /// Returns whether a file may be read. For a file that needs a person's consent, `permits` decides.
     pub(super) fn is_read(&self, real: &Path, permits: impl FnOnce(&Path) -> bool) -> bool {
         match self.reading(real) {
             Reading::Unasked => true,
@@ -159,12 +162,13 @@ impl FilesOutside {
     }
 }
 
-/// Permits of the calls that run now, real paths: what lies below one can be read. One path may be there more than once.
+/// Paths that the running calls may read, by real path; a permit covers all files below its path. The lock guards the
+/// list. A path is in the list once for each call that holds a permit for it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ReadPermits(Arc<Mutex<Vec<PathBuf>>>);
 
 impl ReadPermits {
-    /// Permits that these files, and what is below them, are read until the permit is dropped.
+    /// Permits reading these files, and all files below them, until the returned permit is dropped.
     pub(super) fn permit(&self, paths: Vec<PathBuf>) -> ReadPermit {
         self.0.lock().extend(paths.iter().cloned());
         ReadPermit { permits: self.clone(), paths }
@@ -174,14 +178,14 @@ impl ReadPermits {
         self.0.lock().iter().any(|path| real.starts_with(path))
     }
 
-    /// Returns the permits as they are now.
+    /// Returns a snapshot of the permits.
     pub(super) fn now(&self) -> impl Fn(&Path) -> bool + Send + Sync + 'static {
         let permits = self.0.lock().clone();
         move |real| permits.iter().any(|path| real.starts_with(path))
     }
 }
 
-/// Permit to read files outside of the workspace, until it is dropped.
+/// Permit to read files outside the workspace, in force until it is dropped.
 #[must_use]
 pub struct ReadPermit {
     permits: ReadPermits,
@@ -203,7 +207,7 @@ impl Drop for ReadPermit {
 mod tests {
     use super::*;
 
-    /// The files for a person with the home `/home/me`, of which commands read `.cargo/bin`.
+    /// Returns the rules for a user with the home `/home/me`, of which commands can read `.cargo/bin`.
     fn files() -> FilesOutside {
         let (path, readable) = (PathBuf::from("/home/me"), vec!["/home/me/.cargo/bin".into()]);
         let home = Home { path: path.clone(), readable, links: Vec::new() };

@@ -1,4 +1,4 @@
-//! The files of a workspace at a glance.
+//! Overview of the files of a workspace.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -8,18 +8,18 @@ use super::ignores::Ignores;
 use super::{Respect, Workspace};
 use tandem_content::shorten::one_line;
 
-/// Entries that are named of one directory: one that is full must not hide the others.
+/// Maximum number of entries that are listed of one directory, so that a full directory leaves room for others.
 const PER_DIRECTORY: usize = 60;
 
-/// Entries that are looked at in all. There are directories of millions.
+/// Maximum number of entries that are looked at in total: some directories have millions.
 const LOOKED_AT: usize = 20_000;
 
-/// Characters of a name.
+/// Maximum number of characters of a name.
 const NAME_CHARS: usize = 100;
 
 impl Workspace {
-    /// Names up to `most` files and directories, those nearest to the roots first and without
-    /// what is ignored: a line each, indented below its directory. `…` stands for more.
+    /// Lists up to `most` files and directories that are not ignored, those nearest to the roots first. Each has a
+    /// line, indented below its directory. `…` stands for entries that are left out.
     pub fn tree(&self, most: usize) -> String {
         let mut tree = Tree { left: most, look: LOOKED_AT, directories: HashMap::new() };
         tree.fill(self);
@@ -34,9 +34,9 @@ impl Workspace {
     }
 }
 
-/// Entries of the directories that were looked into.
+/// Entries of the directories that were listed.
 struct Tree {
-    /// Number of entries that may still be named.
+    /// Number of entries that may still be listed.
     left: usize,
     /// Number of entries that may still be looked at.
     look: usize,
@@ -45,7 +45,7 @@ struct Tree {
 
 struct Directory {
     entries: Vec<TreeEntry>,
-    /// `true` if there are others.
+    /// `true` if the directory has entries that are not listed.
     more: bool,
 }
 
@@ -56,7 +56,7 @@ struct TreeEntry {
 }
 
 impl Tree {
-    /// Looks into the directories, level by level.
+    /// Lists the directories, level by level.
     fn fill(&mut self, workspace: &Workspace) {
         let roots = workspace.trees().map(|root| (root, workspace.ignores(root, Respect::ALL)));
         let roots: Vec<_> = roots.collect();

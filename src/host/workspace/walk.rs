@@ -1,4 +1,5 @@
-//! Walks through the files of a workspace, each directory opened from the descriptor of its root.
+//! Walks through the files of a workspace. Each directory is opened from the descriptor of its root, so that no link is
+//! followed.
 
 use std::cmp::Reverse;
 use std::ffi::{OsStr, OsString};
@@ -9,27 +10,28 @@ use rustix::fs::FileType;
 
 use crate::root::{Entries, Metadata, RootedPath};
 
-/// Maximum number of directories that a walk has open at once. Of those above, the rest is read.
+/// Maximum number of directories that a walk has open at once. Beyond it, the remaining entries of the outermost open
+/// directory are read into memory.
 const MAX_OPEN: usize = 16;
 
-/// Decides which entries a walk meets: a file, or all of a directory.
+/// Filter of a walk: returns `true` for entries to meet. A directory that is filtered out is not entered.
 type Keep = Box<dyn Fn(&WalkEntry) -> bool + Send + Sync>;
 
-/// A walk through the files below a directory: the directory itself, then each entry before what is below it. Links
-/// are met and not followed.
+/// A walk through the files below a directory. It yields the directory itself, and each entry before the entries below
+/// it. Links are yielded and not followed.
 pub struct Walk {
-    /// The directory itself, until it has been met.
+    /// The directory itself, until it has been yielded.
     start: Option<io::Result<RootedPath>>,
-    /// The directory to be entered next.
+    /// Directory to be entered next, with the depth of its entries.
     enter: Option<(RootedPath, usize)>,
-    /// The directories that were entered, the innermost last.
+    /// Directories that were entered, the innermost last.
     levels: Vec<Level>,
     keep: Keep,
     max_depth: usize,
     is_sorted: bool,
 }
 
-/// A file that a walk meets.
+/// A file, directory or link that a walk meets.
 #[derive(Debug)]
 pub struct WalkEntry {
     path: PathBuf,
@@ -38,12 +40,12 @@ pub struct WalkEntry {
 }
 
 impl WalkEntry {
-    /// Returns the path: a real one but for a link at its end.
+    /// Returns the path, which is real but for a link at its end.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the path without a copy of it.
+    /// Returns the path without copying it.
     pub fn into_path(self) -> PathBuf {
         self.path
     }
@@ -53,45 +55,45 @@ impl WalkEntry {
         self.path.file_name().unwrap_or_default()
     }
 
-    /// Returns whether it is a regular file.
+    /// Returns whether the entry is a regular file.
     pub fn is_file(&self) -> bool {
         self.kind == FileType::RegularFile
     }
 
-    /// Returns whether it is a directory.
+    /// Returns whether the entry is a directory.
     pub fn is_dir(&self) -> bool {
         self.kind == FileType::Directory
     }
 
-    /// Returns whether it is a link.
+    /// Returns whether the entry is a symbolic link.
     pub fn is_symlink(&self) -> bool {
         self.kind == FileType::Symlink
     }
 
-    /// Returns the number of names after the directory in which the walk begins.
+    /// Returns the depth below the directory in which the walk begins, which has depth 0.
     pub fn depth(&self) -> usize {
         self.depth
     }
 }
 
-/// A directory that a walk is in.
+/// A directory that a walk has entered.
 struct Level {
     place: RootedPath,
-    /// Depth of its entries.
+    /// Depth of the directory's entries.
     depth: usize,
     left: Left,
 }
 
-/// The entries of a directory that are still to be met.
+/// Entries of a directory that the walk has not yielded yet.
 enum Left {
-    /// They are read one by one.
+    /// An open directory, whose entries are read one by one.
     Open(Entries),
-    /// They have been read, the next one last.
+    /// Entries that were read in advance, the next one last.
     Read(Vec<io::Result<WalkEntry>>),
 }
 
 impl Walk {
-    /// A walk below a directory, past what `keep` says no to.
+    /// Returns a walk below a directory without the entries for which `keep` returns `false`.
     pub(super) fn new(
         start: io::Result<RootedPath>,
         keep: impl Fn(&WalkEntry) -> bool + Send + Sync + 'static,
@@ -106,19 +108,20 @@ impl Walk {
         }
     }
 
-    /// The same down to a depth.
+    /// Limits the walk to a depth; `None` for no limit.
     #[must_use]
     pub fn max_depth(self, depth: Option<usize>) -> Self {
         Self { max_depth: depth.unwrap_or(usize::MAX), ..self }
     }
 
-    /// The same with the entries of each directory in the order of their names.
+    /// Sorts the entries of each directory by name.
     #[must_use]
     pub fn sorted(self) -> Self {
         Self { is_sorted: true, ..self }
     }
 
-    /// Returns facts about the entry that was met last, if it is no link: with fewer calls than by its path.
+    /// Returns the metadata of the entry that was yielded last, with fewer system calls than by its path. Fails for a
+    /// link, and for entries that were read in advance.
     pub fn metadata(&self, entry: &WalkEntry) -> io::Result<Metadata> {
         match self.levels.last() {
             Some(Level { depth, left: Left::Open(entries), .. }) if *depth == entry.depth => {
@@ -187,7 +190,7 @@ impl Iterator for Walk {
 }
 
 impl Level {
-    /// Returns the next entry that is kept.
+    /// Returns the next entry that passes the filter.
     fn next(&mut self, keep: &Keep) -> Option<io::Result<WalkEntry>> {
         let entries = match &mut self.left {
             Left::Open(entries) => entries,
@@ -208,17 +211,17 @@ impl Level {
         None
     }
 
-    /// Reads the entries that are left, so that the directory need not stay open.
+    /// Reads the remaining entries, so that the directory can be closed.
     fn read(&mut self, keep: &Keep) {
         let mut entries: Vec<_> = std::iter::from_fn(|| self.next(keep)).collect();
         entries.reverse();
         self.left = Left::Read(entries);
     }
 
-    /// Puts entries that were read into the order of their names.
+    /// Sorts entries that were read in advance by name, for reading from the end.
     fn sort(&mut self) {
         if let Left::Read(entries) = &mut self.left {
-            // An error has no name, and comes first.
+            // An error has no name, so it sorts first.
             let name = |entry: &io::Result<WalkEntry>| {
                 entry.as_ref().map_or_else(|_| OsString::new(), |it| it.file_name().to_owned())
             };

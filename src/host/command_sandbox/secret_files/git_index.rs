@@ -1,13 +1,14 @@
-//! Git's index: the names of the files that a repository tracks.
+//! Parser of git's index: it returns the names of the files that a repository tracks. The format is that of git's
+//! `gitformat-index` manual page, versions 2 to 4.
 
-/// Length of the head, and of the times, numbers and rights at the beginning of an entry, in bytes.
+/// Length of the header, and of the times, numbers and rights at the beginning of an entry, in bytes.
 const HEAD_BYTES: usize = 12;
 const STAT_BYTES: usize = 40;
 
-/// Lengths of the names of objects: of SHA-1 and of SHA-256, in bytes.
+/// Lengths of object names with SHA-1 and with SHA-256, in bytes.
 const HASH_BYTES: [usize; 2] = [20, 32];
 
-/// Bits of an entry's flags.
+/// Bits of an entry's flags: the first two of the 16 flags of every entry, the others of the 16 extended flags.
 const ASSUMED_UNCHANGED: u16 = 0x8000;
 const EXTENDED: u16 = 0x4000;
 const SKIPPED: u16 = 0x4000;
@@ -16,17 +17,18 @@ const TO_BE_ADDED: u16 = 0x2000;
 /// Kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EntryKind {
-    /// A file or a link whose content git has.
+    /// A file or a link whose content is in the repository.
     File,
-    /// Another repository.
+    /// Another repository (a submodule).
     Repository,
-    /// A name alone: git does not know, or shall not look at, the content.
+    /// A name without content: git does not know the content yet, or was told not to look at it.
     Name,
 }
 
-/// Shows every entry of an index, in its order. `None` if the index cannot be read.
+/// Calls `entry` for each entry of an index, in order. Returns `None` if the index cannot be read.
 pub(super) fn read(index: &[u8], mut entry: impl FnMut(&[u8], EntryKind)) -> Option<()> {
-    // The settings of the repository would tell which; an index of one length makes no sense as the other.
+    // The index does not say how long its object names are; only the settings of the repository do. An index that was
+    // written with one length does not parse with the other.
     let length =
         HASH_BYTES.into_iter().find(|length| read_with(index, *length, |_, _| ()).is_some());
     read_with(index, length?, &mut entry)
@@ -87,7 +89,7 @@ fn read_with(
     Some(())
 }
 
-/// Reads how many bytes of the name before are not in the next.
+/// Reads the number of bytes at the end of the previous name that the next name does not share.
 fn cut(index: &[u8], at: &mut usize) -> Option<usize> {
     let mut next = || {
         let byte = *index.get(*at)?;
@@ -120,7 +122,7 @@ mod tests {
     use super::EntryKind::{File, Name, Repository};
     use super::*;
 
-    /// An index of version 2 or 3 with these entries: mode, flags, further flags, name.
+    /// Returns an index of version 3 with these entries: mode, flags, further flags, name.
     fn index(hash_bytes: usize, entries: &[(u32, u16, Option<u16>, &str)]) -> Vec<u8> {
         let mut index = b"DIRC\0\0\0\x03".to_vec();
         index.extend(u32::try_from(entries.len()).unwrap().to_be_bytes());
@@ -180,8 +182,8 @@ mod tests {
         assert_eq!(names(&index(20, &[(0o170_644, 0, None, "a")])), None);
     }
 
-    /// The rest of a split index is in another file, and this one says which entries of it were replaced or
-    /// removed since. Nothing of that is read: what is not known to be tracked counts as not tracked.
+    /// A split index has the rest of its entries in another file, and says which of those were replaced or removed
+    /// since. None of this is read: a file that is not known to be tracked counts as not tracked.
     #[test]
     fn of_a_split_index_nothing_counts_but_entries_with_names_of_their_own() {
         let split = |entries: &[_]| {

@@ -1,4 +1,4 @@
-//! Files that git tracks, as its index says, which is read without running git.
+//! Files that git tracks, according to its index, which is read without running git.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -11,8 +11,8 @@ use tandem_content::bounded;
 
 use super::git_index::{self, EntryKind};
 
-/// Maximum length of an index: of a longer one no file counts as tracked. And of a file that says where git
-/// keeps a repository, in bytes.
+/// Maximum sizes in bytes: of an index, as no file of a larger one counts as tracked, and of a file in which git names
+/// a directory.
 const MAX_INDEX_BYTES: u64 = 256 << 20;
 const MAX_POINTER_BYTES: u64 = 4096;
 
@@ -22,25 +22,25 @@ const MAX_NESTING: usize = 8;
 /// The repositories of a workspace.
 pub(super) struct Repositories(Vec<(Repository, Option<IndexAnswer>)>);
 
-/// A repository: the directory with its files, and the one that git keeps.
+/// A repository: the directory with its working files, and its git directory.
 struct Repository {
     files: PathBuf,
     git: PathBuf,
 }
 
-/// Answer of a repository, as long as its index is the same.
+/// Cached answer of a repository, valid while its index is unchanged.
 struct IndexAnswer {
     index: IndexState,
     asked: BTreeSet<PathBuf>,
     tracked: BTreeSet<PathBuf>,
 }
 
-/// State of an index: git writes a new file for every change.
+/// State of an index file. Git writes a new file for every change, so the state differs after one.
 type IndexState = (u64, u64, u64, [i64; 4]);
 
 impl Repositories {
-    /// Returns the repositories that these directories are in. Those below are not believed: a command may have
-    /// made them.
+    /// Returns the repositories that contain these directories. Repositories below them do not count, as a command may
+    /// have made them.
     pub(super) fn of(roots: &[PathBuf]) -> Self {
         let mut repositories: Vec<(Repository, _)> = Vec::new();
         for root in roots {
@@ -55,7 +55,7 @@ impl Repositories {
         Self(repositories)
     }
 
-    /// Returns those of the files that are tracked, and the tracked files below those that are directories.
+    /// Returns the given files that are tracked, and all tracked files below the given directories.
     pub(super) fn tracked(&mut self, files: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
         let mut tracked = BTreeSet::new();
         for (repository, known) in &mut self.0 {
@@ -75,7 +75,7 @@ impl Repositories {
 }
 
 impl Repository {
-    /// Returns the repository in a directory. `None` if git keeps it where a command could write.
+    /// Returns the repository in a directory; `None` if its git directory lies where a command could write.
     fn at(directory: &Path, roots: &[PathBuf]) -> Option<Self> {
         let pointer = directory.join(".git");
         let data = pointer.symlink_metadata().ok()?;
@@ -89,7 +89,7 @@ impl Repository {
         self.git.join("index")
     }
 
-    /// Returns those of the files that are tracked, and the tracked files below those that are directories.
+    /// Returns the given files that are tracked, and all tracked files below the given directories.
     fn tracked(&self, asked: &BTreeSet<PathBuf>, nesting: usize) -> BTreeSet<PathBuf> {
         let (mut tracked, mut repositories) = (BTreeSet::new(), Vec::new());
         let Ok(index) = bounded::read(&self.index(), MAX_INDEX_BYTES) else { return tracked };
@@ -111,8 +111,8 @@ impl Repository {
             return BTreeSet::new();
         }
         for files in repositories.into_iter().filter(|_| nesting < MAX_NESTING) {
-            // Only the repository of a submodule, which is below `.git/modules`: no command can write there, so no
-            // command can add files to its index.
+            // Only git directories below `.git/modules`, those of submodules, are read: no command can write there, so
+            // no command can add files to their index.
             let git = pointed_to(&files.join(".git"));
             let git = git.filter(|git| git.starts_with(self.git.join("modules")));
             if let Some(git) = git {
