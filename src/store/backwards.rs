@@ -1,16 +1,17 @@
-//! The lines of a file from its end.
+//! Reads the lines of a file from its end.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// Bytes that are read at once at first; later more, so that a long line is not read again and again.
+/// Number of bytes of the first read. Within a long line, each further read is as long as all reads before, so that
+/// the line's bytes are not searched and copied too often.
 const BLOCK: usize = 16 << 10;
 
-/// Lines of a file, the last first.
+/// Reader of a file's lines, the last line first.
 pub(crate) struct Backwards<'a> {
     file: &'a File,
-    /// The bytes from `start` on that are read and not given out yet.
+    /// Bytes that were read and not returned yet; the first is at the offset `start` of the file.
     bytes: Vec<u8>,
     start: u64,
 }
@@ -30,12 +31,12 @@ impl Line {
 }
 
 impl<'a> Backwards<'a> {
-    /// Begins at the end of the first `end` bytes.
+    /// Returns a reader that begins at the end of the file's first `end` bytes.
     pub(crate) fn new(file: &'a File, end: u64) -> Self {
         Self { file, bytes: Vec::new(), start: end }
     }
 
-    /// Returns the line before, or `None` at the beginning of the file.
+    /// Returns the line before the last returned one; `None` at the beginning of the file.
     pub(crate) fn next(&mut self) -> io::Result<Option<Line>> {
         loop {
             let body = self.bytes.strip_suffix(b"\n").unwrap_or(&self.bytes);

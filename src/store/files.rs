@@ -1,4 +1,4 @@
-//! Sessions as files: a directory a session, with its log, its owner and what belongs to it.
+//! Sessions as files. Each session has a directory with its log, the file that names its owner, and its other files.
 
 mod claim;
 mod directory;
@@ -24,37 +24,37 @@ use self::directory::{
 };
 use crate::lines;
 
-/// Prefix of a directory that is being deleted.
+/// Prefix of the name of a directory that is being deleted.
 const TRASH: &str = ".trash-";
 
-/// Bytes of lines that are given to a reader at once.
+/// Number of bytes of lines at which a piece is handed to the reader.
 const PIECE: usize = 256 << 10;
 
-/// Sessions as files below one directory.
+/// A store of sessions as files below one directory.
 #[derive(Debug, Clone)]
 pub struct FileStore {
     root: PathBuf,
 }
 
 impl FileStore {
-    /// A store in this directory, which need not exist. Nothing is read or made yet.
+    /// Returns a store in a directory, which need not exist. Reads and creates nothing yet.
     pub fn new(root: PathBuf) -> Self {
         Self { root }
     }
 
-    /// Opens the log of a session as it is, up to what it has now: JSON Lines, the head first. A last
-    /// line that is not whole is part of it.
+    /// Opens the log of a session, up to its present end: JSON Lines, the head first. The last line may be
+    /// incomplete, and is not left out.
     pub fn log(&self, id: &str) -> Result<impl io::Read + use<>, StoreError> {
         open(&self.session(id)?, id)
     }
 
-    /// Returns the bytes that a session takes, with all of its files. A file that it shares with its
-    /// copies counts for each. Walks the disk.
+    /// Returns the size of a session with all of its files, in bytes. A file that the session shares with copies of
+    /// it counts for each of them. Walks the directory on the disk.
     pub fn size(&self, id: &str) -> Result<u64, StoreError> {
         Ok(list::size(&self.session(id)?))
     }
 
-    /// Returns the directory of a session. Only UUIDs are ids: nothing else becomes a path.
+    /// Returns the directory of a session. Only a UUID is an id: no other text becomes part of a path.
     fn session(&self, id: &str) -> Result<PathBuf, StoreError> {
         match session_id(id) {
             Some(_) => Ok(self.root.join(id)),
@@ -104,13 +104,13 @@ impl Store for FileStore {
             let mut log = open(&dir, &id)?;
             if let Err(err) = read_head(&mut log) {
                 read_head_or_first_event(&mut open(&dir, &id)?, &id).map_err(|_| err)?;
-                // The damaged first line is read as a line of events, too, so that people are told of it.
+                // Reads the damaged first line as a line of events again, so that the damage is reported to people.
                 return Ok((open(&dir, &id)?, 0));
             }
             Ok((log, 1))
         });
         let (log, lines_read) = log.await?;
-        // A few pieces ahead: reading goes on while the pieces before are taken in.
+        // The channel holds two pieces, so that reading goes on while the consumer handles the pieces before.
         let (pieces, read) = mpsc::channel(2);
         tokio::task::spawn_blocking(move || read_pieces(log, lines_read, &pieces));
         Ok(stream::unfold(read, async |mut read| Some((read.recv().await?, read))).boxed())
@@ -121,7 +121,8 @@ impl Store for FileStore {
     }
 
     async fn orphaned(&self) {
-        // Other processes leave theirs to whoever opens them.
+        // No process watches the sessions of others here: a session that a killed process leaves waits until a
+        // process opens it.
         future::pending::<()>().await;
     }
 
@@ -129,7 +130,8 @@ impl Store for FileStore {
         let root = self.root.clone();
         blocking(move || {
             let ids = list::ids(&root)?.map(|id| id.as_hyphenated().to_string());
-            // Whoever lets go of a session takes it away.
+            // A process that closes a session removes this file, so a file that is still there is of an open session
+            // or of a killed process.
             Ok(ids.filter(|id| root.join(id).join(OWNER).exists()).collect())
         })
         .await
@@ -189,7 +191,7 @@ impl Store for FileStore {
     }
 }
 
-/// Reads the lines that are left, and gives them out in pieces, until nobody wants more.
+/// Reads the remaining lines, and sends them in pieces until the end or until the receiver is dropped.
 fn read_pieces(
     mut log: LogFile,
     lines_read: usize,
@@ -221,7 +223,7 @@ fn read_pieces(
 }
 
 fn read_line(line: &[u8], number: usize) -> Option<Stored> {
-    // Its owner may be writing it. If nobody is, whoever claims the session cuts it off.
+    // The owner may be writing this line. If the owner is dead, the next claim of the session cuts the line off.
     if !line.ends_with(b"\n") || line.trim_ascii().is_empty() {
         return None;
     }

@@ -1,6 +1,6 @@
-//! The places where logs of sessions are kept (`docs/sessions.md` has the format): one append-only file of JSON
-//! Lines a session, and nothing that could disagree with it; or the same lines in a database that several
-//! machines share.
+//! The stores for logs of sessions (`docs/sessions.md` has the format). [`FileStore`] has one append-only file of
+//! JSON Lines a session, and no index that could disagree with it. `PostgresStore` has the same lines in a database
+//! that several machines share.
 
 mod backwards;
 mod files;
@@ -17,8 +17,7 @@ pub use self::postgres::{
     AddressError, DatabaseAddress, DatabaseFinding, PostgresLimits, PostgresStore,
 };
 
-/// Returns the log of a session in the lines that files have, the head first. What cannot be read is left
-/// out.
+/// Returns the log of a session as the lines of a log file, the head first. Leaves out batches that cannot be read.
 pub async fn log_lines(store: &dyn Store, id: &str) -> Result<Vec<u8>, StoreError> {
     let invalid = |error: serde_json::Error| StoreError::Io(error.into());
     let mut out = lines::write_head(&store.head(id).await?).map_err(invalid)?;

@@ -7,14 +7,14 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use tandem_agent::session::{Batch, BatchSummary, Event, Head, Millis};
 
-/// Version of the framing. Another one only if a program that knows this one would do harm.
+/// Version of the lines' format. It changes only if programs that know this version would do harm to a newer log.
 pub(crate) const VERSION: u32 = 1;
 
-/// Difference from which on the times of a batch's events are written one by one. Below it, all
-/// have the time of the first.
+/// Difference between times of a batch's events above which each time is written, in milliseconds. Otherwise all
+/// events get the time of the first.
 const EXACT: Millis = 1000;
 
-/// The first line.
+/// The first line of a log.
 #[derive(Serialize, Deserialize)]
 struct HeadLine<Head> {
     tandem: u32,
@@ -22,7 +22,7 @@ struct HeadLine<Head> {
     head: Head,
 }
 
-/// A batch, as it is written.
+/// A batch for writing: the index of its first event, its time, its events, and its summary.
 #[derive(Serialize)]
 struct BatchOut<'a> {
     i: usize,
@@ -35,7 +35,7 @@ struct BatchOut<'a> {
     s: Option<&'a BatchSummary>,
 }
 
-/// An element of a batch, as it is written: an event, or a run of several.
+/// An element of a batch for writing: one event, or a run of several.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ElementOut<'a> {
@@ -43,8 +43,8 @@ enum ElementOut<'a> {
     Run(Run<&'a str>),
 }
 
-/// Chunks of one text that follow each other, as one element, which stands for as many events: the
-/// name would take a third of what a chunk takes.
+/// Consecutive chunks of one text as one element, which stands for as many events. This saves space: an event's name
+/// would take a third of a typical chunk.
 #[derive(Serialize, Deserialize)]
 enum Run<S> {
     Text(Vec<S>),
@@ -71,7 +71,7 @@ impl<'a> ElementOut<'a> {
     }
 }
 
-/// Returns the text of a chunk.
+/// Returns the text of an event that is a chunk of a text.
 fn chunk(event: &Event) -> Option<&str> {
     match event {
         Event::Text(chunk) | Event::Thought(chunk) => Some(chunk),
@@ -79,12 +79,13 @@ fn chunk(event: &Event) -> Option<&str> {
     }
 }
 
-/// The events of an element, as it is read.
+/// The events of an element that was read.
 struct ElementIn(Vec<Event>);
 
 impl<'de> Deserialize<'de> for ElementIn {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // The trait's: the type has another of that name, which knows no other versions.
+        // This calls the trait's function: `Event` has another function of that name, which does not know other
+        // versions' events.
         let event = <Event as Deserialize>::deserialize(deserializer)?;
         // No event has the shape of a run.
         let run = match &event {
@@ -99,7 +100,7 @@ impl<'de> Deserialize<'de> for ElementIn {
     }
 }
 
-/// A batch, as it is read.
+/// A batch for reading. `E` and `S` let a caller skip the events or the summary.
 #[derive(Deserialize)]
 struct BatchIn<E, S> {
     i: usize,
@@ -120,8 +121,7 @@ fn none<S>() -> Option<S> {
     None
 }
 
-/// Reads a summary, or nothing in the place of one that this version cannot read: the events beside it
-/// count all the same.
+/// Reads a summary; returns `None` for one that this version cannot read, so that the events beside it still count.
 fn readable<'de, D, S>(deserializer: D) -> Result<Option<S>, D::Error>
 where
     D: Deserializer<'de>,
@@ -131,22 +131,22 @@ where
     Ok(serde_json::from_str(json.get()).ok())
 }
 
-/// Writes the head, with its newline.
+/// Returns the line of a head, with its newline.
 pub(crate) fn write_head(head: &Head) -> serde_json::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(&HeadLine { tandem: VERSION, head })?;
     line.push(b'\n');
     Ok(line)
 }
 
-/// Reads the head; also returns the version of the framing.
+/// Reads the head; also returns the version of the lines' format.
 pub(crate) fn read_head(line: &[u8]) -> serde_json::Result<(u32, Head)> {
-    // Editors on other systems put a byte order mark there.
+    // Editors on some systems add a byte order mark.
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
     let HeadLine { tandem, head } = serde_json::from_slice(line)?;
     Ok((tandem, head))
 }
 
-/// Adds a batch, with its newline.
+/// Appends the line of a batch to `out`, with its newline.
 pub(crate) fn write_batch(batch: &Batch, out: &mut Vec<u8>) -> serde_json::Result<()> {
     let t = batch.events.first().map_or(0, |(at, _)| *at);
     let differs = batch.events.iter().any(|(at, _)| (at - t).abs() > EXACT);
@@ -178,15 +178,15 @@ pub(crate) fn batch_end(line: &[u8]) -> serde_json::Result<usize> {
     Ok(line.i.saturating_add(events.sum()))
 }
 
-/// Returns a batch's summary, without reading its events.
+/// Returns a batch's summary without parsing its events.
 pub(crate) fn batch_summary(line: &[u8]) -> Option<BatchSummary> {
-    // Most lines have none, and are not read at all.
+    // Most lines have no summary, and need not be parsed.
     memchr::memmem::find(line, b"\"s\":{")?;
     let line: BatchIn<IgnoredAny, BatchSummary> = serde_json::from_slice(line).ok()?;
     line.s
 }
 
-/// Beginnings of the JSON of what is said: prompts, the model's words, a command's output.
+/// Beginnings of the JSON of events whose text is searched: prompts, the model's words, a command's output.
 const SAID: [&[u8]; 6] = [
     b"{\"Text\":\"",
     b"{\"Text\":[\"",
@@ -196,11 +196,11 @@ const SAID: [&[u8]; 6] = [
     b"{\"Output\":\"",
 ];
 
-/// Bytes between the chunks of a run.
+/// Bytes between two chunks of a run.
 const NEXT_CHUNK: &[u8] = b"\",\"";
 
-/// Adds the texts of a line that may have been said, as they are on the disk: JSON's escapes and all,
-/// and one behind the other, because an answer comes in pieces.
+/// Appends the searchable texts of a line to `said`, with their JSON escapes. The texts follow each other without a
+/// gap, because an answer is stored in pieces.
 pub(crate) fn add_said(line: &[u8], said: &mut Vec<u8>) {
     let mut rest = line;
     while let Some(at) = memchr::memmem::find(rest, b"{\"") {
@@ -221,7 +221,7 @@ pub(crate) fn add_said(line: &[u8], said: &mut Vec<u8>) {
     }
 }
 
-/// Returns where a JSON string ends: at its quotation mark.
+/// Returns the offset of the quotation mark that ends a JSON string.
 fn end_of_string(bytes: &[u8]) -> usize {
     let mut at = 0;
     while let Some(found) = memchr::memchr2(b'"', b'\\', &bytes[at..]) {
@@ -234,7 +234,7 @@ fn end_of_string(bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// Returns a text as it is inside a string of a line.
+/// Returns a text with JSON escapes, as it is inside a string of a line.
 pub(crate) fn escaped(text: &str) -> String {
     let json = serde_json::Value::from(text).to_string();
     json[1..json.len() - 1].to_owned()
@@ -296,7 +296,7 @@ mod tests {
             assert_eq!(read_batch(line.as_bytes()).unwrap(), batch);
             assert_eq!(batch_end(line.as_bytes()).unwrap(), batch.end());
         }
-        // As before there were runs.
+        // This is a line from before there were runs.
         let old = br#"{"i":1,"t":2,"e":[{"Text":"a"},{"Text":"b"}]}"#;
         assert_eq!((batch_end(old).unwrap(), read_batch(old).unwrap().end()), (3, 3));
     }

@@ -1,10 +1,12 @@
-//! Sessions in a Postgres database, which several processes on several machines share.
+//! Sessions in a Postgres database, which several processes on several machines share. Each of these processes is a
+//! *node*.
 //!
-//! A log is rows of batches, in the lines that files have. Whoever has a session is in the session's
-//! row, with an epoch that each owner counts up; a batch is added by a statement that compares it. So
-//! an owner that was believed dead, and is not, adds nothing any more. Nothing depends on a clock: a
-//! node is dead when the lock that its connection holds is free, or when the counter that it raises
-//! stands still for some time of the observer's own.
+//! A log is stored as rows of batches, with the same lines as the log files of [`FileStore`](crate::FileStore). The
+//! row of a session names the node that owns the session, and an epoch that each new owner raises by one. Every
+//! statement that appends to a log compares the epoch. So a node that others took for dead, and that is still
+//! running, is fenced: it can append nothing after another node has taken the session over. No decision depends on
+//! the clocks of different machines: a node counts as dead when the lock that its connection holds is free, or when
+//! the counter that it raises has stood still for some time by the observer's own clock.
 
 mod address;
 mod check;
@@ -46,18 +48,18 @@ use self::shared::{Owner, Shared};
 use self::writer::Writer;
 use crate::lines::{self, VERSION};
 
-/// Number of batches that are read at once.
+/// Maximum number of batches that one query reads.
 const PAGE: i64 = 64;
 
-/// Maximum time between two looks for sessions that their nodes have left in the middle of a turn.
+/// Maximum time between two searches for sessions that a node has left in the middle of a turn.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Limits of a store in a database.
 #[derive(Debug, Clone, Copy)]
 pub struct PostgresLimits {
-    /// Time after which a database that does not answer is said to be out of reach.
+    /// Time after which a call to a database that does not answer fails.
     pub patience: Duration,
-    /// Time for which the counter of a node may stand still before others take its sessions over.
+    /// Time for which the counter of a node may stand still before other nodes take its sessions over.
     pub node_dead: Duration,
 }
 
@@ -67,8 +69,8 @@ impl Default for PostgresLimits {
     }
 }
 
-/// Sessions in a database. This process is one of the nodes that share it, as long as the store lives, or only
-/// looks at the sessions.
+/// A store in a database. While the store lives, this process is one of the nodes that share the database. The
+/// process of a store from [`open`](Self::open) is no node.
 pub struct PostgresStore {
     shared: Arc<Shared>,
     /// Guard that ends the node's work when the store is dropped; `None` if this process is no node.
@@ -76,8 +78,8 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Connects to a database, makes what is missing there, and becomes one of its nodes. Needs the
-    /// runtime. The error says, for people, what to do.
+    /// Connects to a database, creates missing tables, and makes this process one of its nodes. Must be called in a
+    /// Tokio runtime. The error's text tells the operator what to do.
     pub async fn connect(
         address: &DatabaseAddress,
         limits: PostgresLimits,
@@ -85,8 +87,8 @@ impl PostgresStore {
         Self::join(database(address, limits)?, limits, Heart::Thread).await
     }
 
-    /// Connects to a database, and becomes no node of it: sessions are listed and read, and those that no node
-    /// has can be deleted. Makes nothing: the tables must be there.
+    /// Connects to a database without becoming a node of it. Such a store lists and reads sessions, and deletes
+    /// sessions that no live node owns. It creates no tables: a missing table is an error.
     pub async fn open(
         address: &DatabaseAddress,
         limits: PostgresLimits,
@@ -105,8 +107,8 @@ impl PostgresStore {
         Ok(Self { shared, life: None })
     }
 
-    /// Does the same as [`connect`](Self::connect), but the node is only alive while the runtime is: where that is
-    /// stopped, others take its sessions over.
+    /// Does the same as [`connect`](Self::connect), but runs the node's heartbeat in the caller's runtime: when that
+    /// runtime stops, other nodes take the sessions over.
     pub async fn connect_in_runtime(
         address: &DatabaseAddress,
         limits: PostgresLimits,
@@ -139,7 +141,7 @@ impl PostgresStore {
         Ok(Self { shared, life: Some(ends) })
     }
 
-    /// Returns an error unless this process is a node, which alone has sessions.
+    /// Returns an error unless this process is a node. Only a node can own sessions.
     fn check_node(&self) -> Result<(), StoreError> {
         match self.life {
             Some(_) => Ok(()),
@@ -147,19 +149,19 @@ impl PostgresStore {
         }
     }
 
-    /// From now on, has this called whenever it is certain that no other node takes sessions of this one over
-    /// for some time. Others do when it has not been called for the time after which a node counts as dead. It
-    /// must return at once.
+    /// Sets a function that is called whenever it is certain that no other node takes sessions of this node over for
+    /// some time. If the function has not been called for [`node_dead`](PostgresLimits::node_dead), other nodes may
+    /// take the sessions over. The function must return at once.
     pub fn on_beat(&self, call: impl Fn() + Send + Sync + 'static) {
         self.shared.nodes.on_beat(Box::new(call));
     }
 
-    /// Looks at what would go wrong with a database, and becomes no node of it.
+    /// Checks that a database is fit for nodes, without becoming a node of it.
     pub async fn check(address: &DatabaseAddress, patience: Duration) -> Vec<DatabaseFinding> {
         check::check(address, patience).await
     }
 
-    /// Returns the name of this node, which no other has.
+    /// Returns the name of this node, which is unique.
     pub fn node(&self) -> &str {
         self.shared.nodes.own()
     }
@@ -181,7 +183,7 @@ impl Store for PostgresStore {
 
     async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError> {
         self.check_node()?;
-        // A newer version's session is only read.
+        // Sessions in the format of a newer version are read, but not appended to.
         let (version, _) = self.shared.read_head(id).await?;
         if version > VERSION {
             return Err(StoreError::Newer(version));
@@ -223,7 +225,7 @@ impl Store for PostgresStore {
     }
 
     async fn read(&self, id: &str) -> Result<StoredLog, StoreError> {
-        // What comes after this moment is not read: nobody would know where to end.
+        // The end is taken once: a log that another node keeps appending to might otherwise never end here.
         let end = self.shared.owner(id).await?.next;
         let (shared, id) = (Arc::clone(&self.shared), id.to_owned());
         let pages = stream::try_unfold(Some(0), move |from| {
@@ -258,8 +260,8 @@ impl Store for PostgresStore {
     }
 
     async fn may_say(&self, id: &str, lower: &str) -> Result<bool, StoreError> {
-        // An answer comes in pieces, of which a word may be in several: the database cannot look for
-        // it, but saves reading the events.
+        // The pieces of an answer are separate events, and a word may be split between two of them. So the database
+        // itself cannot search for the text. This search still saves parsing the events.
         let (mut said, mut from) = (Vec::new(), Some(0));
         while let Some(first) = from {
             let rows = self.shared.read_rows(id, first, i64::MAX).await?;
@@ -276,7 +278,8 @@ impl Store for PostgresStore {
         let sql = "delete from tandem.session where id = $1 and epoch = $2 returning id";
         let deleted = self.shared.database.query(sql, &[&id, &epoch]).await?.len();
         match (deleted, self.shared.owner(id).await) {
-            // If the answer was lost, it is gone all the same.
+            // No row may have been deleted because the answer to an earlier attempt was lost: then the session is
+            // gone as well.
             (1.., _) | (0, Err(StoreError::NotFound(_))) => Ok(()),
             (0, Err(err)) => Err(err),
             (0, Ok(owner)) => Err(StoreError::Held(id.to_owned(), self.shared.holder(owner))),
@@ -287,8 +290,8 @@ impl Store for PostgresStore {
         Some(self)
     }
 
-    /// Returns none: contents for undo and long outputs are in the database, and on the node that works on a
-    /// session as far as it needs them.
+    /// Returns `None`: contents for undo and long outputs are stored in the database. The node that owns a session
+    /// has local copies of the files that it needs.
     fn directory(&self, _: &str) -> Option<PathBuf> {
         None
     }
@@ -377,8 +380,8 @@ impl Shared {
             .map_err(|err| StoreError::Invalid(format!("its head: {err}")))
     }
 
-    /// Reads some batches that begin at an index or after it, and before another; also returns where the
-    /// next ones begin, if there may be more.
+    /// Reads at most [`PAGE`] batches whose first index is in `from..end`. Also returns the first index of the next
+    /// page, if there may be one.
     async fn read_page(
         &self,
         id: &str,
@@ -406,7 +409,7 @@ impl Shared {
     }
 }
 
-/// Returns where the batches after these begin, if there may be more.
+/// Returns the first index of the page after these rows, if there may be one.
 fn next_page(rows: &[Row]) -> Result<Option<i64>, StoreError> {
     match rows.last() {
         Some(last) if i64::try_from(rows.len()) == Ok(PAGE) => {

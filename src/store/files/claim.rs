@@ -1,4 +1,4 @@
-//! A session's files, open for writing.
+//! The claim of a session's directory, and the writer of its log.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
@@ -16,24 +16,26 @@ use super::directory::{
 use crate::backwards::Backwards;
 use crate::lines::{self, VERSION};
 
-/// Name of the file that takes what is cut off a torn log.
+/// Name of the file for incomplete lines that were cut off a log.
 const TORN: &str = "log.torn";
 
-/// Name of a log that is begun anew, until it has everything.
+/// Name of a rewritten log until it is complete.
 const NEW: &str = "log.new.jsonl";
 
-/// Name of the log whose place another one has taken, because a part of it was lost.
+/// Name of the log that a rewritten log has replaced, because a part of it was lost.
 const OLD: &str = "log.old.jsonl";
 
-/// The claim of a session's directory. The lock on the log goes with it.
+/// The claim of a session's directory. The claim ends with the lock on the log, which its writer holds.
 pub(super) struct FileClaim {
     dir: PathBuf,
+    /// Writer of the log. The lock lets one write at a time change it: writes run on threads for blocking work, also
+    /// after their callers were dropped.
     log: Arc<Mutex<LogWriter>>,
     next: usize,
     repaired: Option<String>,
 }
 
-/// The end of a log.
+/// Writer at the end of a log.
 struct LogWriter {
     dir: PathBuf,
     head: Head,
@@ -43,23 +45,25 @@ struct LogWriter {
     before: Option<LockedLog>,
     /// Bytes of the log up to the end of the last whole line.
     bytes: u64,
-    /// Bytes that are known to be on the disk.
+    /// Number of bytes that are known to be on the disk.
     synced: u64,
-    /// Set when the disk has lost data that it had accepted: what it says afterwards means nothing.
+    /// `true` after a failed sync: the disk has lost data that it had accepted, and later successful calls prove
+    /// nothing.
     lost: bool,
-    /// `true` if half a line may be behind the last whole one.
+    /// `true` if an incomplete line may follow the last complete one.
     torn: bool,
 }
 
 impl FileClaim {
-    /// Makes a session's directory and its log.
+    /// Creates a session's directory and its log.
     pub(super) fn create(dir: &Path, head: &Head) -> Result<Box<dyn Claim>, StoreError> {
-        // Files of the session may be there already.
+        // The directory may exist already, with other files of the session.
         make_dir(dir)?;
         let file = new_log(dir)?;
         let begun = begin(&file, dir, head);
         let bytes = begun.inspect_err(|_| {
-            // Without its head it is no session. Files of it may be there, and stay.
+            // Without a head this is no session. Other files of the session may be in the directory; they stay, and
+            // so does the directory.
             for name in [LOG, OWNER] {
                 let _ = fs::remove_file(dir.join(name));
             }
@@ -68,14 +72,14 @@ impl FileClaim {
         Ok(Self::boxed(LogWriter::new(dir, head, file, bytes), 0, None))
     }
 
-    /// Opens a session's log, and cuts off what an unclean end has left of a line.
+    /// Opens a session's log. Cuts off an incomplete last line, which a crash may have left.
     pub(super) fn open(dir: &Path) -> Result<Box<dyn Claim>, StoreError> {
         let mut options = OpenOptions::new();
         let file = lock(options.append(true).read(true).open(dir.join(LOG))?, dir)?;
         if !has_head(&file)? {
             return Err(io::Error::from(ErrorKind::NotFound).into());
         }
-        // Of a process that was killed while it wrote it: the log has the same.
+        // A process that was killed while it rewrote the log may have left this file. The log has the same events.
         let _ = fs::remove_file(dir.join(NEW));
         let size = file.metadata()?.len();
         let head = read_head(&file)?;
@@ -98,7 +102,7 @@ impl FileClaim {
         Box::new(Self { dir, log: Arc::new(Mutex::new(log)), next, repaired })
     }
 
-    /// Has the log's writer do something off the runtime's thread.
+    /// Runs a function with the log's writer on a thread for blocking work.
     async fn write(
         &self,
         write: impl FnOnce(&mut LogWriter) -> Result<(), StoreError> + Send + 'static,
@@ -155,7 +159,7 @@ impl Claim for FileClaim {
 
 impl Drop for FileClaim {
     fn drop(&mut self) {
-        // Only for people who look: the lock alone counts.
+        // This file only informs; the lock decides who owns the session.
         let _ = std::fs::remove_file(self.dir.join(OWNER));
     }
 }
@@ -192,7 +196,7 @@ impl LogWriter {
         }
         if let Err(err) = self.file.sync_data() {
             tracing::warn!(%err, "a log is not on the disk");
-            // The kernel forgets what it could not write, and the next call succeeds.
+            // The kernel drops the data that it could not write, and the next sync succeeds without it.
             self.lost = true;
             return Err(StoreError::Lost(NOT_WRITTEN));
         }
@@ -210,23 +214,23 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Returns whether what is written and said to be on the disk will be there.
+    /// Returns an error if written data may not reach the disk, or not under the log's name.
     fn check(&self) -> Result<(), StoreError> {
         if self.lost {
             return Err(StoreError::Lost(NOT_WRITTEN));
         }
-        // A file without a name takes everything, and is gone with the process.
+        // A deleted file still accepts writes, but its data is gone when the process ends.
         if self.file.metadata()?.nlink() == 0 {
             return Err(StoreError::Lost("somebody has removed its file"));
         }
         Ok(())
     }
 
-    /// Begins the log anew, in a file beside the log.
+    /// Starts a rewrite of the log, in a file beside the log. `sync` replaces the log with it.
     fn renew(&mut self) -> Result<(), StoreError> {
         make_dir(&self.dir)?;
         let path = self.dir.join(NEW);
-        // Of an attempt that failed.
+        // An earlier attempt that failed may have left this file.
         let _ = fs::remove_file(&path);
         let mut options = OpenOptions::new();
         let file = options.append(true).read(true).create_new(true).mode(0o600).open(path)?;
@@ -241,10 +245,10 @@ impl LogWriter {
     }
 }
 
-/// Reason why a log is lost that is still there.
+/// Error text for a log that exists, but of which a part was lost.
 const NOT_WRITTEN: &str = "the disk could not write it";
 
-/// Writes the secrets of a session in place of those before, which stay if that fails.
+/// Replaces the stored secrets of a session. If this fails, the old secrets stay.
 fn write_secrets(dir: &Path, secrets: &Secrets) -> io::Result<()> {
     let (path, new) = (dir.join(SECRETS), dir.join(SECRETS.to_owned() + ".new"));
     if secrets.is_empty() {
@@ -261,7 +265,8 @@ fn write_secrets(dir: &Path, secrets: &Secrets) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// Puts the new log, which has everything and is on the disk, in the place of the one before.
+/// Replaces the log by the rewritten one, which must be complete and on the disk. `before` is the log that the
+/// rewrite began with.
 fn put_in_place(dir: &Path, before: &File) -> Result<(), StoreError> {
     let log = dir.join(LOG);
     let _other = match File::open(&log) {
@@ -277,8 +282,8 @@ fn put_in_place(dir: &Path, before: &File) -> Result<(), StoreError> {
     Ok(fs::rename(dir.join(NEW), &log)?)
 }
 
-/// Has the names of a session's files outlive a loss of power: else they could be gone, however often
-/// the contents are synced.
+/// Syncs the directories of a session's files. Without this, a loss of power could remove the names of the files
+/// although their contents were synced.
 fn sync_names(dir: &Path) -> io::Result<()> {
     for dir in [Some(dir), dir.parent()].into_iter().flatten() {
         File::open(dir)?.sync_all()?;
@@ -286,7 +291,7 @@ fn sync_names(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the log of a session and takes its lock. An existing log without a head is used again: it is left from a
+/// Creates the log of a session and takes its lock. An existing log without a head is used again: it is left from a
 /// process that was killed before the session began.
 fn new_log(dir: &Path) -> Result<LockedLog, StoreError> {
     let mut options = OpenOptions::new();
@@ -305,7 +310,7 @@ fn new_log(dir: &Path) -> Result<LockedLog, StoreError> {
     Ok(file)
 }
 
-/// Writes the head of a new log; returns the bytes of that.
+/// Writes the head of a new log; returns its length in bytes.
 fn begin(mut file: &File, dir: &Path, head: &Head) -> Result<u64, StoreError> {
     write_owner(dir, &this_process())?;
     let line = lines::write_head(head).map_err(io::Error::from)?;
@@ -314,7 +319,7 @@ fn begin(mut file: &File, dir: &Path, head: &Head) -> Result<u64, StoreError> {
     Ok(line.len() as u64)
 }
 
-/// Finds the end of the last line that was written whole, and the index after its last event.
+/// Finds the end of the last complete line that can be read; returns it with the index after the line's last event.
 fn find_end(file: &File, size: u64) -> Result<(u64, usize), StoreError> {
     let mut lines = Backwards::new(file, size);
     while let Some(line) = lines.next()? {
@@ -332,7 +337,8 @@ fn find_end(file: &File, size: u64) -> Result<(u64, usize), StoreError> {
 /// Reads the head of a log that this program may add to.
 fn read_head(file: &File) -> Result<Head, StoreError> {
     let file = file.try_clone()?;
-    // A clone shares the position, from which the head is read; appending does not use it.
+    // A cloned file shares its position with the original. The head is read from this position; appending does not
+    // use it.
     io::Seek::rewind(&mut &file)?;
     let size = file.metadata()?.len();
     let mut log = io::BufReader::new(io::Read::take(file, size));
@@ -340,7 +346,7 @@ fn read_head(file: &File) -> Result<Head, StoreError> {
     if version > VERSION { Err(StoreError::Newer(version)) } else { Ok(head) }
 }
 
-/// Moves what is behind the last whole line into a file of its own.
+/// Moves the bytes after the last complete line to the end of the file [`TORN`].
 fn cut(file: &File, dir: &Path, end: u64, size: u64) -> io::Result<()> {
     let mut torn = vec![0; usize::try_from(size - end).map_err(io::Error::other)?];
     file.read_exact_at(&mut torn, end)?;
@@ -363,7 +369,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let json = r#"{"id":"0199f2c4-0000-7000-8000-000000000001","t":1}"#;
         let head = serde_json::from_str(json).unwrap();
-        // A pipe can be written, and not be synced.
+        // A pipe can be written to, but not synced.
         let (_reader, pipe) = io::pipe().unwrap();
         let file = LockedLog::new(File::from(OwnedFd::from(pipe))).unwrap();
         let mut log = LogWriter::new(dir.path(), &head, file, 1);

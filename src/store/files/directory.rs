@@ -15,26 +15,26 @@ use crate::lines;
 /// Name of the log in a session's directory.
 pub(super) const LOG: &str = "log.jsonl";
 
-/// Name of the file that says which process has the session open.
+/// Name of the file that names the process that has the session open.
 pub(super) const OWNER: &str = "owner.json";
 
-/// Name of the file with what must not be in the log.
+/// Name of the file with the session's secrets, which must not be in the log.
 pub(super) const SECRETS: &str = "secrets.json";
 
 /// Name of the file with the id of the store.
 const STORE_ID: &str = ".store-id";
 
-/// Longest first line that is read, in bytes: as long as a path can be, and more.
+/// Maximum length of the first line, in bytes: more than the longest path needs.
 const MAX_HEAD: u64 = 1 << 20;
 
-/// Longest line that is read, in bytes: longer than any batch with any tool's longest result.
+/// Maximum length of a line, in bytes: more than a batch with the longest result of any tool needs.
 pub(super) const LONGEST_LINE: u64 = 1 << 30;
 
-/// Number of attempts to lock a log that others only look at, and the time between two.
+/// Number of attempts to lock a log that other processes lock only for a moment, and the time between two.
 const LOCK_ATTEMPTS: usize = 100;
 const LOCK_WAIT: Duration = Duration::from_millis(1);
 
-/// Runs work on the disk off the runtime's thread.
+/// Runs work on the disk on a thread for blocking work.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
@@ -42,7 +42,7 @@ pub(super) async fn blocking<T: Send + 'static>(
     done.unwrap_or_else(|_| Err(StoreError::Io(io::Error::other("the agent is ending"))))
 }
 
-/// Names the session in an error that says that its file is missing.
+/// Turns the error for a missing file into [`StoreError::NotFound`] with the session's id.
 pub(super) fn named(id: &str) -> impl Fn(StoreError) -> StoreError {
     move |err| match err {
         StoreError::Io(err) if err.kind() == ErrorKind::NotFound => {
@@ -52,7 +52,7 @@ pub(super) fn named(id: &str) -> impl Fn(StoreError) -> StoreError {
     }
 }
 
-/// Makes a directory that only this user can enter, with those above it.
+/// Creates a directory that only this user can enter, and its missing parents.
 pub(super) fn make_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
@@ -73,7 +73,8 @@ pub(super) fn lock(log: File, dir: &Path) -> Result<LockedLog, StoreError> {
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(err)) => return Err(err.into()),
         }
-        // An owner shares the lock with nobody. Who only looks whether there is one does, for a moment.
+        // An owner's lock is exclusive. A process that only checks for an owner holds a shared lock for a moment, and
+        // is waited for.
         match log.try_lock_shared() {
             Ok(()) => log.unlock()?,
             Err(TryLockError::WouldBlock) => break,
@@ -122,19 +123,20 @@ impl Drop for LockedLog {
     }
 }
 
-/// Returns whether a file is the one that was looked at.
+/// Returns `true` if a file is the one that the metadata describes.
 pub(super) fn is_same(file: &File, other: &Metadata) -> io::Result<bool> {
     let file = file.metadata()?;
     Ok((file.dev(), file.ino()) == (other.dev(), other.ino()))
 }
 
-/// Reads who has a session open; without a number if that cannot be read.
+/// Reads the owner file of a session; returns a holder without a process id if it cannot be read.
 pub(super) fn read_owner(dir: &Path) -> Holder {
     let mut json = Vec::new();
     let read = File::open(dir.join(OWNER)).and_then(|file| file.take(4096).read_to_end(&mut json));
     read.ok().and_then(|_| serde_json::from_slice(&json).ok()).unwrap_or_default()
 }
 
+/// Writes the owner file of a session.
 pub(super) fn write_owner(dir: &Path, owner: &Holder) -> Result<(), StoreError> {
     let json = serde_json::to_vec(owner).map_err(io::Error::from)?;
     let mut options = OpenOptions::new();
@@ -142,10 +144,10 @@ pub(super) fn write_owner(dir: &Path, owner: &Holder) -> Result<(), StoreError> 
     Ok(file?.write_all(&json)?)
 }
 
-/// A log that is read from its beginning, up to what it had when it was opened: its owner may be
-/// writing more.
+/// A log that is read from its beginning up to its length when it was opened: the owner may be appending to it.
 pub(super) type LogFile = BufReader<io::Take<File>>;
 
+/// Opens the log of a session for reading, at its first line.
 pub(super) fn open(dir: &Path, id: &str) -> Result<LogFile, StoreError> {
     let file = File::open(dir.join(LOG)).map_err(StoreError::Io).map_err(named(id))?;
     if !has_head(&file)? {
@@ -155,8 +157,8 @@ pub(super) fn open(dir: &Path, id: &str) -> Result<LogFile, StoreError> {
     Ok(BufReader::with_capacity(64 << 10, file.take(size)))
 }
 
-/// Returns whether a log has a first line, damaged or not: without one the session has never begun. The position in the
-/// file stays.
+/// Returns `true` if a log has a first line, damaged or not: without one, the session has never begun. Does not move
+/// the position in the file.
 pub(super) fn has_head(log: &File) -> io::Result<bool> {
     let mut piece = [0; 4096];
     let mut at = 0;
@@ -170,19 +172,19 @@ pub(super) fn has_head(log: &File) -> io::Result<bool> {
         }
         at += read as u64;
     }
-    // The first line is damaged, as none is so long; the session has begun.
+    // No head is so long, so the first line is damaged; but the session has begun.
     Ok(true)
 }
 
-/// Reads the head, which is the first line; also returns the version of the framing.
+/// Reads the head, which is the first line; also returns the version of the lines' format.
 pub(super) fn read_head(log: &mut LogFile) -> Result<(u32, Head), StoreError> {
     let mut line = Vec::new();
     log.by_ref().take(MAX_HEAD).read_until(b'\n', &mut line)?;
     lines::read_head(&line).map_err(|err| StoreError::Invalid(format!("its first line: {err}")))
 }
 
-/// Reads the head of a session for whoever only looks at it. In the place of a damaged one, describes the session by
-/// the name of its directory and by its first event.
+/// Reads the head of a session for a caller that only reads. If the head is damaged, makes one of the name of the
+/// directory and of the first event.
 pub(super) fn read_head_or_first_event(log: &mut LogFile, id: &str) -> Result<Head, StoreError> {
     let damage = match read_head(log) {
         Ok((_, head)) => return Ok(head),
@@ -198,7 +200,8 @@ pub(super) fn read_head_or_first_event(log: &mut LogFile, id: &str) -> Result<He
         Event::SessionStarted(started) => (started.directory.clone(), started.by.clone()),
         _ => Default::default(),
     };
-    // The owner was in the damaged line. A session without one is shown to the user of the machine alone.
+    // The session's owner was in the damaged line. A session without an owner is shown to the user of the machine
+    // alone.
     Ok(Head {
         id: id.to_owned(),
         created,
@@ -214,12 +217,13 @@ pub(super) fn read_head_or_first_event(log: &mut LogFile, id: &str) -> Result<He
     })
 }
 
-/// Returns the UUID that is written so, in the one way in which ids are written.
+/// Returns the UUID in a name; `None` if the name is not a UUID in the one spelling that ids have (hyphens, lower
+/// case).
 pub(super) fn session_id(name: &str) -> Option<Uuid> {
     Uuid::try_parse(name).ok().filter(|uuid| uuid.as_hyphenated().to_string() == name)
 }
 
-/// Returns the id of the sessions in a directory, which gets one if it has none.
+/// Returns the id of the store in a directory. A store without an id gets a new one.
 pub(super) fn store_id(root: &Path) -> io::Result<String> {
     let path = root.join(STORE_ID);
     if !path.exists() {
@@ -229,7 +233,8 @@ pub(super) fn store_id(root: &Path) -> io::Result<String> {
             file.write_all(id.to_string().as_bytes())?;
             file.sync_all()
         });
-        // As a whole; of two processes that give it one at the same time, the first counts.
+        // The link makes the complete file appear at once. If two processes do this at the same time, the first one's
+        // id counts.
         let linked = written.and_then(|()| std::fs::hard_link(&new, &path));
         std::fs::remove_file(&new)?;
         match linked {

@@ -1,4 +1,4 @@
-//! The list of sessions, made from the first and the last lines of their logs.
+//! Lists of sessions, made from the first and the last lines of their logs.
 
 use std::collections::BinaryHeap;
 use std::fs::{self, File, TryLockError};
@@ -13,17 +13,17 @@ use super::directory::{LOG, OWNER, open, read_head_or_first_event, read_owner, s
 use crate::backwards::Backwards;
 use crate::lines;
 
-/// Lists sessions, the last changed first.
+/// Lists sessions, the most recently changed first.
 pub(super) fn list(root: &Path, query: &Query) -> Result<Vec<Listed>, StoreError> {
     let mut logs = find(root)?;
-    // A heap: only as much is put in order, and read, as is asked for.
+    // A heap sorts, and so reads, only as many sessions as are asked for.
     let newest = std::iter::from_fn(|| logs.pop());
     let described = newest.filter_map(|log| describe(root, log, query));
     Ok(described.skip(query.skip).take(query.most.unwrap_or(usize::MAX)).collect())
 }
 
-/// Time of a log's last change, and the session. By its name, too: a list must not depend on the order
-/// of a directory.
+/// Time of a log's last change, and the session's id. The id makes the order definite: a list must not depend on the
+/// order of directory entries.
 type ChangedLog = (Millis, Uuid);
 
 /// Returns the ids of all sessions, in no order.
@@ -45,12 +45,12 @@ fn changed_log(root: &Path, id: Uuid) -> Option<ChangedLog> {
     Some((metadata.modified().map_or(0, millis), id))
 }
 
-/// Returns the bytes of all files in a directory and those below it. What cannot be read counts for
-/// nothing.
+/// Returns the size of all files in a directory and its subdirectories, in bytes. A file that cannot be read counts
+/// as 0.
 pub(super) fn size(dir: &Path) -> u64 {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let sizes = entries.filter_map(|entry| {
-        // Not that of what a link leads to.
+        // This does not follow symbolic links: the size is that of the link.
         let metadata = entry.metadata().ok()?;
         Some(if metadata.is_dir() { size(&entry.path()) } else { metadata.len() })
     });
@@ -62,7 +62,7 @@ fn millis(time: SystemTime) -> Millis {
     Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
 }
 
-/// Describes a session, unless a query is not for it, or it cannot be read.
+/// Describes a session; returns `None` if the query does not match it, or it cannot be read.
 fn describe(root: &Path, log: ChangedLog, query: &Query) -> Option<Listed> {
     let (changed, id) = (log.0, log.1.as_hyphenated().to_string());
     let mut log = open(&root.join(&id), &id).ok()?;
@@ -80,10 +80,10 @@ fn describe(root: &Path, log: ChangedLog, query: &Query) -> Option<Listed> {
     Some(Listed { title, turns: summary.turns, changed, program: None, head, shares, held_by })
 }
 
-/// Returns the other process that has a session open.
+/// Returns the other process that has a session open, if there is one.
 fn holder(log: &File, dir: &Path) -> Option<Holder> {
-    // Only the lock proves that a session is open. An open session always has this file, so without it the lock need
-    // not be tried.
+    // Only the lock proves that a session is open. An open session always has this file, so without the file the lock
+    // need not be tried.
     if !dir.join(OWNER).exists() {
         return None;
     }
@@ -99,7 +99,7 @@ fn holder(log: &File, dir: &Path) -> Option<Holder> {
     }
 }
 
-/// Finds the last summary of a log.
+/// Returns the last summary in a log, or an empty one if there is none.
 fn last_summary(file: &File, size: u64) -> io::Result<BatchSummary> {
     let mut lines = Backwards::new(file, size);
     while let Some(line) = lines.next()? {

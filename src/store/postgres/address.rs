@@ -1,4 +1,4 @@
-//! The address of a database, as people write it.
+//! The address of a database, as operators write it.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,21 +10,21 @@ use tokio_postgres::config::{Host, SslMode};
 
 /// The address of a database: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
 ///
-/// For TLS, `sslmode` is `disable`, or `require`, with which the server's certificate is
-/// always checked. Without it, TLS is required of every server but those of this machine.
+/// The parameter `sslmode` is `disable` or `require`; `verify-ca` and `verify-full` mean `require`, which always
+/// checks the server's certificate. Without the parameter, TLS is required unless all hosts are this machine.
 #[derive(Clone)]
 pub struct DatabaseAddress {
     config: Config,
 }
 
-/// Reason why a text is no address of a database.
+/// Reason why a text is not the address of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AddressError {
-    /// The text begins with no scheme that is known.
+    /// The text does not begin with `postgres://` or `postgresql://`.
     Scheme,
-    /// `sslmode` has a value that is not known.
+    /// `sslmode` has this unknown value.
     SslMode(String),
-    /// Something else is wrong; what.
+    /// Another fault, described by the text.
     Other(String),
 }
 
@@ -52,7 +52,7 @@ impl FromStr for DatabaseAddress {
             return Err(AddressError::Scheme);
         }
         let (address, mode) = without_ssl_mode(text)?;
-        // The message of the library repeats nothing of the address.
+        // The error text of `tokio-postgres` repeats no part of the address, so it cannot show the password.
         let mut config: Config = address
             .parse()
             .map_err(|err: tokio_postgres::Error| AddressError::Other(cause(&err)))?;
@@ -69,7 +69,7 @@ impl FromStr for DatabaseAddress {
         if config.get_application_name().is_none() {
             config.application_name("tandem");
         }
-        // A connection into nowhere is noticed in seconds, not in hours.
+        // With these settings, a connection to a host that is gone is noticed in seconds, not in hours.
         config.keepalives_idle(Duration::from_secs(2)).keepalives_retries(3);
         config.keepalives_interval(Duration::from_secs(1));
         config.tcp_user_timeout(Duration::from_secs(3));
@@ -77,7 +77,7 @@ impl FromStr for DatabaseAddress {
     }
 }
 
-/// Takes `sslmode` out of an address: the library knows fewer modes than other programs do.
+/// Takes `sslmode` out of an address: `tokio-postgres` knows fewer modes than other programs do.
 fn without_ssl_mode(text: &str) -> Result<(String, Option<SslMode>), AddressError> {
     let Some((address, query)) = text.split_once('?') else { return Ok((text.to_owned(), None)) };
     let mut mode = None;
@@ -117,7 +117,7 @@ impl DatabaseAddress {
         self.config.get_password().map(|password| String::from_utf8_lossy(password).into_owned())
     }
 
-    /// Uses this password, if the address has none.
+    /// Sets the password, unless the address has one.
     pub fn set_password(&mut self, password: &str) {
         if self.config.get_password().is_none() {
             self.config.password(password);

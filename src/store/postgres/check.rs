@@ -1,4 +1,4 @@
-//! A look at a database before anybody uses it: what would go wrong, and what to do about it.
+//! Checks of a database before a server uses it: what would go wrong, and what the operator can do about it.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -13,29 +13,30 @@ use super::address::DatabaseAddress;
 use super::connection::{Database, Failure, get};
 use super::schema;
 
-/// Time for a notification to come.
+/// Maximum time to wait for a notification.
 const HEARS: Duration = Duration::from_secs(3);
 
-/// The oldest version of Postgres that the tests run with.
+/// Oldest version of Postgres that the tests run with.
 const TESTED: i32 = 15;
 
 /// Number of connections that one node needs.
 const CONNECTIONS: i64 = 4;
 
-/// Outcome of one look at a database, in words for people.
+/// Result of one check of a database, as a text for its operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DatabaseFinding {
-    /// As it should be.
+    /// Nothing is wrong.
     Good(String),
-    /// It works, and something may be lost or refused later.
+    /// Servers work with the database, but events may be lost or calls refused later.
     Doubtful(String),
-    /// Servers do not work with it.
+    /// Servers do not work with the database.
     Wrong(String),
 }
 
 use DatabaseFinding::{Doubtful, Good, Wrong};
 
-/// Rights of the user on what is in the schema that are missing. `case` says what is looked at first.
+/// Statement that returns the rights in the schema `tandem` which the user lacks. `case` fixes the order of
+/// evaluation: each privilege function fails for other kinds of objects.
 const MISSING_RIGHTS: &str = "
 select r || ' on ' || c.relname from pg_class c, unnest(array['select', 'insert', 'update', 'delete', 'usage']) r
 where c.relnamespace = to_regnamespace('tandem') and case
@@ -44,20 +45,21 @@ where c.relnamespace = to_regnamespace('tandem') and case
   else (c.relname <> 'schema_version' or r = 'select') and not has_table_privilege(c.oid, r)
 end order by 1";
 
-/// Settings on which it depends whether something that was acknowledged can be lost.
+/// Statement that returns the settings on which it depends that acknowledged events are durable, and the number of
+/// free connections.
 const SETTINGS: &str = "
 select current_setting('fsync') = 'on', current_setting('full_page_writes') = 'on',
   current_setting('synchronous_commit') <> 'off', current_setting('synchronous_standby_names') <> '',
   (select count(*) from pg_stat_replication),
   current_setting('max_connections')::bigint - (select count(*) from pg_stat_activity)";
 
-/// Looks at everything that nodes need of a database. Changes nothing there.
+/// Checks everything that nodes need of a database. Changes nothing there.
 pub(super) async fn check(address: &DatabaseAddress, patience: Duration) -> Vec<DatabaseFinding> {
     let database = match Database::new(address, patience) {
         Ok(database) => database,
         Err(error) => return vec![Wrong(error.to_string())],
     };
-    // Once: whoever checks a set-up does not want to wait until it works.
+    // Connects without retries: an operator who checks a set-up wants to see the error now.
     let client = match database.connect().await {
         Ok(client) => client,
         Err(failure) => return vec![Wrong(database.explain(&failure).to_string())],
@@ -77,6 +79,7 @@ pub(super) async fn check(address: &DatabaseAddress, patience: Duration) -> Vec<
     findings
 }
 
+/// Runs a query that returns exactly one row; returns that row.
 async fn first(database: &Database, sql: &str) -> Result<Row, StoreError> {
     let row = database.query(sql, &[]).await?.pop();
     row.ok_or_else(|| database.error("a query that has one row has none"))
@@ -101,9 +104,9 @@ async fn version(database: &Database) -> Result<Vec<DatabaseFinding>, StoreError
     }])
 }
 
-/// Looks whether the database can keep texts of all scripts.
+/// Checks that the database can store texts of all scripts.
 async fn encoding(database: &Database) -> Result<Vec<DatabaseFinding>, StoreError> {
-    // A database without an encoding keeps bytes as they are.
+    // A database without an encoding stores bytes unchanged.
     const ANY_SCRIPT: [&str; 2] = ["UTF8", "SQL_ASCII"];
     let encoding: String = get(&first(database, "show server_encoding").await?, 0)?;
     Ok(vec![if ANY_SCRIPT.contains(&&*encoding) {
@@ -116,7 +119,7 @@ async fn encoding(database: &Database) -> Result<Vec<DatabaseFinding>, StoreErro
     }])
 }
 
-/// Looks whether the tables are there, or can be made, and whether they can be used.
+/// Checks that the tables exist or can be created, and that the user has the rights to use them.
 async fn tables(database: &Database) -> Result<Vec<DatabaseFinding>, StoreError> {
     let Some(version) = schema::version(database).await? else {
         let sql = "select case when to_regnamespace('tandem') is null \
@@ -146,7 +149,8 @@ async fn tables(database: &Database) -> Result<Vec<DatabaseFinding>, StoreError>
     }])
 }
 
-/// Looks whether a connection stays one: that a node is alive is known by a lock that its connection holds.
+/// Checks that a connection stays one server connection. A node's lock belongs to its connection, and shows others
+/// that the node is alive.
 async fn session_lock(database: &Database) -> Result<Vec<DatabaseFinding>, StoreError> {
     let explain = |failure| database.explain(&failure);
     let holder = database.connect().await.map_err(explain)?;
@@ -156,7 +160,8 @@ async fn session_lock(database: &Database) -> Result<Vec<DatabaseFinding>, Store
     let unlock = format!("select pg_advisory_unlock({number})");
     let looked = async {
         is_true(&holder, &lock).await?;
-        // A pooler that gives connections away between statements gives away that of the holder.
+        // A pooler that shares connections between statements lends the holder's connection to `other`, which then
+        // gets the lock too.
         other.batch_execute("begin").await?;
         let is_shared = is_true(&other, &lock).await?;
         let is_kept = is_true(&holder, &unlock).await?;
@@ -176,7 +181,8 @@ async fn session_lock(database: &Database) -> Result<Vec<DatabaseFinding>, Store
     }])
 }
 
-/// Runs a statement as text, which needs nothing to be prepared; returns whether its only value is true.
+/// Runs a statement in the simple protocol, which prepares nothing, so that poolers accept it. Returns `true` if the
+/// row's only value is true.
 async fn is_true(client: &Client, sql: &str) -> Result<bool, tokio_postgres::Error> {
     let messages = client.simple_query(sql).await?;
     Ok(messages
@@ -184,7 +190,7 @@ async fn is_true(client: &Client, sql: &str) -> Result<bool, tokio_postgres::Err
         .any(|message| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some("t"))))
 }
 
-/// Looks whether a connection hears what another one tells.
+/// Checks that one connection receives the notifications of another one.
 async fn notifications(database: &Database) -> Result<Vec<DatabaseFinding>, StoreError> {
     let heard = match database.tls() {
         Some(tls) => hears(database, tls.clone()).await,
@@ -201,6 +207,7 @@ async fn notifications(database: &Database) -> Result<Vec<DatabaseFinding>, Stor
     }])
 }
 
+/// Returns `true` if a notification of a second connection arrives within [`HEARS`].
 async fn hears<T: MakeTlsConnect<Socket>>(database: &Database, tls: T) -> Result<bool, Failure> {
     let connecting = timeout(database.patience, database.config().connect(tls)).await;
     let (listener, mut connection) =
@@ -227,7 +234,7 @@ async fn hears<T: MakeTlsConnect<Socket>>(database: &Database, tls: T) -> Result
     Ok(heard.unwrap_or(false))
 }
 
-/// Looks whether what was acknowledged can be lost, and whether there is room for another node.
+/// Checks that acknowledged events are durable, and that there are connections for another node.
 async fn safety(database: &Database) -> Result<Vec<DatabaseFinding>, StoreError> {
     let row = first(database, SETTINGS).await?;
     let mut doubts = Vec::new();

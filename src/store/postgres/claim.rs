@@ -1,4 +1,4 @@
-//! The claim of a session in a database.
+//! The claim of a session in a database: the right of this node to append to its log.
 
 use std::io;
 use std::sync::Arc;
@@ -15,24 +15,27 @@ use super::shared::Shared;
 use super::writer::{RowSummary, Write};
 use crate::lines;
 
-/// Lets a session go that a node has in an epoch. In the same epoch, another may have it: of two that begin or
-/// claim one at once, both mean the same.
+/// Statement that gives up a session which this node owns in this epoch. It compares the node's name too: of two
+/// nodes that create or claim a session at once, both count the same epoch.
 const RELEASE: &str =
     "update tandem.session set owner = '', port = null where id = $1 and epoch = $2 and owner = $3";
 
-/// The claim of a session, in one epoch of it.
+/// The claim of a session in one of its epochs.
 pub(super) struct PostgresClaim {
     shared: Arc<Shared>,
     id: String,
     epoch: i64,
+    /// Index after the last event of the log.
     next: usize,
+    /// Token that is cancelled when another node has taken the session over.
     taken_over: CancellationToken,
-    /// The log that is begun anew, until it takes the place of the one before.
+    /// Batches of a log that is being rewritten; `sync` replaces the stored log with them. `None` if the log is
+    /// appended to.
     renewed: Option<Encoded>,
     is_released: bool,
 }
 
-/// Batches as they are stored.
+/// Batches in the form in which the database stores them.
 #[derive(Default)]
 struct Encoded {
     rows: Vec<(i64, String)>,
@@ -40,7 +43,7 @@ struct Encoded {
 }
 
 impl PostgresClaim {
-    /// Creates a session, unless there is one of that id.
+    /// Creates a session, unless the database has one of that id.
     pub(super) async fn create(
         shared: &Arc<Shared>,
         head: &Head,
@@ -74,7 +77,8 @@ impl PostgresClaim {
             )
             .await?;
         if created.is_empty() {
-            // Either the answer to an earlier attempt was lost, or it is another's.
+            // The row exists: either an earlier attempt of this call has inserted it and its answer was lost, or
+            // another node has created the session.
             let owner = shared.owner(&head.id).await?;
             if owner.node != own || owner.epoch != epoch {
                 return Err(StoreError::TakenOver);
@@ -83,7 +87,7 @@ impl PostgresClaim {
         Ok(Box::new(claim))
     }
 
-    /// Claims a session that no node has that lives.
+    /// Claims a session that no live node owns.
     pub(super) async fn claim(
         shared: &Arc<Shared>,
         id: &str,
@@ -92,7 +96,7 @@ impl PostgresClaim {
         Self::claim_seen(shared, id, seen.epoch).await
     }
 
-    /// Claims a session whose owner was seen dead in an epoch, if that is still the last one.
+    /// Claims a session whose owner was seen dead in the epoch `seen`, if the session is still in that epoch.
     pub(super) async fn claim_seen(
         shared: &Arc<Shared>,
         id: &str,
@@ -101,14 +105,16 @@ impl PostgresClaim {
         let epoch = seen + 1;
         let own = shared.nodes.own();
         if let Some(mut claim) = Self::hold(shared, id, epoch) {
-            // Only if nobody else has found the same owner dead, and was faster.
+            // The epoch in the condition decides the race: if another node has found the same owner dead and was
+            // faster, this updates nothing. The statement may run twice, so the row is read afterwards to learn who
+            // owns it.
             let sql = "update tandem.session set epoch = $2, owner = $3, port = null \
                        where id = $1 and epoch + 1 = $2 returning id";
             shared.database.query(sql, &[&id, &epoch, &own]).await?;
             let owner = shared.owner(id).await?;
             if owner.node == own && owner.epoch == epoch {
                 claim.next = index(owner.next)?;
-                // It may have orders already.
+                // The inbox may already have orders for this session.
                 shared.news.hear(&inbox_of(own));
                 return Ok(Box::new(claim));
             }
@@ -117,21 +123,21 @@ impl PostgresClaim {
         Err(StoreError::Held(id.to_owned(), shared.holder(owner)))
     }
 
-    /// Makes the claim of a session that this node is about to have; `None` if it has it already.
+    /// Returns the claim of a session that this node is about to own; `None` if this node owns it already.
     fn hold(shared: &Arc<Shared>, id: &str, epoch: i64) -> Option<Self> {
         let taken_over = shared.hold(id, epoch)?;
         let (shared, id) = (Arc::clone(shared), id.to_owned());
         Some(Self { shared, id, epoch, next: 0, taken_over, renewed: None, is_released: false })
     }
 
-    /// Notes that another node has the session.
+    /// Cancels `taken_over`; returns the error for a session that another node owns.
     fn lost(&self) -> StoreError {
         self.taken_over.cancel();
         StoreError::TakenOver
     }
 
-    /// Runs a statement that returns a row if this claim still counts. While the database does not answer, this
-    /// waits, as appending does.
+    /// Runs a statement that returns a row only if this node still owns the session in this epoch. Waits while the
+    /// database does not answer, as `append` does.
     async fn fenced(
         &self,
         sql: &str,
@@ -142,7 +148,7 @@ impl PostgresClaim {
         if rows.is_empty() { Err(self.lost()) } else { Ok(()) }
     }
 
-    /// Puts the log that was begun anew in the place of the one before, in one transaction.
+    /// Replaces the stored log with the rewritten one, in one transaction.
     async fn replace(&self, renewed: &Encoded) -> Result<(), Failure> {
         let mut client = self.shared.database.connect().await?;
         let replaced = async {
@@ -207,7 +213,7 @@ impl Claim for PostgresClaim {
     }
 
     async fn sync(&mut self) -> Result<(), StoreError> {
-        // What is added is on the database's disk when it says so.
+        // Appended batches need no sync: the database acknowledges them only when they are on its disk.
         if let Some(renewed) = &self.renewed {
             let replaced = self.replace(renewed).await;
             replaced.map_err(|failure| self.shared.database.explain(&failure))?;
@@ -260,7 +266,8 @@ impl Drop for PostgresClaim {
         }
         self.shared.let_go(&self.id, self.epoch);
         let (shared, id, epoch) = (Arc::clone(&self.shared), self.id.clone(), self.epoch);
-        // Without a runtime, the process ends, and its sessions with it.
+        // Without a runtime the process is ending. Other nodes then see that this node is dead, and can claim the
+        // session.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
                 let own = shared.nodes.own();
@@ -284,7 +291,7 @@ impl Encoded {
     }
 }
 
-/// Writes batches as they are stored, and what a list shows of them.
+/// Encodes batches for the database, with the values that a list of sessions shows.
 fn encode(batches: &[Batch]) -> Result<Encoded, StoreError> {
     let mut encoded = Encoded::default();
     for batch in batches {
@@ -304,7 +311,7 @@ fn encode(batches: &[Batch]) -> Result<Encoded, StoreError> {
     Ok(encoded)
 }
 
-/// Returns a line as a text, without its newline.
+/// Returns a line as a string, without its newline.
 fn text(mut line: Vec<u8>) -> Result<String, StoreError> {
     line.pop_if(|byte| *byte == b'\n');
     String::from_utf8(line).map_err(|err| StoreError::Io(io::Error::other(err)))

@@ -1,4 +1,4 @@
-//! Connections to a database, and what people are told when there is none.
+//! Connections to a database, and the error texts for operators when a connection or a statement fails.
 
 use std::future::poll_fn;
 use std::io;
@@ -17,7 +17,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::address::{DatabaseAddress, cause};
 
-/// Waits between attempts to reach a database.
+/// Time between attempts to reach a database.
 pub(super) const BACKOFF: Backoff = Backoff {
     first: Duration::from_millis(50),
     factor: 2,
@@ -25,19 +25,19 @@ pub(super) const BACKOFF: Backoff = Backoff {
     jitter: 0.7..1.3,
 };
 
-/// Message of the library for a server without TLS.
+/// Error message of `tokio-postgres` for a server without TLS.
 const NO_TLS: &str = "server does not support TLS";
 
-/// Message of the library where a password is wanted and there is none.
+/// Error message of `tokio-postgres` if the server wants a password and the address has none.
 const NO_PASSWORD: &str = "password missing";
 
-/// A database, and one connection to it for whoever needs an answer.
+/// A database, with one connection for the queries of all callers in this process.
 pub(super) struct Database {
     address: DatabaseAddress,
     tls: Option<MakeRustlsConnect>,
-    /// Time after which a database that does not answer is said to be out of reach.
+    /// Time after which a call to a database that does not answer fails.
     pub(super) patience: Duration,
-    /// The connection for queries. Locked only while one is made.
+    /// Connection for queries. The lock is held only while a connection is opened or forgotten.
     client: Mutex<Option<Arc<Client>>>,
 }
 
@@ -59,17 +59,17 @@ impl Database {
         self.address.config()
     }
 
-    /// Returns the maker of encrypted connections, if they are to be.
+    /// Returns the TLS connector; `None` if connections are not encrypted.
     pub(super) fn tls(&self) -> Option<&MakeRustlsConnect> {
         self.tls.as_ref()
     }
 
-    /// Opens a connection, once.
+    /// Opens a connection, without retries.
     pub(super) async fn connect(&self) -> Result<Client, Failure> {
         self.connect_hearing(|_| ()).await
     }
 
-    /// Opens a connection on which other nodes are heard.
+    /// Opens a connection that listens for the notifications of other nodes, and calls `heard` with each.
     pub(super) async fn listen(
         &self,
         heard: impl Fn(&str) + Send + 'static,
@@ -80,7 +80,7 @@ impl Database {
         Ok(client)
     }
 
-    /// Opens a connection, once; what is notified on it is heard.
+    /// Opens a connection, without retries, and calls `heard` with each notification on it.
     async fn connect_hearing(
         &self,
         heard: impl Fn(&str) + Send + 'static,
@@ -101,8 +101,8 @@ impl Database {
         }
     }
 
-    /// Runs a statement that may run twice, and returns its rows. If the connection breaks, it is run
-    /// again on another, for some time.
+    /// Runs a statement and returns its rows. If the connection breaks, the statement runs again on a new connection,
+    /// until `patience` is over. So the statement must be safe to run twice.
     pub(super) async fn query(
         &self,
         sql: &str,
@@ -111,7 +111,7 @@ impl Database {
         self.run(sql, Some(params), Some(self.patience)).await
     }
 
-    /// Runs a statement as [`Self::query`] does, but again and again until the database has answered.
+    /// Runs a statement as [`Self::query`] does, but without a time limit: retries until the database has answered.
     pub(super) async fn query_until_answered(
         &self,
         sql: &str,
@@ -120,12 +120,13 @@ impl Database {
         self.run(sql, Some(params), None).await
     }
 
-    /// Runs statements that may run twice.
+    /// Runs statements without parameters. They must be safe to run twice.
     pub(super) async fn batch(&self, sql: &str) -> Result<(), StoreError> {
         self.run(sql, None, Some(self.patience)).await.map(drop)
     }
 
-    /// Runs a statement with parameters, or several without. Gives up after this time, if there is one.
+    /// Runs one statement with parameters, or several without. Gives up after `patience`; without it, retries until
+    /// the database answers or refuses for good.
     async fn run(
         &self,
         sql: &str,
@@ -150,14 +151,14 @@ impl Database {
         }
     }
 
-    /// Runs a statement once, unless that takes until this time.
+    /// Runs a statement once; fails if it has not answered by `end`.
     async fn attempt(
         &self,
         sql: &str,
         params: Option<Params<'_>>,
         end: Instant,
     ) -> Result<Vec<Row>, Failure> {
-        // Others may be waiting for a connection, each for its own time.
+        // Several callers may wait for the lock of the connection; the limit of each covers this wait too.
         let client = timeout_at(end, self.client()).await.map_err(|_| Failure::Silent)??;
         let ran = async {
             match params {
@@ -168,12 +169,13 @@ impl Database {
         if let Ok(ran) = timeout_at(end, ran).await {
             return ran.map_err(Failure::Refused);
         }
-        // What it would still say belongs to nobody.
+        // The statement may still be running on this connection, and later ones would queue behind it. They get a new
+        // connection.
         self.forget(&client).await;
         Err(Failure::Silent)
     }
 
-    /// Returns the connection for queries, a new one if the last is broken.
+    /// Returns the connection for queries; opens a new one if the last is broken.
     async fn client(&self) -> Result<Arc<Client>, Failure> {
         let mut client = self.client.lock().await;
         if let Some(client) = client.as_ref().filter(|client| !client.is_closed()) {
@@ -184,6 +186,7 @@ impl Database {
         Ok(connected)
     }
 
+    /// Forgets a broken connection, unless a newer one has replaced it.
     async fn forget(&self, broken: &Arc<Client>) {
         let mut client = self.client.lock().await;
         client.take_if(|client| Arc::ptr_eq(client, broken));
@@ -194,7 +197,7 @@ impl Database {
         StoreError::Unavailable(format!("the database {}: {why}", self.address))
     }
 
-    /// Returns the error for a statement that failed, in words for people.
+    /// Returns the error for a failed attempt, with a text that tells the operator what to do.
     pub(super) fn explain(&self, failure: &Failure) -> StoreError {
         let error = match failure {
             Failure::Silent => {
@@ -246,7 +249,7 @@ impl Database {
     }
 }
 
-/// Carries what is said on a connection, until it ends.
+/// Drives a connection until it ends, and calls `heard` with each notification.
 async fn carry<S, T>(mut connection: Connection<S, T>, heard: impl Fn(&str))
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -263,18 +266,18 @@ where
 pub(super) enum Failure {
     /// The database does not answer.
     Silent,
-    /// The connection failed, or the database says that the statement did.
+    /// The connection failed, or the database reported an error.
     Refused(Error),
 }
 
 impl Failure {
-    /// Returns `true` if another attempt fails in the same way: the database has said why.
+    /// Returns `true` if another attempt would fail in the same way.
     pub(super) fn is_final(&self) -> bool {
         match self {
             Self::Silent => false,
             Self::Refused(error) => match error.code() {
                 Some(code) => !is_passing(code),
-                // An address that cannot be, and TLS that is refused, stay so.
+                // Refused TLS and a missing password do not pass by themselves.
                 None => {
                     tandem_net::tls_error(error).is_some()
                         || matches!(&*cause(error), NO_TLS | NO_PASSWORD)
@@ -283,7 +286,7 @@ impl Failure {
         }
     }
 
-    /// Returns `true` if the database may have done what it was told to, and nobody knows.
+    /// Returns `true` if it is unknown whether the database has executed the statement.
     pub(super) fn is_unclear(&self) -> bool {
         match self {
             Self::Silent => true,
@@ -292,13 +295,14 @@ impl Failure {
     }
 }
 
+/// Returns the class of a SQLSTATE, which is its first two characters.
 fn class(code: &SqlState) -> &str {
     code.code().get(..2).unwrap_or_default()
 }
 
-/// Classes of SQLSTATE whose errors pass by themselves, or when an operator makes room: the statement is tried again.
-/// All others say that the statement, the rights or the database are wrong: who waits is told at once, and tries
-/// again as long as its own time allows.
+/// Classes of SQLSTATE whose errors pass by themselves, or when an operator makes room: the statement is retried.
+/// Errors of all other classes mean that the statement, the rights or the database are wrong. They are returned to
+/// the caller at once, and the caller may retry within its own time limit.
 const PASSING: [(&str, &str); 6] = [
     ("08", "the connection broke"),
     ("40", "the statement met another one (deadlock, serialization)"),
@@ -308,9 +312,9 @@ const PASSING: [(&str, &str); 6] = [
     ("58", "the database's disk cannot be read or written"),
 ];
 
-/// Returns `true` if what the database says passes.
+/// Returns `true` if an error of the database is one that passes by itself.
 fn is_passing(code: &SqlState) -> bool {
-    // A primary that has become a standby: another one takes its place.
+    // A primary that has become a standby is read-only; a new primary takes its place.
     *code == SqlState::READ_ONLY_SQL_TRANSACTION
         || PASSING.iter().any(|(passing, _)| *passing == class(code))
 }

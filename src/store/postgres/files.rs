@@ -1,4 +1,4 @@
-//! Files beside the logs of sessions: a row for each part of one.
+//! Files beside the logs of sessions. A file is stored in parts, each in its own row.
 
 use std::io;
 
@@ -7,13 +7,13 @@ use tandem_agent::session::{StoreError, StoredFile};
 use super::connection::{Params, get};
 use super::shared::Shared;
 
-/// Maximum number of bytes of a part: no statement keeps others waiting for long.
+/// Maximum number of bytes of a part. Small parts keep each statement short, so other callers do not wait for long.
 const PART: usize = 1 << 20;
 
 const READ: &str = "select bytes, substr(content, 1, $4) from tandem.file \
                     where session = $1 and name = $2 and part = $3";
 
-/// Writes a part, if this node still has the session in that epoch.
+/// Statement that writes a part, if this node still owns the session in this epoch.
 const PUT: &str = "
 with s as (select id from tandem.session where id = $1 and epoch = $2 for update)
 insert into tandem.file(session, name, part, bytes, content) select id, $3::text, $4::int, $5::bigint, $6::bytea from s
@@ -67,7 +67,7 @@ pub(super) async fn read(
     Ok(content)
 }
 
-/// Writes the first part last: a file of which that is there is whole.
+/// Stores a file. Writes the first part last, and `list` shows only files that have it: a listed file is complete.
 pub(super) async fn put(
     shared: &Shared,
     id: &str,
@@ -76,7 +76,7 @@ pub(super) async fn put(
 ) -> Result<(), StoreError> {
     let epoch = epoch(shared, id)?;
     let bytes = i64::try_from(content.len()).map_err(io::Error::other)?;
-    // An empty file has a part, too.
+    // An empty file has one empty part.
     for part in (0..content.len().div_ceil(PART).max(1)).rev() {
         let piece = content.chunks(PART).nth(part).unwrap_or_default();
         let number = i32::try_from(part).map_err(io::Error::other)?;
@@ -98,7 +98,7 @@ pub(super) async fn copy(shared: &Shared, from: &str, id: &str) -> Result<(), St
     shared.database.query(COPY, &[&id, &epoch, &from]).await.map(drop)
 }
 
-/// Returns the epoch in which this node has a session.
+/// Returns the epoch in which this node owns a session.
 fn epoch(shared: &Shared, id: &str) -> Result<i64, StoreError> {
     let held = shared.held.lock();
     held.get(id).map(|held| held.epoch).ok_or(StoreError::TakenOver)

@@ -1,4 +1,4 @@
-//! Reading a log that grows at another node.
+//! Reads the log of a session while another node appends to it.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use super::shared::Shared;
 use super::{PAGE, connection};
 use crate::lines;
 
-/// Reads a log from an index on, past and to come. Ends with an error if the session is deleted, or the
-/// database has gone back to an earlier state.
+/// Reads a log from an index on: the stored events, and later events as they come. Ends with an error if the session
+/// is deleted, or the database has gone back to an earlier state.
 pub(super) fn follow(shared: &Arc<Shared>, id: &str, from: usize) -> StoredLog {
     let follower = Follower {
         shared: Arc::clone(shared),
@@ -28,20 +28,21 @@ pub(super) fn follow(shared: &Arc<Shared>, id: &str, from: usize) -> StoredLog {
     pieces.boxed()
 }
 
+/// A reader of one session's log, and its position.
 struct Follower {
     shared: Arc<Shared>,
     id: String,
     news: NewsOf,
     /// Index of the next event.
     next: usize,
-    /// `true` until something is read: a batch may begin before the first event that is wanted.
+    /// `true` until the first read, which must find the batch that contains the index `next`: it may begin earlier.
     begins: bool,
-    /// `true` if all was read that was there at the last look.
+    /// `true` if the last read reached the end of the log.
     is_ahead: bool,
 }
 
 impl Follower {
-    /// Waits for what comes next.
+    /// Waits until there are further events; returns them.
     async fn read_on(&mut self) -> Result<Vec<Stored>, StoreError> {
         loop {
             if std::mem::take(&mut self.is_ahead) && !self.news.wait().await {
@@ -55,7 +56,7 @@ impl Follower {
         }
     }
 
-    /// Reads what is there.
+    /// Reads the next stored events, at most [`PAGE`] batches; returns none at the end of the log.
     async fn read(&mut self) -> Result<Vec<Stored>, StoreError> {
         let mut from = i64::try_from(self.next).unwrap_or(i64::MAX);
         if std::mem::take(&mut self.begins) {
@@ -88,7 +89,7 @@ impl Follower {
         Ok(pieces)
     }
 
-    /// Checks that what was read is still there.
+    /// Checks that the events that were read are still in the database.
     async fn check(&self) -> Result<(), StoreError> {
         let end = self.shared.owner(&self.id).await?.next;
         if usize::try_from(end).is_ok_and(|end| end < self.next) {

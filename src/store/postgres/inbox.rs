@@ -1,8 +1,8 @@
-//! The inbox: what the owners of sessions are to carry out for clients of other nodes.
+//! The inbox: orders for the owners of sessions, on behalf of clients of other nodes.
 //!
-//! A row is an order. The node that asks puts it there, waits for the reply, and removes it. Orders of a
-//! node that seems dead are carried out all the same: it may have been frozen, and wait. Rows of nodes that
-//! have died are removed by the next node that starts.
+//! A row is an order. The asking node inserts the row, waits for the reply in it, and removes it. The owner also
+//! carries out orders of a node that seems dead, because that node may only have been frozen and still be waiting.
+//! The next node that starts removes the rows of nodes that have died.
 
 use std::collections::HashSet;
 use std::io;
@@ -15,10 +15,10 @@ use super::connection::get;
 use super::news::inbox_of;
 use super::shared::Shared;
 
-/// Maximum number of orders that are taken at once.
+/// Maximum number of orders that one query returns.
 const MOST: i64 = 64;
 
-/// Puts an order into the inbox of a session, and waits until its owner has carried it out; returns the
+/// Puts an order into the inbox of a session, and waits until the session's owner has carried it out; returns the
 /// reply.
 pub(super) async fn ask(
     shared: &Arc<Shared>,
@@ -26,13 +26,16 @@ pub(super) async fn ask(
     body: &str,
 ) -> Result<String, StoreError> {
     let key = uuid::Uuid::new_v4().to_string();
+    // Subscribed before the order is in the inbox, so that the news of its reply cannot be missed.
     let mut news = shared.news.subscribe(&key);
+    // This exists before the row does, so that the row is removed even if this future is dropped while it is inserted.
     let asked =
         AskedOrder { shared: Arc::clone(shared), session: session.to_owned(), key: key.clone() };
     let owner = shared.owner(session).await?.node;
     let sql = "insert into tandem.inbox(session, key, asker, body) values ($1, $2, $3, $4) \
                on conflict do nothing";
     shared.database.query(sql, &[&session, &key, &shared.nodes.own(), &body]).await?;
+    // If the session gets another owner meanwhile, that node reads its inbox when it has claimed the session.
     shared.news.tell(&inbox_of(&owner));
     loop {
         news.forget();
@@ -49,7 +52,7 @@ pub(super) async fn ask(
     }
 }
 
-/// Returns why an order is gone: its session is, or somebody has taken the order out.
+/// Returns the reason why the row of an order is gone: the session was deleted, or the row alone was removed.
 async fn lost_order(shared: &Shared, session: &str) -> StoreError {
     match shared.owner(session).await {
         Ok(_) => StoreError::Io(io::Error::other(
@@ -59,7 +62,7 @@ async fn lost_order(shared: &Shared, session: &str) -> StoreError {
     }
 }
 
-/// An order of this node, which is removed when nobody waits for it any more.
+/// An order of this node. When this value is dropped, no caller waits for the reply any more, and the row is removed.
 struct AskedOrder {
     shared: Arc<Shared>,
     session: String,
@@ -73,14 +76,14 @@ impl Drop for AskedOrder {
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
                 let sql = "delete from tandem.inbox where session = $1 and key = $2";
-                // If this cannot be done, a node that starts later does it.
+                // If this fails, a node that starts after this one has died removes the row.
                 let _ = shared.database.query(sql, &[&session, &key]).await;
             });
         }
     }
 }
 
-/// Waits for orders for the sessions that this node has, but for those that are under way.
+/// Waits for orders for the sessions that this node owns. Leaves out the orders in `under_way`.
 pub(super) async fn orders(
     shared: &Arc<Shared>,
     under_way: &HashSet<Order>,
@@ -108,7 +111,7 @@ pub(super) async fn orders(
     }
 }
 
-/// Replies to an order, if this node still has the session.
+/// Replies to an order, if this node still owns the session in the order's epoch.
 pub(super) async fn reply(shared: &Shared, order: &Order, reply: &str) -> Result<(), StoreError> {
     let sql = "update tandem.inbox set reply = $3 where session = $1 and key = $2 and exists \
                (select from tandem.session s where s.id = $1 and s.owner = $4 and s.epoch = $5)";

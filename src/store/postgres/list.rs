@@ -1,4 +1,4 @@
-//! The list of sessions.
+//! Lists of the sessions in a database.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use super::nodes::Life;
 use super::shared::Shared;
 use crate::lines;
 
-/// Lists sessions, the last changed first.
+/// Lists sessions, the most recently changed first.
 pub(super) async fn list(database: &Database, query: &Query) -> Result<Vec<Listed>, StoreError> {
     let sql = "select head, title, turns, changed, shares from tandem.session where ($1::text is null or directory = $1) \
                and ($2::bool is null or is_checkpoint = $2) \
@@ -20,15 +20,15 @@ pub(super) async fn list(database: &Database, query: &Query) -> Result<Vec<Liste
     let most = query.most.map(|most| i64::try_from(most).unwrap_or(i64::MAX));
     let directory = directory.as_deref();
     let rows = database.query(sql, &[&directory, &query.checkpoints, &skip, &most]).await?;
-    // One that cannot be read hides none of the others.
+    // A session whose row cannot be read is left out, so that the others are still listed.
     Ok(rows.iter().filter_map(describe).collect())
 }
 
-/// Maximum number of sessions in use that are looked at: the last changed.
+/// Maximum number of sessions in use that one query returns: the most recently changed ones.
 const MOST_ACTIVE: i64 = 10_000;
 
-/// Lists the sessions that other nodes have which live, and those in which a turn runs or waits although no such
-/// node has them; the last changed first, and not the oldest of very many.
+/// Lists the sessions that other live nodes own, and the sessions in which a turn runs or waits although no live node
+/// owns them. The most recently changed session is first. Beyond [`MOST_ACTIVE`], the oldest are left out.
 pub(super) async fn active_elsewhere(shared: &Shared) -> Result<Vec<ActiveSession>, StoreError> {
     let sql = "select head, title, turns, changed, shares, busy from tandem.session \
                where owner <> $1 and (owner <> '' or busy) and not is_checkpoint \
@@ -52,7 +52,7 @@ fn describe(row: &Row) -> Option<Listed> {
         turns: u64::try_from(get::<i64>(row, 2).ok()?).ok()?,
         changed: get(row, 3).ok()?,
         program: None,
-        // Of another version, those may be of a kind that is not known here.
+        // Another version may have written shares of a kind that this version does not know.
         shares: serde_json::from_str(get(row, 4).ok()?).unwrap_or_default(),
         held_by: None,
     })

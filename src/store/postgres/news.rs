@@ -1,7 +1,7 @@
-//! News between nodes: which sessions have more events, and for whom the inbox has something.
+//! News between nodes: the log of a session has grown, an order has its reply, or a node's inbox has orders.
 //!
-//! They are hints, which may be late, come twice or be lost: whoever waits for them also looks by itself
-//! from time to time. All go over one connection of the node.
+//! News are hints, which may be late, come twice or be lost. So each reader also looks at the database every [`LOOK`]
+//! without news. All news of a node go over one connection.
 
 use std::collections::{BTreeSet, HashMap};
 use std::mem;
@@ -15,24 +15,26 @@ use tokio_postgres::Client;
 
 use super::connection::{BACKOFF, Database, Failure};
 
-/// Time after which whoever waits for news looks all the same.
+/// Time after which a reader that waits for news looks at the database without news.
 pub(super) const LOOK: Duration = Duration::from_secs(2);
 
-/// Least time between two notifications of a node: each takes a lock of the whole database server.
+/// Minimum time between two notifications of a node: each takes a lock of the whole database server.
 const GAP: Duration = Duration::from_millis(5);
 
-/// Maximum number of bytes of a notification; Postgres takes less than 8,000.
+/// Maximum number of bytes of a notification; Postgres accepts less than 8,000.
 const LONGEST: usize = 7000;
 
-/// Notification that may be about anything.
+/// Notification about all topics: each reader must look.
 const ANYTHING: &str = "*";
 
-/// News of a node. A topic is the id of a session whose log has grown, the key of an order that has its
-/// reply, or [`inbox_of`] a node.
+/// News of a node. A topic is the id of a session whose log has grown, the key of an order that has its reply, or
+/// [`inbox_of`] a node that has orders.
 pub(super) struct News {
+    /// Channels to the readers of this node, by topic.
     waiting: Mutex<HashMap<String, watch::Sender<()>>>,
-    /// The topics that the other nodes are to be told of.
+    /// Topics of the next notification to the other nodes.
     untold: Mutex<BTreeSet<String>>,
+    /// Signal that `untold` has a topic.
     is_untold: Notify,
 }
 
@@ -45,21 +47,22 @@ impl News {
         })
     }
 
-    /// Waits for news of a topic from now on.
+    /// Subscribes to the news of a topic from now on.
     pub(super) fn subscribe(self: &Arc<Self>, topic: &str) -> NewsOf {
         let mut waiting = self.waiting.lock();
         let changes = waiting.entry(topic.to_owned()).or_default().subscribe();
         NewsOf { news: Arc::clone(self), topic: topic.to_owned(), changes }
     }
 
-    /// Tells whoever waits for news of a topic, here and at other nodes, that there are some.
+    /// Tells the readers of a topic, at this node and at others, that there are news.
     pub(super) fn tell(&self, topic: &str) {
         self.hear(topic);
         self.untold.lock().insert(topic.to_owned());
         self.is_untold.notify_one();
     }
 
-    /// Tells whoever waits here.
+    /// Tells the readers at this node. `topics` is the text of a notification: topics separated by spaces, or
+    /// [`ANYTHING`].
     pub(super) fn hear(&self, topics: &str) {
         let waiting = self.waiting.lock();
         if topics == ANYTHING {
@@ -73,7 +76,8 @@ impl News {
         }
     }
 
-    /// Returns a notification of what others are to be told, if there is anything.
+    /// Takes the topics of `untold`; returns the notification about them, or `None` if there are none. A notification
+    /// that would be too long becomes [`ANYTHING`].
     fn notification(&self) -> Option<String> {
         let topics = mem::take(&mut *self.untold.lock());
         if topics.is_empty() {
@@ -84,12 +88,12 @@ impl News {
     }
 }
 
-/// Returns the topic of a node's orders.
+/// Returns the topic of a node's inbox.
 pub(super) fn inbox_of(node: &str) -> String {
     format!("@{node}")
 }
 
-/// News of one topic.
+/// Subscription to one topic.
 pub(super) struct NewsOf {
     news: Arc<News>,
     topic: String,
@@ -97,12 +101,13 @@ pub(super) struct NewsOf {
 }
 
 impl NewsOf {
-    /// Forgets the news up to now, before a look at what they are about.
+    /// Forgets the news up to now. A reader calls this before it looks at the database, so that later news wake it
+    /// again.
     pub(super) fn forget(&mut self) {
         self.changes.mark_unchanged();
     }
 
-    /// Waits for news, or until it is time to look without. Returns `true` if there are some.
+    /// Waits for news, for at most [`LOOK`]. Returns `true` if there are news.
     pub(super) async fn wait(&mut self) -> bool {
         timeout(LOOK, self.changes.changed()).await.is_ok()
     }
@@ -111,14 +116,14 @@ impl NewsOf {
 impl Drop for NewsOf {
     fn drop(&mut self) {
         let mut waiting = self.news.waiting.lock();
-        // This one is still counted.
+        // The count still includes the receiver of this value.
         if waiting.get(&self.topic).is_some_and(|changes| changes.receiver_count() <= 1) {
             waiting.remove(&self.topic);
         }
     }
 }
 
-/// Exchanges news with the other nodes, for ever.
+/// Exchanges news with the other nodes until the task is cancelled.
 pub(super) async fn exchange(news: Arc<News>, database: Arc<Database>) {
     let mut failures = 0;
     loop {
@@ -126,7 +131,7 @@ pub(super) async fn exchange(news: Arc<News>, database: Arc<Database>) {
         match database.listen(move |topics| hearing.hear(topics)).await {
             Ok(client) => {
                 failures = 0;
-                // Some may have been missed.
+                // News may have been missed while there was no connection.
                 news.hear(ANYTHING);
                 let Err(failure) = tell_others(&news, &database, &client).await;
                 tracing::debug!("no news of other nodes: {}", database.explain(&failure));
@@ -140,14 +145,15 @@ pub(super) async fn exchange(news: Arc<News>, database: Arc<Database>) {
     }
 }
 
-/// Tells the other nodes what there is to tell, until the connection breaks.
+/// Sends notifications to the other nodes until the connection breaks.
 async fn tell_others(
     news: &News,
     database: &Database,
     client: &Client,
 ) -> Result<std::convert::Infallible, Failure> {
     loop {
-        // A connection on which nothing is told, and which is gone, is noticed then.
+        // Without topics, a query after this wait finds out whether the connection is broken, on which no news would
+        // be heard.
         let _ = timeout(LOOK, news.is_untold.notified()).await;
         let told = match news.notification() {
             Some(topics) => {

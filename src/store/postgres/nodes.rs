@@ -1,4 +1,9 @@
-//! The processes that share a database, and which of them are alive.
+//! The nodes, which are the processes that share a database, and which of them are alive.
+//!
+//! Each node raises a counter in its row, a *beat*, and its connection holds an advisory lock. Other nodes count a
+//! node as dead when its counter has stood still for `dead_after`, or when its lock is free and its counter stands
+//! still, both for [`GRACE`]. An observer measures these times with its own clock: clocks of different machines are
+//! never compared.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -18,20 +23,21 @@ use super::connection::{BACKOFF, Database, Failure, get};
 /// Time between two beats of a node.
 const BEAT: Duration = Duration::from_millis(250);
 
-/// Time for which a node's lock must be free, and its counter stand still, before the node counts as
-/// dead: when the database starts again, all locks are free for a moment.
+/// Time for which a node's lock must be free, and its counter stand still, before the node counts as dead. A restart
+/// of the database frees all locks for a moment, and must not make all nodes seem dead.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Time without a beat after which it is unclear whether a node is alive.
 const LATE: Duration = Duration::from_secs(1);
 
-/// Number of beats after which a node looks whether its sessions are still its own.
+/// Number of beats between two checks whether other nodes have taken sessions of this node over.
 const CHECK: u32 = 8;
 
-/// Takes a node's lock, which its connection holds.
+/// Statement that tries to take a node's lock. The connection holds the lock until it closes.
 const LOCK: &str = "select pg_try_advisory_lock(hashtextextended('tandem ' || $1, 0))";
 
-/// Raises a node's counter, and looks at those of the others, and whether their locks are free.
+/// Statement that raises a node's counter. Returns the counter of each other node, and `true` if that node's lock is
+/// free.
 const COUNT: &str = "
 with own as (
   insert into tandem.node(name, beat) values ($1, 1) on conflict(name) do update set beat = node.beat + 1
@@ -39,63 +45,69 @@ with own as (
 select name, beat, pg_try_advisory_xact_lock_shared(hashtextextended('tandem ' || name, 0))
 from tandem.node where name <> $1";
 
-/// Looks at the counters of all nodes, and whether their locks are free.
+/// Statement for a process that is no node. Returns the counter of each node, and `true` if that node's lock is free.
 const LOOK: &str = "
 select name, beat, pg_try_advisory_xact_lock_shared(hashtextextended('tandem ' || name, 0)) from tandem.node";
 
-/// Something to do whenever the database has counted a beat of this node at once.
+/// Function that is called after each beat of this node that the database has answered quickly.
 type OnBeat = Box<dyn Fn() + Send + Sync>;
 
-/// The nodes of a database, as this one sees them.
+/// The nodes of a database, as this process sees them.
 pub(super) struct Nodes {
     database: Arc<Database>,
     own: String,
     dead_after: Duration,
+    /// The other nodes by name, as this process last saw them.
     seen: Mutex<HashMap<String, SeenNode>>,
-    /// The nodes that count as dead.
+    /// Names of the nodes that count as dead.
     dead: watch::Sender<BTreeSet<String>>,
     on_beat: OnceLock<OnBeat>,
-    /// Time of the last look of a process that is no node, and so has no heart that looks.
+    /// Time of the last look at the nodes, in a process that is no node. `None` in a node, whose heartbeat looks.
     last_look: Option<Mutex<Instant>>,
 }
 
-/// Another node, as it was seen. Times are sums of what this node was awake for, and had an answer.
+/// Another node, as this process last saw it. Its times add up the time between looks. A gap between two looks counts
+/// for at most two beats, because while this process slept, or the database did not answer, it could not see the
+/// other node beat.
 struct SeenNode {
+    /// Counter of the node at the last look.
     beat: i64,
-    /// Time since the counter was seen to rise.
+    /// Time since this process last saw the counter rise.
     still: Duration,
     /// Time for which the lock has been free; `None` while it is held.
     free: Option<Duration>,
 }
 
-/// Life of a node, as far as it is known.
+/// State of a node, as far as this process knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Life {
     Alive,
-    /// It will be clear in a moment.
+    /// The node is late, new, or has lost its lock: the next looks decide.
     Unclear,
     Dead,
 }
 
 impl Nodes {
-    /// Makes this process a node, which [lives](live) from then on.
+    /// Makes this process a node, whose heartbeat [`live`] starts. Cleans up after dead nodes first.
     pub(super) async fn join(
         database: &Arc<Database>,
         dead_after: Duration,
     ) -> Result<Arc<Self>, StoreError> {
-        // Nobody needs a row of the dead of whom there is no session any more.
+        // A node whose lock is free and that owns no session has died, and its row is no longer needed. If the node
+        // is alive after all, its next beat inserts the row again.
         let sql = "delete from tandem.node n where not exists \
                    (select from tandem.session s where s.owner = n.name) \
                    and pg_try_advisory_xact_lock_shared(hashtextextended('tandem ' || n.name, 0))";
         database.batch(sql).await?;
-        // And nobody waits for what they wanted of others.
+        // Nodes that are gone no longer wait for replies to the orders that they put into the inbox.
         let sql = "delete from tandem.inbox i where not exists \
                    (select from tandem.node n where n.name = i.asker)";
         database.batch(sql).await?;
         Ok(Self::new(database, dead_after, None))
     }
 
-    /// Makes what a process knows of the nodes that is none of them.
+    /// Returns the view of a process that is no node. The process looks at the nodes only when it asks for owners of
+    /// sessions.
     pub(super) fn observe(database: &Arc<Database>, dead_after: Duration) -> Arc<Self> {
         Self::new(database, dead_after, Some(Mutex::new(Instant::now())))
     }
@@ -118,7 +130,7 @@ impl Nodes {
         })
     }
 
-    /// Looks at the nodes, if this process is none.
+    /// Looks at the nodes if this process is no node. In a node, the heartbeat does so.
     pub(super) async fn look_if_no_node(&self) -> Result<(), StoreError> {
         let Some(last_look) = &self.last_look else { return Ok(()) };
         let rows = self.database.query(LOOK, &[]).await?;
@@ -137,10 +149,10 @@ impl Nodes {
         self.dead_after
     }
 
-    /// Returns what is known of another node.
+    /// Returns the state of another node.
     pub(super) fn life(&self, node: &str) -> Life {
         match self.seen.lock().get(node) {
-            // It has come since the last look.
+            // The node has joined since the last look.
             None => Life::Unclear,
             Some(seen) if seen.still >= self.dead_after => Life::Dead,
             Some(SeenNode { free: Some(free), still, .. }) if *free.min(still) >= GRACE => {
@@ -151,9 +163,9 @@ impl Nodes {
         }
     }
 
-    /// Has this called with each beat that the database has counted at once.
+    /// Sets the function that is called after each beat that the database has answered quickly.
     pub(super) fn on_beat(&self, call: OnBeat) {
-        // One is enough.
+        // Only the first function counts; a later one is ignored.
         let _ = self.on_beat.set(call);
     }
 
@@ -162,34 +174,35 @@ impl Nodes {
         self.dead.borrow().iter().cloned().collect()
     }
 
-    /// Waits until another node counts as dead that did not, at most for some time.
+    /// Waits until one more node counts as dead, for at most `most`.
     pub(super) async fn died(&self, most: Duration) {
         let mut dead = self.dead.subscribe();
         let before = dead.borrow_and_update().clone();
-        // Whose wait ends looks all the same.
+        // The caller looks for orphans after a timeout as well.
         let _ = timeout(most, dead.wait_for(|now| !now.is_subset(&before))).await;
     }
 
-    /// Opens a connection that holds this node's lock, unless an older one still has it.
+    /// Opens a connection that holds this node's lock, unless an older connection still has the lock.
     async fn connect(&self) -> Result<Client, Failure> {
         let client = self.database.connect().await?;
         self.lock(&client).await?;
         Ok(client)
     }
 
+    /// Tries to take this node's lock; returns `true` if the connection now holds it.
     async fn lock(&self, client: &Client) -> Result<bool, Failure> {
         let row = timeout(self.dead_after, client.query_one(LOCK, &[&self.own])).await;
         let row = row.map_err(|_| Failure::Silent)?;
         row.and_then(|row| row.try_get(0)).map_err(Failure::Refused)
     }
 
-    /// Raises this node's counter, and looks at those of the others.
+    /// Raises this node's counter; returns a row for each other node.
     async fn beat(&self, client: &Client) -> Result<Vec<Row>, Failure> {
         let rows = timeout(self.dead_after, client.query(COUNT, &[&self.own])).await;
         rows.map_err(|_| Failure::Silent)?.map_err(Failure::Refused)
     }
 
-    /// Notes how the others stand, this long after the last look.
+    /// Updates the states of the other nodes from their rows. `passed` is the time since the last look.
     fn look(&self, rows: &[Row], passed: Duration) {
         let mut seen = self.seen.lock();
         let before = std::mem::take(&mut *seen);
@@ -206,6 +219,7 @@ impl Nodes {
             let free = last.and_then(|last| last.free).map_or(Duration::ZERO, |free| free + passed);
             seen.insert(name, SeenNode { beat, still, free: is_free.then_some(free) });
         }
+        // `life` locks `seen` again.
         drop(seen);
         let dead = rows.iter().filter_map(|row| get::<String>(row, 0).ok());
         let dead: BTreeSet<_> = dead.filter(|name| self.life(name) == Life::Dead).collect();
@@ -213,19 +227,20 @@ impl Nodes {
     }
 }
 
-/// Place where a node's heart beats.
+/// Place where a node's heartbeat runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Heart {
-    /// A thread of its own, with its own runtime and connection: whatever keeps those busy that work for the
-    /// sessions (a slow disk, a long answer to parse), others do not take a node for dead because of it.
+    /// A thread of its own, with its own runtime and connection. Work for sessions that keeps other threads busy (a
+    /// slow disk, a long answer to parse) then does not stop the heartbeat, so other nodes do not take this node for
+    /// dead.
     Thread,
-    /// The runtime of the caller, which may stop.
+    /// The runtime of the caller. When it stops, the heartbeat stops, and other nodes take the node's sessions over.
     Runtime,
 }
 
-/// Shows that this node is alive, and looks at the others, until it is to end; returns when it is alive for the
-/// first time. `check` is called from time to time, and at once when this node may have seemed dead; it must
-/// return at once.
+/// Starts this node's heartbeat, which goes on until `ending` is cancelled; returns after the first beat. The
+/// heartbeat calls `check` every few seconds, and at once after a time in which this node may have seemed dead to
+/// others. `check` must return at once, because the next beat waits for it.
 pub(super) async fn live(
     nodes: &Arc<Nodes>,
     heart: Heart,
@@ -242,7 +257,7 @@ pub(super) async fn live(
         };
         match first.await {
             Ok(client) => {
-                // Whoever wanted to know may have given up.
+                // The caller of `live` may have stopped waiting for the first beat.
                 let _ = begun.send(Ok(()));
                 beat_on(&living, client, check).await;
             }
@@ -262,7 +277,11 @@ pub(super) async fn live(
     is_alive.await.unwrap_or_else(|_| Err(StoreError::Io(io::ErrorKind::Interrupted.into())))
 }
 
-/// Raises the counter, and looks at the others, for ever.
+/// Beats until the task is cancelled. One round takes these steps:
+/// 1. Opens a new connection if the last one is broken, and takes this node's lock with it.
+/// 2. Raises the counter, and calls `on_beat` if the database answered quickly.
+/// 3. Updates the states of the other nodes.
+/// 4. Calls `check` if it is due.
 async fn beat_on(nodes: &Nodes, client: Client, check: impl Fn()) {
     let (mut client, mut is_locked) = (Some(client), true);
     let (mut last, mut failures, mut beats) = (Instant::now(), 0, 0_u32);
@@ -278,7 +297,9 @@ async fn beat_on(nodes: &Nodes, client: Client, check: impl Fn()) {
             is_locked = is_locked || nodes.lock(&open).await?;
             let begun = Instant::now();
             let rows = nodes.beat(&open).await?;
-            // Of one that took long, others may have counted most of the time in which they hear nothing.
+            // `on_beat` promises that no other node takes sessions over for some time. After a slow beat this is not
+            // certain: the database may have raised the counter long before its answer came, and since then the
+            // others have seen it stand still.
             if begun.elapsed() < nodes.dead_after / 4
                 && let Some(on_beat) = nodes.on_beat.get()
             {
@@ -290,7 +311,8 @@ async fn beat_on(nodes: &Nodes, client: Client, check: impl Fn()) {
             Ok((open, rows)) => {
                 let passed = last.elapsed();
                 last = Instant::now();
-                // Who was asleep has not seen the others beat.
+                // While this process slept or had no answer, it did not see the others beat: a gap counts for at most
+                // two beats.
                 nodes.look(&rows, passed.min(BEAT * 2));
                 client = Some(open);
                 beats = beats.wrapping_add(1);

@@ -1,20 +1,21 @@
-//! The tables, made when the first node connects.
+//! The tables, which the first node creates when it connects.
 
 use tandem_agent::session::StoreError;
 
 use super::connection::{Database, get};
 
-/// Version of the tables. A program that knows a lower one must not touch them.
+/// Version of the tables. A program that knows only a lower version must not touch them.
 const SCHEMA: i32 = 1;
 
-/// Number of the lock that is held while the tables are made: "tandem", as a number.
+/// Number of the advisory lock that is held while the tables are created: the bytes of "tandem" as a number.
 const LOCK: i64 = 0x74_61_6e_64_65_6d;
 
-/// Tables of version 1.
+/// Statements that create the tables of version 1.
 ///
-/// `session.changed` is in an index, so a row that gets another one is not updated in place; it
-/// changes with turns, and not with every batch. Times are only shown, and compared with nothing. The
-/// tenant is the owner's, for who looks into the database; `head` and `shares` decide who sees a session.
+/// `session.changed` is in an index, so an update of this column cannot be made in place. The column changes with
+/// turns, not with every batch. Times are only shown and sorted by; no decision depends on them. `session.tenant` is
+/// the tenant of the session's owner, for operators who look into the database; `head` and `shares` decide who sees a
+/// session.
 const TABLES: &str = "
 create table tandem.schema_version(version int not null);
 create table tandem.session(
@@ -37,10 +38,13 @@ create table tandem.node(name text primary key, beat bigint not null);
 insert into tandem.schema_version values (1);
 ";
 
-/// Columns and tables that version 1 has got since, oldest first, each behind the name of what is there when it
-/// has got them. `session.busy` says that a turn runs or waits, `inbox` has what other nodes want of a session's
-/// owner, `file` has parts of files, each with the size of the whole, `usage` what a session has used in a day, also
-/// when it is deleted, `node_use` what a principal uses at a node at once, and `store` the id of the database.
+/// Columns and tables that were added to version 1 later, oldest first. Each entry begins with the name of a table or
+/// index that exists once the addition is made.
+///
+/// `session.busy` is true while a turn runs or waits. `inbox` has the orders of other nodes for a session's owner.
+/// `file` has parts of files, each with the size of the whole file. `usage` has the tokens that a session has used in
+/// a day, and keeps them when the session is deleted. `node_use` has the sessions and turns that a principal has at a
+/// node now. `store` has the id of the database.
 const ADDED: [(&str, &str); 5] = [
     (
         "inbox_asker",
@@ -91,14 +95,15 @@ insert into tandem.store select gen_random_uuid()::text where not exists (select
     ),
 ];
 
-/// Makes the tables, unless they are there.
+/// Creates the tables that do not exist yet.
 pub(super) async fn prepare(database: &Database) -> Result<(), StoreError> {
     if let Some(version) = version(database).await? {
         check(version, database)?;
         return add(database).await;
     }
-    // One transaction. Nodes that start together make them one after the other. Who may make no schema
-    // may own one that somebody has made.
+    // All statements run in one transaction, under the lock, so nodes that start together do not create the tables
+    // twice. The schema is created only if it is missing: a user without the right to create one can use a schema
+    // that an administrator has created.
     let make = format!(
         "select pg_advisory_xact_lock({LOCK}); do $do$ begin \
          if to_regnamespace('tandem') is null then create schema tandem; end if; \
@@ -113,10 +118,10 @@ pub(super) async fn prepare(database: &Database) -> Result<(), StoreError> {
     add(database).await
 }
 
-/// Adds what version 1 has got since, unless it is there. Programs that know nothing of it go on.
+/// Makes the additions to version 1 that are missing. Programs that do not know an addition keep working.
 async fn add(database: &Database) -> Result<(), StoreError> {
     for (name, sql) in ADDED {
-        // Looked at first: an `alter table` that has nothing to do waits for all who use the table.
+        // This checks first, because even an `alter table` that changes nothing waits for all users of the table.
         if !is_there(name, database).await? {
             database.batch(&format!("select pg_advisory_xact_lock({LOCK}); {sql}")).await?;
         }
@@ -124,13 +129,14 @@ async fn add(database: &Database) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Returns `true` if a table or index of this name exists in the schema `tandem`.
 async fn is_there(name: &str, database: &Database) -> Result<bool, StoreError> {
     let sql = "select to_regclass('tandem.' || $1::text) is not null";
     let rows = database.query(sql, &[&name]).await?;
     Ok(rows.first().map(|row| get(row, 0)).transpose()?.unwrap_or(false))
 }
 
-/// Returns the version of the tables, if they are there.
+/// Returns the version of the tables; `None` if there are no tables.
 pub(super) async fn version(database: &Database) -> Result<Option<i32>, StoreError> {
     if !is_there("schema_version", database).await? {
         return Ok(None);
@@ -139,7 +145,7 @@ pub(super) async fn version(database: &Database) -> Result<Option<i32>, StoreErr
     rows.first().map_or(Ok(None), |row| get(row, 0))
 }
 
-/// Returns an error unless this program knows a version of the tables.
+/// Returns an error unless this program knows this version of the tables.
 pub(super) fn check(version: i32, database: &Database) -> Result<(), StoreError> {
     match version {
         SCHEMA => Ok(()),

@@ -1,4 +1,4 @@
-//! Owners of sessions: which node has one, and which ones this node has.
+//! Owners of sessions: which node owns a session, and which sessions this node owns.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,40 +14,42 @@ use super::news::News;
 use super::nodes::{Life, Nodes};
 use super::writer::Writer;
 
-/// Time between two looks at a node that may be dead.
+/// Time between two queries about a node that may be dead.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Maximum number of orphans that are looked for at once: what other nodes take meanwhile is asked for in
-/// vain.
+/// Maximum number of orphans that one query returns. A small number wastes few claims on orphans that other nodes
+/// have claimed meanwhile.
 const ORPHANS: i64 = 16;
 
-/// The parts of a store that its claims share.
+/// Parts of a store that the store and its claims share.
 pub(super) struct Shared {
     pub(super) database: Arc<Database>,
     pub(super) nodes: Arc<Nodes>,
     pub(super) writer: Writer,
     pub(super) news: Arc<News>,
-    /// Epochs of the sessions that this node has open; each fires when another node has taken it over.
+    /// The sessions that this node owns, or is about to own, by id.
     pub(super) held: Mutex<HashMap<String, HeldSession>>,
 }
 
-/// A session that this node has open.
+/// A session that this node owns.
 #[derive(Clone)]
 pub(super) struct HeldSession {
     pub(super) epoch: i64,
+    /// Token that is cancelled when another node has taken the session over.
     taken_over: CancellationToken,
 }
 
-/// A session's row, as far as it says who has it.
+/// The columns of a session's row that say which node owns the session.
 pub(super) struct Owner {
     pub(super) epoch: i64,
+    /// Index after the last event of the log.
     pub(super) next: i64,
     port: Option<i32>,
-    /// Name of the node; empty if nobody has the session.
+    /// Name of the owning node; empty if no node owns the session.
     pub(super) node: String,
-    /// `true` if the node is one of those that are known.
+    /// `true` if the table of nodes has the owning node.
     is_known: bool,
-    /// `true` if nobody holds the lock of the node: it may have been killed this very moment.
+    /// `true` if the lock of another node is free: that node may have been killed this very moment.
     is_free: bool,
 }
 
@@ -61,13 +63,13 @@ impl Shared {
         Self { database, nodes, writer, news, held: Mutex::default() }
     }
 
-    /// Returns who has a session.
+    /// Returns the owner of a session.
     pub(super) async fn owner(&self, id: &str) -> Result<Owner, StoreError> {
         let owner = self.owners(&[id]).await?.pop();
         owner.map(|(_, owner)| owner).ok_or_else(|| StoreError::NotFound(id.to_owned()))
     }
 
-    /// Returns who has each of these sessions, as far as there are such.
+    /// Returns the owner of each of these sessions that exists.
     pub(super) async fn owners(&self, ids: &[&str]) -> Result<Vec<(String, Owner)>, StoreError> {
         let sql = "select s.id, s.epoch, s.next, s.port, s.owner, n.name is not null, \
                    n.name is not null and s.owner <> $2 and \
@@ -90,10 +92,11 @@ impl Shared {
         rows.iter().map(owner).collect()
     }
 
-    /// Returns whether the node that has a session is alive; of this node, whether it still has it open.
+    /// Returns the state of the node that owns a session. For this node, `Alive` means that it still owns the session
+    /// in this epoch.
     pub(super) fn life(&self, id: &str, owner: &Owner) -> Life {
         if owner.node == self.nodes.own() {
-            // What was let go a moment ago may still be in the database.
+            // This node may have given the session up a moment ago, while the row still names it.
             let held = self.held.lock();
             let has_it = held.get(id).is_some_and(|held| held.epoch == owner.epoch);
             return if has_it { Life::Alive } else { Life::Dead };
@@ -107,8 +110,8 @@ impl Shared {
         }
     }
 
-    /// Waits until it is clear that nobody has a session; returns its row. An error if a node that lives
-    /// has it.
+    /// Waits until it is certain that no live node owns a session; returns its row. Returns an error if a live node
+    /// owns the session.
     pub(super) async fn unowned(&self, id: &str) -> Result<Owner, StoreError> {
         let begun = Instant::now();
         loop {
@@ -123,8 +126,8 @@ impl Shared {
         }
     }
 
-    /// Returns some of the sessions in which a turn runs or waits although their nodes are dead, or have let
-    /// them go. Their order is random, so that the nodes which look at once share them out.
+    /// Returns some of the sessions in which a turn runs or waits although their nodes are dead, or have given them
+    /// up. The order is random, so that nodes that search at the same time claim different sessions.
     pub(super) async fn orphans(&self) -> Result<Vec<Orphan>, StoreError> {
         let sql = "select s.id, s.epoch from tandem.session s \
                    where s.busy and (s.owner = '' or s.owner = any($1) or \
@@ -138,6 +141,7 @@ impl Shared {
         rows.iter().map(orphan).collect()
     }
 
+    /// Describes an owner for error messages.
     pub(super) fn holder(&self, owner: Owner) -> Holder {
         let port = owner.port.and_then(|port| u16::try_from(port).ok());
         if owner.node == self.nodes.own() {
@@ -146,8 +150,9 @@ impl Shared {
         Holder { pid: 0, port, node: Some(owner.node) }
     }
 
-    /// Notes that this node has a session, or is about to; returns what fires when another one has taken it
-    /// over. `None` if this node has it already in that epoch or a later one: of two claims one counts.
+    /// Notes that this node owns a session, or is about to claim it; returns a token that is cancelled when another
+    /// node has taken the session over. Returns `None` if this node has noted the session in this epoch or a later
+    /// one: of two claims of one session, only one is valid.
     pub(super) fn hold(&self, id: &str, epoch: i64) -> Option<CancellationToken> {
         let mut held = self.held.lock();
         if held.get(id).is_some_and(|held| held.epoch >= epoch) {
@@ -158,7 +163,7 @@ impl Shared {
         Some(taken_over)
     }
 
-    /// Forgets a session that this node had in that epoch.
+    /// Forgets a session that this node owned in this epoch.
     pub(super) fn let_go(&self, id: &str, epoch: i64) {
         let mut held = self.held.lock();
         if held.get(id).is_some_and(|held| held.epoch == epoch) {
@@ -166,7 +171,7 @@ impl Shared {
         }
     }
 
-    /// Finds out which of the sessions that this node has open others have taken over.
+    /// Finds out which sessions of this node other nodes have taken over, and cancels their tokens.
     pub(super) async fn check_held(&self) {
         let held = self.held.lock().clone();
         let ids: Vec<&str> = held.keys().map(String::as_str).collect();
@@ -174,7 +179,7 @@ impl Shared {
             return;
         }
         let sql = "select id, epoch from tandem.session where id = any($1)";
-        // Not known is not taken over: it is asked again.
+        // If the database does not answer, nothing is known to be taken over. The heartbeat calls this again.
         let Ok(rows) = self.database.query(sql, &[&ids]).await else { return };
         for row in rows {
             if let (Ok(id), Ok(epoch)) = (get::<String>(&row, 0), get::<i64>(&row, 1))

@@ -1,15 +1,16 @@
-//! What principals use, counted by all nodes together.
+//! The use of principals, counted by all nodes together.
 //!
-//! A row of `usage` is what a session has used in a day: its owner says so, and the next owner, which counts from
-//! the log, says so again. So nothing is counted twice, and what is deleted stays counted for the day. A row of
-//! `node_use` is what a principal uses at a node at once: it counts as long as that lives.
+//! A row of `usage` has the tokens that a session has used in a day. The session's owner writes the row; the next
+//! owner counts from the log and writes it again. So no token is counted twice, and a deleted session still counts
+//! for its day. A row of `node_use` has the sessions and turns that a principal has at one node now. It counts only
+//! while that node lives.
 
 use tandem_agent::session::{CurrentUse, PrincipalId, SessionUsage, StoreError};
 
 use super::connection::get;
 use super::shared::Shared;
 
-/// Notes what sessions have used in a day, and forgets the days before the last one.
+/// Statement that writes the tokens of sessions in a day, and deletes the rows of days before the previous one.
 const NOTE: &str = "
 with old as (delete from tandem.usage where day < $1::bigint - 1)
 insert into tandem.usage(day, session, tenant, name, tokens)
@@ -17,12 +18,12 @@ select $1, u.* from unnest($2::text[], $3::text[], $4::text[], $5::bigint[]) as 
 order by u.session
 on conflict(day, session) do update set tokens = excluded.tokens where usage.tokens < excluded.tokens";
 
-/// Sums up what each principal has used in a day.
+/// Statement that returns the tokens of each principal in a day.
 const SUM: &str = "
 select tenant, name, least(sum(tokens), 9223372036854775807)::bigint
 from tandem.usage where day = $1 group by tenant, name";
 
-/// Notes what principals use at a node, in place of what was noted before.
+/// Statement that writes the sessions and turns of principals at a node, in place of the earlier rows of that node.
 const NOTE_CURRENT: &str = "
 with u as (
   select * from unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[]) as u(tenant, name, sessions, turns)
@@ -33,13 +34,13 @@ insert into tandem.node_use(node, tenant, name, sessions, turns) select $1, u.* 
 on conflict(node, tenant, name) do update set sessions = excluded.sessions, turns = excluded.turns
 where (node_use.sessions, node_use.turns) is distinct from (excluded.sessions, excluded.turns)";
 
-/// Sums up what each principal uses at other nodes than this one and those that are dead.
+/// Statement that returns the sessions and turns of each principal at all other nodes that are not dead.
 const SUM_CURRENT: &str = "
 select tenant, name, sum(sessions)::bigint, sum(turns)::bigint from tandem.node_use
 where node <> $1 and node <> all($2) group by tenant, name";
 
-/// Notes what sessions have used in a day, each at most once; returns what each principal has used in all of
-/// them.
+/// Writes the tokens that sessions have used in a day; `sessions` names each session at most once. Returns the tokens
+/// that each principal has used in that day, in the sessions of all nodes.
 pub(super) async fn share(
     shared: &Shared,
     day: i64,
@@ -63,7 +64,7 @@ pub(super) async fn share(
     rows.iter().map(sum).collect()
 }
 
-/// Notes what principals use at this node now; returns what each uses at all other nodes that live.
+/// Writes the sessions and turns of principals at this node; returns those of each principal at all other live nodes.
 pub(super) async fn share_current(
     shared: &Shared,
     here: &[CurrentUse],

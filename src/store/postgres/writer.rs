@@ -1,4 +1,4 @@
-//! The one writer of a node: what its sessions have to add is added by one statement for many of them.
+//! The one writer of a node: a single statement appends the batches of many sessions.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -15,14 +15,15 @@ use super::news::News;
 /// Maximum number of sessions in one statement.
 const MOST_SESSIONS: usize = 256;
 
-/// Number of bytes from which on a statement takes no further session.
+/// Number of bytes at which a statement takes no further session.
 const MANY_BYTES: usize = 8 << 20;
 
-/// Number of writes that wait before those that come wait, too.
+/// Number of writes in the queue; when it is full, callers wait.
 const QUEUE: usize = 1024;
 
-/// Adds batches of many sessions, of each all or none: those of whoever still has the session, at the place
-/// where its log ends.
+/// Statement that appends batches of many sessions, of each session all or none. A session's batches are appended
+/// only if the session is still in the writer's epoch, and its log ends where the batches begin. Returns the ids of
+/// the sessions that were appended to.
 const APPEND: &str = "
 with w as (
   select * from unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[],
@@ -40,26 +41,26 @@ with w as (
 )
 select id from moved";
 
-/// Addition to the log of a session.
+/// Batches to append to the log of a session.
 pub(super) struct Write {
     pub(super) id: String,
     pub(super) epoch: i64,
-    /// Index after the last event before.
+    /// Index at which the log ends before this write.
     pub(super) start: i64,
-    /// Index after the last event now.
+    /// Index at which the log ends after this write.
     pub(super) finish: i64,
-    /// The batches: index of the first event, and the line.
+    /// Batches: index of the first event, and the line.
     pub(super) rows: Vec<(i64, String)>,
     pub(super) summary: RowSummary,
 }
 
-/// The session as a list shows it, as far as that has changed.
+/// Values that a list of sessions shows; `None` for each that has not changed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RowSummary {
     pub(super) turns: Option<i64>,
     pub(super) title: Option<String>,
     pub(super) changed: Option<Millis>,
-    /// Those with whom it is shared, as JSON.
+    /// Principals with whom the session is shared, as JSON.
     pub(super) shares: Option<String>,
     /// `true` if a turn runs or waits.
     pub(super) busy: Option<bool>,
@@ -71,7 +72,7 @@ impl Write {
     }
 }
 
-/// A write, and who waits for it.
+/// A write in the queue, and the channel to the caller that waits for it.
 struct Pending {
     write: Write,
     done: oneshot::Sender<Result<(), StoreError>>,
@@ -79,12 +80,12 @@ struct Pending {
 
 impl Pending {
     fn end(self, result: Result<(), StoreError>) {
-        // Whoever has waited may be gone.
+        // The caller may have stopped waiting.
         let _ = self.done.send(result);
     }
 }
 
-/// The writer's queue. The writer ends with it.
+/// Queue of the writer. The writer's task ends when the queue is dropped.
 pub(super) struct Writer(mpsc::Sender<Pending>);
 
 impl Writer {
@@ -95,8 +96,8 @@ impl Writer {
         Self(queue)
     }
 
-    /// Adds to a log. When this returns, it is known what became of it: while the database cannot be
-    /// reached, this waits. If it is dropped before, the write is not begun again.
+    /// Appends to a log. The result is certain: while the database cannot be reached, this waits. If the future is
+    /// dropped earlier, the write is not sent again.
     pub(super) async fn write(&self, write: Write) -> Result<(), StoreError> {
         let (done, result) = oneshot::channel();
         let ending = || StoreError::Io(std::io::Error::other("the agent is ending"));
@@ -105,9 +106,11 @@ impl Writer {
     }
 }
 
+/// The task that writes, one statement at a time.
 struct Task {
     database: Arc<Database>,
     news: Arc<News>,
+    /// Connection of the writer, with the prepared statement [`APPEND`].
     connection: Option<(Client, Statement)>,
 }
 
@@ -119,31 +122,35 @@ impl Task {
                 let Some(next) = writes.recv().await else { return };
                 waiting.push_back(next);
             }
-            // What has come while the last statement was under way.
+            // Also takes the writes that have arrived while the last statement was running.
             while waiting.len() < QUEUE
                 && let Ok(next) = writes.try_recv()
             {
                 waiting.push_back(next);
             }
             let mut group = take_group(&mut waiting);
-            // Two nodes that lock the same rows, lock them in one order.
+            // Nodes lock the rows of sessions in the order of their ids, so two nodes cannot deadlock.
             group.sort_by(|a, b| a.write.id.cmp(&b.write.id));
             self.write(group).await;
         }
     }
 
-    /// Writes a group, for as long as it takes.
+    /// Writes a group; retries until each write has a certain result:
+    /// 1. Drops the writes whose callers no longer wait.
+    /// 2. Sends the statement, and ends the writes of the sessions that it has appended to.
+    /// 3. If writes are left, or the answer was lost, asks the database where the logs of their sessions end, and
+    ///    sends again only the writes that are not stored.
     async fn write(&mut self, mut group: Vec<Pending>) {
         let (mut failures, mut is_unclear) = (0, false);
         loop {
-            // A session that no longer waits for its write has ended, and its clients know: the write must not be stored
-            // later.
+            // A session that no longer waits for its write has ended, and its clients know: the write must not be
+            // stored later.
             group.retain(|pending| !pending.done.is_closed());
             if group.is_empty() {
                 break;
             }
             let failure = if is_unclear {
-                // What was sent may be there: it is asked for, and not sent twice.
+                // The database may have stored the batches: it is asked before anything is sent again.
                 match self.settle(group).await {
                     Ok(again) => {
                         (group, is_unclear) = (again, false);
@@ -159,7 +166,7 @@ impl Task {
                     Ok(moved) => {
                         let is_done = |it: &mut Pending| moved.contains(&it.write.id);
                         group.extract_if(.., is_done).for_each(|it| self.done(it));
-                        // The rest is refused; why, is in the sessions' rows.
+                        // The statement has skipped the other sessions. Their rows say why, and `settle` reads them.
                         is_unclear = true;
                         continue;
                     }
@@ -185,13 +192,14 @@ impl Task {
         }
     }
 
-    /// Ends a write that is done, and tells those who read the log.
+    /// Ends a write that is stored, and tells readers of the log that it has grown.
     fn done(&self, pending: Pending) {
         self.news.tell(&pending.write.id);
         pending.end(Ok(()));
     }
 
-    /// Ends a group that the database refuses; if there are several, those that it takes alone are written.
+    /// Handles a group that the database refuses. One bad write must not fail the others, so each write of a larger
+    /// group is sent alone; a single write is ended with the error.
     async fn one_by_one(&mut self, group: Vec<Pending>, failure: &Failure) {
         if let [_] = &group[..] {
             let error = self.database.explain(failure);
@@ -203,7 +211,7 @@ impl Task {
         }
     }
 
-    /// Sends the statement; returns the sessions that it has moved on.
+    /// Sends the statement once; returns the ids of the sessions that it has appended to.
     async fn attempt(&mut self, group: &[Pending]) -> Result<HashSet<String>, Failure> {
         let patience = self.database.patience;
         let (client, statement) = self.connected().await?;
@@ -230,6 +238,7 @@ impl Task {
         moved.iter().map(|row| row.try_get(0).map_err(Failure::Refused)).collect()
     }
 
+    /// Returns the connection and the prepared statement; opens a new connection if the last one is broken.
     async fn connected(&mut self) -> Result<(&Client, &Statement), Failure> {
         if self.connection.as_ref().is_none_or(|(client, _)| client.is_closed()) {
             let client = self.database.connect().await?;
@@ -243,9 +252,9 @@ impl Task {
         }
     }
 
-    /// Finds out what became of writes that are not known to be kept, and ends those of which that is
-    /// known; returns those that are to be sent again. In one epoch nobody but this node moves a log's end:
-    /// where it stands says all.
+    /// Finds out which writes are stored, and ends each write whose result is certain; returns the writes to send
+    /// again. Within one epoch only this node moves the end of a log, so the epoch and the end in the session's row
+    /// tell the result. On failure, returns the whole group with the error.
     async fn settle(
         &mut self,
         group: Vec<Pending>,
@@ -273,7 +282,7 @@ impl Task {
         Ok(again)
     }
 
-    /// Returns the epoch of each session, and where its log ends.
+    /// Returns the epoch of each session, and the index at which its log ends.
     async fn places(&mut self, group: &[Pending]) -> Result<HashMap<String, (i64, i64)>, Failure> {
         let patience = self.database.patience;
         let (client, _) = self.connected().await?;
@@ -287,7 +296,8 @@ impl Task {
     }
 }
 
-/// Takes as much as one statement is for, of each session one write.
+/// Takes the writes for one statement from the queue, at most one of each session. Later writes of a session stay in
+/// order.
 fn take_group(waiting: &mut VecDeque<Pending>) -> Vec<Pending> {
     let (mut group, mut ids, mut bytes) = (Vec::new(), HashSet::new(), 0);
     let mut later = VecDeque::new();
