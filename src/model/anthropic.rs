@@ -44,20 +44,21 @@ struct AnthropicApi {
     thinking: ThinkingConfig,
     /// Maximum number of tokens of an answer.
     max_tokens: u64,
-    /// The user's other fields for every request.
+    /// Other fields that the user adds to every request.
     more: Map<String, Value>,
+    /// Limits and refusals that the server has shown so far.
     quirks: Mutex<Quirks>,
 }
 
-/// Maximum number of tokens of an answer of an unknown model: every model can do as much.
+/// Maximum number of tokens of an answer of an unknown model, which every model supports.
 const MAX_TOKENS: u64 = 8192;
 /// Fields of a request that the user cannot set.
 const OWN: [&str; 8] =
     ["model", "max_tokens", "stream", "thinking", "output_config", "tools", "system", "messages"];
 
 impl Anthropic {
-    /// Takes a model of the catalog; connects to nothing yet. The error for an unknown thinking
-    /// level lists the levels.
+    /// Creates the model from its catalog entry; opens no connection yet. The error for an unknown thinking level
+    /// lists the levels.
     pub fn new(
         model: catalog::ModelProperties,
         connect: Connect,
@@ -105,7 +106,7 @@ impl Model for Anthropic {
 
     fn count(&self, prompt: Prompt) -> BoxFuture<'static, u64> {
         let api = Arc::clone(&self.api);
-        // Text is estimated well enough; it is not worth a request.
+        // The tokens of text are estimated well enough without a request.
         if !tokens::has_media(&prompt) {
             return std::future::ready(tokens::of_prompt(&prompt)).boxed();
         }
@@ -153,7 +154,7 @@ impl Api for AnthropicApi {
     }
 
     fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
-        // A request that failed was written: its level is known.
+        // A request can only have failed after it was written, so its thinking level is valid.
         let thinking = self.thinking(prompt).unwrap_or_else(|_| self.thinking.clone());
         if self.quirks.lock().learn(report, prompt, self.max_tokens, &thinking) {
             return RequestFailure::adapted("").into();
@@ -174,7 +175,7 @@ impl Api for AnthropicApi {
         prompt: &Prompt,
         reason: FinishReason,
     ) -> (Vec<Chunk>, Finish) {
-        // Calls are worth something only when the answer is whole: until then it may be refused.
+        // Calls count only when the answer is complete: until then, the provider may refuse it.
         let calls = match reason {
             FinishReason::Refused(_) => Vec::new(),
             _ => answer.calls(&prompt.tools).map(Chunk::Call).collect(),
@@ -189,7 +190,7 @@ impl Api for AnthropicApi {
 }
 
 impl AnthropicApi {
-    /// Returns the thinking that a prompt asks for.
+    /// Returns the thinking fields that a prompt asks for.
     fn thinking(&self, prompt: &Prompt) -> Result<ThinkingConfig, Error> {
         let Some(level) = &prompt.thinking else { return Ok(self.thinking.clone()) };
         let thinking = ThinkingConfig::new(&self.model, self.max_tokens, Some(level));
@@ -197,7 +198,7 @@ impl AnthropicApi {
     }
 }
 
-/// Checks that the endpoint accepts its key, with the smallest request there is.
+/// Checks that the endpoint accepts its key, with the smallest possible request.
 pub async fn check(endpoint: &Endpoint) -> Result<(), Error> {
     let http = Http::new(RequestOptions::default().connect_timeout);
     call::list(&http, endpoint, 1).await.map(drop)

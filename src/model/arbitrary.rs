@@ -1,4 +1,4 @@
-//! Conversations of any kind, good and broken, for property tests.
+//! Strategies for conversations of any kind, valid and broken, for property tests.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use super::{Assistant, Call, Message, Native, Part, ToolResult};
 use tandem_content::media::Media;
 
-/// Model of most native answers.
+/// Id of the model of most native answers.
 pub(super) const MODEL: &str = "gemini-3.8-flash";
 
-/// Returns any sequence of messages.
+/// Returns a strategy for any sequence of messages.
 pub(super) fn conversation() -> impl Strategy<Value = Vec<Arc<Message>>> {
     vec(message().prop_map(Arc::new), 0..12)
 }
@@ -39,7 +39,7 @@ fn media() -> impl Strategy<Value = Media> {
         .prop_map(|mime_type| Media::new(mime_type, b"x"))
 }
 
-/// Few ids, so that some meet and some do not.
+/// Returns a strategy for ids. There are few ids, so that some calls and results match and some do not.
 fn id() -> impl Strategy<Value = String> {
     "[a-d]"
 }
@@ -94,7 +94,7 @@ fn native_call(call: &Call, id: bool) -> Value {
     part
 }
 
-/// A backend, a model, and whether the native parts hold the calls.
+/// Returns a strategy for a backend, a model, and `true` if the native parts have the calls.
 fn native_kind() -> impl Strategy<Value = (&'static str, &'static str, bool)> {
     prop_oneof![
         4 => Just(("gemini", MODEL, true)),

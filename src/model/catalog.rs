@@ -1,8 +1,8 @@
-//! The catalog of models: a table as data, which a file can extend and correct.
+//! The catalog of models: a table of data, which a file can extend and correct.
 //!
-//! A row has only the fields in which its model differs from a row with a shorter id. An id that
-//! ends in `*` stands for a family; any other also stands for its variants, such as dated ones. So
-//! every id has an entry, known or not. An alias, such as Gemini CLI's `auto`, stands for one id.
+//! A row has only the fields in which its model differs from rows with a shorter id. An id that ends in `*` stands
+//! for a family of models; any other id also stands for its variants, such as dated ones. So every id has an entry,
+//! whether the model is known or not. An alias, such as Gemini CLI's `auto`, stands for one id.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -16,11 +16,11 @@ use super::thinking::ThinkingLevels;
 
 const EMBEDDED: &str = include_str!("catalog.json");
 
-/// A table of models; the default has none.
+/// A table of models; the default is empty.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Catalog {
     default: String,
-    /// Default models by the names of providers.
+    /// Ids of default models by the names of providers.
     defaults: BTreeMap<String, String>,
     /// Ids of the Gemini API by the names that stand for them.
     aliases: BTreeMap<String, String>,
@@ -36,7 +36,7 @@ pub struct ModelProperties {
     pub input_tokens: u64,
     /// Maximum number of tokens of one answer; 0 if unknown.
     pub output_tokens: u64,
-    /// Ways to say how much to think.
+    /// Ways to set the amount of thinking.
     pub thinking: Thinking,
     /// `true` if the result of a call can hold images.
     pub media_in_responses: bool,
@@ -44,22 +44,22 @@ pub struct ModelProperties {
     pub signatures: bool,
     /// `true` if an answer can go on over several requests.
     pub continuation: bool,
-    /// Prices of its tokens.
+    /// Prices of the model's tokens.
     pub prices: Prices,
 }
 
-/// Ways to say how much to think: by level, by budget, or none.
+/// Ways to set the amount of thinking: by level, by budget, or not at all.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Thinking {
-    /// Levels. Those of Anthropic's models with adaptive thinking are their efforts, and `OFF` if
-    /// they can do without.
+    /// Names of levels. Anthropic's models with adaptive thinking have their efforts here, and `OFF` if they can
+    /// answer without thinking.
     #[serde(default)]
     pub levels: Vec<String>,
-    /// Names of budgets in tokens.
+    /// Budgets in tokens, by name.
     #[serde(default)]
     pub budgets: BTreeMap<String, i64>,
-    /// Level or budget if a request says nothing.
+    /// Level or budget of requests that name none.
     #[serde(default)]
     pub default: Option<String>,
 }
@@ -86,16 +86,16 @@ struct Row {
     media_in_responses: Option<bool>,
     signatures: Option<bool>,
     continuation: Option<bool>,
-    /// Prices; of all variants if the id ends in `*`, else of the model and its dated versions.
+    /// Prices. They hold for all variants if the id ends in `*`, else only for the model and its dated versions.
     prices: Option<Prices>,
 }
 
 impl Catalog {
     /// Returns the table that comes with the program.
     pub fn embedded() -> &'static Self {
-        // Each session wants it, the first before it answers.
+        // Parsed once: every session needs the table, and the first one needs it before it can answer.
         static TABLE: LazyLock<Catalog> = LazyLock::new(|| {
-            // A test reads it: it cannot be wrong here.
+            // A test parses the table, so this cannot fail.
             Catalog::default().with_overrides(EMBEDDED).unwrap_or_default()
         });
         &TABLE
@@ -105,7 +105,7 @@ impl Catalog {
     /// field.
     pub fn with_overrides(mut self, json: &str) -> Result<Self, String> {
         let file: File = serde_json::from_str(json).map_err(|error| {
-            // Read again for the name of the field: to keep track of it takes time.
+            // Parsed again to find the name of the wrong field, because tracking it in the first run would be slow.
             let mut reader = serde_json::Deserializer::from_str(json);
             match serde_path_to_error::deserialize::<_, File>(&mut reader) {
                 Err(error) => format!("`{}`: {}", error.path(), error.inner()),
@@ -119,7 +119,7 @@ impl Catalog {
         self.aliases.extend(file.aliases);
         self.rows.extend(file.models);
         self.defaults.extend(file.defaults);
-        // Stable: of equal ids the later row comes later, and counts.
+        // The sort is stable: of rows with equal ids, the later one stays last, and so overrides.
         self.rows.sort_by_key(|row| row.prefix().len());
         self.default = file.default.unwrap_or(self.default);
         Ok(self)
@@ -142,29 +142,29 @@ impl Catalog {
     pub fn ids(&self) -> Vec<&str> {
         let ids = self.rows.iter().map(|row| row.id.as_str());
         let mut ids: Vec<_> = ids.filter(|id| !id.ends_with('*')).collect();
-        // Those without a provider's name first: they are what most want.
+        // Ids without a provider's name come first, because most users want one of these.
         ids.sort_unstable_by_key(|id| (id.contains(':'), *id));
         ids.dedup();
         ids
     }
 
-    /// Splits an id into its provider, Gemini if it names none, and the provider's own id, with an alias
-    /// resolved.
+    /// Splits an id into its provider, which is Gemini if the id names none, and the provider's own id. Resolves an
+    /// alias.
     fn resolve<'a>(&'a self, id: &'a str) -> (Provider, &'a str) {
         let (provider, own) = Provider::of(id, Provider::Gemini);
         let alias = (provider == Provider::Gemini).then(|| self.aliases.get(own)).flatten();
         (provider, alias.map_or(own, String::as_str))
     }
 
-    /// Returns whether a row matches the model, other than the rows for all models.
+    /// Returns `true` if a row matches the model, apart from rows for all models.
     pub fn knows(&self, id: &str) -> bool {
         let (provider, own) = self.resolve(id);
         let id = provider.qualify(own);
         self.rows.iter().any(|row| !row.prefix().is_empty() && id.starts_with(row.prefix()))
     }
 
-    /// Looks up a model; every id has an entry, an alias that of the id which it stands for. Unless the
-    /// id names its provider (`openai:gpt-5`), it belongs to the Gemini API.
+    /// Looks up a model. Every id has an entry, and an alias has the entry of its id. Unless the id names its
+    /// provider (`openai:gpt-5`), it belongs to the Gemini API.
     pub fn lookup(&self, id: &str) -> ModelProperties {
         let (provider, own) = self.resolve(id);
         let mut model = ModelProperties { id: own.to_owned(), ..ModelProperties::default() };
@@ -184,8 +184,8 @@ impl Row {
         self.id.strip_suffix('*').unwrap_or(&self.id)
     }
 
-    /// Returns whether an id with the row's prefix names the row's own model, or a dated version of
-    /// it (`-001`, `-2025-08-07`, `@20250929`), rather than another one such as `-mini`.
+    /// Returns `true` if an id with the row's prefix names the row's own model, or a dated version of it (`-001`,
+    /// `-2025-08-07`, `@20250929`), but not another model such as `-mini`.
     fn is_same_model(&self, id: &str) -> bool {
         let rest = &id[self.prefix().len()..];
         let is_dated = |version: &str| {
@@ -210,7 +210,7 @@ impl Row {
 }
 
 impl ModelProperties {
-    /// Returns the levels to choose from. `set`: the user's setting.
+    /// Returns the levels that a user can choose. `set` is the user's setting.
     pub(super) fn thinking_levels(&self, set: Option<&str>) -> ThinkingLevels {
         let Thinking { levels, budgets, default } = &self.thinking;
         let mut by_size: Vec<_> = budgets.iter().collect();
@@ -229,8 +229,8 @@ impl ModelProperties {
         found.map(String::as_str).ok_or_else(|| self.no_such_level(asked.trim()))
     }
 
-    /// Returns the `thinkingConfig` for a level, or for the default; `None` if the model does not
-    /// think. The error lists the levels.
+    /// Returns the `thinkingConfig` for a level, or for the default if none is asked for; `None` if the model does
+    /// not think. The error lists the levels.
     pub fn thinking_config(&self, asked: Option<&str>) -> Result<Option<Value>, String> {
         let Thinking { levels, budgets, .. } = &self.thinking;
         let Some(asked) = asked.map(str::trim) else {
@@ -250,7 +250,7 @@ impl ModelProperties {
         Err(self.no_such_level(asked))
     }
 
-    /// Returns the error that lists the levels.
+    /// Returns the error for an unknown level, which lists the known levels.
     pub(super) fn no_such_level(&self, asked: &str) -> String {
         let Thinking { levels, budgets, .. } = &self.thinking;
         let mut allowed: Vec<_> = levels.iter().chain(budgets.keys()).map(String::as_str).collect();

@@ -21,7 +21,8 @@ pub(super) fn judge(answer: &ChatAnswer, prompt: &Prompt) -> AnswerVerdict {
     finish::judge(answer, follows_results(prompt))
 }
 
-/// Ends a whole answer of a provider's model; returns its calls, also those that the server has left in the text.
+/// Ends a complete answer. Returns its calls, including calls that the server has left in the text. `said_by` is the
+/// backend and the model.
 pub(super) fn finish(
     answer: ChatAnswer,
     prompt: &Prompt,

@@ -1,4 +1,4 @@
-//! Makes the stream of an answer's chunks from one async function.
+//! Makes a stream of an answer's chunks from one async function.
 
 use futures::channel::mpsc;
 use futures::stream::{self, BoxStream};
@@ -10,27 +10,27 @@ use super::{Chunk, Error, Finish, Retry};
 /// The sending end of an answer's chunks.
 pub(super) struct Emitter(mpsc::Sender<Chunk>);
 
-/// Streams the chunks that `run` sends, and then its result. No task is spawned: dropping the
-/// stream drops the request.
+/// Streams the chunks that `run` sends, and then its result. No task is spawned: dropping the stream drops the
+/// request.
 pub(super) fn answer<F>(run: impl FnOnce(Emitter) -> F) -> BoxStream<'static, Result<Chunk, Error>>
 where
     F: Future<Output = Result<Finish, Error>> + Send + 'static,
 {
-    // Unbuffered: what is sent is seen before the next byte of the response is read.
+    // The channel has no buffer: each chunk is consumed before the next bytes of the response are read.
     let (sender, receiver) = mpsc::channel(0);
     let last = run(Emitter(sender)).map(|result| result.map(Chunk::Finish)).into_stream();
     stream::select(receiver.map(Ok), last).boxed()
 }
 
 impl Emitter {
-    /// Hands a chunk over, and waits until it is taken.
+    /// Sends a chunk, and waits until it is consumed.
     pub(super) async fn send(&mut self, chunk: Chunk) {
-        // The receiver lives as long as what runs here.
+        // Sending cannot fail: the receiver lives as long as the function that sends.
         drop(self.0.send(chunk).await);
     }
 
-    /// Announces another attempt and waits until its time has come; returns the failure's error if
-    /// no attempt is left. `replay` replaces what has been streamed, if that is void.
+    /// Announces another attempt and waits until it is due; returns the failure's error if no attempt is left.
+    /// `replay` has the chunks that replace the streamed ones, if those are void.
     pub(super) async fn retry(
         &mut self,
         failure: RequestFailure,

@@ -13,24 +13,24 @@ use super::{Error, Secret, http, redact};
 /// Address and key of an API.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Base URL of every request, without a slash at the end: of the Gemini API up to the
-    /// collection of models, `https://generativelanguage.googleapis.com/v1beta/models`; of others
-    /// up to the version if they have one, `https://api.openai.com/v1`.
+    /// Base URL of every request, without a slash at the end. For the Gemini API, it ends with the collection of
+    /// models: `https://generativelanguage.googleapis.com/v1beta/models`. For other APIs, it ends with the version,
+    /// if they have one: `https://api.openai.com/v1`.
     pub url: String,
-    /// Key for the API's own header, or bearer token. A gateway may need none.
+    /// Key for the API's own header, or a bearer token. A gateway may need no key.
     pub key: Option<Secret>,
-    /// `true` if the key goes into `Authorization: Bearer`.
+    /// `true` if the key is sent as `Authorization: Bearer`.
     pub bearer: bool,
     /// Headers of every request.
     pub headers: Vec<(String, String)>,
 }
 
-/// A function that looks up the endpoint; called for each request, so that a login counts at once.
-/// The error says what is missing and what to do.
+/// A function that looks up the endpoint. It is called for each request, so that a login has an effect at once. The
+/// error says what is missing and what to do about it.
 pub type Connect = Arc<dyn Fn() -> Result<Endpoint, String> + Send + Sync>;
 
 impl Endpoint {
-    /// Checks that the endpoint may be called: secrets are never sent in the clear.
+    /// Checks that the endpoint may be called: secrets are never sent unencrypted.
     pub(super) fn check(&self) -> Result<(), Error> {
         self.address("").map(drop)
     }
@@ -66,7 +66,7 @@ impl Endpoint {
             })?;
             headers.insert(name, value);
         }
-        // Last, so that the user's own headers override the key's.
+        // Inserted last, so that the user's own headers override the header of the key.
         for (name, value) in &self.headers {
             let (name, value) = http::header(name, value)?;
             headers.insert(name, value);
@@ -80,7 +80,7 @@ impl Endpoint {
         provider: Provider,
         model: &'a str,
     ) -> RequestInfo<'a> {
-        // Users of gateways put the key into a header of their own, whose name says nothing.
+        // Users of gateways may put the key into a header of any name, so any header counts as a key.
         let has_key = self.key().is_some() || !self.headers.is_empty();
         RequestInfo { provider, model, url: &self.url, has_key }
     }
@@ -89,7 +89,7 @@ impl Endpoint {
         self.key.as_ref().map(Secret::expose).filter(|key| !key.is_empty())
     }
 
-    /// Removes the endpoint's secrets from a message to people.
+    /// Removes the endpoint's secrets from a message for people.
     pub(super) fn redact(&self, text: &mut String) {
         let values = self.headers.iter().map(|(_, value)| value.as_str());
         let secrets: Vec<_> = self.key().into_iter().chain(values).collect();

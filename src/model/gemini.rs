@@ -30,7 +30,7 @@ use super::retry::{RequestFailure, Trouble};
 use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, ThinkingLevels, catalog, tokens};
 use parking_lot::Mutex;
 
-/// Field of the `generationConfig` that says how much to think.
+/// Field of the `generationConfig` for the thinking level.
 const THINKING: &str = "thinkingConfig";
 
 /// A model behind the Gemini API.
@@ -39,15 +39,15 @@ pub struct Gemini(Arc<GeminiApi>);
 struct GeminiApi {
     model: catalog::ModelProperties,
     client: ApiClient,
-    /// The `generationConfig`.
+    /// Fields of the `generationConfig` of each request.
     generation: Map<String, Value>,
-    /// Signatures that the server has refused, so that each is refused only once.
+    /// Signatures that the server has refused, and which are not sent again.
     refused: Mutex<Arc<RefusedSignatures>>,
 }
 
 impl Gemini {
-    /// Takes a model of the catalog; connects to nothing yet. The error for an unknown thinking
-    /// level lists the levels.
+    /// Creates the model from its catalog entry; opens no connection yet. The error for an unknown thinking level
+    /// lists the levels.
     pub fn new(
         model: catalog::ModelProperties,
         connect: Connect,
@@ -94,7 +94,7 @@ impl Model for Gemini {
 
     fn count(&self, prompt: Prompt) -> BoxFuture<'static, u64> {
         let api = Arc::clone(&self.0);
-        // Text is estimated well enough; it is not worth a request.
+        // The tokens of text are estimated well enough without a request.
         if !tokens::has_media(&prompt) {
             return std::future::ready(tokens::of_prompt(&prompt)).boxed();
         }
@@ -102,7 +102,7 @@ impl Model for Gemini {
             let refused = Arc::clone(&api.refused.lock());
             let body = api.plain_request(&prompt, &refused).count_body();
             let model = &api.model.id;
-            // The API counts the conversation alone.
+            // The API counts only the conversation, so the system text and the tools are estimated.
             let rest = Prompt { messages: Vec::new(), ..prompt.clone() };
             match call::count(&api.client, model, body).await {
                 Some(tokens) => tokens + tokens::of_prompt(&rest),
@@ -123,7 +123,7 @@ impl GeminiApi {
         }
     }
 
-    /// Writes the plainest request for an answer to the prompt.
+    /// Returns the request for a prompt, without a nudge and from the beginning of the answer.
     fn plain_request<'a>(
         &'a self,
         prompt: &'a Prompt,
@@ -147,7 +147,8 @@ impl GeminiApi {
         Ok(Cow::Owned(generation))
     }
 
-    /// Leaves out the conversation's signatures from now on; they are at fault only if some are new.
+    /// Leaves out the conversation's signatures from now on. If none of them is new, they cannot be the reason for
+    /// the error, and the failure is final.
     fn refuse_signatures(&self, prompt: &Prompt, error: Error) -> RequestFailure {
         let mut refused = self.refused.lock();
         let before = refused.len();
@@ -197,7 +198,7 @@ impl Api for GeminiApi {
         }
     }
 
-    /// Gateways to the Gemini API on this machine come and go, so they are waited for.
+    /// Returns `None`: gateways to the Gemini API on this machine are often restarted, so they are waited for.
     fn not_running(&self, _: &Endpoint) -> Option<String> {
         None
     }
@@ -224,13 +225,13 @@ impl Api for GeminiApi {
     }
 }
 
-/// Checks that the endpoint accepts its key, with the smallest request there is.
+/// Checks that the endpoint accepts its key, with the smallest possible request.
 pub async fn check(endpoint: &Endpoint) -> Result<(), Error> {
     let http = Http::new(RequestOptions::default().connect_timeout);
     call::list(&http, endpoint, 1).await.map(drop)
 }
 
-/// Fetches the ids of the endpoint's models for conversations.
+/// Fetches the ids of the endpoint's models that can be used for conversations.
 pub async fn models(endpoint: &Endpoint) -> Result<Vec<String>, Error> {
     let http = Http::new(RequestOptions::default().connect_timeout);
     call::list(&http, endpoint, 1000).await

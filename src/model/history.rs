@@ -1,14 +1,14 @@
 //! Repairs conversations, so that every provider accepts them.
 //!
-//! Sessions end in the middle of a call, are cut, edited and carried to another provider;
-//! providers refuse a conversation for one missing answer. What [`harden`] returns
+//! A session may end in the middle of a call, and be cut, edited or continued with another provider. Providers refuse
+//! a whole conversation if one answer is missing. The conversation that [`harden`] returns has these properties:
 //!
-//! * begins with a user's message and ends with a user's message or with results,
-//! * alternates between the model and the user (or results),
-//! * has results right after each message with calls and nowhere else: as many, with the same ids
-//!   and names, in the same order,
-//! * has no results followed by a user's message: the model says in between that it was cut off,
-//! * has no message that says nothing.
+//! * It begins with a user's message, and ends with a user's message or with results.
+//! * Messages of the model alternate with messages of the user, or results.
+//! * Results come right after each message with calls, and nowhere else: as many as calls, with the same ids and
+//!   names, in the same order.
+//! * Between results and a user's message, a message of the model says that it was interrupted.
+//! * No message is empty.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
@@ -26,10 +26,10 @@ pub const CONTINUE: &str = "Please continue.";
 pub const LOST: &str = "The result of this call was lost. It may have had all, part or none of \
     its effect.";
 
-/// Repairs a conversation. Messages that are right already are shared, not copied.
+/// Repairs a conversation. Messages that need no repair are shared, not copied.
 ///
-/// `speaks` returns whether the target provider sends anything of an answer's native parts: such a
-/// message is not empty, even without text and calls.
+/// `speaks` returns `true` if the target provider sends any of an answer's native parts: such an answer is not empty,
+/// even without text and calls.
 pub fn harden(
     messages: &[Arc<Message>],
     speaks: impl Fn(&Assistant, &Native) -> bool,
@@ -52,15 +52,15 @@ pub fn harden(
 
 struct Repair<'a, F> {
     messages: Vec<Arc<Message>>,
-    /// Calls of the last message, while results may follow.
+    /// Calls of the last message, as long as results may follow.
     open: Option<OpenCalls<'a>>,
     speaks: F,
 }
 
-/// Calls and their results so far.
+/// Open calls, and the results that have come so far.
 struct OpenCalls<'a> {
     calls: &'a [Call],
-    /// The results, if they came in one message.
+    /// The message with the results, if all came in one message.
     whole: Option<&'a Arc<Message>>,
     results: Vec<&'a ToolResult>,
 }
@@ -116,13 +116,13 @@ impl<'a, F: Fn(&Assistant, &Native) -> bool> Repair<'a, F> {
     }
 
     fn results(&mut self, message: &'a Arc<Message>, results: &'a [ToolResult]) {
-        // Without calls they are orphans.
+        // Results without calls are dropped.
         let Some(open) = &mut self.open else { return };
         open.whole = if open.results.is_empty() { Some(message) } else { None };
         open.results.extend(results);
     }
 
-    /// Answers the calls that are open.
+    /// Adds the results of the open calls, with a placeholder for each lost result.
     fn close(&mut self) {
         let Some(open) = self.open.take() else { return };
         let fits = |(call, result): (&Call, &&ToolResult)| {
@@ -136,7 +136,7 @@ impl<'a, F: Fn(&Assistant, &Native) -> bool> Repair<'a, F> {
         });
     }
 
-    /// Joins an answer to the answer before, unless native parts would be lost.
+    /// Joins an answer to the answer before, unless native parts would be lost; returns `true` if it has.
     fn joined(&mut self, answer: &Assistant) -> bool {
         let Some(last) = self.messages.last_mut() else { return false };
         let Message::Assistant(before) = &**last else { return false };

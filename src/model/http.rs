@@ -1,5 +1,4 @@
-//! HTTP for the models' APIs: a client that is built when first needed, and failures in words for
-//! people.
+//! HTTP for the models' APIs: a client that is built at the first request, and failures with messages for people.
 
 use std::error::Error as _;
 use std::net::IpAddr;
@@ -16,14 +15,14 @@ use super::retry::RequestFailure;
 use tandem_net::{self as net, AGENT};
 use tandem_trace as trace;
 
-/// Maximum size in bytes of an error's body, and maximum time to read it.
+/// Maximum size of an error's body in bytes, and maximum time to read it.
 pub(super) const ERROR_BODY: usize = 64 * 1024;
 const ERROR_TIME: Duration = Duration::from_secs(10);
 const REDIRECTS: usize = 5;
-/// Reason of a failure to connect.
+/// Value of [`RequestFailure::reason`] if no connection could be made.
 pub(super) const NO_CONNECTION: &str = "the connection failed";
 
-/// A client that is built when first needed: loading certificates takes a while.
+/// An HTTP client that is built at the first request, because loading certificates takes a while.
 pub(super) struct Http {
     client: OnceLock<Client>,
     connect_timeout: Duration,
@@ -48,11 +47,11 @@ impl Http {
             let why = format!("The HTTP client could not be built: {}", cause(&error));
             RequestFailure::terminal(Error::Unavailable(why))
         })?;
-        // Two first requests at once may both build one; the first stays.
+        // Two first requests at the same time may both build a client; the first one built is used.
         Ok(self.client.get_or_init(|| client))
     }
 
-    /// Sends a request and waits for the head of the response, whatever its status.
+    /// Sends a request and waits for the head of the response, with any status.
     pub(super) async fn send(
         &self,
         mut request: Request,
@@ -60,7 +59,7 @@ impl Http {
     ) -> Result<Response, RequestFailure> {
         trace::add_to(&mut request);
         let host = host(request.url());
-        // Not the client's own timeout: that would also end a stream that takes long.
+        // The client's own timeout is not used, because it would also end a long stream.
         let response = timeout(patience, self.client()?.execute(request)).await;
         response
             .map_err(|_| silent(&host, patience))?
@@ -68,7 +67,7 @@ impl Http {
     }
 }
 
-/// Follows redirects on the same host only: no other host gets the key.
+/// Follows redirects only within the same host: no other host gets the key.
 fn stay(attempt: redirect::Attempt<'_>) -> redirect::Action {
     let next = attempt.url();
     let same = attempt.previous().last().is_some_and(|last| {
@@ -76,7 +75,7 @@ fn stay(attempt: redirect::Attempt<'_>) -> redirect::Action {
             && last.host_str() == next.host_str()
             && last.port_or_known_default() == next.port_or_known_default()
     });
-    // Stopped, not an error: the status then says that the address redirects, and where to.
+    // The redirect is stopped, and is not an error: the status and the header then say where the address redirects.
     if same && attempt.previous().len() <= REDIRECTS { attempt.follow() } else { attempt.stop() }
 }
 
@@ -85,7 +84,7 @@ pub(super) struct Head {
     pub(super) status: u16,
     /// Wait until the server takes requests again.
     pub(super) retry_after: Option<Duration>,
-    /// The server's word on whether to retry.
+    /// Statement of the server on whether to retry.
     pub(super) should_retry: Option<bool>,
     /// Target of a redirect.
     pub(super) location: Option<String>,
@@ -122,7 +121,7 @@ pub(super) async fn error_body(response: Response, patience: Duration) -> Vec<u8
     body(response, ERROR_BODY, patience.min(ERROR_TIME)).await
 }
 
-/// Reads a short body; bytes over the limit or too late are left out.
+/// Reads a short body. Leaves out bytes beyond the limit of size or time.
 pub(super) async fn body(mut response: Response, max: usize, patience: Duration) -> Vec<u8> {
     let mut body = Vec::new();
     let read = async {
@@ -133,12 +132,12 @@ pub(super) async fn body(mut response: Response, max: usize, patience: Duration)
             }
         }
     };
-    // What has come by then is used.
+    // After the timeout, the bytes that have arrived are used.
     drop(timeout(patience, read).await);
     body
 }
 
-/// Parses an address. A `secret` request must be encrypted, unless it stays on this machine.
+/// Parses an address. A request with a `secret` must be encrypted, unless it stays on this machine.
 pub(super) fn address(text: &str, secret: bool) -> Result<Url, Error> {
     let url = Url::parse(text).map_err(|error| {
         Error::Rejected(format!(
@@ -163,18 +162,17 @@ fn is_loopback(host: &str) -> bool {
         || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Returns whether an address is on this host.
+/// Returns `true` if an address is on this host.
 pub(super) fn is_on_host(url: &str, host: &str) -> bool {
     Url::parse(url).is_ok_and(|url| url.host_str() == Some(host))
 }
 
-/// Returns whether an address is on this machine.
+/// Returns `true` if an address is on this machine.
 pub(super) fn is_local(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| url.host_str().is_some_and(is_loopback))
 }
 
-/// Returns whether an address is on this machine or in its network: a server that people run
-/// themselves.
+/// Returns `true` if an address is on this machine or in its network, where people run servers themselves.
 pub(super) fn is_self_hosted(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| net::is_self_hosted(&url))
 }
@@ -238,7 +236,7 @@ fn lost(host: &str, error: &reqwest::Error) -> RequestFailure {
     RequestFailure::passing(reason, error)
 }
 
-/// Returns the reason why a certificate was not accepted, if that is the error.
+/// Returns the reason why a certificate was not accepted, if the error is about a certificate.
 fn distrusted(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     match net::tls_error(error)? {
         rustls::Error::InvalidCertificate(reason) => Some(reason.to_string()),
@@ -246,7 +244,7 @@ fn distrusted(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     }
 }
 
-/// Returns whether a server has answered the first message of TLS with something else.
+/// Returns `true` if the server has answered the first TLS message with something that is not TLS.
 fn speaks_no_tls(error: &(dyn std::error::Error + 'static)) -> bool {
     matches!(net::tls_error(error), Some(rustls::Error::InvalidMessage(_)))
 }

@@ -1,5 +1,4 @@
-//! A model that is built when it is first asked: loading its certificates must not delay the answer
-//! to `initialize`.
+//! A model that is built at its first use, because loading certificates must not delay the answer to `initialize`.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,17 +8,20 @@ use futures::{FutureExt as _, StreamExt as _};
 
 use super::{Chunk, Error, Model, Prompt, ThinkingLevels};
 
-/// A model that is built when it is first asked.
+/// A model that is built at its first use.
 pub struct Lazy {
+    /// Check that replaces [`Model::ready`] before the model is built.
     ready: Box<dyn Fn() -> Result<(), Error> + Send + Sync>,
     make: Box<dyn Fn() -> Result<Arc<dyn Model>, Error> + Send + Sync>,
+    /// Work that each request waits for.
     prepare: Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>,
+    /// The model once it is built, or the error of building it.
     made: OnceLock<Result<Arc<dyn Model>, Error>>,
 }
 
 impl Lazy {
-    /// Wraps `make`, which builds the model once, and `ready`, which checks before that whether it
-    /// can be called.
+    /// Wraps `make`, which builds the model once, and `ready`, which checks before this whether the model can be
+    /// called.
     pub fn new(
         ready: impl Fn() -> Result<(), Error> + Send + Sync + 'static,
         make: impl Fn() -> Result<Arc<dyn Model>, Error> + Send + Sync + 'static,

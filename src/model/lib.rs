@@ -53,11 +53,12 @@ pub trait Model: Send + Sync {
     /// Returns the model's id, as `--model` takes it.
     fn id(&self) -> &str;
 
-    /// Checks, without the network, that the model can be called. The error says what is missing
-    /// and what to do.
+    /// Checks, without the network, that the model can be called. The error says what is missing and what to do about
+    /// it.
     fn ready(&self) -> Result<(), Error>;
 
-    /// Streams the next message. Retries are included; dropping the stream drops the request.
+    /// Streams the model's next message. Failed requests are retried inside the stream; dropping the stream drops the
+    /// request.
     fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>>;
 
     /// Returns the size of the context window in tokens, if known.
@@ -70,7 +71,8 @@ pub trait Model: Send + Sync {
         ThinkingLevels::default()
     }
 
-    /// Counts the tokens of a prompt: an estimate, unless the API must be asked.
+    /// Counts the tokens of a prompt. The number is an estimate, unless an estimate is impossible and the API is
+    /// asked.
     fn count(&self, prompt: Prompt) -> BoxFuture<'static, u64> {
         std::future::ready(tokens::of_prompt(&prompt)).boxed()
     }
@@ -78,12 +80,12 @@ pub trait Model: Send + Sync {
 
 /// The models to choose from.
 pub trait Models: Send + Sync {
-    /// Lists the ids of the models that are known by name. May read files.
+    /// Lists the ids of the models that the catalog names. May read files.
     fn known(&self) -> Result<Vec<String>, String>;
 
-    /// Fetches the ids of the models of servers that people run themselves or have chosen, such as a
-    /// gateway: no list is made beforehand of these. `current` is the id of the model that answers. A
-    /// server that does not answer soon has none.
+    /// Fetches the ids of the models of servers that people run themselves or have chosen, such as a gateway: no
+    /// catalog can list these models. `current` is the id of the model in use. A server that does not answer soon is
+    /// left out.
     fn served(&self, _current: &str) -> BoxFuture<'static, Vec<String>> {
         std::future::ready(Vec::new()).boxed()
     }
@@ -93,13 +95,13 @@ pub trait Models: Send + Sync {
         Prices::default()
     }
 
-    /// Returns the id that an alias, or an id without its provider, stands for; any other id as it is. May
-    /// read files.
+    /// Returns the full id for an alias, or for an id without its provider; returns any other id unchanged. May read
+    /// files.
     fn resolve(&self, id: &str) -> String {
         id.to_owned()
     }
 
-    /// Opens the model with this id. May read files; the error is for people.
+    /// Opens the model with this id. May read files. The error is a text for people.
     fn open(&self, id: &str) -> Result<Arc<dyn Model>, String>;
 }
 
@@ -110,8 +112,8 @@ pub struct Prompt {
     pub system: Arc<str>,
     /// The conversation so far, oldest first.
     pub messages: Vec<Arc<Message>>,
-    /// Tools that the model may call, always in the same order: a provider's prompt cache depends
-    /// on it.
+    /// Tools that the model may call. Their order must stay the same, because a provider's prompt cache depends on
+    /// it.
     pub tools: Arc<[ToolDeclaration]>,
     /// Level of thinking, one that the model offers; `None` for the model's default.
     pub thinking: Option<String>,
@@ -155,12 +157,12 @@ pub struct Assistant {
     pub text: String,
     /// Calls, in the order in which the model made them.
     pub calls: Vec<Call>,
-    /// The message as the provider sent it, if there is more in it than text and calls.
+    /// The message as the provider sent it, if it has more than text and calls.
     pub native: Option<Native>,
 }
 
-/// A model's answer as its provider sent it: parts that must be echoed exactly (signatures, ids),
-/// and parts unknown to this program.
+/// A model's answer as its provider sent it: parts that must be sent back unchanged (signatures, ids), and parts that
+/// this program does not know.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Native {
     /// Name of the backend that understands the parts.
@@ -174,20 +176,20 @@ pub struct Native {
 /// A tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Call {
-    /// Unique in the session.
+    /// Id of the call, unique in the session.
     pub id: String,
     /// Name of the tool.
     pub name: String,
-    /// Arguments; not checked against the tool's schema yet.
+    /// Arguments, which have not been checked against the tool's schema.
     pub args: Value,
 }
 
 /// Result of one call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// [`Call::id`].
+    /// Id of the call: [`Call::id`].
     pub call: String,
-    /// [`Call::name`].
+    /// Name of the tool: [`Call::name`].
     pub name: String,
     /// Text for the model.
     pub text: String,
@@ -204,11 +206,11 @@ pub enum Chunk {
     Text(String),
     /// More of the reasoning; usually begins with `**Subject**`.
     Thought(String),
-    /// One whole call.
+    /// One complete call.
     Call(Call),
     /// The request failed and is retried.
     Retry(Retry),
-    /// The last chunk of a whole answer.
+    /// The last chunk of a complete answer.
     Finish(Finish),
 }
 
@@ -228,8 +230,8 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Returns the line between what has been shown of an answer and its new beginning, for front
-    /// ends that cannot take back what they have shown; Markdown.
+    /// Returns a line of Markdown that separates a void beginning of an answer from its new beginning, for front ends
+    /// that cannot take back what they have shown.
     pub fn interruption(&self) -> String {
         // The server's message, behind the colon, is left out: as Markdown it would become part of the answer.
         let cause = self.reason.split(": ").next().unwrap_or_default();
@@ -239,7 +241,7 @@ impl Retry {
 
 impl fmt::Display for Retry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Rounded up: "in 0 s" would say that it does not wait.
+        // Rounded up: "in 0 s" would mean no wait.
         let seconds = self.delay.as_millis().div_ceil(1000);
         let Self { reason, attempt, of, .. } = self;
         write!(f, "Retrying in {seconds} s ({attempt} of {of}): {reason}")
@@ -253,7 +255,7 @@ pub struct Finish {
     pub reason: FinishReason,
     /// Tokens used.
     pub usage: Usage,
-    /// The answer as the provider sent it.
+    /// The answer as the provider sent it, if it has more than text and calls.
     pub native: Option<Native>,
 }
 
@@ -291,7 +293,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Reason for no answer, or for half of one. No retry follows.
+/// Reason why an answer failed or broke off. No retry follows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Error {
@@ -299,7 +301,7 @@ pub enum Error {
     NotAuthenticated(String),
     /// Too many requests, or the quota is used up.
     RateLimited(String),
-    /// The provider would not answer this prompt.
+    /// The provider refuses to answer this prompt.
     Refused(String),
     /// The conversation is longer than the model can take.
     ContextTooLong(String),
@@ -307,7 +309,7 @@ pub enum Error {
     Rejected(String),
     /// The provider could not be reached, or had a fault of its own.
     Unavailable(String),
-    /// The response is no answer that can be used.
+    /// The response is not a usable answer.
     BadAnswer(String),
 }
 
@@ -328,7 +330,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Error {
-    /// Returns the message, to be changed.
+    /// Returns the message for changes.
     fn text_mut(&mut self) -> &mut String {
         match self {
             Self::NotAuthenticated(why)
@@ -347,12 +349,12 @@ impl Error {
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps a key, without the white space that comes with copying.
+    /// Wraps a key, without the white space that copying may add.
     pub fn new(key: &str) -> Self {
         Self(key.trim().to_owned())
     }
 
-    /// Returns the key itself, to be sent and nothing else.
+    /// Returns the key itself, which must only be sent, and never shown.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -1,5 +1,4 @@
-//! Names, ids and arguments of calls that every provider accepts: not all of them accept those of
-//! others.
+//! Names, ids and arguments of calls in a form that every provider accepts. Providers refuse some that others allow.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,17 +8,17 @@ use serde_json::{Value, json};
 
 use super::ToolDeclaration;
 
-/// Maximum length of a name that all accept.
+/// Maximum length of a name that every provider accepts.
 const MAX: usize = 64;
 
-/// Returns a tool's name for providers that accept letters, digits, `_` and `-` alone. A changed
-/// name gets a hash, so that no two tools become one.
+/// Returns a tool's name for providers that accept only letters, digits, `_` and `-`. A changed name gets a hash, so
+/// that two tools never get the same name.
 pub(super) fn accepted(name: &str) -> Cow<'_, str> {
     let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if !name.is_empty() && name.len() <= MAX && name.chars().all(valid) {
         return Cow::Borrowed(name);
     }
-    // Not stable across versions of Rust, and need not be: names are made anew for each request.
+    // The hash may differ between versions of Rust. This does no harm, because the names are made for each request.
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);
     let mark = format!("_{:08x}", hasher.finish() & 0xFFFF_FFFF);
@@ -27,14 +26,15 @@ pub(super) fn accepted(name: &str) -> Cow<'_, str> {
     Cow::Owned(kept.chain(mark.chars()).collect())
 }
 
-/// Returns the tool's own name for the name that a provider knows it by; the same name if there is
-/// no such tool.
+/// Returns the tool's own name for the name that a provider uses; returns the name unchanged if there is no such
+/// tool.
 pub(super) fn original<'a>(accepted_name: &'a str, tools: &'a [ToolDeclaration]) -> &'a str {
     let known = tools.iter().find(|tool| accepted(&tool.name) == accepted_name);
     known.map_or(accepted_name, |tool| &tool.name)
 }
 
-/// Wraps arguments that are no object as the only field of one: no provider accepts anything else.
+/// Returns arguments as an object, because providers accept nothing else. Other arguments become the only field of an
+/// object.
 pub(super) fn arguments(args: &Value) -> Cow<'_, Value> {
     match args {
         Value::Object(_) => Cow::Borrowed(args),
@@ -43,12 +43,12 @@ pub(super) fn arguments(args: &Value) -> Cow<'_, Value> {
     }
 }
 
-/// Ids of a conversation's calls, each used once: not every server gives each call its own.
+/// Ids of a conversation's calls, each used once. Some servers give several calls the same id.
 #[derive(Default)]
 pub(super) struct Ids(HashMap<String, usize>);
 
 impl Ids {
-    /// Returns the id, or a new one if it is not accepted or was used before.
+    /// Returns the id, or a new id if it is not acceptable or was used before.
     pub(super) fn unique(&mut self, id: &str) -> String {
         let id = accepted(if id.is_empty() { "call" } else { id }).into_owned();
         let mut unique = id.clone();

@@ -1,4 +1,4 @@
-//! Ollama's own API: unlike its chat completions, it allows the model's full context window.
+//! Ollama's own API. Unlike Ollama's chat completions, it allows the model's full context window.
 
 mod answer;
 mod facts;
@@ -38,13 +38,13 @@ struct OllamaApi {
     client: ApiClient,
     /// The user's thinking level.
     think: Option<Value>,
-    /// Facts on the model from the server.
+    /// Facts on the model from the server; `None` until the server has told them.
     facts: Mutex<Option<Arc<Facts>>>,
 }
 
 impl Ollama {
-    /// Takes a model of the catalog; connects to nothing yet. The error for an unknown thinking
-    /// level lists the levels.
+    /// Creates the model from its catalog entry; opens no connection yet. The error for an unknown thinking level
+    /// lists the levels.
     pub fn new(
         model: catalog::ModelProperties,
         connect: Connect,
@@ -91,7 +91,7 @@ impl Api for OllamaApi {
         &self.client
     }
 
-    /// Fetches the context window and the model's capabilities, which a request needs.
+    /// Fetches the model's context window and capabilities, which a request depends on.
     async fn prepare(&self, endpoint: &Endpoint) -> Result<(), RequestFailure> {
         if self.facts.lock().as_ref().is_some_and(|facts| facts.url == endpoint.url) {
             return Ok(());
@@ -177,7 +177,7 @@ impl OllamaApi {
             "stream": true,
             "messages": messages::messages(prompt, target, nudge),
             "options": options,
-            // What does not fit is to be an error, not to be left out at the beginning.
+            // A conversation that does not fit must be an error: by default, Ollama drops its beginning.
             "truncate": false,
             "shift": false,
         });
@@ -191,7 +191,7 @@ impl OllamaApi {
             });
             body["tools"] = tools.collect();
         }
-        // Of a model that turns out not to think, Ollama would refuse the request.
+        // Ollama refuses a thinking level for a model that does not think.
         let may_think = facts.thinks || facts.url.is_empty();
         let level = prompt.thinking.as_deref().filter(|_| may_think);
         let asked = level.map(|level| think(&self.model, level)).transpose()?;
@@ -203,7 +203,7 @@ impl OllamaApi {
     }
 }
 
-/// Returns how much to think, as a request says it. The error lists the levels.
+/// Returns the value of the request's field `think` for a level. The error lists the levels.
 fn think(model: &catalog::ModelProperties, level: &str) -> Result<Value, Error> {
     Ok(match model.level(level).map_err(Error::Rejected)? {
         "on" => json!(true),
@@ -212,7 +212,7 @@ fn think(model: &catalog::ModelProperties, level: &str) -> Result<Value, Error> 
     })
 }
 
-/// Checks that Ollama answers, and accepts the key if there is one.
+/// Checks that Ollama answers, and that it accepts the key if there is one.
 pub async fn check(endpoint: &Endpoint) -> Result<(), Error> {
     models(endpoint).await.map(drop)
 }

@@ -1,4 +1,4 @@
-//! Chat completions of `OpenAI` and nearly every other server: any address, any model.
+//! Chat completions, the API of `OpenAI` and of nearly every other server: any address, any model.
 
 mod answer;
 mod facts;
@@ -48,16 +48,17 @@ pub struct OpenAi {
 struct OpenAiApi {
     model: catalog::ModelProperties,
     client: ApiClient,
-    /// Fields that are in every request.
+    /// Fields that every request has.
     settings: Map<String, Value>,
-    /// Server of the last request.
+    /// Quirks of the server of the last request.
     server: Mutex<Arc<ServerQuirks>>,
+    /// Facts on the model from the server of the last request.
     facts: Mutex<Facts>,
 }
 
 impl OpenAi {
-    /// Takes a model of the catalog; connects to nothing yet. The error for an unknown thinking
-    /// level lists the levels.
+    /// Creates the model from its catalog entry; opens no connection yet. The error for an unknown thinking level
+    /// lists the levels.
     pub fn new(
         model: catalog::ModelProperties,
         connect: Connect,
@@ -109,8 +110,8 @@ impl Api for OpenAiApi {
         }
     }
 
-    /// Asks a server on this machine first: it answers at once, and is often started with a window or a
-    /// template that no agent can work with.
+    /// Asks a server on this machine for its facts before the request. Such a server answers at once, and is often
+    /// started with a window or a template that no agent can work with.
     async fn prepare(&self, endpoint: &Endpoint) -> Result<(), RequestFailure> {
         if http::is_local(&endpoint.url) {
             // If the server takes longer, `probe` asks it again while the request runs.
@@ -198,8 +199,8 @@ impl OpenAiApi {
         self.set_window().or_else(|| self.facts_of(endpoint).window)
     }
 
-    /// Refuses a request that the server is known to do nothing with. The server is asked again before the
-    /// next request: the person may have started it anew.
+    /// Refuses a request that the server is known to be unable to handle. The server is asked again before the next
+    /// request: the person may have restarted it with other settings.
     fn check_server(&self, endpoint: &Endpoint, prompt: &Prompt) -> Result<(), Error> {
         let checked = if self.facts_of(endpoint).drops_tools && !prompt.tools.is_empty() {
             Err(Error::Rejected(format!(
@@ -214,9 +215,10 @@ impl OpenAiApi {
         checked.inspect_err(|_| *self.facts.lock() = Facts::default())
     }
 
-    /// Finds out the server's facts on the model, unless they are known.
+    /// Asks the server for its facts on the model, unless they are known.
     async fn find_facts(&self, endpoint: &Endpoint) {
-        // A remote server tells its context window alone, which is known then; a local one tells of its template, too.
+        // A remote server only tells its context window, which the user has set then; a local server also tells about
+        // its template.
         let needs_none = self.model.input_tokens > 0 && !http::is_local(&endpoint.url);
         let is_known = self.facts.lock().url == endpoint.url;
         if is_known || needs_none || http::is_on_host(&endpoint.url, SILENT) {
@@ -226,7 +228,7 @@ impl OpenAiApi {
         *self.facts.lock() = facts;
     }
 
-    /// Returns the known facts of the server; none are known of another server.
+    /// Returns the known facts of the server. Facts of another server are not returned.
     fn facts_of(&self, endpoint: &Endpoint) -> Facts {
         let facts = self.facts.lock();
         if facts.url == endpoint.url { facts.clone() } else { Facts::default() }
@@ -243,8 +245,8 @@ impl OpenAiApi {
         set.or_else(|| self.derived_limit(endpoint, prompt, server))
     }
 
-    /// Returns the limit that the window alone gives an answer. Servers that people pay by the token have
-    /// limits of their own.
+    /// Returns the limit of an answer that follows from the context window alone. Servers that are paid by the token
+    /// have limits of their own.
     fn derived_limit(
         &self,
         endpoint: &Endpoint,
@@ -266,7 +268,7 @@ impl OpenAiApi {
         Arc::clone(&server)
     }
 
-    /// Learns a quirk from an error; returns whether there was one to learn.
+    /// Learns a quirk from an error; returns `true` if there was one to learn.
     fn learn(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> bool {
         let mut server = self.server.lock();
         let quirk = Arc::make_mut(&mut server).learn(report, prompt);
@@ -277,13 +279,13 @@ impl OpenAiApi {
     }
 }
 
-/// Returns the field that says how much to think. The error lists the levels.
+/// Returns the field of a request for a thinking level. The error lists the levels.
 fn effort(model: &catalog::ModelProperties, level: &str) -> Result<(String, Value), Error> {
     let level = model.level(level).map_err(Error::Rejected)?;
     Ok((EFFORT.to_owned(), json!(level)))
 }
 
-/// Checks that the endpoint accepts its key, with a request for its models.
+/// Checks that the endpoint accepts its key, by a request for its models.
 pub async fn check(endpoint: &Endpoint) -> Result<(), Error> {
     models(endpoint).await.map(drop)
 }

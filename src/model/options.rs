@@ -10,10 +10,10 @@ use tandem_net::Backoff;
 /// Options and limits of requests to a model.
 #[derive(Debug, Clone)]
 pub struct RequestOptions {
-    /// Thinking level, one of the catalog's.
+    /// Thinking level, one of the model's levels in the catalog.
     pub thinking: Option<String>,
-    /// The user's fields for every request, as the API has them: sampling, a seed. For the Gemini
-    /// API, fields of `generationConfig`.
+    /// Fields that the user adds to every request, as the API defines them: sampling, a seed. For the Gemini API,
+    /// fields of `generationConfig`.
     pub generation: Map<String, Value>,
     /// Retries of failed requests.
     pub retry: RetryPolicy,
@@ -21,13 +21,13 @@ pub struct RequestOptions {
     pub content_retry: RetryPolicy,
     /// Maximum number of times in a row that an answer is resumed at the same checkpoint.
     pub reconnects: u32,
-    /// Timeout of connecting.
+    /// Timeout of a connection attempt.
     pub connect_timeout: Duration,
-    /// Maximum silence of the server.
+    /// Maximum time between two pieces of data from the server.
     pub idle: Duration,
     /// Maximum time that a stream may stay open after the end of the answer.
     pub linger: Duration,
-    /// Time that the first request waits for what a server on this machine says of its model.
+    /// Maximum time for which a request waits for the facts that a server on this machine tells about its model.
     pub facts_wait: Duration,
     /// Maximum size of one event in bytes.
     pub max_event: usize,

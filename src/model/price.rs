@@ -9,24 +9,24 @@ use super::Usage;
 #[serde(transparent)]
 pub struct Prices(Vec<Price>);
 
-/// Price of a model's tokens from a day on, in US dollars for a million.
+/// Price of a model's tokens from a day on, in US dollars per million tokens.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Price {
     /// First day (`2026-10-07`, UTC) on which the price is known to hold.
     from: String,
-    /// Prompt size, in tokens, above which the price holds for all tokens of a request.
+    /// Prompt size in tokens above which the price holds for all tokens of a request.
     #[serde(default)]
     above: u64,
-    /// Tokens of the prompt that are neither read from the cache nor written into it.
+    /// Price of the prompt's tokens that are neither read from the cache nor written into it.
     input: f64,
-    /// Tokens that are read from the cache; `None` if the price is not known.
+    /// Price of tokens that are read from the cache; `None` if it is not known.
     #[serde(default)]
     cached: Option<f64>,
-    /// Tokens that are written into the cache; `None` if the price is not known.
+    /// Price of tokens that are written into the cache; `None` if it is not known.
     #[serde(default)]
     written: Option<f64>,
-    /// Tokens of the answer and of reasoning.
+    /// Price of the tokens of the answer and of reasoning.
     output: f64,
 }
 

@@ -12,9 +12,9 @@ pub enum Provider {
     /// Google's Gemini API, or Vertex AI.
     #[default]
     Gemini,
-    /// Chat completions, as `OpenAI` has them and most other servers.
+    /// Chat completions, the API of `OpenAI` and of most other servers.
     OpenAi,
-    /// Anthropic's Messages.
+    /// Anthropic's Messages API.
     Anthropic,
     /// Ollama's own API.
     Ollama,
@@ -61,8 +61,8 @@ impl Provider {
         named.unwrap_or((usual, id))
     }
 
-    /// Splits an id likewise, and refuses an unknown provider and a model that only another
-    /// provider has. Servers for models of all kinds may have any id.
+    /// Splits an id as [`Self::of`] does, but refuses an unknown provider, and a model that only another provider
+    /// has. Servers that run models of all kinds may have any id.
     pub fn check(id: &str, usual: Self) -> Result<(Self, &str), String> {
         let (provider, own) = Self::of(id, usual);
         let is_named = own.len() < id.len();
@@ -87,10 +87,10 @@ impl Provider {
         }
     }
 
-    /// Returns the only provider whose ids begin like this one.
+    /// Returns the provider whose ids begin like this one, if no other provider has such ids.
     fn whose(id: &str) -> Option<Self> {
         let id = id.to_ascii_lowercase();
-        // o3, o4-mini
+        // For example `o3` and `o4-mini`.
         let after_o = id.strip_prefix('o').and_then(|rest| rest.chars().next());
         if after_o.is_some_and(|c| c.is_ascii_digit()) {
             return Some(Self::OpenAi);
@@ -104,8 +104,7 @@ impl Provider {
         known.into_iter().find(|(begins, _)| id.starts_with(begins)).map(|(_, whose)| whose)
     }
 
-    /// Returns the id with its provider, which means the same everywhere. Ids of the Gemini API
-    /// need none.
+    /// Returns the id with its provider, which is unambiguous. Ids of the Gemini API need no provider.
     pub fn qualify(self, id: &str) -> String {
         match self {
             Self::Gemini => id.to_owned(),

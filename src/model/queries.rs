@@ -13,8 +13,7 @@ use super::report::{Report, RequestInfo};
 use super::request_loop::ApiClient;
 use super::retry::Trouble;
 
-/// Maximum size of a response in bytes: servers that serve hundreds of models describe each at
-/// length.
+/// Maximum size of a response in bytes: servers with hundreds of models describe each at length.
 pub(super) const MAX_BODY: usize = 8 << 20;
 /// Timeout of counting tokens.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -22,11 +21,11 @@ const COUNT_TIMEOUT: Duration = Duration::from_secs(30);
 /// A provider's way of listing its models.
 pub(super) struct ModelList {
     pub(super) provider: Provider,
-    /// Timeout of the request, and again of reading its response.
+    /// Timeout of the request, and a second time of reading its response.
     pub(super) timeout: Duration,
-    /// Classifies an error that the server reports.
+    /// Function that classifies an error that the server reports.
     pub(super) classify: fn(&Report, RequestInfo<'_>) -> Trouble,
-    /// Finds the ids in the response; `None` if it is no list of models.
+    /// Function that finds the ids in the response; it returns `None` if the response is not a list of models.
     pub(super) ids: fn(&Value) -> Option<Vec<String>>,
 }
 
@@ -40,7 +39,7 @@ impl ModelList {
         request: Result<Request, Error>,
     ) -> Result<Vec<String>, Error> {
         self.ask(http, endpoint, request).await.map_err(|mut error| {
-            // Servers repeat what they were sent, keys too.
+            // Servers repeat parts of requests in their messages, and also keys.
             endpoint.redact(error.text_mut());
             error
         })
@@ -55,7 +54,7 @@ impl ModelList {
         let response = http.send(request?, self.timeout).await.map_err(|failure| failure.error)?;
         if !response.status().is_success() {
             let report = Report::of(response, self.timeout).await;
-            // The path is always the same: if it is not found, it is not this API.
+            // The path is the same on every server of this API: if it is not found, the server has another API.
             if report.status == 404 {
                 return Err(self.no_api(endpoint));
             }
@@ -72,7 +71,7 @@ impl ModelList {
             Provider::Ollama => "Ollama".to_owned(),
             provider => format!("{} API", provider.title()),
         };
-        // Only this API's addresses are written with the version.
+        // Only addresses of this API include the version.
         let version = match self.provider {
             Provider::OpenAi => ": most end with a version, such as `/v1`",
             _ => "",

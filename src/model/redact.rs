@@ -1,10 +1,11 @@
-//! Finds and removes secrets in texts of others.
+//! Finds and removes secrets in texts of servers and other programs.
 
-/// Minimum length of a secret in bytes: a shorter value is none, and would be found in any text.
+/// Minimum length of a secret in bytes. A shorter value is not treated as a secret, because it would be found in any
+/// text.
 const SHORTEST: usize = 8;
 
-/// Minimum length in bytes of a secret that is found within words too; a shorter one must be a word
-/// of its own.
+/// Minimum length in bytes of a secret that is also found within words. A shorter secret is found only as a separate
+/// word.
 const LONG: usize = 16;
 
 /// Replaces secrets in a text with `[key]`.
@@ -19,7 +20,7 @@ pub fn redact(text: &mut String, secrets: &[&str]) {
     }
 }
 
-/// Returns whether a secret is in a text.
+/// Returns `true` if a text contains a secret.
 pub fn has_secret(text: &str, secret: &str) -> bool {
     find(text, secret).is_some()
 }

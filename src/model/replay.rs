@@ -26,8 +26,9 @@ const DEMO: &str = include_str!("replay/demo.jsonl");
 /// A model that replays a script.
 pub struct Replay {
     lines: Vec<PromptAnswers>,
-    /// Size of the context window in tokens, if limited; the tokens are counted then.
+    /// Size of the context window in tokens. With this limit, the tokens of prompts are counted.
     input_limit: Option<u64>,
+    /// Answers that were given so far.
     progress: Mutex<ReplayProgress>,
 }
 
@@ -37,18 +38,17 @@ pub struct Replay {
 struct ScriptLine {
     when: Option<String>,
     answers: Option<Vec<Arc<[AnswerStep]>>>,
-    /// Size of the context window, on a line of its own, for the whole script.
+    /// Size of the context window in tokens, for the whole script. It stands on a line of its own.
     input_limit: Option<u64>,
 }
 
 /// Answers to one prompt.
 #[derive(Debug)]
 struct PromptAnswers {
-    /// Text of the prompts that the line answers, each time. A line without it answers the next
-    /// prompt that no other line is for, once.
+    /// Text that a prompt must contain to be answered by this line, any number of times. A line without such a text
+    /// answers one prompt: the next that no other line answers.
     when: Option<String>,
-    /// Answers: the first to the prompt, each following one to the results of the calls in the one
-    /// before.
+    /// Answers. The first answers the prompt; each further one answers the results of the calls in the answer before.
     answers: Vec<Arc<[AnswerStep]>>,
 }
 
@@ -65,7 +65,7 @@ enum AnswerStep {
         #[serde(default)]
         args: Value,
     },
-    /// The same text many times over, `{n}` replaced by 0, 1, 2...
+    /// The same text repeated, with `{n}` replaced by 0, 1, 2...
     Repeat {
         text: String,
         times: usize,
@@ -74,7 +74,7 @@ enum AnswerStep {
     Delay(u64),
     /// Silence for ever.
     Hang,
-    /// The request fails and is tried again.
+    /// Announcement that the request has failed and is retried.
     Retry {
         reason: String,
         delay: u64,
@@ -85,15 +85,16 @@ enum AnswerStep {
     },
     /// The answer fails.
     Error(Error),
-    /// Reason for the end of the answer, if not the usual one.
+    /// Reason for the end of the answer, if it is not [`FinishReason::Stop`].
     Finish(FinishReason),
 }
 
+/// The answers that a replay has given so far.
 #[derive(Default)]
 struct ReplayProgress {
-    /// By the hash of each prompt: the line that answers it, and the number of answers given.
+    /// State of each prompt, by its hash: the line that answers the prompt, and the number of answers given.
     given: HashMap<u64, (Option<usize>, usize)>,
-    /// First line without `when` that may be unused.
+    /// Index of the first line without `when` that may be unused.
     next: usize,
 }
 
@@ -108,7 +109,7 @@ impl Replay {
 
     /// Returns the embedded demonstration.
     pub fn demo() -> Self {
-        // A test reads it; were it wrong all the same, it would say nothing.
+        // A test parses the script, so this cannot fail; if it did, the model would give no answers.
         Self::from_script(DEMO).unwrap_or_else(|_| Self {
             lines: Vec::new(),
             input_limit: None,
@@ -163,12 +164,13 @@ impl Replay {
             prompt.hash(&mut hasher);
             hasher.finish()
         };
-        // Not told from the number of answers since: those before may have been compressed.
+        // The number of answers in the prompt does not tell the next one, because earlier answers may have been
+        // compressed.
         let answers = |message: &&Arc<Message>| matches!(***message, Message::Assistant(_));
         let answered = since.iter().filter(answers).count();
         let (line, given) = match progress.given.get(&key) {
             Some((line, given)) if answered > 0 => (*line, given + 1),
-            // Where another process has given those before, nothing else tells.
+            // If another process has given the earlier answers, only their number in the prompt tells the next one.
             _ => (self.line_for(&prompt, &mut progress.next), answered),
         };
         progress.given.insert(key, (line, given));
@@ -220,7 +222,7 @@ impl Model for Replay {
         let count = steps.len();
         let chunks = stream::iter(0..count).then(move |n| play(steps[n].clone())).try_flatten();
         let chunks = chunks.chain(stream::once(async { Ok(Chunk::Finish(finish)) }));
-        // Like a network, it lets others run between two chunks.
+        // Like a network, the stream lets other tasks run between two chunks.
         chunks
             .then(|chunk| async {
                 tokio::task::yield_now().await;

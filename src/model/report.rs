@@ -1,4 +1,4 @@
-//! Errors as servers report them: what people read, and whether to retry.
+//! Errors that servers report: the messages for people, and whether to retry.
 
 use std::time::Duration;
 
@@ -15,28 +15,28 @@ use super::words::{excerpt, human_duration};
 pub(super) const VLLM_FLAG: &str = "vLLM does not take the model's tool calls out of its text: \
     start it with `--enable-auto-tool-choice --tool-call-parser PARSER`, where PARSER fits the \
     model (hermes, mistral, llama3_json, qwen3_coder, ...; vLLM's documentation lists them).";
-/// Advice for llama.cpp, likewise.
+/// Advice for llama.cpp, if it does not parse the model's tool calls.
 pub(super) const LLAMA_CPP_FLAG: &str = "llama.cpp's server does not take the model's tool calls \
     out of its text: start it with `--jinja`.";
 
 /// An error as a server reports it.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Report {
-    /// HTTP status; of an error within a stream, the status that fits it.
+    /// HTTP status. For an error within a stream, which has none, the status that fits it.
     pub(super) status: u16,
     /// The server's message on one line; may be empty.
     pub(super) message: String,
-    /// Names of the error, in lower case: its code, its type, the field that is wrong.
+    /// Names of the error in lower case: its code, its type, and the field of the request that is wrong.
     names: Vec<String>,
     /// Wait that a `retry-after` header asks for.
     retry_after: Option<Duration>,
-    /// `details` of the error: Google's APIs explain there what others have names for.
+    /// Field `details` of the error, in which Google's APIs explain the error; other APIs use names instead.
     details: Vec<Value>,
-    /// The server's word on whether to retry.
+    /// Statement of the server on whether to retry (header `x-should-retry`).
     should_retry: Option<bool>,
 }
 
-/// The request behind an error, for messages.
+/// Facts about the failed request, for messages.
 #[derive(Clone, Copy)]
 pub(super) struct RequestInfo<'a> {
     pub(super) provider: Provider,
@@ -59,9 +59,8 @@ impl Report {
         report
     }
 
-    /// Parses the body of an error, whatever its form: `{"error": {...}}`, `{"error": "..."}`,
-    /// `{"detail": "..."}`, a list with one of them, or no JSON. An error within a stream has no
-    /// status.
+    /// Parses the body of an error in any of these forms: `{"error": {...}}`, `{"error": "..."}`, `{"detail":
+    /// "..."}`, a list with one of them, or no JSON. An error within a stream has no status.
     pub(super) fn read(status: Option<u16>, body: &[u8]) -> Self {
         let body = &body[..body.len().min(http::ERROR_BODY)];
         let Ok(json) = serde_json::from_slice::<Value>(body) else {
@@ -81,20 +80,20 @@ impl Report {
         Self { status, message, names, details, ..Self::default() }
     }
 
-    /// Returns whether the message contains one of these, given in lower case.
+    /// Returns `true` if the message contains one of these words, which must be in lower case.
     pub(super) fn says(&self, words: &[&str]) -> bool {
         let message = self.message.to_lowercase();
         words.iter().any(|word| message.contains(word))
     }
 
-    /// Returns whether the error has one of these names.
+    /// Returns `true` if the error has one of these names.
     pub(super) fn is(&self, names: &[&str]) -> bool {
         self.names.iter().any(|name| names.contains(&name.as_str()))
     }
 
     /// Classifies the error.
     pub(super) fn classify(&self, info: RequestInfo<'_>) -> Trouble {
-        // Before the status: for the same reason, servers answer 400, 403, 429 or 500.
+        // Tested before the status, because servers report the same lasting failure with 400, 403, 429 or 500.
         if let Some(failure) = self.lasting(info) {
             return failure.into();
         }
@@ -122,7 +121,7 @@ impl Report {
         }
     }
 
-    /// Returns the failure that no waiting will change, whatever the status.
+    /// Returns the failure if waiting would not change it, whatever the status is.
     pub(super) fn lasting(&self, info: RequestInfo<'_>) -> Option<RequestFailure> {
         let failure = |kind: fn(String) -> Error, what: &str| {
             Some(RequestFailure::terminal(kind(self.with_message(what))))
@@ -141,7 +140,7 @@ impl Report {
                  another key.",
             );
         }
-        // Where it says when it takes requests again, it is a rate limit after all.
+        // If the server says when it takes requests again, the spend limit is a rate limit.
         let spent = self.is(&["enforced_spend_limit_reached"]) && self.retry_after.is_none();
         if spent
             || self.says(&["specified api usage limits", "specified workspace api usage limits"])
@@ -182,7 +181,7 @@ impl Report {
         None
     }
 
-    /// Returns whether the conversation is too long for the model, or for the server.
+    /// Returns `true` if the conversation is too long for the model or the server.
     pub(super) fn is_too_long(&self) -> bool {
         self.is(&[
             "context_length_exceeded",
@@ -205,7 +204,7 @@ impl Report {
             ])
     }
 
-    /// Returns whether the prompt and the limit of the answer together are too long for the model.
+    /// Returns `true` if the prompt and the limit of the answer together are too long for the model.
     pub(super) fn is_about_answer_limit(&self) -> bool {
         self.is_too_long()
             && self.says(&["in the completion", "max_tokens", "max_completion_tokens"])
@@ -224,7 +223,7 @@ impl Report {
         )
     }
 
-    /// Returns whether the error is about a model that does not exist, as gateways word it.
+    /// Returns `true` if the error is about a model that does not exist, in the words of gateways.
     fn is_unknown_model(&self) -> bool {
         self.is(&["model_not_found"])
             || self.says(&[
@@ -288,14 +287,14 @@ impl Report {
             .advised(wait.unwrap_or(Advice::Unknown))
     }
 
-    /// Returns the wait that the server asks for, wherever it says so.
+    /// Returns the wait that the server asks for, in the details, in a header or in the message.
     pub(super) fn wait(&self) -> Option<Duration> {
         let mut info = self.details_of("RetryInfo");
         let info = info.find_map(|info| retry::duration(info.get("retryDelay")?.as_str()?));
         info.or(self.retry_after).or_else(|| retry::wait_in(&self.message))
     }
 
-    /// Returns the details of this type, as Google's APIs give them.
+    /// Returns the details of this type in an error of Google's APIs.
     pub(super) fn details_of(&self, name: &str) -> impl Iterator<Item = &Value> {
         self.details.iter().filter(move |detail| {
             let kind = detail.get("@type").and_then(Value::as_str);
@@ -303,7 +302,7 @@ impl Report {
         })
     }
 
-    /// Returns whether the server, or the model, has too much to do just now.
+    /// Returns `true` if the server or the model is overloaded.
     pub(super) fn is_overloaded(&self) -> bool {
         let mut reasons = self.details_of("ErrorInfo").filter_map(|info| info.get("reason"));
         matches!(self.status, 503 | 529)
@@ -318,14 +317,14 @@ impl Report {
     /// Writes the reason for a retry, with the server's message.
     pub(super) fn reason(&self, what: &str) -> String {
         match self.message.as_str() {
-            // An HTML page of a proxy says less than the HTTP status.
+            // An HTML page of a proxy tells people less than the HTTP status.
             message if message.starts_with('<') => what.to_owned(),
             message if what.contains(&message.to_lowercase()) => what.to_owned(),
             message => format!("{what}: {message}"),
         }
     }
 
-    /// Adds the server's own message.
+    /// Appends the server's own message to a text.
     pub(super) fn with_message(&self, what: &str) -> String {
         match self.message.as_str() {
             "" => what.to_owned(),
@@ -361,7 +360,7 @@ fn not_accepted(RequestInfo { provider, url, has_key, .. }: RequestInfo<'_>) -> 
     }
 }
 
-/// Finds the message in the forms that servers use.
+/// Finds the message of an error in the forms that servers use.
 fn message(error: &Value) -> Option<String> {
     let first = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),
@@ -372,14 +371,14 @@ fn message(error: &Value) -> Option<String> {
     let message = first(error).filter(|_| error.is_string());
     let message = message.or_else(|| first(error.get("message")?));
     let message = message.or_else(|| first(error.get("detail")?))?;
-    // What the provider behind a gateway says tells more.
+    // The message of the provider behind a gateway has more details.
     let raw = error.pointer("/metadata/raw").and_then(Value::as_str);
     Some(raw.map_or(message.clone(), |raw| format!("{message}: {raw}")))
 }
 
 fn number(value: &Value) -> Option<u16> {
     let number = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
-    // Some servers have numbers of their own, which are no status of HTTP.
+    // Some servers use numbers of their own, which are not HTTP statuses.
     u16::try_from(number).ok().filter(|it| (300..600).contains(it))
 }
 

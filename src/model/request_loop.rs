@@ -1,8 +1,8 @@
 //! The request loop: sends requests to a provider's API until there is an answer or an error.
 //!
-//! Everything that all providers share is here: retries, backoff, half answers, answers that cannot
-//! be used, answers that go on over several responses. A provider is an [`Api`]: it writes the
-//! request, reads the stream, and says what its errors mean.
+//! The loop has everything that all providers share: retries, waits, answers that broke off, answers that cannot be
+//! used, and answers that take several responses. A provider is an [`Api`]: it writes the request, reads the stream,
+//! and classifies its errors.
 
 use std::sync::Arc;
 
@@ -20,36 +20,36 @@ use super::unusable::UnusableAnswer;
 use super::words::shortened;
 use super::{Chunk, Error, Finish, FinishReason, Message, Prompt};
 
-/// Maximum number of responses that one answer may go on over; no model says more.
+/// Maximum number of responses that one answer may take; no model needs more.
 const MAX_RESPONSES: u32 = 64;
-/// Maximum number of models that an error about an unknown one lists.
+/// Maximum number of models that the error about an unknown model lists.
 const LISTED: usize = 30;
-/// Maximum length in bytes of the reason for a retry, which is a line for people.
+/// Maximum length of the reason for a retry, in bytes: people see it on one line.
 const RETRY_REASON_BYTES: usize = 160;
 
 /// A provider's API: what differs between providers.
 pub(super) trait Api: Send + Sync + 'static {
-    /// An answer as far as it has been received.
+    /// The answer as far as it has been received.
     type Answer: Assemble + Send;
 
     /// Returns the HTTP client, the options and the endpoint.
     fn client(&self) -> &ApiClient;
 
-    /// Finds out, beside the running request, what later ones may need; dropped when that ends.
+    /// Collects facts for later requests while a request runs. It is dropped when the answer is done.
     fn probe(&self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 
-    /// Finds out what must be known before a request can be written.
+    /// Collects the facts without which a request cannot be written.
     fn prepare(&self, _: &Endpoint) -> impl Future<Output = Result<(), RequestFailure>> + Send {
         std::future::ready(Ok(()))
     }
 
-    /// Returns an answer of which nothing has been received.
+    /// Returns an empty answer.
     fn begin(&self) -> Self::Answer;
 
-    /// Writes the request for an answer, or for the rest of one. The model reads `nudge` behind the
-    /// last message of the user.
+    /// Writes the request for an answer, or for the rest of one that goes on after `answer`. `nudge` is a text for
+    /// the model, which follows the last message of the user.
     fn request(
         &self,
         endpoint: &Endpoint,
@@ -58,11 +58,11 @@ pub(super) trait Api: Send + Sync + 'static {
         answer: &Self::Answer,
     ) -> Result<Request, Error>;
 
-    /// Classifies an error that the server reports, and remembers what it tells of the server.
+    /// Classifies an error that the server reports, and remembers the facts about the server that the error tells.
     fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble;
 
-    /// Returns the message for a server on this machine that does not answer; `None` if such a
-    /// server is waited for like any other.
+    /// Returns the message for a server on this machine that does not answer. With `None`, such a server is waited
+    /// for like a remote one.
     fn not_running(&self, endpoint: &Endpoint) -> Option<String> {
         Some(format!(
             "Nothing answers at {}. Start the server, or correct the address.",
@@ -73,8 +73,8 @@ pub(super) trait Api: Send + Sync + 'static {
     /// Decides what to do with an answer whose response has ended.
     fn judge(&self, answer: &mut Self::Answer, prompt: &Prompt) -> AnswerVerdict;
 
-    /// Ends a whole answer. Returns the chunks that wait for that: calls, where half an answer must
-    /// not make them.
+    /// Ends a complete answer. Returns the chunks that had to wait for the end: the calls of providers that may still
+    /// reject an answer until it is complete.
     fn finish(
         &self,
         answer: Self::Answer,
@@ -97,7 +97,7 @@ pub(super) struct ApiClient {
 }
 
 impl ApiClient {
-    /// Connects to nothing yet.
+    /// Creates a client; opens no connection yet.
     pub(super) fn new(connect: Connect, options: RequestOptions) -> Self {
         let http = Http::new(options.connect_timeout);
         Self { connect, options, http }
@@ -117,13 +117,13 @@ impl ApiClient {
 /// Verdict on an answer whose response has ended.
 #[derive(Debug, PartialEq)]
 pub(super) enum AnswerVerdict {
-    /// The answer is whole.
+    /// The answer is complete.
     Whole(FinishReason),
     /// The answer goes on in the response to another request.
     GoesOn,
     /// The answer is dropped, and the model asked again.
     Unusable(UnusableAnswer),
-    /// The request failed after all.
+    /// The response ended, but tells of a failure.
     Failed(Trouble),
 }
 
@@ -134,14 +134,13 @@ impl From<RequestFailure> for AnswerVerdict {
 }
 
 impl AnswerVerdict {
-    /// Returns the verdict for an answer that will be no better the next time.
+    /// Returns the verdict for an answer that another attempt would not improve.
     pub(super) fn terminal(error: Error) -> Self {
         RequestFailure::terminal(error).into()
     }
 }
 
-/// Returns whether the prompt ends with the results of calls. Saying nothing is an answer then: the
-/// work is done.
+/// Returns `true` if the prompt ends with the results of calls. An empty answer is valid then: the work is done.
 pub(super) fn follows_results(prompt: &Prompt) -> bool {
     matches!(prompt.messages.last().map(|last| &**last), Some(Message::Results(_)))
 }
@@ -170,13 +169,13 @@ async fn run<A: Api>(api: Arc<A>, prompt: Prompt, emitter: Emitter) -> Result<Fi
         let done = requests.until_done();
         tokio::pin!(done);
         tokio::select! {
-            // The answer first: nobody waits for the probe.
+            // The answer is polled first: the probe must not delay it.
             biased;
             result = &mut done => result,
             () = probed.probe() => done.await,
         }
     };
-    // Servers repeat what they were sent, keys too.
+    // Servers repeat parts of requests in their messages, and also keys.
     match result {
         Ok(mut finish) => {
             if let FinishReason::Refused(why) = &mut finish.reason {
@@ -199,15 +198,22 @@ struct Requests<A> {
     nudge: Option<&'static str>,
     /// Endpoint and key used by the last request.
     endpoint: Option<Endpoint>,
-    /// Number of failed requests since the last progress that no failure takes back.
+    /// Number of failed requests since the last response that ended at a checkpoint, or since the beginning. Progress
+    /// without a checkpoint does not reset the number, because the next failure undoes that progress.
     failed: u32,
-    /// Number of answers that could not be used.
+    /// Number of answers that could not be used or parsed.
     unusable: u32,
-    /// Number of times that the answer broke off after a checkpoint, and that checkpoint.
+    /// Number of times that the answer broke off after the last checkpoint, and the number of that checkpoint.
     broken: (u32, u32),
 }
 
 impl<A: Api> Requests<A> {
+    /// Sends requests until the answer is complete or a failure is final. After each response:
+    /// - A complete answer is ended and returned.
+    /// - An answer that goes on gets another request.
+    /// - An unusable answer is dropped, and the model is asked again.
+    /// - After a failure, the answer goes back to its last checkpoint, or to its beginning, and the request is sent
+    ///   again.
     async fn until_done(&mut self) -> Result<Finish, Error> {
         let api = Arc::clone(&self.api);
         let mut answer = api.begin();
@@ -230,8 +236,8 @@ impl<A: Api> Requests<A> {
                     if responses == MAX_RESPONSES {
                         return Err(endless());
                     }
-                    // Without a checkpoint the next failure takes this progress back, so that
-                    // failures before it still count.
+                    // Without a checkpoint, the next failure undoes this progress, so the failures before it still
+                    // count.
                     if answer.checkpoint().is_some() {
                         self.failed = 0;
                     }
@@ -249,7 +255,7 @@ impl<A: Api> Requests<A> {
     async fn exchange(&mut self, answer: &mut A::Answer) -> Result<(), Trouble> {
         let api = Arc::clone(&self.api);
         let ApiClient { options, http, .. } = api.client();
-        // Anew for each request: a login in the meantime counts at once.
+        // The endpoint is looked up for each request, so that a login in the meantime has an effect at once.
         let endpoint = api.client().endpoint();
         let endpoint =
             endpoint.map_err(|why| RequestFailure::terminal(Error::NotAuthenticated(why)))?;
@@ -276,7 +282,7 @@ impl<A: Api> Requests<A> {
         })
     }
 
-    /// Makes the failure final if a server on this machine is not running: no waiting starts it.
+    /// Makes a failure final if a server on this machine is not running, because waiting would not start it.
     fn unanswered(&self, failure: RequestFailure, endpoint: &Endpoint) -> RequestFailure {
         if failure.reason != http::NO_CONNECTION || !http::is_local(&endpoint.url) {
             return failure;
@@ -287,11 +293,11 @@ impl<A: Api> Requests<A> {
         }
     }
 
-    /// Waits for the next attempt and rewinds the answer, or gives up.
+    /// Rewinds the answer and waits until the next attempt is due. Returns the error if there is no further attempt.
     async fn recover(&mut self, trouble: Trouble, answer: &mut A::Answer) -> Result<(), Error> {
         let api = Arc::clone(&self.api);
         let options = &api.client().options;
-        // Before the rewind, which forgets what the failed request has brought.
+        // This must precede the rewind, which forgets whether the failed request has brought anything.
         let resumes = answer.checkpoint().filter(|_| answer.has_begun());
         let void = answer.rewind();
         match trouble {
@@ -309,13 +315,13 @@ impl<A: Api> Requests<A> {
             }
             Trouble::Failed(mut failure) => {
                 self.redact(&mut failure.reason);
-                // Only after the redaction, which does not recognise a key that is cut in half.
+                // This must follow the redaction, which does not recognise half of a key.
                 failure.reason = shortened(&failure.reason, RETRY_REASON_BYTES);
                 if let Some(checkpoint) = resumes {
                     return self.resume(failure, checkpoint, void).await;
                 }
                 self.failed += 1;
-                // The provider charges for an answer that has begun, so it is asked for only a few times.
+                // The provider charges for an answer that has begun, so such an answer gets only a few attempts.
                 let policy = match void {
                     Some(_) => RetryPolicy {
                         attempts: options.content_retry.attempts,
@@ -328,8 +334,8 @@ impl<A: Api> Requests<A> {
         }
     }
 
-    /// Announces a request that leaves out what the server refused. It does not count as a retry:
-    /// each thing is left out only once, so this ends.
+    /// Announces a request that leaves out the part that the server refused. This does not count as a retry: each
+    /// part is left out only once, so the requests come to an end.
     async fn adapt(
         &mut self,
         mut failure: RequestFailure,
@@ -343,8 +349,8 @@ impl<A: Api> Requests<A> {
         self.emitter.retry(failure, &policy, self.failed + 1, void).await
     }
 
-    /// Waits until an answer that broke off can go on at its checkpoint. Attempts count from the
-    /// last progress: long answers break off more often than short ones.
+    /// Waits until an answer that broke off can go on at its checkpoint. Attempts are counted for each checkpoint:
+    /// long answers break off more often than short ones.
     async fn resume(
         &mut self,
         failure: RequestFailure,
@@ -363,7 +369,7 @@ impl<A: Api> Requests<A> {
         self.emitter.retry(failure.advised(advice), &policy, broken, void).await
     }
 
-    /// Waits before the model is asked again, with a nudge, for an answer that can be used.
+    /// Waits before the model is asked again for a usable answer, with the nudge of the unusable one.
     async fn ask_again(&mut self, unusable: UnusableAnswer, shown: bool) -> Result<(), Error> {
         self.unusable += 1;
         self.nudge = unusable.nudge;

@@ -1,4 +1,4 @@
-//! Retry policy: when a failed request is repeated. Arithmetic only; nothing waits here.
+//! Retry policy: when a failed request is repeated. This module only calculates; the caller waits.
 
 use std::time::Duration;
 
@@ -8,11 +8,12 @@ use tandem_net::Backoff;
 /// Retry policy: the number of attempts and the waits between them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RetryPolicy {
-    /// Maximum number of attempts, the first included.
+    /// Maximum number of attempts, including the first.
     pub attempts: u32,
-    /// Waits, unless the server asks for others.
+    /// Waits between attempts, unless the server asks for others.
     pub backoff: Backoff,
-    /// Longest wait that the server may ask for; a longer one is an error that says so.
+    /// Longest wait that the server may ask for. If it asks for a longer one, no retry follows, and the error says
+    /// so.
     pub patience: Duration,
 }
 
@@ -32,7 +33,7 @@ impl Default for RetryPolicy {
 pub(super) enum Advice {
     /// No retry: the request would fail again.
     Never,
-    /// Retry at once: the next request is different.
+    /// Retry at once: the next request will be a different one.
     Now,
     /// Retry in a few seconds: the server is overloaded.
     Soon,
@@ -45,7 +46,7 @@ pub(super) enum Advice {
 /// A request that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RequestFailure {
-    /// Error, if no retry follows.
+    /// Error that is returned if no retry follows.
     pub(super) error: Error,
     /// Hint at whether and when to retry.
     pub(super) advice: Advice,
@@ -54,18 +55,18 @@ pub(super) struct RequestFailure {
 }
 
 impl RequestFailure {
-    /// A failure that would happen again.
+    /// Returns a failure that would happen again.
     pub(super) fn terminal(error: Error) -> Self {
         Self { error, advice: Advice::Never, reason: String::new() }
     }
 
-    /// A failure that may pass.
+    /// Returns a failure that may pass.
     pub(super) fn passing(reason: impl Into<String>, error: Error) -> Self {
         Self { error, advice: Advice::Unknown, reason: reason.into() }
     }
 
-    /// The failure of a request whose next attempt leaves out what the server refused. It is
-    /// announced if there is a reason; else only if the beginning of an answer is void.
+    /// Returns the failure of a request whose next attempt leaves out the part that the server refused. The retry is
+    /// announced if `reason` is not empty, or if a part of the answer that has been shown is void.
     pub(super) fn adapted(reason: &str) -> Self {
         let error = Error::Rejected("The server did not accept the request.".to_owned());
         Self { error, advice: Advice::Now, reason: reason.to_owned() }
@@ -107,12 +108,12 @@ impl Trouble {
     }
 }
 
-/// Maximum number of quick attempts after [`Advice::Soon`]; later ones wait as usual.
+/// Maximum number of quick attempts after [`Advice::Soon`]; later attempts wait as usual.
 const SOON: u32 = 3;
 
 impl RetryPolicy {
-    /// Returns the wait after so many failed attempts; `None` if none is left. `chance` is a random
-    /// number from 0 to 1.
+    /// Returns the wait before the next attempt, after `failed` failed attempts; `None` if no attempt is left.
+    /// `chance` is a random number from 0 to 1.
     pub(super) fn delay(&self, failed: u32, advice: Advice, chance: f64) -> Option<Duration> {
         if failed >= self.attempts {
             return None;
@@ -124,7 +125,7 @@ impl RetryPolicy {
             Advice::Now => return Some(Duration::ZERO),
             Advice::After(wait) if wait > self.patience => return None,
             Advice::After(wait) => {
-                // Never shorter than asked for, and never at once.
+                // The wait is never shorter than the server asks for, and never zero.
                 let wait = wait.max(soon);
                 Backoff { first: wait, factor: 1, longest: wait, jitter: 1.0..1.2 }
             }
@@ -137,9 +138,9 @@ impl RetryPolicy {
     }
 }
 
-/// Parses `34.07s`, `900ms`, `1h2m3.5s`.
+/// Parses durations such as `34.07s`, `900ms` and `1h2m3.5s`.
 pub(super) fn duration(text: &str) -> Option<Duration> {
-    // By hand: the forms of Google's and OpenAI's APIs together are no crate's.
+    // Parsed by hand, because no crate reads the forms of both Google's and OpenAI's APIs.
     let mut rest = text.trim();
     let mut total = Duration::ZERO;
     while !rest.is_empty() {
@@ -161,7 +162,7 @@ pub(super) fn duration(text: &str) -> Option<Duration> {
     (!text.trim().is_empty()).then_some(total)
 }
 
-/// Finds `Please retry in 12.3s` and the like in a message.
+/// Returns the wait that a message asks for with words such as `Please retry in 12.3s`.
 pub(super) fn wait_in(message: &str) -> Option<Duration> {
     let lower = message.to_ascii_lowercase();
     let begin = ["retry in ", "retry after ", "reset after ", "try again in "]
@@ -171,7 +172,7 @@ pub(super) fn wait_in(message: &str) -> Option<Duration> {
     duration(word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()))
 }
 
-/// Derives a hint from the name of an exceeded quota.
+/// Derives a hint on retries from the name of an exceeded quota.
 pub(super) fn quota_advice(id: &str) -> Advice {
     let id = id.to_ascii_lowercase();
     if id.contains("perday") || id.contains("daily") {

@@ -5,10 +5,10 @@ use super::retry::{RequestFailure, Trouble};
 use super::tokens;
 use super::{Error, Prompt};
 
-/// Smallest limit in tokens that an answer is given; where less is left, the server decides.
+/// Minimum limit of an answer in tokens. If there is less room, no limit is sent, and the server decides.
 const MIN_ANSWER_TOKENS: u64 = 1024;
 
-/// Ways to a larger window, by server.
+/// Advice on how to get a larger window from each server.
 const LARGER_WINDOW: &str = "Start the server with a larger one (`--ctx-size` of llama.cpp, \
     `--max-model-len` of vLLM, OLLAMA_CONTEXT_LENGTH or `inputTokens` in `models.json` for Ollama, \
     the context length of LM Studio), or choose another model.";
@@ -25,8 +25,8 @@ pub(super) fn check(window: Option<u64>, prompt: &Prompt) -> Result<(), Error> {
     }
 }
 
-/// Explains that a request is too long before much has been said, if that is the trouble: compressing the
-/// conversation would not help.
+/// Replaces the error for a conversation that is too long, if the conversation has less than half as many tokens as
+/// instructions and tools: compressing it would not help then.
 pub(super) fn explain(trouble: Trouble, report: &Report, prompt: &Prompt) -> Trouble {
     let fixed = of_instructions(prompt);
     let is_short = tokens::of_prompt(prompt) - fixed < fixed / 2;
@@ -53,7 +53,7 @@ pub(super) fn of_answer(window: Option<u64>, prompt: &Prompt) -> Option<u64> {
     (room >= MIN_ANSWER_TOKENS).then_some(room)
 }
 
-/// Estimates the tokens of a prompt that are the same whatever is said.
+/// Estimates the tokens of a prompt's instructions and tools, which do not depend on the conversation.
 fn of_instructions(prompt: &Prompt) -> u64 {
     let tools = prompt.tools.iter().map(tokens::of_tool).sum::<u64>();
     tokens::of_text(&prompt.system) + tools
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::{Message, Part};
 
-    /// A prompt with so many tokens of instructions and of conversation.
+    /// Returns a prompt with this many tokens of instructions and of conversation.
     fn prompt(instructions: usize, conversation: usize) -> Prompt {
         let text = "a".repeat(conversation * 4);
         Prompt {

@@ -17,8 +17,7 @@ use super::words::too_big;
 use super::{Chunk, Error};
 use tandem_content::sse::{Events, SseError};
 
-/// Maximum wait for the end of a stream that brings nothing more: a connection read to its end can
-/// be reused.
+/// Maximum wait for the end of a stream after its last event. A connection that is read to its end can be reused.
 const LAST_BYTES: Duration = Duration::from_millis(100);
 
 /// Assembles an answer from the data of events.
@@ -26,24 +25,24 @@ pub(super) trait Assemble {
     /// `true` if each line of JSON is an event.
     const LINES: bool = false;
 
-    /// Adds one event's data to the answer, and the chunks to show to `out`.
+    /// Adds the data of one event to the answer, and the chunks to emit to `out`.
     fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError>;
 
-    /// Adds the held chunks to `out`, once the stream has ended.
+    /// Adds the chunks that were held to `out`, at the end of the stream.
     fn end(&mut self, _: &mut Vec<Chunk>) {}
 
-    /// Returns whether the server has said that the answer is whole.
+    /// Returns `true` if the server has said that the answer is complete.
     fn has_ended(&self) -> bool;
 
-    /// Returns whether the server has said that nothing more will come at all.
+    /// Returns `true` if the server has said that no further event follows, not even token counts.
     fn is_over(&self) -> bool {
         false
     }
 
-    /// Returns whether chunks have been handed out that would have to be taken back.
+    /// Returns `true` if chunks have been emitted that a new answer would have to replace.
     fn is_shown(&self) -> bool;
 
-    /// Returns whether the running response has brought anything.
+    /// Returns `true` if the running response has brought any event.
     fn has_begun(&self) -> bool {
         true
     }
@@ -53,8 +52,8 @@ pub(super) trait Assemble {
         None
     }
 
-    /// Goes back to the last checkpoint, or to the beginning. If chunks are void that have been
-    /// handed out, returns those that replace everything handed out so far.
+    /// Goes back to the last checkpoint, or to the beginning. If emitted chunks are void by this, returns the chunks
+    /// that replace everything emitted so far.
     fn rewind(&mut self) -> Option<Vec<Chunk>>;
 }
 
@@ -63,7 +62,7 @@ pub(super) trait Assemble {
 pub(super) enum StreamError {
     /// An error that the server reports, as JSON.
     Reported(String),
-    /// Data that cannot be parsed; the reason.
+    /// Data that cannot be parsed; the text says why.
     Garbled(String),
     /// A stream that broke off, or that is too long.
     Failed(RequestFailure),
@@ -86,8 +85,8 @@ impl From<SseError> for StreamError {
     }
 }
 
-/// Reads events until the stream ends, and emits their chunks. Once the answer is whole, a broken
-/// connection is no failure.
+/// Reads events until the stream ends, and emits their chunks. Once the answer is complete, a broken connection is no
+/// failure.
 pub(super) async fn read<A: Assemble>(
     mut response: Response,
     answer: &mut A,
@@ -103,7 +102,7 @@ pub(super) async fn read<A: Assemble>(
     let mut ended_at = None;
     loop {
         let ended = answer.has_ended();
-        // Read on after the end of the answer: token counts come last with some servers.
+        // Reading goes on after the end of the answer: some servers send the token counts last.
         let patience = if ended {
             let since = ended_at.get_or_insert_with(Instant::now).elapsed();
             let linger = if answer.is_over() { LAST_BYTES } else { options.linger };
@@ -118,7 +117,8 @@ pub(super) async fn read<A: Assemble>(
             Err(failure) => return Err(failure.into()),
         };
         events.push(&bytes);
-        // The parser has a copy; an event may take long to be taken.
+        // The parser has a copy, so this memory is freed before the events are handed to the consumer, which may take
+        // long.
         drop(bytes);
         while let Some(event) = events.next_event()? {
             take(answer, &event.data, &mut out)?;
@@ -139,7 +139,7 @@ pub(super) async fn read<A: Assemble>(
     Ok(())
 }
 
-/// Adds one event's data to the answer. What cannot be read is no failure once the answer is whole.
+/// Adds the data of one event to the answer. Unreadable data is no failure once the answer is complete.
 fn take<A: Assemble>(answer: &mut A, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
     let ended = answer.has_ended();
     match answer.take(data, out) {
@@ -165,8 +165,8 @@ fn web_page() -> Error {
     Error::BadAnswer(what.to_owned())
 }
 
-/// Deserializes a field; `None` where its type is another one. For what only informs, such as
-/// token counts: a gateway that writes `"12"` for `12` must not cost the answer.
+/// Deserializes a field; `None` if it has another type. For fields that only inform, such as token counts: a gateway
+/// that writes `"12"` for `12` must not make the answer fail.
 pub(super) fn lenient<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -182,7 +182,7 @@ mod tests {
 
     struct Answer(ChatAnswer);
 
-    /// An answer whose every event is garbage, but for `end`.
+    /// An answer for which every event except `end` is unreadable.
     impl Assemble for Answer {
         fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
             if data != b"end" {

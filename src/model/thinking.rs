@@ -10,7 +10,7 @@ pub struct ThinkingLevels {
 }
 
 impl ThinkingLevels {
-    /// Returns the level that a person means, if the model offers it.
+    /// Returns the level that a person has named, in the model's spelling, if the model offers it.
     pub fn find(&self, wanted: &str) -> Option<&str> {
         let wanted = wanted.trim();
         let level = self.levels.iter().find(|level| level.eq_ignore_ascii_case(wanted));

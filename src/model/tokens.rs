@@ -4,7 +4,7 @@ use super::{Message, Part, Prompt, ToolDeclaration, ToolResult};
 use tandem_content::media::Media;
 
 const IMAGE: u64 = 3000;
-/// A PDF of a hundred pages; a few minutes of sound or film are about as much.
+/// Tokens of a PDF of a hundred pages; a few minutes of audio or video take about as many.
 const DOCUMENT: u64 = 25_800;
 
 /// Estimates the tokens of a prompt.
@@ -19,7 +19,7 @@ pub fn of_tool(tool: &ToolDeclaration) -> u64 {
     of_text(&tool.name) + of_text(&tool.description) + of_text(&tool.parameters.to_string())
 }
 
-/// Returns whether a prompt has images or documents, whose tokens cannot be estimated well.
+/// Returns `true` if a prompt has images or documents, whose tokens cannot be estimated well.
 pub fn has_media(prompt: &Prompt) -> bool {
     prompt.messages.iter().any(|message| match &**message {
         Message::User(parts) => parts.iter().any(|part| matches!(part, Part::Media(_))),
@@ -47,10 +47,10 @@ pub fn of_result(result: &ToolResult) -> u64 {
     of_text(&result.name) + of_text(&result.text) + media
 }
 
-/// Estimates the tokens of a text: a quarter for an ASCII character, one and a half for any other.
+/// Estimates the tokens of a text: a quarter of a token for an ASCII character, one and a half for any other.
 pub fn of_text(text: &str) -> u64 {
     let ascii = text.bytes().filter(u8::is_ascii).count() as u64;
-    // Every other character begins with one byte that is not a continuation.
+    // Each character that is not ASCII has exactly one byte of at least 0xC0, its first.
     let others = text.bytes().filter(|byte| *byte >= 0xC0).count() as u64;
     (ascii + others * 6).div_ceil(4)
 }

@@ -1,13 +1,13 @@
-//! Answers that cannot be used, and what the model reads when it is asked again.
+//! Kinds of unusable answers, and the texts that the model reads when it is asked again.
 
 /// An answer that cannot be used.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct UnusableAnswer {
     /// Reason for the retry, in a few words.
     pub(super) reason: &'static str,
-    /// Text for the model, behind the last message of the user.
+    /// Text for the model, added after the last message of the user.
     pub(super) nudge: Option<&'static str>,
-    /// Error for people, once no retry is left.
+    /// Error for people if no retry is left.
     pub(super) error: &'static str,
 }
 

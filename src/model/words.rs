@@ -30,8 +30,7 @@ pub(super) fn shortened(message: &str, max: usize) -> String {
     short
 }
 
-/// Returns the error for more than `max` bytes of something; `limit` is the limit's name for
-/// `--limit`.
+/// Returns the error for data of more than `max` bytes. `limit` is the name of this limit for `--limit`.
 pub(super) fn too_big(what: &str, max: usize, limit: &str) -> Error {
     let mib = max.div_ceil(1 << 20);
     Error::BadAnswer(format!(
@@ -40,7 +39,7 @@ pub(super) fn too_big(what: &str, max: usize, limit: &str) -> Error {
     ))
 }
 
-/// Writes a sentence with the server's reason, and its explanation if there is one.
+/// Writes a sentence with the server's reason, and with the server's explanation if there is one.
 pub(super) fn sentence(what: &str, reason: &str, message: Option<&str>) -> String {
     let reason = excerpt(reason);
     let message = excerpt(message.unwrap_or_default());
@@ -52,7 +51,7 @@ pub(super) fn sentence(what: &str, reason: &str, message: Option<&str>) -> Strin
 
 /// Writes a duration for people, rounded up.
 pub(super) fn human_duration(wait: Duration) -> String {
-    // At least a second: "in 0 s" would say that nobody needs to wait.
+    // At least one second: "in 0 s" would mean no wait.
     let seconds = wait.as_millis().div_ceil(1000).max(1);
     match seconds {
         seconds @ ..120 => format!("{seconds} s"),
@@ -61,8 +60,7 @@ pub(super) fn human_duration(wait: Duration) -> String {
     }
 }
 
-/// Returns whether a text has anything visible: more than HTML comments, white space and characters
-/// of no width.
+/// Returns `true` if a text has visible characters: more than HTML comments, white space and zero-width characters.
 pub(super) fn is_visible(text: &str) -> bool {
     let has_ink = |text: &str| text.chars().any(|c| !c.is_whitespace() && !is_zero_width(c));
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Assembles an answer from its stream, or from those of several responses.
+//! Assembles an answer from the stream of one response, or of several.
 
 use std::collections::HashMap;
 use std::mem;
@@ -13,18 +13,18 @@ use crate::stream::{Assemble, StreamError};
 use crate::words::too_big;
 use crate::{Call, Chunk, Native, ToolDeclaration, Usage};
 
-/// Memory in bytes of one JSON value, about.
+/// Approximate memory of one JSON value, in bytes.
 const VALUE: usize = 80;
 
 /// An answer as far as it has been received.
 #[derive(Debug, Default)]
 pub(super) struct AnthropicAnswer {
     blocks: Vec<Block>,
-    /// Indexes of the open blocks, by the server's numbers.
+    /// Indexes of the open blocks in `blocks`, by the server's numbers.
     open: HashMap<u64, usize>,
-    /// Number of blocks from earlier responses.
+    /// Number of blocks that came in earlier responses.
     kept: usize,
-    /// Memory in bytes that the answer takes up, about.
+    /// Approximate memory of the answer, in bytes.
     size: usize,
     max_size: usize,
     /// `true` once a chunk has been emitted.
@@ -39,7 +39,7 @@ impl Assemble for AnthropicAnswer {
     fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
         let event = match serde_json::from_slice(data) {
             Ok(event) => event,
-            // Some gateways end their streams as another API does.
+            // Some gateways end their streams as chat completions do.
             Err(_) if data == b"[DONE]" => return Ok(()),
             Err(error) => return Err(unreadable(data, &error)),
         };
@@ -81,12 +81,12 @@ impl Assemble for AnthropicAnswer {
 }
 
 impl AnthropicAnswer {
-    /// An empty answer that may take up `max_size` bytes.
+    /// Returns an empty answer that may take up `max_size` bytes of memory.
     pub(super) fn new(max_size: usize) -> Self {
         Self { max_size, ..Self::default() }
     }
 
-    /// Adds the content that the beginning of a message may have.
+    /// Adds the first content of a message, if it has any.
     fn begin_message(&mut self, message: Message, out: &mut Vec<Chunk>) {
         for raw in message.content.unwrap_or_default() {
             self.begin(None, raw, out);
@@ -97,11 +97,11 @@ impl AnthropicAnswer {
 
     fn end(&mut self, stop: Stop, usage: Option<Counts>) {
         self.counts = usage.unwrap_or_default().after(self.counts);
-        // Gateways also write "" for a reason that is still to come.
+        // Gateways may write "" as long as there is no reason for the end.
         if stop.stop_reason.as_deref().is_none_or(str::is_empty) {
             return;
         }
-        // Only where an answer is cut, it may be within a block.
+        // Only an answer at the output limit may end within a block.
         if stop.stop_reason.as_deref() != Some("max_tokens") {
             self.end_block(None);
         }
@@ -132,7 +132,7 @@ impl AnthropicAnswer {
             Delta::Other => 0,
         })?;
         let mut found = self.find(index);
-        // Text that belongs to no block that has begun is text all the same.
+        // Text without an open block begins a block of its own.
         if found.is_none() && matches!(delta, Delta::Text { .. }) {
             self.begin(index, text_begins(), out);
             found = self.find(index);
@@ -178,7 +178,7 @@ impl AnthropicAnswer {
         self.stop.stop_reason.as_deref().map(|reason| (reason, &self.stop))
     }
 
-    /// Returns the calls that are whole.
+    /// Returns the complete calls.
     pub(super) fn calls(&self, tools: &[ToolDeclaration]) -> impl Iterator<Item = Call> {
         self.blocks.iter().filter_map(|block| block.call(tools))
     }
@@ -187,7 +187,7 @@ impl AnthropicAnswer {
         self.blocks.iter().any(|block| block.kind == BlockKind::Call && block.is_sound())
     }
 
-    /// Returns whether there is a call that cannot be made.
+    /// Returns `true` if there is an incomplete call, which cannot be made.
     pub(super) fn has_unsound_calls(&self) -> bool {
         self.blocks.iter().any(|block| block.kind == BlockKind::Call && !block.is_sound())
     }
@@ -196,13 +196,13 @@ impl AnthropicAnswer {
         self.blocks.iter().any(|block| block.kind == BlockKind::Thinking)
     }
 
-    /// Returns whether there is visible text.
+    /// Returns `true` if there is visible text.
     pub(super) fn has_text(&self) -> bool {
         let mut texts = self.blocks.iter().filter(|block| block.kind == BlockKind::Text);
         texts.any(|block| !block.text.trim().is_empty())
     }
 
-    /// Prepares for another response with more of the same answer.
+    /// Prepares for a further response that continues this answer.
     pub(super) fn go_on(&mut self) {
         self.kept = self.blocks.len();
         self.stop = Stop::default();
@@ -214,12 +214,12 @@ impl AnthropicAnswer {
         self.counts.added_to(self.spent)
     }
 
-    /// Returns the blocks as the API takes them back.
+    /// Returns the blocks in the form in which the API accepts them back.
     pub(super) fn parts(&self) -> Vec<Value> {
         self.blocks.iter().filter_map(Block::native).collect()
     }
 
-    /// Returns the blocks, if they are more than text.
+    /// Returns the blocks, if they have more than text.
     pub(super) fn native(&self, model: &str) -> Option<Native> {
         let plain = |block: &Block| block.kind == BlockKind::Text && block.citations.is_empty();
         if self.blocks.iter().all(plain) {
@@ -239,7 +239,7 @@ fn values(json: &[u8]) -> usize {
     (1 + memchr::memchr_iter(b',', json).count()) * VALUE
 }
 
-/// Returns the failure for data that is no event. Some gateways send errors without a type.
+/// Returns the failure for data that is not an event. Some gateways send errors without the type of an event.
 fn unreadable(data: &[u8], error: &serde_json::Error) -> StreamError {
     let json: Option<Value> = serde_json::from_slice(data).ok();
     match json.and_then(|mut json| json.get_mut("error").map(Value::take)) {

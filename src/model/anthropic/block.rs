@@ -1,4 +1,4 @@
-//! One block of an answer, as it grows.
+//! One content block of an answer, assembled from its deltas.
 
 use std::mem;
 
@@ -87,8 +87,8 @@ impl Block {
         }
     }
 
-    /// Returns whether the block can be used: half a call cannot be made, and half a thought cannot
-    /// be sent back.
+    /// Returns `true` if the block can be used. An incomplete call cannot be made, and incomplete thinking cannot be
+    /// sent back.
     pub(super) fn is_sound(&self) -> bool {
         match self.kind {
             BlockKind::Text => true,
@@ -104,7 +104,8 @@ impl Block {
             return serde_json::from_str(&self.text).ok();
         }
         let input = self.start.get("input").filter(|input| !input.is_null());
-        // An empty object is what every call begins with: it says something only at the end.
+        // Every call begins with an empty object, which are its arguments only if none have come by the end of the
+        // block.
         let begun = input.and_then(Value::as_object).is_some_and(|input| !input.is_empty());
         (self.whole || begun).then(|| input.cloned().unwrap_or_else(|| json!({})))
     }
@@ -121,7 +122,7 @@ impl Block {
         self.start.get(name)?.as_str().filter(|text| !text.is_empty())
     }
 
-    /// Returns the block as the API takes it back, if it does.
+    /// Returns the block in the form in which the API accepts it back; `None` if it does not.
     pub(super) fn native(&self) -> Option<Value> {
         if !self.is_sound() {
             return None;
@@ -140,7 +141,7 @@ impl Block {
                 set("signature", json!(self.signature));
             }
             BlockKind::Call => _ = set("input", self.input()?),
-            // A tool of the server's is called like any other.
+            // The arguments of a server's own tool also arrive as deltas.
             BlockKind::Other if !self.text.is_empty() => _ = set("input", self.input()?),
             BlockKind::Other => {}
         }

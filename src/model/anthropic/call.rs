@@ -15,17 +15,17 @@ use crate::request_loop::ApiClient;
 
 /// Header for the key.
 const KEY_HEADER: &str = "x-api-key";
-/// API version that gateways and other servers know too.
+/// API version that gateways and other servers also know.
 const VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
 
 /// Writes a request without a body; `rest` follows the version.
 fn request(endpoint: &Endpoint, method: Method, rest: &str) -> Result<Request, Error> {
-    // Some write the version into the address, as other APIs want it.
+    // Some users write the version into the address, as other APIs require.
     let has_version = endpoint.url.trim_end_matches('/').ends_with("/v1");
     let rest = if has_version { rest.to_owned() } else { format!("/v1{rest}") };
     let mut request = endpoint.request(method, &rest, KEY_HEADER)?;
     let (name, version) = VERSION;
-    // Unless the user's headers have another version, as some gateways want.
+    // The user's headers may have another version, which some gateways require.
     request.headers_mut().entry(name).or_insert(HeaderValue::from_static(version));
     Ok(request)
 }

@@ -8,8 +8,7 @@ use crate::unusable::{EMPTY, MALFORMED, THOUGHT_ONLY};
 use crate::words::sentence;
 use crate::{Error, FinishReason};
 
-/// Judges an answer that has ended. After the results of calls, an empty answer is one: the work is
-/// done.
+/// Judges an answer that has ended. After the results of calls, an empty answer is valid: the work is done.
 pub(super) fn judge(answer: &mut AnthropicAnswer, after_results: bool) -> AnswerVerdict {
     let Some((reason, stop)) = answer.stop() else { return broke_off().into() };
     match reason {
@@ -18,12 +17,12 @@ pub(super) fn judge(answer: &mut AnthropicAnswer, after_results: bool) -> Answer
             "The conversation has filled the context window. Compress it with /compress."
                 .to_owned(),
         )),
-        // The server has paused: sent back as it is, the answer goes on.
+        // The server has paused. A request with the answer so far makes it go on.
         "pause_turn" if !answer.has_calls() => {
             answer.go_on();
             AnswerVerdict::GoesOn
         }
-        // A call that is cut is left out, and what came before it counts.
+        // An incomplete call is left out; the text and the calls before it count.
         "max_tokens" if answer.has_calls() || answer.has_text() => {
             AnswerVerdict::Whole(FinishReason::MaxTokens)
         }

@@ -1,4 +1,4 @@
-//! Writes conversations for the API: the model's own answers go back exactly as they came.
+//! Converts conversations to messages of the API. The model's own answers are sent back exactly as they came.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -14,7 +14,7 @@ use tandem_content::media::Media;
 
 /// Backend name of native answers.
 pub(super) const BACKEND: &str = "anthropic";
-/// Text of a failed result without any: the API takes no empty error.
+/// Text of a failed result without a text: the API accepts no empty error.
 const NOTHING: &str = "It failed, and nothing is known of why.";
 
 /// Capabilities of the target model.
@@ -36,7 +36,7 @@ pub(super) struct Turn<'a> {
     pub(super) content: Vec<ContentBlock<'a>>,
 }
 
-/// A content block, and whether the prompt up to it is to be cached.
+/// A content block, with the mark that the prompt up to it is to be cached.
 #[derive(Debug, Serialize)]
 pub(super) struct ContentBlock<'a> {
     #[serde(flatten)]
@@ -55,7 +55,7 @@ pub(super) struct CacheControl {}
 enum SentBlock<'a> {
     /// A part as it was received.
     Native(&'a Map<String, Value>),
-    /// A part as it was received, but for a few fields.
+    /// A part as it was received, except for a few fields.
     Changed(Map<String, Value>),
     Own(Own<'a>),
 }
@@ -128,30 +128,30 @@ pub(super) fn turns<'a>(
     turns.collect()
 }
 
-/// Returns the beginning of an answer that goes on.
+/// Returns the turn with the beginning of an answer that goes on.
 pub(super) fn so_far(parts: &[Value]) -> Turn<'_> {
     let parts = parts.iter().filter_map(Value::as_object).filter(|part| !is_blank(part));
     let content = |part| ContentBlock { block: SentBlock::Native(part), cache_control: None };
     Turn { role: "assistant", content: parts.map(content).collect() }
 }
 
-/// Marks the ends of the last two turns of the user: what comes before them is the same the next
-/// time.
+/// Marks the ends of the last two turns of the user for the cache: the prompt before them is the same in the next
+/// request.
 pub(super) fn mark(turns: &mut [Turn<'_>]) {
     let users = turns.iter_mut().rev().filter(|turn| turn.role == "user");
-    // The API allows four marks in a request: one each is on the tools and on the system text.
+    // The API allows four marks in a request: one is on the tools, and one on the system text.
     for last in users.take(2).filter_map(|turn| turn.content.last_mut()) {
         last.cache_control = Some(CacheControl {});
     }
 }
 
-/// Returns whether anything of an answer's native parts is sent to the target.
+/// Returns `true` if any of an answer's native parts are sent to the target.
 pub(super) fn speaks(answer: &Assistant, native: &Native, target: AnthropicTarget<'_>) -> bool {
     holds(native, answer) && native.parts.iter().any(|part| kept(part, native, target).is_some())
 }
 
-/// Returns whether the running turn began with thinking: a model that thinks at the beginning of
-/// turns must not begin to in the middle of one.
+/// Returns `true` if the running turn began with thinking, or has only begun. A model that thinks at the beginning of
+/// turns must not begin to think in the middle of one.
 pub(super) fn turn_thinks(messages: &[Arc<Message>], target: AnthropicTarget<'_>) -> bool {
     let turn = messages.iter().rposition(|message| matches!(&**message, Message::User(_)));
     let first = turn.and_then(|turn| messages.get(turn + 1));
@@ -163,7 +163,7 @@ pub(super) fn turn_thinks(messages: &[Arc<Message>], target: AnthropicTarget<'_>
     parts.next().is_some_and(is_thinking)
 }
 
-/// Returns the signatures in a conversation.
+/// Returns the signatures of thinking in a conversation.
 pub(super) fn signatures(messages: &[Arc<Message>]) -> impl Iterator<Item = &str> {
     let natives = messages.iter().filter_map(|message| match &**message {
         Message::Assistant(answer) => answer.native.as_ref(),
@@ -193,7 +193,7 @@ fn said(part: &crate::Part) -> ContentBlock<'_> {
     }
 }
 
-/// Returns the answer's native parts, if they are this API's and fit the answer.
+/// Returns the answer's native parts and the ids of its calls, if the parts are this API's and fit the answer.
 fn echoed<'a>(
     answer: &'a Assistant,
     target: AnthropicTarget<'_>,
@@ -214,7 +214,7 @@ fn echoed<'a>(
     (!content.is_empty()).then_some((content, called))
 }
 
-/// Returns a call as it was received, but for what the API would refuse.
+/// Returns a call as it was received, except that an id or arguments which the API would refuse are replaced.
 fn call_again<'a>(
     part: &'a Map<String, Value>,
     ids: &mut Ids,
@@ -233,7 +233,7 @@ fn call_again<'a>(
     SentBlock::Changed(changed)
 }
 
-/// Returns whether the native parts have the same calls as the answer.
+/// Returns `true` if the native parts are this API's and have the same calls as the answer.
 fn holds(native: &Native, answer: &Assistant) -> bool {
     let parts = native.parts.iter().filter_map(Value::as_object);
     let calls = parts.filter(|part| kind(part) == "tool_use");
@@ -242,8 +242,8 @@ fn holds(native: &Native, answer: &Assistant) -> bool {
         && called.eq(answer.calls.iter().map(|call| names::accepted(&call.name)))
 }
 
-/// Returns a native part if the API takes it back: no blank text, no thinking of another model, and
-/// of another model only the kinds that all understand.
+/// Returns a native part if the API accepts it back. Blank text, refused thinking and thinking of another model are
+/// left out; of another model's parts, only the kinds are sent that every model understands.
 fn kept<'a>(
     part: &'a Value,
     native: &Native,
@@ -267,7 +267,7 @@ fn is_blank(part: &Map<String, Value>) -> bool {
     kind(part) == "text" && text.is_none_or(|text| text.trim().is_empty())
 }
 
-/// Converts an answer without native parts for this API.
+/// Converts an answer that has no native parts for this API.
 fn retold<'a>(answer: &'a Assistant, ids: &mut Ids) -> (Vec<ContentBlock<'a>>, Vec<String>) {
     let text = Some(answer.text.as_str()).filter(|text| !text.trim().is_empty());
     let mut content: Vec<ContentBlock<'_>> =
@@ -280,7 +280,7 @@ fn retold<'a>(answer: &'a Assistant, ids: &mut Ids) -> (Vec<ContentBlock<'a>>, V
     (content, called)
 }
 
-/// Returns one result for each call, and after them the media that cannot be in a result.
+/// Returns one result for each call, followed by the media that cannot be in a result.
 fn told(results: &[ToolResult], called: Vec<String>) -> Vec<ContentBlock<'_>> {
     let parts = results.iter().zip(called).map(|(result, tool_use_id)| {
         let text = match result.text.as_str() {
@@ -288,7 +288,7 @@ fn told(results: &[ToolResult], called: Vec<String>) -> Vec<ContentBlock<'_>> {
             _ => result.failed.then_some(NOTHING),
         };
         let text = text.map(|text| Own::Text { text: text.into() });
-        // The API takes nothing but text in an error.
+        // The API accepts only text in an error.
         let media = result.media.iter().filter(|_| !result.failed).map(shown);
         let content = text.into_iter().chain(media).collect();
         Own::ToolResult { tool_use_id, content, is_error: result.failed }.into()
@@ -298,7 +298,7 @@ fn told(results: &[ToolResult], called: Vec<String>) -> Vec<ContentBlock<'_>> {
     parts.chain(beside).collect()
 }
 
-/// Returns media for the model, or a text in their place.
+/// Converts media, or replaces them with a text if the API does not accept their type.
 fn shown(media: &Media) -> Own<'_> {
     let source = Source { media_type: &media.mime_type, data: &media.data };
     match media.mime_type.as_str() {

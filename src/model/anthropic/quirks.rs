@@ -1,4 +1,4 @@
-//! Limits and refusals of a server, found out from its errors once and heeded from then on.
+//! Limits and refusals of a server. Each is found out once, from an error, and respected from then on.
 
 use std::sync::Arc;
 
@@ -7,21 +7,21 @@ use super::thinking;
 use crate::report::Report;
 use crate::{Error, Prompt, ToolDeclaration};
 
-/// Minimum room in tokens for an answer; with less, the conversation is too long.
+/// Minimum room for an answer in tokens. With less room, the conversation is too long.
 const LEAST: u64 = 1024;
 
 /// Limits and refusals of a server.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Quirks {
-    /// Signatures of refused thinking, so that each is refused only once.
+    /// Signatures of thinking that the server has refused, and which are not sent again.
     pub(super) refused: Arc<RefusedSignatures>,
     /// `true` if the server refuses the `thinking` of a request, as gateways to other models do.
     no_thinking: bool,
     /// `true` if the server refuses the `output_config` of a request.
     no_effort: bool,
-    /// Maximum number of tokens of an answer.
+    /// Maximum number of tokens of an answer that the server allows, if it has said so.
     most: Option<u64>,
-    /// Number of messages, and the room in tokens for an answer beside them.
+    /// Number of messages of a conversation, and the room for an answer after them in tokens.
     room: Option<(usize, u64)>,
 }
 
@@ -33,7 +33,7 @@ impl Quirks {
         wanted.min(self.most.unwrap_or(u64::MAX)).min(room)
     }
 
-    /// Returns the fields of `asked` that the server takes.
+    /// Returns the fields of `asked` that the server accepts.
     pub(super) fn thinking(&self, asked: &thinking::ThinkingConfig) -> thinking::ThinkingConfig {
         thinking::ThinkingConfig {
             thinking: asked.thinking.filter(|_| !self.no_thinking),
@@ -41,8 +41,8 @@ impl Quirks {
         }
     }
 
-    /// Learns from an error, and returns whether it told something new; `wanted` is the number of
-    /// tokens that the answer could have, `asked` the thinking that the user wants.
+    /// Learns from an error; returns `true` if the error told anything new. `wanted` is the limit of the answer in
+    /// tokens without the server's limits, and `asked` is the thinking that the user wants.
     pub(super) fn learn(
         &mut self,
         report: &Report,
@@ -60,7 +60,7 @@ impl Quirks {
             return self.refused.len() > before;
         }
         let sent = self.thinking(asked);
-        // Before `thinking`, which such messages often name, too.
+        // Tested before `thinking`, because such messages often also name that field.
         if sent.effort.is_some() && refuses(report, &["output_config", "effort"]) {
             self.no_effort = true;
             return true;
@@ -87,20 +87,21 @@ fn refuses_thinking(report: &Report) -> bool {
         || report.says(&["expected `thinking` or `redacted_thinking`"])
 }
 
-/// Returns whether the server does not take a field with one of these names.
+/// Returns `true` if the server refuses a field with one of these names.
 fn refuses(report: &Report, names: &[&str]) -> bool {
     const WORDS: [&str; 6] =
         ["support", "unknown", "unrecognized", "unexpected", "not permitted", "not allowed"];
     report.says(names) && report.says(&WORDS)
 }
 
-/// `max_tokens: 64000 > 8192, which is the maximum allowed number of output tokens`.
+/// Returns the limit in a message such as `max_tokens: 64000 > 8192, which is the maximum allowed number of output
+/// tokens`.
 fn most(message: &str) -> Option<u64> {
     let (_, asked) = message.split_once("max_tokens: ")?;
     number(asked.split_once('>')?.1).filter(|most| *most > 0)
 }
 
-/// `exceed context limit: 190000 + 64000 > 200000`.
+/// Returns the room for an answer in a message such as `exceed context limit: 190000 + 64000 > 200000`.
 fn room(message: &str) -> Option<u64> {
     let (_, sum) = message.split_once("exceed context limit: ")?;
     let (told, rest) = sum.split_once('+')?;
@@ -132,7 +133,7 @@ pub(super) fn classify(report: &Report, tools: &[ToolDeclaration]) -> Option<Err
     Some(Error::Rejected(report.with_message(&what)))
 }
 
-/// Finds the tool whose declaration a message points at: `tools.3.custom.input_schema`.
+/// Returns the tool whose declaration a message names: `tools.3.custom.input_schema`.
 fn declaration<'a>(message: &str, tools: &'a [ToolDeclaration]) -> Option<&'a str> {
     let (_, after) = message.split_once("tools.")?;
     let index: usize = after.split('.').next()?.parse().ok()?;

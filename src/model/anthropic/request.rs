@@ -16,11 +16,11 @@ pub(super) struct MessagesRequest<'a> {
     pub(super) prompt: &'a Prompt,
     pub(super) target: AnthropicTarget<'a>,
     pub(super) thinking: &'a thinking::ThinkingConfig,
-    /// The user's fields for every request.
+    /// Fields that the user adds to every request.
     pub(super) more: &'a Map<String, Value>,
     /// Maximum number of tokens of the answer.
     pub(super) max_tokens: u64,
-    /// Text for the model, behind the last message of the user.
+    /// Text for the model, added after the last message of the user.
     pub(super) nudge: Option<&'a str>,
     /// Beginning of an answer that goes on.
     pub(super) so_far: &'a [Value],
@@ -46,7 +46,7 @@ struct OutputConfig<'a> {
     effort: &'a str,
 }
 
-/// Input of the model.
+/// Input of the model: tools, system text and conversation.
 #[derive(Serialize)]
 struct ModelInput<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -95,7 +95,7 @@ impl MessagesRequest<'_> {
         })
     }
 
-    /// Returns the thinking fields; some models may not begin to think in the middle of a turn.
+    /// Returns the thinking field. Models with a thinking budget must not begin to think in the middle of a turn.
     fn thinking(&self, messages: &[Arc<Message>]) -> Option<ThinkingMode> {
         match self.thinking.thinking? {
             ThinkingMode::Enabled { budget_tokens } => {
@@ -144,7 +144,7 @@ fn declaration(tool: &ToolDeclaration) -> Tool<'_> {
     }
 }
 
-/// Converts a schema for the API: the top level must be an object's, without alternatives.
+/// Converts a schema for the API, which wants an object without alternatives at the top level.
 fn schema(parameters: &Value) -> Cow<'_, Value> {
     const ALTERNATIVES: [&str; 3] = ["oneOf", "anyOf", "allOf"];
     let Value::Object(fields) = parameters else {

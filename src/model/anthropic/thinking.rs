@@ -1,4 +1,4 @@
-//! Thinking in requests: each generation of models has its own fields.
+//! Thinking fields of requests. Each generation of models has its own.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use crate::catalog::{self, Thinking};
 
 /// Minimum thinking budget in tokens.
 const LEAST: u64 = 1024;
-/// Level without thinking.
+/// Level that turns thinking off.
 const OFF: &str = "OFF";
 
 /// Thinking fields of a request.
@@ -20,12 +20,12 @@ pub(super) struct ThinkingConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum ThinkingMode {
-    /// As much thinking as the model finds right.
+    /// The model decides how much to think.
     Adaptive {
-        /// Asks for summaries: newer models send none otherwise.
+        /// Request for summaries, without which newer models send no thoughts.
         display: Display,
     },
-    /// Thinking at the beginning of each turn, up to a number of tokens.
+    /// The model thinks at the beginning of each turn, up to a number of tokens.
     Enabled { budget_tokens: u64 },
     /// No thinking.
     Disabled,
@@ -74,7 +74,8 @@ impl ThinkingConfig {
     }
 }
 
-/// Returns the budget, reduced so that tokens are left for the answer.
+/// Returns the budget, reduced so that tokens are left for the answer; `None` if too few tokens are left for
+/// thinking.
 pub(super) fn within(budget_tokens: u64, max_tokens: u64) -> Option<ThinkingMode> {
     let budget_tokens = budget_tokens.min(max_tokens / 2 + max_tokens / 4);
     (budget_tokens >= LEAST).then_some(ThinkingMode::Enabled { budget_tokens })

@@ -32,21 +32,21 @@ pub(super) enum StreamEvent {
         #[serde(default, deserialize_with = "lenient")]
         usage: Option<Counts>,
     },
-    /// An error in place of the rest.
+    /// An error in place of the rest of the stream.
     Error {
         error: Value,
     },
-    /// A whole answer, from a server that does not stream.
+    /// A complete answer, from a server that does not stream.
     Message(Message),
     /// `ping`, `message_stop`, and future events.
     #[serde(other)]
     Other,
 }
 
-/// A message; its beginning is empty, unless the server has something ready.
+/// A message. At its beginning it is usually empty.
 #[derive(Debug, Deserialize)]
 pub(super) struct Message {
-    /// `null` for nothing, from gateways written in Go.
+    /// Content blocks. Some gateways, written in Go, send `null` for an empty list.
     pub(super) content: Option<Vec<Raw>>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) usage: Option<Counts>,
@@ -54,7 +54,7 @@ pub(super) struct Message {
     pub(super) stop: Stop,
 }
 
-/// Data for a block.
+/// Data that is added to a block.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Delta {
@@ -86,7 +86,7 @@ pub(super) struct StopDetails {
     pub(super) explanation: Option<String>,
 }
 
-/// Token counts of one request: sums so far, and not all of them in each event.
+/// Token counts of one request. Each is the sum so far, and an event may lack some of them.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 pub(super) struct Counts {
     #[serde(rename = "input_tokens", default, deserialize_with = "lenient")]
@@ -108,7 +108,7 @@ struct OutputDetails {
 }
 
 impl Counts {
-    /// Returns the larger of each count: a sum that shrinks is one that the server has lost.
+    /// Returns the larger value of each count. A count never shrinks, so a smaller value is a fault of the server.
     pub(super) fn after(self, before: Self) -> Self {
         let thoughts = self.thoughts().max(before.thoughts());
         Self {
@@ -120,8 +120,8 @@ impl Counts {
         }
     }
 
-    /// Adds the counts to those of earlier requests. The API's input count lacks tokens written to
-    /// the cache and read from it; its output count includes reasoning.
+    /// Adds the counts to the counts of earlier requests. The API's input count lacks the tokens that were written to
+    /// the cache or read from it; its output count includes reasoning.
     pub(super) fn added_to(self, spent: Usage) -> Usage {
         let add = |sum: u64, more: Option<u64>| sum.saturating_add(more.unwrap_or_default());
         let thoughts = self.thoughts().unwrap_or_default();

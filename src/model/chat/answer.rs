@@ -1,4 +1,4 @@
-//! An answer as far as it has been received, whatever its pieces look like on the wire.
+//! The answer as far as it has been received, independent of the form of its pieces on the wire.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +9,7 @@ use crate::retry::RequestFailure;
 use crate::words::{is_visible, too_big};
 use crate::{Chunk, Native, Usage};
 
-/// Memory in bytes of one JSON value, about.
+/// Approximate memory of one JSON value, in bytes.
 const VALUE: usize = 80;
 
 /// An answer as far as it has been received.
@@ -17,15 +17,15 @@ const VALUE: usize = 80;
 pub(crate) struct ChatAnswer {
     text: String,
     splitter: Splitter,
-    /// Parts to be echoed.
+    /// Parts that are sent back to the model.
     pub(crate) echo: Echo,
     calls: Calls,
     thoughts: bool,
-    /// The server's reason for the end.
+    /// Reason for the end that the server has given.
     finish: Option<String>,
-    /// `true` once the server has said that nothing more will come.
+    /// `true` once the server has said that it will send nothing more.
     over: bool,
-    /// Memory in bytes that the answer takes up, about.
+    /// Approximate memory of the answer, in bytes.
     size: usize,
     max_size: usize,
     /// `true` once a chunk has been emitted.
@@ -35,13 +35,13 @@ pub(crate) struct ChatAnswer {
 }
 
 impl ChatAnswer {
-    /// An empty answer that may take up `max_size` bytes.
+    /// Returns an empty answer that may take up `max_size` bytes of memory.
     pub(crate) fn new(max_size: usize) -> Self {
         Self { max_size, ..Self::default() }
     }
 
-    /// Adds received data to the answer's size: bytes, and JSON values, which take up more memory
-    /// than that. The error says that the answer is too big.
+    /// Adds received data to the answer's size: its bytes, and its JSON values, which take up more memory than their
+    /// bytes. Returns an error if the answer is too big.
     pub(crate) fn grow(&mut self, bytes: usize, values: usize) -> Result<(), RequestFailure> {
         self.size = self.size.saturating_add(bytes + values * VALUE);
         if self.size > self.max_size {
@@ -54,13 +54,13 @@ impl ChatAnswer {
         Ok(())
     }
 
-    /// Adds text, in which there may be reasoning.
+    /// Adds text, which may contain reasoning.
     pub(crate) fn add_text(&mut self, text: String, out: &mut Vec<Chunk>) {
         let pieces = self.splitter.take(text);
         self.take_pieces(pieces, out);
     }
 
-    /// Adds reasoning to show. Reasoning to be echoed goes into [`Self::echo`].
+    /// Adds reasoning that is shown. Reasoning that is sent back to the model goes into [`Self::echo`].
     pub(crate) fn think(&mut self, text: String, out: &mut Vec<Chunk>) {
         self.thoughts = true;
         if !text.is_empty() {
@@ -74,13 +74,13 @@ impl ChatAnswer {
         self.calls.take(pieces);
     }
 
-    /// Ends the answer for the server's reason.
+    /// Ends the answer for the reason that the server has given.
     pub(crate) fn finish_with(&mut self, reason: String, out: &mut Vec<Chunk>) {
         self.finish = Some(reason);
         self.end(out);
     }
 
-    /// Ends the stream.
+    /// Notes that the server will send nothing more, and ends the answer.
     pub(crate) fn is_over_now(&mut self, out: &mut Vec<Chunk>) {
         self.over = true;
         self.end(out);
@@ -106,7 +106,7 @@ impl ChatAnswer {
         }
     }
 
-    /// Shows text that was held as the possible beginning of a mark.
+    /// Emits the text that was held as the possible beginning of a mark.
     pub(crate) fn end(&mut self, out: &mut Vec<Chunk>) {
         let rest = self.splitter.end();
         self.take_pieces(rest, out);
@@ -117,7 +117,7 @@ impl ChatAnswer {
         self.finish.as_deref()
     }
 
-    /// Returns whether the server has said that nothing more will come.
+    /// Returns `true` if the server has said that it will send nothing more.
     pub(crate) fn is_over(&self) -> bool {
         self.over
     }
@@ -130,7 +130,7 @@ impl ChatAnswer {
         &self.text
     }
 
-    /// Returns whether there is visible text.
+    /// Returns `true` if there is visible text.
     pub(crate) fn has_text(&self) -> bool {
         is_visible(&self.text)
     }
@@ -139,30 +139,30 @@ impl ChatAnswer {
         self.thoughts
     }
 
-    /// Returns whether a chunk has been emitted.
+    /// Returns `true` if a chunk has been emitted.
     pub(crate) fn is_shown(&self) -> bool {
         self.shown
     }
 
-    /// Empties the answer; returns the chunks that replace those emitted, which are none.
+    /// Empties the answer. If chunks have been emitted, returns the chunks that replace them: an empty list.
     pub(crate) fn rewind(&mut self) -> Option<Vec<Chunk>> {
         let shown = self.shown;
         *self = Self::new(self.max_size);
         shown.then(Vec::new)
     }
 
-    /// Returns whether the server has said that the answer is whole.
+    /// Returns `true` if the server has said that the answer is complete.
     pub(crate) fn has_ended(&self) -> bool {
         self.finish.is_some() || self.over
     }
 
-    /// Returns the parts to be echoed; `extras` are other fields of the calls.
+    /// Returns the parts that are sent back to the model; `extras` are the other fields of the calls.
     pub(crate) fn into_native(
         self,
         said_by: (&str, &str),
         extras: Vec<Map<String, Value>>,
     ) -> Option<Native> {
-        // Without calls nobody wants the reasoning back.
+        // APIs want reasoning back only with calls.
         if extras.is_empty() {
             return None;
         }

@@ -1,7 +1,7 @@
-//! Assembles tool calls from their pieces, which no two servers number alike.
+//! Assembles tool calls from their pieces, which each server numbers in its own way.
 //!
-//! A piece may have the number of its call, its id, both or neither; numbers begin at 0 or 1, or
-//! are all the same; an id comes with the first piece, with each, or never.
+//! A piece may have the number of its call, the call's id, both or neither. Numbers begin at 0 or 1, or are all the
+//! same. An id comes with the first piece, with each piece, or never.
 
 use std::collections::HashMap;
 
@@ -10,14 +10,14 @@ use serde_json::{Map, Value, json};
 use super::scan::Scan;
 use crate::Call;
 
-/// Name of a call without one: the model is told that there is no such tool.
+/// Name for a call without a name: the model is told that there is no such tool.
 const UNNAMED: &str = "unnamed_tool";
 
-/// Calls of an answer, as far as they have been received.
+/// Calls of an answer, as far as they have been received, in the order in which they began.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     begun: Vec<PartialCall>,
-    /// Index of the last call with each number.
+    /// Index in `begun` of the last call with each number.
     by_index: HashMap<u64, usize>,
     by_id: HashMap<String, usize>,
 }
@@ -29,9 +29,9 @@ struct PartialCall {
     name: String,
     arguments: String,
     scan: Scan,
-    /// Arguments that were not sent as text.
+    /// Arguments, if the server has sent them as JSON and not as text.
     whole: Option<Value>,
-    /// Other fields of the call, which go back unchanged.
+    /// Other fields of the call, which are sent back unchanged.
     extra: Map<String, Value>,
 }
 
@@ -45,20 +45,20 @@ struct CallDelta {
     extra: Map<String, Value>,
 }
 
-/// A call that is whole.
+/// A call whose arguments could be parsed.
 #[derive(Debug, PartialEq)]
 pub(crate) struct FinishedCall {
     pub(crate) call: Call,
-    /// Other fields of the call.
+    /// Other fields of the call, which are sent back unchanged.
     pub(crate) extra: Map<String, Value>,
 }
 
-/// Arguments that are no JSON.
+/// Reason why arguments cannot be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Malformed {
     /// The arguments end too early.
     Cut,
-    /// The arguments are whole, and no JSON.
+    /// The arguments are complete, but not JSON.
     Wrong,
 }
 
@@ -80,12 +80,12 @@ impl Calls {
         self.begun.is_empty()
     }
 
-    /// Returns whether all calls are whole.
+    /// Returns `true` if all calls are complete.
     pub(crate) fn are_whole(&self) -> bool {
         self.begun.iter().all(PartialCall::is_complete)
     }
 
-    /// Returns whether a call has arguments that can be parsed.
+    /// Returns `true` if the arguments of at least one call can be parsed.
     pub(crate) fn has_whole(&self) -> bool {
         self.begun.iter().enumerate().any(|(n, call)| call.finish(n).is_ok())
     }
@@ -95,13 +95,13 @@ impl Calls {
         self.begun.iter().enumerate().filter_map(|(n, call)| call.finish(n).ok()).collect()
     }
 
-    /// Returns all calls, if their arguments can be parsed.
+    /// Returns all calls; an error if the arguments of one cannot be parsed.
     pub(crate) fn finish(&self) -> Result<Vec<FinishedCall>, Malformed> {
         self.begun.iter().enumerate().map(|(n, call)| call.finish(n)).collect()
     }
 
-    /// Returns the index of the call that a piece belongs to. Calls from `before` on began in the
-    /// same delta.
+    /// Returns the index of the call that a piece belongs to, which may be a new call. Calls with an index of at
+    /// least `before` began in the same delta.
     fn place(&mut self, piece: &CallDelta, before: usize) -> usize {
         let last = self.begun.len().checked_sub(1);
         let by_index = piece.index.and_then(|index| self.by_index.get(&index).copied());
@@ -127,7 +127,7 @@ impl Calls {
             self.by_id.insert(piece.id.clone(), at);
             call.id = piece.id;
         }
-        // Some servers repeat the name, or say more of it each time.
+        // Some servers repeat the name, or send a longer beginning of it each time.
         if piece.name.starts_with(&call.name) {
             call.name = piece.name;
         }
@@ -141,15 +141,15 @@ impl Calls {
 }
 
 impl PartialCall {
-    /// Returns whether a piece that may belong to this call does; `same_delta` if the call began in
-    /// the piece's delta.
+    /// Returns `true` if a piece belongs to this call, which its number or id suggests. `same_delta` is `true` if the
+    /// call began in the piece's delta.
     fn takes(&self, piece: &CallDelta, same_delta: bool) -> bool {
         let (both, named) = (!self.id.is_empty() && !piece.id.is_empty(), !piece.name.is_empty());
         if both && self.id == piece.id {
             return true;
         }
         if both {
-            // A new id for each piece: some gateways do that.
+            // Some gateways give each piece a new id: a piece without a name continues a call that is still open.
             return !named && self.scan.is_open();
         }
         if !named || self.name.is_empty() {
@@ -162,7 +162,7 @@ impl PartialCall {
         if self.is_complete() {
             return piece.index.is_some() && piece.name == self.name && !piece.has_arguments();
         }
-        // With a number, what is begun is ended first.
+        // A server that numbers its pieces ends one call before it begins the next with this number.
         repeated || piece.index.is_some() && self.scan.is_open()
     }
 
@@ -171,13 +171,13 @@ impl PartialCall {
     }
 
     fn push(&mut self, text: &str) {
-        // Some servers begin with an empty object, and then send the real one.
+        // Some servers send an empty object first, and then the real arguments.
         let empty = self.scan.is_complete() && self.arguments.trim() == "{}";
         if empty && text.trim_start().starts_with('{') {
             self.arguments.clear();
             self.scan = Scan::default();
         }
-        // What comes after the end is a repetition, or a brace too many.
+        // Text after the end of the arguments is a repetition, or a brace too many.
         let taken = self.scan.take(text);
         self.arguments.push_str(&text[..taken]);
     }
@@ -200,7 +200,7 @@ impl PartialCall {
         let cut = if self.scan.is_open() { Malformed::Cut } else { Malformed::Wrong };
         match serde_json::from_str(&self.arguments).map_err(|_| cut)? {
             Value::Null => Ok(json!({})),
-            // Encoded twice.
+            // Some servers encode the arguments twice.
             Value::String(text) => {
                 let inner = serde_json::from_str(&text).ok().filter(Value::is_object);
                 Ok(inner.unwrap_or_else(|| if text.is_empty() { json!({}) } else { text.into() }))

@@ -1,20 +1,20 @@
-//! Parts of an answer that are echoed as they were received: reasoning, under the field it came in,
-//! and other fields of calls.
+//! Parts of an answer that are sent back as they were received: reasoning, under the field in which it came, and
+//! other fields of calls.
 
 use serde_json::{Map, Value, json};
 
 use crate::Native;
 
-/// Field for reasoning in fields of the message.
+/// Name, in native parts, of the reasoning that came in fields of the message.
 const FIELDS: &str = "fields";
-/// Field for reasoning within the text.
+/// Name, in native parts, of the reasoning that came within the text.
 const THINK: &str = "think";
-/// Field for reasoning that is a part of the content.
+/// Name, in native parts, of the reasoning that came as a part of the content.
 const CONTENT: &str = "content";
-/// Field for other fields of the calls, in their order.
+/// Name, in native parts, of the other fields of the calls, in the order of the calls.
 const CALLS: &str = "calls";
 
-/// Parts of an answer to be echoed, beside its text and its calls.
+/// Parts of an answer that are sent back, beside its text and its calls.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Echo {
     /// `reasoning_content`, `reasoning` and `reasoning_details`.
@@ -28,7 +28,7 @@ pub(crate) struct Echo {
 }
 
 impl Echo {
-    /// Adds to the text of a field.
+    /// Appends text to a field.
     pub(crate) fn add_text(&mut self, field: &str, more: &str) {
         match self.fields.get_mut(field) {
             Some(Value::String(text)) => text.push_str(more),
@@ -36,7 +36,7 @@ impl Echo {
         }
     }
 
-    /// Adds pieces of `reasoning_details`, joined to the one before where they continue it.
+    /// Adds pieces of `reasoning_details`. A piece that continues the piece before is joined to it.
     pub(crate) fn add_details(&mut self, details: Vec<Map<String, Value>>) {
         let known = self.fields.entry("reasoning_details").or_insert_with(|| json!([]));
         let Value::Array(known) = known else { return };
@@ -48,7 +48,7 @@ impl Echo {
         }
     }
 
-    /// Adds a piece of Mistral's reasoning, joined to the one before.
+    /// Adds a piece of Mistral's reasoning, and joins it to the piece before.
     pub(crate) fn add_content(&mut self, more: Value) {
         let parts = |value: &Value| value.get("thinking").and_then(Value::as_array).cloned();
         let last = self.content.last_mut().and_then(|last| last.get_mut("thinking"));
@@ -70,7 +70,7 @@ impl Echo {
         Some(Native { backend: backend.to_owned(), model: model.to_owned(), parts: vec![part] })
     }
 
-    /// Converts back from the native parts of an answer, or of several joined, if they are this
+    /// Converts back from the native parts of an answer, or of several joined answers; `None` if they are another
     /// model's.
     pub(crate) fn of(native: &Native, said_by: (&str, &str)) -> Option<Self> {
         if (native.backend.as_str(), native.model.as_str()) != said_by {
@@ -103,11 +103,11 @@ fn objects(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flatten()
 }
 
-/// Returns whether a detail continues the one before.
+/// Returns `true` if a detail continues the detail before.
 fn is_more(last: &Map<String, Value>, next: &Map<String, Value>) -> bool {
     let same = |field: &str| last.get(field) == next.get(field);
     let signed = last.get("signature").is_some_and(Value::is_string);
-    // What is encrypted is whole.
+    // Encrypted details are complete and must not be joined.
     let is_text = next.contains_key("text") || next.contains_key("summary");
     same("type") && same("index") && is_text && !signed
 }

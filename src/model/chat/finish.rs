@@ -18,7 +18,7 @@ const CUT_CALL: UnusableAnswer = UnusableAnswer {
             at a time, or try another model.",
 };
 
-/// Judges an answer. After the results of calls, an empty answer is one: the work is done.
+/// Judges an answer. After the results of calls, an empty answer is valid: the work is done.
 pub(crate) fn judge(answer: &ChatAnswer, after_results: bool) -> AnswerVerdict {
     let reason = answer.finish().unwrap_or_default();
     if !answer.calls().is_empty() {
@@ -52,12 +52,12 @@ pub(crate) fn judge(answer: &ChatAnswer, after_results: bool) -> AnswerVerdict {
 
 fn with_calls(answer: &ChatAnswer, reason: &str) -> AnswerVerdict {
     let limit = matches!(reason, "length" | "max_tokens" | "model_length");
-    // Some servers send neither a reason nor the last event behind calls.
+    // Some servers send neither a reason nor the last event after calls.
     let ended = !reason.is_empty() || answer.is_over() || answer.calls().are_whole();
     match answer.calls().finish() {
         Ok(_) if !ended => AnswerVerdict::Unusable(CUT_OFF),
         Ok(_) => AnswerVerdict::Whole(FinishReason::Stop),
-        // The model sees results of the whole calls alone, and makes the cut one again.
+        // The model gets results of the complete calls only, and can make the incomplete call again.
         Err(Malformed::Cut) if limit && answer.calls().has_whole() => {
             AnswerVerdict::Whole(FinishReason::MaxTokens)
         }

@@ -20,7 +20,7 @@ enum ScanState {
 }
 
 impl Scan {
-    /// Returns whether the value has begun and not ended. A number never ends.
+    /// Returns `true` if the value has begun and not ended. The end of a number is never found.
     pub(super) fn is_open(self) -> bool {
         !matches!(self.state, ScanState::NotBegun | ScanState::Complete)
     }

@@ -1,4 +1,4 @@
-//! Schemas for servers that compile them to a grammar, and understand only the simplest.
+//! JSON Schemas for servers that compile them to a grammar, and understand only the simplest.
 
 use serde_json::{Map, Value, json};
 
@@ -7,11 +7,11 @@ const MOST: usize = 1000;
 /// Maximum depth of a schema.
 const DEEP: usize = 24;
 
-/// Fields that stay as they are.
+/// Fields of a schema that stay unchanged.
 const KEPT: &[&str] = &["type", "description", "enum", "required", "minimum", "maximum"];
 
-/// Returns the schema without references, alternatives and patterns. It allows more than before;
-/// the tool checks its arguments itself.
+/// Returns the schema without references, alternatives and patterns. The result allows more arguments than the schema
+/// does; the tool checks its arguments itself.
 pub(crate) fn simple(schema: &Value) -> Value {
     let mut simplifier = Simplifier { root: schema, left: MOST, followed: Vec::new() };
     let simple = simplifier.simplify(schema, 0);
@@ -30,7 +30,7 @@ pub(crate) fn simple(schema: &Value) -> Value {
 struct Simplifier<'a> {
     root: &'a Value,
     left: usize,
-    /// References that are being followed: one to itself leads nowhere.
+    /// References that are being followed. A reference to one of these is circular, and is not followed again.
     followed: Vec<String>,
 }
 

@@ -1,13 +1,14 @@
-//! Reads tool calls out of a text: a server that does not know the model's format leaves them there.
+//! Reads tool calls out of an answer's text, where a server leaves them if it does not know the model's format.
 //!
-//! Whole calls at the end of a text count, outside of code. All else is text, also text about calls.
+//! Only complete calls at the end of a text count, and only outside of code. Everything else stays text, including
+//! text about calls.
 
 use serde_json::{Map, Value, json};
 
 use super::calls::FinishedCall;
 use crate::{Call, ToolDeclaration, names};
 
-/// Marks that models put before their calls.
+/// Marks that models write before their calls.
 const MARKS: &[&str] = &[
     "<tool_call>",
     "<|tool_call|>",
@@ -23,7 +24,7 @@ const MARKS: &[&str] = &[
     "to=functions.",
 ];
 
-/// Marks that say nothing more: they stand around calls and between them.
+/// Marks without further meaning, which models write around and between calls.
 const NOISE: &[&str] = &[
     "<tool_call>",
     "</tool_call>",
@@ -47,7 +48,7 @@ const NOISE: &[&str] = &[
     "functools",
 ];
 
-/// Tags of a format in which each argument of a call stands between tags of its own.
+/// Tags of a format in which each argument of a call is enclosed in tags of its own.
 struct TagFormat {
     /// Beginning of the tag that opens a call; the name of the tool follows.
     call: &'static str,
@@ -61,7 +62,7 @@ struct TagFormat {
     close: &'static str,
 }
 
-/// Tags of Qwen's coders, and of Claude.
+/// Tags of Qwen's coding models, and of Claude.
 const TAG_FORMATS: [TagFormat; 2] = [
     TagFormat {
         call: "<function=",
@@ -82,13 +83,16 @@ const TAG_FORMATS: [TagFormat; 2] = [
 /// End of the head of a call in the format of `gpt-oss`.
 const MESSAGE: &str = "<|message|>";
 
-/// Bytes at the end of a text that are searched.
+/// Number of bytes at the end of a text that are searched.
 const MAX_SEARCHED: usize = 64 * 1024;
 
-/// Places of a text that are tried as the beginning of its calls.
+/// Maximum number of places in a text that are tried as the beginning of its calls.
 const MAX_TRIED: usize = 32;
 
-/// Returns the calls of these tools that a text ends with.
+/// Returns the calls of these tools that a text ends with:
+/// 1. A text that is JSON from its beginning is read as calls.
+/// 2. Otherwise, the rest of the text after each mark outside of code is tried, the earliest mark first. The first
+///    rest that consists of calls only is taken.
 pub(super) fn calls(text: &str, tools: &[ToolDeclaration]) -> Vec<FinishedCall> {
     let text = text.trim();
     let begin = text.ceil_char_boundary(text.len().saturating_sub(MAX_SEARCHED));
@@ -112,7 +116,7 @@ pub(super) fn calls(text: &str, tools: &[ToolDeclaration]) -> Vec<FinishedCall> 
         .collect()
 }
 
-/// Returns whether a text ends inside of a fenced block or of code in a line.
+/// Returns `true` if a text ends inside a fenced code block or inline code.
 fn is_in_code(text: &str) -> bool {
     let mut fence = None;
     for line in text.lines() {
@@ -128,7 +132,7 @@ fn is_in_code(text: &str) -> bool {
     fence.is_some() || last.matches('`').count() % 2 == 1
 }
 
-/// Reads a text that is nothing but calls.
+/// Reads a text that consists of calls only; returns `None` for any other text.
 fn read(text: &str, tools: &[ToolDeclaration]) -> Option<Vec<Call>> {
     let mut rest = skip_noise(text);
     let mut calls = Vec::new();
@@ -140,6 +144,7 @@ fn read(text: &str, tools: &[ToolDeclaration]) -> Option<Vec<Call>> {
     Some(calls).filter(|calls| !calls.is_empty())
 }
 
+/// Removes white space and the marks of [`NOISE`] from the beginning of a text.
 fn skip_noise(mut text: &str) -> &str {
     loop {
         text = text.trim_start();
@@ -150,7 +155,7 @@ fn skip_noise(mut text: &str) -> &str {
     }
 }
 
-/// Reads the calls that a text begins with, in any format; returns the calls and the rest.
+/// Reads the calls that a text begins with, in any known format; returns the calls and the rest.
 fn segment<'t>(text: &'t str, tools: &[ToolDeclaration]) -> Option<(Vec<Call>, &'t str)> {
     if text.starts_with(['{', '[']) {
         let (value, rest) = json_value(text)?;
@@ -182,7 +187,7 @@ fn segment<'t>(text: &'t str, tools: &[ToolDeclaration]) -> Option<(Vec<Call>, &
     }
 }
 
-/// Reads a call with a name and an object of arguments.
+/// Reads the arguments of a call whose name has been read: a JSON object.
 fn named<'t>(
     name: &str,
     arguments: &'t str,
@@ -193,7 +198,7 @@ fn named<'t>(
     args.is_object().then(|| (vec![call(tool, args)], rest))
 }
 
-/// Reads a call whose arguments stand between tags, from the name of the tool on.
+/// Reads a call whose arguments are enclosed in tags. `text` begins with the name of the tool.
 fn tagged<'t>(
     text: &'t str,
     format: &TagFormat,
@@ -216,7 +221,7 @@ fn tagged<'t>(
     Some((vec![call(tool, Value::Object(args))], rest))
 }
 
-/// Returns the value of an argument that was written as text: a string unless the tool wants another type.
+/// Returns the value of an argument that was written as text: a string, unless the tool's schema wants another type.
 fn typed(text: &str, parameter: &str, tool: &ToolDeclaration) -> Value {
     let wanted = &tool.parameters["properties"][parameter]["type"];
     if wanted.is_null() || wanted == "string" {
@@ -248,6 +253,7 @@ fn json_value(text: &str) -> Option<(Value, &str)> {
     Some((value, &text[end..]))
 }
 
+/// Returns the tool that a call names, if there is one.
 fn known<'a>(name: &str, tools: &'a [ToolDeclaration]) -> Option<&'a ToolDeclaration> {
     let own = names::original(name.trim(), tools);
     tools.iter().find(|tool| tool.name == own)

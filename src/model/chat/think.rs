@@ -1,11 +1,11 @@
-//! Splits reasoning off an answer that begins with `<think>`: servers that do not know a model's
-//! format leave it in the text.
+//! Splits reasoning off an answer that begins with `<think>`, where a server leaves it if it does not know the
+//! model's format.
 
 use std::mem;
 
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
-/// Maximum white space in bytes before the mark.
+/// Maximum white space before the mark, in bytes.
 const LEAD: usize = 64;
 
 /// A piece of text or of reasoning.
@@ -18,11 +18,11 @@ pub(super) enum SplitPiece {
 /// State of the splitter.
 #[derive(Debug, Default)]
 enum SplitterState {
-    /// Only white space so far, and perhaps the beginning of the mark.
+    /// The text so far is white space, and perhaps the beginning of the mark.
     #[default]
     Beginning,
     Inside,
-    /// The reasoning has just ended.
+    /// The reasoning has ended, and only white space has followed.
     After,
     Outside,
 }
@@ -31,12 +31,12 @@ enum SplitterState {
 #[derive(Debug, Default)]
 pub(super) struct Splitter {
     state: SplitterState,
-    /// Text that may be the beginning of a mark.
+    /// Text that may be the beginning of a mark, and is held until this is certain.
     held: String,
 }
 
 impl Splitter {
-    /// Splits more of the text.
+    /// Splits the next part of the text.
     pub(super) fn take(&mut self, more: String) -> Vec<SplitPiece> {
         if matches!(self.state, SplitterState::Outside) {
             return text(more).into_iter().collect();
@@ -84,7 +84,7 @@ impl Splitter {
         }
     }
 
-    /// Returns the held text at the end.
+    /// Returns the held text at the end of the answer.
     pub(super) fn end(&mut self) -> Option<SplitPiece> {
         let held = mem::take(&mut self.held);
         match self.state {
@@ -112,7 +112,7 @@ fn thought(thought: &str) -> Option<SplitPiece> {
 mod tests {
     use super::*;
 
-    /// The same must come out however the text is cut.
+    /// Checks that the result is the same however the text is cut.
     #[track_caller]
     fn check(input: &str, thoughts: &str, rest: &str) {
         for size in 1..=input.chars().count().max(1) {

@@ -1,4 +1,4 @@
-//! Assembles an answer from its stream, or from those of several responses.
+//! Assembles an answer from the stream of one response, or of several.
 
 use std::borrow::Cow;
 use std::mem;
@@ -15,21 +15,21 @@ use crate::stream::{Assemble, StreamError};
 use crate::words::{is_visible, sentence, too_big};
 use crate::{Call, Chunk, Error, Native, Usage};
 
-/// Name of a call without one: the model is told that there is no such tool.
+/// Name for a call without a name: the model is told that there is no such tool.
 const UNNAMED: &str = "unnamed_tool";
 
-/// Memory in bytes of one JSON value, about.
+/// Approximate memory of one JSON value, in bytes.
 const VALUE: usize = 80;
 
 /// An answer as far as it has been received.
 #[derive(Debug, Default)]
 pub(super) struct GeminiAnswer {
-    /// Text of all parts that are text and nothing else.
+    /// Joined text of all parts that are only text.
     text: String,
     pieces: Vec<AnswerPiece>,
     calls: usize,
     thoughts: bool,
-    /// Memory in bytes that the parts take up, about.
+    /// Approximate memory of the parts, in bytes.
     size: usize,
     max_size: usize,
     /// `true` once a chunk has been emitted that is not void.
@@ -48,7 +48,7 @@ pub(super) struct GeminiAnswer {
 /// A piece of an answer.
 #[derive(Debug, PartialEq)]
 enum AnswerPiece {
-    /// Range in the text of all parts. Neighbours are one piece.
+    /// Range in [`GeminiAnswer::text`]. Adjacent parts of text are one piece.
     Text(Range<usize>),
     /// Any other part, as it was received.
     Part(Value),
@@ -63,14 +63,14 @@ struct Checkpoint {
     calls: usize,
     thoughts: bool,
     size: usize,
-    /// `true` once a chunk has been emitted since.
+    /// `true` once a chunk has been emitted after the checkpoint.
     shown_since: bool,
 }
 
 impl Assemble for GeminiAnswer {
     fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
         self.begun = true;
-        // Some gateways end their streams as another API does.
+        // Some gateways end their streams as chat completions do.
         if data == b"[DONE]" {
             return Ok(());
         }
@@ -119,7 +119,7 @@ impl Assemble for GeminiAnswer {
 }
 
 impl GeminiAnswer {
-    /// An empty answer that may take up `max_size` bytes.
+    /// Returns an empty answer that may take up `max_size` bytes of memory.
     pub(super) fn new(max_size: usize) -> Self {
         Self { max_size, ..Self::default() }
     }
@@ -161,7 +161,7 @@ impl GeminiAnswer {
     }
 
     fn take_end(&mut self, candidate: Candidate<'_>) {
-        // The API leaves the field out until the end; gateways write it into every event.
+        // The API omits the field until the end; gateways write a placeholder into every event.
         let reason = candidate.finish_reason;
         let reason = reason.filter(|it| !matches!(&**it, "" | "FINISH_REASON_UNSPECIFIED"));
         if let Some(reason) = reason {
@@ -189,8 +189,7 @@ impl GeminiAnswer {
             self.take_text(plain, out);
             return Ok(());
         }
-        // What is not text takes up much more in memory than on the wire: about so much for each
-        // value in it.
+        // Parsed JSON takes up much more memory than its bytes on the wire: about this much for each value in it.
         let values = 1 + memchr::memchr_iter(b',', raw.get().as_bytes()).count();
         self.grow(values * VALUE)?;
         let part = serde_json::from_str(raw.get()).map_err(|error| {
@@ -239,14 +238,14 @@ impl GeminiAnswer {
                 out.push(Chunk::Call(read_call(call, self.calls)));
                 self.calls += 1;
             }
-            // Nobody can answer it, and the server would not take it back.
+            // A call that is no object can neither be made nor sent back.
             Some(_) => return,
             None => {
                 let thought = is_thought(&part);
                 let signed = part.get(SIGNATURE).is_some_and(Value::is_string);
                 self.thoughts |= thought;
                 out.extend(shown(&part));
-                // A thought that carries a signature is kept, for the signature's sake.
+                // A thought with a signature is kept, because the signature must be sent back.
                 if thought && part.contains_key("text") && !signed {
                     return;
                 }
@@ -268,7 +267,7 @@ impl GeminiAnswer {
         self.thoughts
     }
 
-    /// Returns whether there is visible text.
+    /// Returns `true` if there is visible text.
     pub(super) fn has_text(&self) -> bool {
         let texts = self.pieces.iter().map(|piece| match piece {
             AnswerPiece::Text(range) => &self.text[range.clone()],
@@ -287,14 +286,14 @@ impl GeminiAnswer {
         self.checkpoint.as_ref().map(|checkpoint| checkpoint.token.as_str())
     }
 
-    /// Makes ready for the response to another request for the same answer.
+    /// Prepares for the response to a further request for the same answer.
     pub(super) fn go_on(&mut self) {
         self.begun = false;
         self.finish = None;
         self.spent = mem::take(&mut self.usage).added_to(self.spent);
     }
 
-    /// Returns the chunks that show the answer as far as it has come.
+    /// Returns the chunks that show the answer as far as it has been received.
     fn shown_so_far(&self) -> Vec<Chunk> {
         let mut calls = 0;
         let pieces = self.pieces.iter().filter_map(|piece| match piece {
@@ -310,7 +309,7 @@ impl GeminiAnswer {
         pieces.collect()
     }
 
-    /// Adds a text in the model's name, for the model alone to read.
+    /// Adds a text in the model's name, which only the model reads.
     pub(super) fn note(&mut self, text: &str) {
         self.pieces.push(AnswerPiece::Part(json!({ "text": text })));
     }
@@ -320,7 +319,7 @@ impl GeminiAnswer {
         self.usage.added_to(self.spent)
     }
 
-    /// Returns the parts as they were received, if they are more than text.
+    /// Returns the parts as they were received, if they have more than text.
     pub(super) fn into_native(self, model: &str) -> Option<Native> {
         if !self.pieces.iter().any(|piece| matches!(piece, AnswerPiece::Part(_))) {
             return None;
@@ -338,7 +337,7 @@ fn is_thought(part: &Map<String, Value>) -> bool {
     part.get("thought") == Some(&Value::Bool(true))
 }
 
-/// Returns the chunk that shows a part that is no call.
+/// Returns the chunk that shows a part other than a call.
 fn shown(part: &Map<String, Value>) -> Option<Chunk> {
     let text = part.get("text")?.as_str().filter(|text| !text.is_empty())?.to_owned();
     Some(if is_thought(part) { Chunk::Thought(text) } else { Chunk::Text(text) })

@@ -71,9 +71,9 @@ pub(super) async fn list(
     LIST.fetch(http, endpoint, request).await
 }
 
-/// Finds the models that answer prompts: others embed texts or make images.
+/// Returns the ids of the models that answer prompts. Other models compute embeddings or make images.
 fn ids(list: &Value) -> Option<Vec<String>> {
-    // Without models the field is left out.
+    // The API omits the field if there are no models.
     let models = list
         .as_object()?
         .get("models")

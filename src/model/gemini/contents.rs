@@ -1,4 +1,4 @@
-//! Writes conversations for the API: the model's own answers go back exactly as they came.
+//! Converts conversations to contents of the API. The model's own answers are sent back exactly as they came.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -14,7 +14,7 @@ use tandem_content::media::Media;
 
 /// Backend name of native answers.
 pub(super) const BACKEND: &str = "gemini";
-/// Field of a part that must go back unchanged.
+/// Field for the signature of a part, which must be sent back unchanged.
 pub(super) const SIGNATURE: &str = "thoughtSignature";
 /// Placeholder for a missing signature, which the API documents for this use.
 pub(super) const DUMMY: &str = "skip_thought_signature_validator";
@@ -50,7 +50,7 @@ pub(super) struct Content<'a> {
 pub(super) enum Part<'a> {
     /// A part as it was received.
     Native(&'a Map<String, Value>),
-    /// A part as it was received, but for a few fields.
+    /// A part as it was received, except for a few fields.
     Changed(Map<String, Value>),
     Text {
         text: &'a str,
@@ -105,7 +105,7 @@ enum Outcome<'a> {
     Error(&'a str),
 }
 
-/// Id and name of a call, as its result must repeat them.
+/// Id and name of a call, which its result must repeat.
 struct CallRef<'a> {
     id: Option<&'a str>,
     name: Cow<'a, str>,
@@ -116,7 +116,7 @@ pub(super) fn contents<'a>(
     messages: &'a [Arc<Message>],
     target: GeminiTarget<'_>,
 ) -> Vec<Content<'a>> {
-    // Signatures are checked from here on: what follows is the turn that runs.
+    // The API checks signatures only in the running turn, which begins here.
     let turn = messages.iter().rposition(|message| matches!(&**message, Message::User(_)));
     let mut called = Vec::new();
     let contents = messages.iter().enumerate().map(|(at, message)| match &**message {
@@ -136,7 +136,7 @@ pub(super) fn contents<'a>(
     contents.collect()
 }
 
-/// Returns whether anything of an answer's native parts is sent to the target.
+/// Returns `true` if any of an answer's native parts are sent to the target.
 pub(super) fn speaks(answer: &Assistant, native: &Native, target: GeminiTarget<'_>) -> bool {
     holds(native, answer) && native.parts.iter().any(|part| echo(part, native, target).is_some())
 }
@@ -148,7 +148,7 @@ fn said(part: &crate::Part) -> Part<'_> {
     }
 }
 
-/// Returns the answer's native parts, if they are this API's and fit the answer.
+/// Returns the answer's native parts and its calls, if the parts are this API's and fit the answer.
 fn echoed<'a>(
     answer: &'a Assistant,
     target: GeminiTarget<'_>,
@@ -164,7 +164,7 @@ fn echoed<'a>(
     (!parts.is_empty()).then(|| (parts, calls.collect()))
 }
 
-/// Returns whether the native parts have the same calls as the answer.
+/// Returns `true` if the native parts are this API's and have the same calls as the answer.
 fn holds(native: &Native, answer: &Assistant) -> bool {
     let names = function_calls(native).map(|call| call.get("name").and_then(Value::as_str));
     native.backend == BACKEND && names.eq(answer.calls.iter().map(|call| Some(call.name.as_str())))
@@ -178,7 +178,7 @@ fn function_calls(native: &Native) -> impl Iterator<Item = &Map<String, Value>> 
 fn echo<'a>(part: &'a Value, native: &Native, target: GeminiTarget<'_>) -> Option<Part<'a>> {
     let part = part.as_object()?;
     let signature = part.get(SIGNATURE).and_then(Value::as_str);
-    // What another model has signed is nothing to this one.
+    // A signature counts only for the model that made it.
     let keeps = signature.is_some() && native.model == target.model;
     let refused = signature.is_some_and(|it| target.refused.contains(&hash(it)));
     let text = part.get("text").and_then(Value::as_str);
@@ -216,13 +216,13 @@ pub(super) fn signatures(messages: &[Arc<Message>]) -> impl Iterator<Item = u64>
 }
 
 fn hash(signature: &str) -> u64 {
-    // Signatures are kilobytes long; their hashes are enough to know them again.
+    // Signatures are kilobytes long; hashes are enough to recognise them.
     let mut hasher = DefaultHasher::new();
     signature.hash(&mut hasher);
     hasher.finish()
 }
 
-/// Converts an answer without native parts for this API.
+/// Converts an answer that has no native parts for this API.
 fn retold(answer: &Assistant) -> (Vec<Part<'_>>, Vec<CallRef<'_>>) {
     let text = (!answer.text.trim().is_empty()).then_some(Part::Text { text: &answer.text });
     let calls = answer.calls.iter().map(|call| Part::Call {
@@ -263,7 +263,7 @@ fn sign(parts: &mut [Part<'_>]) {
     }
 }
 
-/// Returns one response for each call, and after them the media that cannot be in a response.
+/// Returns one response for each call, followed by the media that cannot be in a response.
 fn responses<'a>(
     results: &'a [ToolResult],
     called: Vec<CallRef<'a>>,
@@ -294,7 +294,7 @@ fn inline(media: &Media) -> Inline<'_> {
     Inline { inline_data: Blob { mime_type: &media.mime_type, data: &media.data } }
 }
 
-/// Returns a name that the API accepts: other providers are not so strict.
+/// Returns a name that the API accepts. Other providers accept more names.
 fn valid_name(name: &str) -> Cow<'_, str> {
     let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':' | '-');
     let begins = |c: char| c.is_ascii_alphabetic() || c == '_';

@@ -1,4 +1,4 @@
-//! Errors of the API: what people read, and whether to retry.
+//! Errors of the API: the messages for people, and whether to retry.
 
 use serde_json::Value;
 
@@ -7,10 +7,10 @@ use crate::retry::{self, Advice, RequestFailure, Trouble};
 use crate::words::excerpt;
 use crate::{Error, ToolDeclaration};
 
-/// Depth from which a schema is suspected when the API finds one too deep.
+/// Depth above which a schema is named as a suspect when the API reports one as too deep.
 const DEEP: usize = 12;
 
-/// Classifies an error of the API; those that are no different from other providers' as usual.
+/// Classifies an error of the API. Errors that other providers have as well are classified by [`Report::classify`].
 pub(super) fn classify(
     report: &Report,
     info: RequestInfo<'_>,
@@ -162,7 +162,7 @@ fn metadata<'a>(report: &'a Report, key: &str) -> Option<&'a str> {
     report.details_of("ErrorInfo").find_map(|info| info.get("metadata")?.get(key)?.as_str())
 }
 
-/// `GenerateRequestsPerMinutePerProjectPerModel` as people say it.
+/// Returns a name for people of a quota such as `GenerateRequestsPerMinutePerProjectPerModel`.
 fn quota_name(id: &str) -> String {
     let lower = id.to_ascii_lowercase();
     let of = |words: &[(&str, &str)]| {
@@ -177,7 +177,7 @@ fn quota_name(id: &str) -> String {
     }
 }
 
-/// Returns whether a quota is zero from the beginning, so that waiting does not help.
+/// Returns `true` if the quota itself is zero, so that waiting does not help.
 fn has_no_quota(message: &str) -> bool {
     let mut rest = message;
     while let Some((_, after)) = rest.split_once("limit: 0") {
@@ -189,7 +189,7 @@ fn has_no_quota(message: &str) -> bool {
     false
 }
 
-/// Finds the tool whose declaration a message points at.
+/// Returns the tool whose declaration a message names.
 fn declaration<'a>(message: &str, tools: &'a [ToolDeclaration]) -> Option<&'a str> {
     let (_, after) = message.split_once("function_declarations[")?;
     let index: usize = after.split(']').next()?.parse().ok()?;

@@ -20,13 +20,12 @@ const TOO_MANY: UnusableAnswer = UnusableAnswer {
 const LEFT_OUT: &str = "[Too many calls were made at once, and not all of them were \
     taken. Those that are still needed must be made again, fewer at a time.]";
 
-/// Judges an answer that has ended. After the results of calls, an empty answer is one: the work is
-/// done.
+/// Judges an answer that has ended. After the results of calls, an empty answer is valid: the work is done.
 pub(super) fn judge(answer: &mut GeminiAnswer, after_results: bool) -> AnswerVerdict {
     let Some((reason, message)) = answer.finish() else {
         return match (answer.token(), answer.has_calls()) {
             (Some(_), _) => broke_off().into(),
-            // Calls come whole, so they can be made without the end.
+            // Each call arrives complete, so it can be made although the end of the answer is missing.
             (None, true) => AnswerVerdict::Whole(FinishReason::Stop),
             (None, false) => AnswerVerdict::Unusable(CUT_OFF),
         };
@@ -58,7 +57,7 @@ pub(super) fn judge(answer: &mut GeminiAnswer, after_results: bool) -> AnswerVer
     }
 }
 
-/// Returns the error of a server that missed signatures in the conversation.
+/// Returns the error if the server has missed signatures in the conversation.
 pub(super) fn missing_signatures(answer: &GeminiAnswer) -> Option<Error> {
     let (reason, message) = answer.finish()?;
     let what = "The server missed signatures of the model's thoughts in the conversation";
@@ -87,7 +86,7 @@ fn ended(answer: &GeminiAnswer, reason: &str, message: &str) -> AnswerVerdict {
         "OTHER" => "The provider stopped the answer and does not say why",
         "NO_IMAGE" => "The model made no image",
         _ if reason.starts_with("IMAGE_") => "The provider would not make the image",
-        // To throw a good answer away for a new word would be worse than to keep a bad one.
+        // An answer with an unknown reason counts: dropping a good answer would be worse than using a bad one.
         _ if answer.has_text() => return AnswerVerdict::Whole(FinishReason::Stop),
         _ => "The provider ended the answer",
     };
@@ -100,7 +99,7 @@ mod tests {
     use super::*;
     use crate::stream::Assemble as _;
 
-    /// An answer of these parts with this reason.
+    /// Returns an answer with these parts and this reason for its end.
     fn answer(parts: &str, reason: &str) -> GeminiAnswer {
         let mut answer = GeminiAnswer::new(10_000);
         let data = format!(

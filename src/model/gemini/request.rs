@@ -13,11 +13,11 @@ use crate::{Error, Message, Prompt, ToolDeclaration, history};
 pub(super) struct GenerateContentRequest<'a> {
     pub(super) prompt: &'a Prompt,
     pub(super) target: GeminiTarget<'a>,
-    /// The `generationConfig`.
+    /// Fields of the `generationConfig`.
     pub(super) generation: &'a Map<String, Value>,
-    /// Text for the model, behind the last message of the user.
+    /// Text for the model, added after the last message of the user.
     pub(super) nudge: Option<&'a str>,
-    /// From where an answer goes on.
+    /// Token of the checkpoint at which the answer goes on.
     pub(super) token: Option<&'a str>,
 }
 
@@ -50,7 +50,7 @@ struct FunctionDeclaration<'a> {
 }
 
 impl GenerateContentRequest<'_> {
-    /// For `streamGenerateContent`.
+    /// Writes the body for `streamGenerateContent`.
     pub(super) fn body(&self) -> Result<Vec<u8>, Error> {
         let messages = self.messages();
         let mut contents = contents::contents(&messages, self.target);
@@ -75,7 +75,7 @@ impl GenerateContentRequest<'_> {
         json(&body)
     }
 
-    /// For `countTokens`, which takes nothing but the conversation everywhere.
+    /// Writes the body for `countTokens`. It has only the conversation, because not every server accepts more.
     pub(super) fn count_body(&self) -> Result<Vec<u8>, Error> {
         #[derive(Serialize)]
         struct CountTokensBody<'a> {

@@ -20,18 +20,18 @@ use tandem_content::shorten::first_chars;
 const ANSWER: usize = 4 << 20;
 const LINK: usize = 4096;
 
-/// Maximum number of attempts: somebody waits.
+/// Maximum number of attempts. Few, because the caller waits for the answer.
 const ATTEMPTS: u32 = 3;
 
-/// Timeout of the answer.
+/// Timeout of reading the answer.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// An answer grounded in sources.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GroundedAnswer {
-    /// Text, with `[1]` behind what the first source says.
+    /// Text, with `[1]` after each passage that the first source supports.
     pub text: String,
-    /// Titles and addresses, in the order of their numbers.
+    /// Titles and addresses of the sources, in the order of their numbers.
     pub sources: Vec<(String, String)>,
 }
 
@@ -52,7 +52,7 @@ pub(super) async fn search(
             };
         failed += 1;
         let Some(delay) = policy.delay(failed, advice, fastrand::f64()) else {
-            // Servers repeat what they were sent, keys too.
+            // Servers repeat parts of requests in their messages, and also keys.
             endpoint.redact(error.text_mut());
             return Err(error);
         };
@@ -140,7 +140,7 @@ struct Support {
     grounding_chunk_indices: Vec<usize>,
 }
 
-/// End of a segment: in bytes of UTF-8, from the beginning of a part.
+/// End of a segment, in bytes of UTF-8 from the beginning of a part.
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct Segment {
@@ -156,7 +156,7 @@ fn read(body: &[u8]) -> Result<GroundedAnswer, Error> {
         return Err(Error::BadAnswer("The search has no answer. Try other words.".to_owned()));
     };
     let Grounding { grounding_chunks, grounding_supports } = candidate.grounding_metadata;
-    // What stands behind what: the part, the place in it, the source.
+    // Marks to insert: the part, the place in it, and the source.
     let mut marks: Vec<_> = grounding_supports
         .iter()
         .flat_map(|support| {
@@ -189,7 +189,7 @@ fn cited(text: &str, marks: impl Iterator<Item = (usize, usize)>) -> String {
     let mut cited = String::with_capacity(text.len());
     let mut done = 0;
     for (end, source) in marks {
-        // A place that is none in the text is moved to the next that is.
+        // A place inside a character, or beyond the end, is moved to the next valid place.
         let end = text.ceil_char_boundary(end.min(text.len()));
         cited.push_str(&text[done..end]);
         cited.push_str(&format!("[{}]", source + 1));

@@ -1,4 +1,4 @@
-//! Events of the API, as far as they are read: typed and borrowed, since there are many.
+//! Events of the API, as far as they are read. They are typed and borrowed, because there are many.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -15,12 +15,12 @@ pub(super) struct GenerateContentResponse<'a> {
     pub(super) prompt_feedback: Option<PromptFeedback>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) usage_metadata: Option<UsageMetadata>,
-    /// An error in place of the rest.
+    /// An error in place of the other fields.
     #[serde(borrow)]
     pub(super) error: Option<&'a RawValue>,
 }
 
-/// The only answer.
+/// The candidate answer; requests ask for only one.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Candidate<'a> {
@@ -36,12 +36,12 @@ pub(super) struct Candidate<'a> {
 
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Content<'a> {
-    /// Parts as they were received, until their kind is known.
+    /// Parts as they were received, not parsed until their kind is known.
     #[serde(borrow)]
     pub(super) parts: Option<Vec<&'a RawValue>>,
 }
 
-/// A part that is text and nothing else; most are.
+/// A part that is only text, as most parts are.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PlainText {
@@ -58,7 +58,7 @@ pub(super) struct PromptFeedback {
     pub(super) block_reason_message: Option<String>,
 }
 
-/// Token counts of one request: sums so far, and not all of them in each event.
+/// Token counts of one request. Each is the sum so far, and an event may lack some of them.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 pub(super) struct UsageMetadata {
     #[serde(rename = "promptTokenCount", default, deserialize_with = "lenient")]
@@ -84,7 +84,7 @@ impl<'a> GenerateContentResponse<'a> {
 }
 
 impl UsageMetadata {
-    /// Returns the counts of this event, and of the one before where this has none.
+    /// Returns the counts of this event. Counts that it lacks are taken from the event before.
     pub(super) fn after(self, before: Self) -> Self {
         Self {
             prompt: self.prompt.or(before.prompt),
@@ -95,7 +95,7 @@ impl UsageMetadata {
         }
     }
 
-    /// Adds the counts to those of earlier requests.
+    /// Adds the counts to the counts of earlier requests.
     pub(super) fn added_to(self, spent: Usage) -> Usage {
         let add = |sum: u64, more: Option<u64>| sum.saturating_add(more.unwrap_or_default());
         Usage {

@@ -1,4 +1,4 @@
-//! Any conversation, once hardened, keeps the promises.
+//! Property tests: any conversation has the promised properties once it is hardened.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::arbitrary;
 
-/// The native answers of one backend are taken to speak.
+/// Returns `true` for the native answers of one backend, which these tests treat as the target provider's.
 fn speaks(_: &Assistant, native: &Native) -> bool {
     native.backend == "gemini" && !native.parts.is_empty()
 }
@@ -209,6 +209,6 @@ fn native_answers_are_joined_only_with_their_like() {
     assert_eq!(of(one, one), [Some(2)]);
     assert_eq!(of(one, two), [Some(1), Some(1)]);
     assert_eq!(of(one, None), [Some(1), None]);
-    // What this backend does not speak is not sent anyway.
+    // Native parts that this backend does not send do not keep answers apart.
     assert_eq!(of(None, Some(("openai", "x"))), [None]);
 }

@@ -7,7 +7,7 @@ use crate::chat::answer::ChatAnswer;
 use crate::stream::{Assemble, StreamError, lenient};
 use crate::{Chunk, Usage};
 
-/// An answer of this API.
+/// An answer of Ollama's API.
 #[derive(Debug)]
 pub(super) struct OllamaAnswer(pub(super) ChatAnswer);
 

@@ -1,4 +1,4 @@
-//! Ollama's facts on a model: its capabilities and its context window.
+//! Facts on a model from Ollama: its capabilities and its context window.
 
 use std::time::Duration;
 
@@ -12,23 +12,23 @@ use crate::queries::{MAX_BODY, ModelList};
 use crate::retry::RequestFailure;
 use crate::{Error, catalog};
 
-/// Header for a key that is no bearer token.
+/// Header for a key that is not a bearer token.
 pub(super) const KEY_HEADER: &str = "x-api-key";
 
 /// Timeout of one request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Maximum default context window in tokens: larger ones take a lot of memory.
+/// Maximum default context window in tokens: larger windows take a lot of memory.
 const USUAL: u64 = 32_768;
 
 /// Facts on a model from Ollama.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Facts {
-    /// Base URL of the server with these facts; empty if they are assumed.
+    /// Base URL of the server that told these facts; empty if they are assumed.
     pub(super) url: String,
     /// Size of the context window in tokens.
     pub(super) context: Option<u64>,
-    /// Context window to ask for in requests, if any.
+    /// Context window that requests ask for, if any.
     pub(super) sent_context: Option<u64>,
     /// Capabilities: tools, images, thinking.
     pub(super) tools: bool,
@@ -37,14 +37,14 @@ pub(super) struct Facts {
 }
 
 impl Default for Facts {
-    /// Facts on an unknown model: assumed to be capable.
+    /// Returns the facts that are assumed for an unknown model: it can call tools and see images.
     fn default() -> Self {
         let (context, sent_context) = (None, None);
         Self { url: String::new(), context, sent_context, tools: true, images: true, thinks: false }
     }
 }
 
-/// Fetches the facts. If Ollama is too old for that, the usual is assumed.
+/// Fetches the facts. If Ollama is too old to tell them, usual values are assumed.
 pub(super) async fn find(
     http: &Http,
     endpoint: &Endpoint,
@@ -53,8 +53,8 @@ pub(super) async fn find(
     let body = json!({ "model": model.id });
     let response = ask(http, endpoint, (Method::POST, "/api/show"), Some(body)).await?;
     let show = if response.status().is_success() { read(response).await } else { None };
-    // A model that is not there is found out by the request itself, which says what to do; it may
-    // be there the next time.
+    // If the model does not exist, the request itself fails with an error that says what to do. The empty URL makes
+    // the next request ask again, because the model may exist by then.
     let url = if show.is_some() { endpoint.url.clone() } else { String::new() };
     let show = show.unwrap_or_default();
     let running = ask(http, endpoint, (Method::GET, "/api/ps"), None).await?;
@@ -70,7 +70,7 @@ pub(super) async fn find(
     Ok(Facts { url, context, sent_context, tools, images, thinks })
 }
 
-/// Returns the size of the context window and the size to ask for. `wanted` is the user's setting.
+/// Returns the size of the context window, and the size that requests ask for. `wanted` is the user's setting.
 fn context(show: &Value, running: Option<u64>, wanted: Option<u64>) -> (Option<u64>, Option<u64>) {
     let longest = show.get("model_info").and_then(Value::as_object).and_then(|info| {
         let length = info.iter().find(|(name, _)| name.ends_with(".context_length"));
@@ -79,29 +79,29 @@ fn context(show: &Value, running: Option<u64>, wanted: Option<u64>) -> (Option<u
     if let Some(wanted) = wanted {
         return (Some(wanted), Some(wanted));
     }
-    // What runs elsewhere has all its context.
+    // A model on a remote host has its full context window.
     if show.get("remote_host").and_then(Value::as_str).is_some_and(|host| !host.is_empty()) {
         return (longest, None);
     }
-    // Who made the model, or started Ollama, has decided.
+    // The maker of the model has set the window in its file.
     if let Some(tokens) = written(show) {
         return (Some(tokens), None);
     }
     let usual = longest.map_or(USUAL, |longest| longest.min(USUAL));
     match running {
-        // Asking for another length would load it anew.
+        // Another window would make Ollama load the model again.
         Some(running) if running >= usual => (Some(running), Some(running)),
         _ => (Some(usual), Some(usual)),
     }
 }
 
-/// Returns the context window in the model's own file.
+/// Returns the context window that the model's own file sets.
 fn written(show: &Value) -> Option<u64> {
     let lines = show.get("parameters")?.as_str()?.lines();
     lines.filter_map(|line| line.trim().strip_prefix("num_ctx")?.trim().parse().ok()).next_back()
 }
 
-/// Returns the context window with which a model runs.
+/// Returns the context window with which a model is loaded now.
 fn loaded(list: &Value, model: &str) -> Option<u64> {
     let is_it = |entry: &&Value| {
         ["name", "model"]
@@ -119,7 +119,7 @@ const MODELS: ModelList = ModelList {
     ids: |list| {
         let names = list.get("models")?.as_array()?.iter();
         let names = names.filter_map(|model| model.get("name")?.as_str());
-        // The tag that Ollama itself assumes.
+        // Ollama itself assumes the tag `latest`.
         let short = |name: &str| name.strip_suffix(":latest").unwrap_or(name).to_owned();
         Some(names.map(short).collect())
     },
@@ -170,12 +170,12 @@ mod tests {
         check(&made_for(8192), None, None, (8192, Some(8192)));
         check(&made_for(262_144), None, None, (USUAL, Some(USUAL)));
         check(&json!({}), None, None, (USUAL, Some(USUAL)));
-        // As it runs already, if that is not too short.
+        // The window with which the model is loaded, unless it is too short.
         check(&made_for(262_144), Some(65536), None, (65536, Some(65536)));
         check(&made_for(262_144), Some(4096), None, (USUAL, Some(USUAL)));
-        // As the user says.
+        // The window that the user has set.
         check(&made_for(262_144), Some(65536), Some(100_000), (100_000, Some(100_000)));
-        // As its file says; as it is elsewhere.
+        // The window in the model's file, and the window of a model on a remote host.
         let written =
             json!({ "parameters": "stop \"<x>\"\nnum_ctx                        16384\n" });
         check(&written, None, None, (16384, None));

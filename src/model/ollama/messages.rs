@@ -1,4 +1,4 @@
-//! Writes conversations for Ollama.
+//! Converts conversations to messages of Ollama's API.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use tandem_content::media::Media;
 
 /// Backend name of native answers.
 pub(super) const BACKEND: &str = "ollama";
-/// Text of the user before the images of a tool's result.
+/// Text in the user's name before the images of a tool's result.
 const SEEN: &str = "[What the tools above have to show:]";
 
 /// Capabilities of the target model.
@@ -19,7 +19,7 @@ pub(super) struct OllamaTarget<'a> {
     pub(super) images: bool,
 }
 
-/// Converts a hardened conversation; `nudge` is added to its end as the user's.
+/// Repairs and converts a conversation; `nudge` is added to its end as a message of the user.
 pub(super) fn messages(
     prompt: &Prompt,
     target: OllamaTarget<'_>,
@@ -90,7 +90,7 @@ fn assistant(answer: &Assistant, target: OllamaTarget<'_>) -> Value {
     message
 }
 
-/// Returns one message for each result, and one with their images.
+/// Returns one message for each result, and one message with all images of the results.
 fn told(results: &[ToolResult], target: OllamaTarget<'_>) -> Vec<Value> {
     let result = |result: &ToolResult| {
         let text = if result.text.is_empty() { "(nothing)" } else { &result.text };

@@ -9,7 +9,7 @@ use crate::Chunk;
 use crate::chat::answer::ChatAnswer;
 use crate::stream::{Assemble, StreamError};
 
-/// An answer of this API.
+/// An answer of chat completions.
 #[derive(Debug)]
 pub(super) struct OpenAiAnswer(pub(super) ChatAnswer);
 
@@ -79,14 +79,15 @@ impl OpenAiAnswer {
             }
         }
         self.0.add_calls(delta.tool_calls());
-        // What is said and why it ends may come at once.
+        // The last text and the reason for the end may come in the same event.
         if let Some(reason) = choice.finish_reason() {
             self.0.finish_with(reason, out);
         }
         Ok(())
     }
 
-    /// Adds reasoning: each field that it comes in is preserved, and one is shown.
+    /// Adds reasoning. Each field with reasoning is preserved, but only the first one is shown, so that people do not
+    /// see the same reasoning twice.
     fn take_reasoning(&mut self, delta: &Delta<'_>, out: &mut Vec<Chunk>) {
         let mut shown = false;
         for (field, text) in delta.reasoning() {

@@ -1,4 +1,4 @@
-//! Facts on a server's models: no catalog knows those of a server that people run themselves.
+//! Facts on a server's models. No catalog can have the models of servers that people run themselves.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::http::{self, Http};
 use crate::provider::Provider;
 use crate::queries::{MAX_BODY, ModelList};
 
-/// Header for a key that is no bearer token.
+/// Header for a key that is not a bearer token.
 pub(super) const KEY_HEADER: &str = "api-key";
 
 /// Timeout of all requests together.
@@ -21,25 +21,25 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Facts on a model from its server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Facts {
-    /// Base URL of the server with these facts; empty if no server has answered.
+    /// Base URL of the server that told these facts; empty if no server has answered.
     pub(super) url: String,
     /// Size of the context window in tokens, if the server tells it.
     pub(super) window: Option<u64>,
-    /// `true` if the server says that the model's template leaves tools out. llama.cpp then drops them
-    /// without a word.
+    /// `true` if the server says that the model's template leaves tools out. llama.cpp then drops them without an
+    /// error.
     pub(super) drops_tools: bool,
 }
 
 /// Asks the server for its facts on a model.
 pub(super) async fn find(http: &Http, endpoint: &Endpoint, model: &str) -> Facts {
     let mut facts = Facts::default();
-    // A timeout is no error: the facts that were found before it are kept.
+    // A timeout is no error: the facts that were found before it are used.
     let _ = timeout(PATIENCE, ask(http, endpoint, model, &mut facts)).await;
     facts
 }
 
 async fn ask(http: &Http, endpoint: &Endpoint, model: &str, facts: &mut Facts) {
-    // A server that does not answer yet, or is still loading the model, is asked again.
+    // A server that does not answer yet, or is still loading the model, is asked again before a later request.
     let Some(list) = get(http, endpoint, "/models").await else { return };
     facts.url.clone_from(&endpoint.url);
     let listed = entry_or_only(&list, model);
@@ -52,7 +52,7 @@ async fn ask(http: &Http, endpoint: &Endpoint, model: &str, facts: &mut Facts) {
     facts.window = promised;
     let url = endpoint.url.trim_end_matches('/').trim_end_matches("/v1").to_owned();
     let root = Endpoint { url, ..endpoint.clone() };
-    // llama.cpp, LM Studio and Ollama say it elsewhere.
+    // llama.cpp, LM Studio and Ollama tell their window at other paths.
     if let Some(props) = get(http, &root, "/props").await {
         facts.drops_tools = props["chat_template_caps"]["supports_tools"] == false;
         if let Some(tokens) = number(&props["default_generation_settings"], "n_ctx") {
@@ -82,7 +82,8 @@ pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<Strin
     MODELS.fetch(http, endpoint, request).await
 }
 
-/// Fetches the JSON at a path: null if the server has none there, `None` if it does not answer or fails.
+/// Fetches the JSON at a path. Returns null if the server has none there, and `None` if the server fails or does not
+/// answer.
 async fn get(http: &Http, endpoint: &Endpoint, path: &str) -> Option<Value> {
     let request = endpoint.request(Method::GET, path, KEY_HEADER).ok()?;
     let response = http.send(request, PATIENCE).await.ok()?;
@@ -95,7 +96,7 @@ async fn get(http: &Http, endpoint: &Endpoint, path: &str) -> Option<Value> {
     Some(json.unwrap_or_default())
 }
 
-/// Finds the list in its wrapping.
+/// Returns the list of models in a response, whatever object wraps it.
 fn items(list: &Value) -> Option<&Vec<Value>> {
     list.get("data").or(list.get("models")).unwrap_or(list).as_array()
 }
@@ -105,7 +106,7 @@ fn ids(list: &Value) -> Option<Vec<String>> {
     Some(items(list)?.iter().filter_map(id).collect())
 }
 
-/// Finds the model's entry.
+/// Returns the model's entry in a list.
 fn entry<'a>(list: &'a Value, model: &str) -> Option<&'a Value> {
     let is_it = |item: &&Value| {
         ["id", "key", "name", "model"].iter().any(|field| item.get(field) == Some(&model.into()))
@@ -113,7 +114,8 @@ fn entry<'a>(list: &'a Value, model: &str) -> Option<&'a Value> {
     items(list)?.iter().find(is_it)
 }
 
-/// Finds the model's entry among all models of a server. A server with one model uses it whatever the id is.
+/// Returns the model's entry among all models of a server. If the server has only one model, it uses that model for
+/// any id.
 fn entry_or_only<'a>(list: &'a Value, model: &str) -> Option<&'a Value> {
     entry(list, model).or(match items(list)?.as_slice() {
         [only] => Some(only),
@@ -121,7 +123,7 @@ fn entry_or_only<'a>(list: &'a Value, model: &str) -> Option<&'a Value> {
     })
 }
 
-/// Returns the context window that the server offers: vLLM, `OpenRouter`, Groq.
+/// Returns the context window that the server offers (vLLM, `OpenRouter`, Groq).
 fn said(entry: &Value) -> Option<u64> {
     let fields = ["max_model_len", "loaded_context_length", "context_length", "context_window"];
     fields.iter().find_map(|field| number(entry, field))
@@ -132,7 +134,7 @@ fn promised(entry: &Value) -> Option<u64> {
     number(entry, "max_context_length").or_else(|| number(&entry["meta"], "n_ctx_train"))
 }
 
-/// Returns the context window with which a model is loaded: LM Studio, Ollama.
+/// Returns the context window with which a model is loaded (LM Studio, Ollama).
 fn loaded(entry: &Value) -> Option<u64> {
     let instance = entry.pointer("/loaded_instances/0");
     let instance = instance.and_then(|it| {

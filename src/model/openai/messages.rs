@@ -1,4 +1,4 @@
-//! Writes conversations for chat completions.
+//! Converts conversations to messages of chat completions.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -16,7 +16,7 @@ use tandem_content::media::Media;
 pub(super) const BACKEND: &str = "openai";
 /// Maximum length of a call's id that `OpenAI` accepts.
 const LONGEST_ID: usize = 40;
-/// Text of the user before the images of a tool's result.
+/// Text in the user's name before the images of a tool's result.
 const SEEN: &str = "[What the tools above have to show:]";
 
 /// Capabilities of the target model.
@@ -64,7 +64,7 @@ struct Function {
     arguments: String,
 }
 
-/// Converts a hardened conversation; `nudge` is added to its end as the user's.
+/// Converts a hardened conversation; `nudge` is added to its end as text of the user.
 pub(super) fn messages<'a>(
     prompt: &'a Prompt,
     hardened: &'a [Arc<Message>],
@@ -98,7 +98,7 @@ pub(super) fn hardened(prompt: &Prompt, model: &str) -> Vec<Arc<Message>> {
     history::harden(&prompt.messages, |answer, native| speaks(answer, native, model))
 }
 
-/// Returns whether anything of an answer's native parts is sent.
+/// Returns `true` if any of an answer's native parts are sent.
 fn speaks(answer: &Assistant, native: &Native, model: &str) -> bool {
     !answer.calls.is_empty() && Echo::of(native, (BACKEND, model)).is_some()
 }
@@ -138,7 +138,7 @@ fn user<'a>(parts: &'a [crate::Part], target: OpenAiTarget<'_>) -> ChatMessage<'
     ChatMessage { role: "user", content: Content::Parts(parts.collect()), ..ChatMessage::default() }
 }
 
-/// Converts media, or replaces them with a text.
+/// Converts media, or replaces them with a text that the model cannot see them.
 fn shown(media: &Media, target: OpenAiTarget<'_>) -> Value {
     let kind = media.mime_type.as_str();
     let url = || format!("data:{kind};base64,{}", media.data);
@@ -200,7 +200,8 @@ fn assistant<'a>(answer: &'a Assistant, target: OpenAiTarget<'_>) -> ChatMessage
     }
 }
 
-/// Returns one message for each result, and one with their media: results are text alone.
+/// Returns one message for each result, and one message with all media of the results, because results can only be
+/// text.
 fn told<'a>(results: &'a [ToolResult], target: OpenAiTarget<'_>) -> Vec<ChatMessage<'a>> {
     let result = |result: &'a ToolResult| {
         let text = if result.text.is_empty() { "(nothing)" } else { &result.text };
@@ -221,7 +222,7 @@ fn told<'a>(results: &'a [ToolResult], target: OpenAiTarget<'_>) -> Vec<ChatMess
     said
 }
 
-/// Returns an id that the server accepts; the same for a call and its result.
+/// Returns an id that the server accepts. A call and its result get the same id.
 fn id(id: &str, server: &ServerQuirks) -> String {
     let short = server.has(Quirk::ShortIds);
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');

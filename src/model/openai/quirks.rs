@@ -1,4 +1,4 @@
-//! Quirks of servers: found out from their errors, once, and remembered.
+//! Quirks of servers. Each is found out once, from an error, and remembered.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +8,10 @@ use crate::{Message, Part, Prompt, http};
 /// A property in which servers differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Quirk {
-    /// `stream_options` is refused, and so tokens are not counted.
+    /// `stream_options` is refused, so tokens are not counted.
     NoUsage,
-    /// The limit of an answer that the window alone gives is left out, as it has not fitted beside a prompt.
+    /// The limit of an answer that follows from the window alone is left out, because prompt and limit together did
+    /// not fit.
     NoAnswerLimit,
     /// The limit of an answer is `max_completion_tokens`, not `max_tokens`.
     CompletionTokens,
@@ -20,11 +21,11 @@ pub(super) enum Quirk {
     NoParallel,
     /// A message with calls and no text has `""` for its content, not `null`.
     EmptyContent,
-    /// Only the simplest JSON Schema is understood.
+    /// Only the simplest JSON Schemas are understood.
     SimpleSchemas,
     /// Earlier reasoning is refused.
     NoReasoning,
-    /// Earlier reasoning must be there, if only as `""`.
+    /// Earlier reasoning must be sent, if only as `""`.
     WantsReasoning,
     /// A thinking level is refused.
     NoEffort,
@@ -37,10 +38,11 @@ pub(super) enum Quirk {
 /// A server's known quirks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ServerQuirks {
-    /// Base URL.
+    /// Base URL of the server.
     url: String,
     quirks: BTreeSet<Quirk>,
-    /// Quirks that have been toggled; each at most once.
+    /// Quirks that have been toggled. Each is toggled at most once, so that requests do not alternate between two
+    /// forms.
     tried: BTreeSet<Quirk>,
 }
 
@@ -53,7 +55,7 @@ struct Features {
 }
 
 impl ServerQuirks {
-    /// Assumes the quirks of a server before the first request.
+    /// Returns the quirks that are assumed before the first request to a server.
     pub(super) fn new(url: &str, model: &str) -> Self {
         let mut quirks = BTreeSet::new();
         if http::is_on_host(url, "api.openai.com") {
@@ -68,7 +70,7 @@ impl ServerQuirks {
         Self { url: url.to_owned(), quirks, ..Self::default() }
     }
 
-    /// Base URL.
+    /// Returns the base URL of the server.
     pub(super) fn url(&self) -> &str {
         &self.url
     }
@@ -77,7 +79,7 @@ impl ServerQuirks {
         self.quirks.contains(&quirk)
     }
 
-    /// Toggles the likeliest quirk behind an error and returns it; `None` if none is left to try.
+    /// Toggles the likeliest quirk behind an error and returns it; `None` if no suspected quirk is left to try.
     pub(super) fn learn(&mut self, report: &Report, prompt: &Prompt) -> Option<Quirk> {
         let suspected = suspects(report, self, Features::of(prompt));
         let quirk = suspected.into_iter().find(|quirk| !self.tried.contains(quirk))?;
@@ -89,7 +91,7 @@ impl ServerQuirks {
     }
 }
 
-/// Returns whether this is one of `OpenAI`'s reasoning models.
+/// Returns `true` if this is one of `OpenAI`'s reasoning models.
 fn thinks(model: &str) -> bool {
     let is_o =
         model.strip_prefix('o').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
@@ -98,7 +100,7 @@ fn thinks(model: &str) -> bool {
 
 /// Returns the quirks that may be behind an error, the likeliest first.
 fn suspects(report: &Report, server: &ServerQuirks, features: Features) -> Vec<Quirk> {
-    // Templates of local servers fail with 500, and gateways find no server (404) for some fields.
+    // Templates of local servers fail with 500. Gateways report 404 for some fields, because no server takes them.
     if !matches!(report.status, 400 | 404 | 415 | 422 | 500 | 501) {
         return Vec::new();
     }
@@ -113,7 +115,7 @@ fn suspects(report: &Report, server: &ServerQuirks, features: Features) -> Vec<Q
     let image = says(&["image", "vision", "multimodal", "multi-modal", "mmproj"]);
     let content =
         says(&["content"]) && says(&["null", "none", "string", "required", "empty", "missing"]);
-    // Names of fields first: the words further down are in messages about other things, too.
+    // Names of fields are tested first, because the words further down also occur in messages about other things.
     let table = [
         (Quirk::NoAnswerLimit, report.is_about_answer_limit()),
         (Quirk::NoUsage, says(&["stream_options", "include_usage"])),

@@ -15,11 +15,11 @@ pub(super) struct ChatCompletionRequest<'a> {
     pub(super) prompt: &'a Prompt,
     pub(super) model: &'a str,
     pub(super) server: &'a ServerQuirks,
-    /// Fields that are in every request.
+    /// Fields that every request has.
     pub(super) settings: &'a Map<String, Value>,
-    /// Maximum number of tokens of the answer; 0 to leave that to the server.
+    /// Maximum number of tokens of the answer; 0 leaves the limit to the server.
     pub(super) output_tokens: u64,
-    /// Text for the model, behind the last message of the user.
+    /// Text for the model, added after the last message of the user.
     pub(super) nudge: Option<&'a str>,
 }
 

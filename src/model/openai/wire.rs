@@ -1,4 +1,4 @@
-//! Events of servers, as far as they are read: anything may be missing, null or of another type.
+//! Events of servers, as far as they are read. Any field may be missing, null or of another type.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -9,7 +9,7 @@ use crate::Usage;
 
 type Raw<'a> = Option<&'a RawValue>;
 
-/// Data of one event, or the whole answer of a server that does not stream.
+/// Data of one event, or the complete answer of a server that does not stream.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct ChatCompletionChunk<'a> {
     #[serde(borrow)]

@@ -1,4 +1,4 @@
-//! Any conversation: the request keeps the API's rules.
+//! Property tests: the request for any conversation obeys the API's rules.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ use crate::{Call, Prompt};
 
 static NONE: LazyLock<RefusedSignatures> = LazyLock::new(RefusedSignatures::new);
 
-/// Any conversation, with what this API would have sent.
+/// Returns a strategy for any conversation, in which native parts are those that this API would have sent.
 fn conversation() -> impl Strategy<Value = Vec<Arc<Message>>> {
     arbitrary::conversation().prop_map(|messages| messages.into_iter().map(translated).collect())
 }
@@ -29,7 +29,7 @@ fn translated(mut message: Arc<Message>) -> Arc<Message> {
     message
 }
 
-/// The block that is most like another API's part.
+/// Returns the block of this API that is most like a part of the Gemini API.
 fn part_of<'a>(part: &Value, calls: &mut impl Iterator<Item = &'a Call>) -> Value {
     if let Some(call) = part.get("functionCall") {
         let name = calls.next().map(|call| names::accepted(&call.name));
@@ -64,7 +64,7 @@ fn blocks(turn: &Value) -> &[Value] {
     turn["content"].as_array().unwrap()
 }
 
-/// A field of a turn's blocks of one kind.
+/// Returns the values of one field in a turn's blocks of one kind.
 fn all<'a>(turn: &'a Value, kind: &str, field: &str) -> Vec<&'a Value> {
     let blocks = blocks(turn).iter().filter(|block| block["type"] == kind);
     blocks.map(|block| &block[field]).collect()

@@ -1,4 +1,4 @@
-//! Pieces of calls, numbered and cut in every way, are the same calls.
+//! Property tests: pieces of calls give the same calls, however they are numbered and cut.
 
 use proptest::prelude::*;
 
@@ -7,17 +7,17 @@ use super::*;
 /// A server's way to send the pieces of calls.
 #[derive(Debug, Clone, Copy)]
 enum Way {
-    /// Numbered from some number on; the id comes with the first piece.
+    /// Pieces have numbers from some number on, and the first piece has the id.
     Numbered { from: u64, repeated: bool },
-    /// An id with each piece, and no numbers.
+    /// Each piece has an id, and none has a number.
     Named,
-    /// Neither: one call after the other.
+    /// Pieces have neither ids nor numbers, and the calls follow each other.
     Bare,
-    /// The same number for all: only the ids differ.
+    /// All pieces have the same number, and only the ids differ.
     AllZero,
-    /// Each call in one piece, with or without an id.
+    /// Each call comes in one piece, with or without an id.
     Whole { ids: bool },
-    /// Each call in one piece, all in one delta.
+    /// Each call comes in one piece, and all come in one delta.
     Together { ids: bool },
 }
 

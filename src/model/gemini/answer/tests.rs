@@ -1,8 +1,8 @@
-//! Any stream: its parts are preserved as they were received, and the same chunks are shown.
+//! Tests of any stream: its parts are preserved as they were received, and the same chunks are shown.
 
 use super::*;
 
-/// Takes parts, one event each.
+/// Returns the answer after these parts, which came in one event each, and the chunks that it has shown.
 fn take(parts: &[Value]) -> (GeminiAnswer, Vec<Chunk>) {
     let mut answer = GeminiAnswer::new(100_000);
     let mut out = Vec::new();

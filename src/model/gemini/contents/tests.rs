@@ -1,4 +1,4 @@
-//! Any conversation: the request keeps the API's rules.
+//! Property tests: the request for any conversation obeys the API's rules.
 
 use std::sync::LazyLock;
 
@@ -36,7 +36,7 @@ fn parts(content: &Value) -> &[Value] {
     content["parts"].as_array().unwrap()
 }
 
-/// The values of one field of a content's parts.
+/// Returns the values of one field of a content's parts.
 fn all<'a>(content: &'a Value, field: &str) -> Vec<&'a Value> {
     parts(content).iter().filter_map(|part| part.get(field)).collect()
 }
@@ -50,7 +50,7 @@ fn is_empty(part: &Value) -> bool {
     part == &json!({}) || (empty && part.get(SIGNATURE).is_none() && part.get("thought").is_none())
 }
 
-/// The signed parts that this model made, in order.
+/// Returns the signed parts that this model made, in order.
 fn signed_by_us(messages: &[Arc<Message>]) -> Vec<&Value> {
     let answers = messages.iter().filter_map(|message| match &**message {
         Message::Assistant(answer) => answer.native.as_ref().filter(|it| holds(it, answer)),
@@ -97,7 +97,7 @@ proptest! {
         let signed = all.filter(|part| part.get(SIGNATURE).is_some() && !is_dummy(part));
         let mut signed: Vec<Value> = signed.collect();
         let mut expected: Vec<Value> = signed_by_us(&messages).into_iter().cloned().collect();
-        // Only what the API would refuse is mended.
+        // Parts change only where the API would refuse them.
         for part in signed.iter_mut().chain(&mut expected) {
             if let Some(call) = part.get_mut("functionCall") {
                 call["args"].take();

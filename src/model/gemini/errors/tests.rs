@@ -1,4 +1,4 @@
-//! Meanings of errors, and their messages for people.
+//! Tests of the classes of errors, and of their messages for people.
 
 #![expect(clippy::needless_pass_by_value, reason = "the cases are shorter so")]
 
@@ -50,7 +50,7 @@ fn check(code: u16, error: Value, kind: &str) -> String {
     shown + "\n"
 }
 
-/// An error that may pass: what is advised, and the reason that is shown.
+/// Checks that an error may pass, with this advice and this reason.
 #[track_caller]
 fn passes(code: u16, error: Value, advice: Advice, reason: &str) {
     let Trouble::Failed(failure) = meaning(code, &error) else { panic!("{error}") };
@@ -148,7 +148,7 @@ fn rate_limits_say_how_long_they_last() {
     let message = "Quota exceeded, limit: 0.5";
     let reason = format!("rate limited: {message}");
     passes(429, json!({ "message": message }), Advice::Unknown, &reason);
-    // Longer than anybody waits: the policy gives up.
+    // The server asks for a wait beyond the limit, after which the policy gives up.
     passes(429, limited(json!([retry_info("7300s")])), seconds(7300.0), "rate limited");
 }
 
